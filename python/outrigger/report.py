@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from outrigger import report_advice, report_calls, report_headline, report_times
+from outrigger.learned import Kept
 from outrigger.report_data import (
     Collective,
     Phase,
@@ -245,7 +246,7 @@ def summary(report: Report) -> str:
         return f"No service process.{_cpu_line(report)}"
     count = service.processes
     processes = "1 service process" if count == 1 else f"{count} service processes"
-    on_dpu = report_headline.is_on_dpu(report)
+    on_dpu = report.on_dpu
     where = " on DPUs" if on_dpu else f" on CPU {service.core}" if service.core >= 0 else ""
     if where and not on_dpu and not service.core_is_free:
         first = [process for process in report.services if process.node == 0]
@@ -259,11 +260,11 @@ def summary(report: Report) -> str:
     )
 
 
-def show(console: Console, report: Report) -> None:
-    """Prints the report."""
-    if report_headline.has_no_spare_core(report):
+def show(console: Console, report: Report, kept: Sequence[Kept] = ()) -> None:
+    """Prints the report. `kept`: what was learned, where it ran on this machine."""
+    if report.no_spare_core:
         console.print(f"[yellow]{_NO_SPARE_CORE}[/]")
-    if line := report_headline.headline(report):
+    if line := report_headline.headline(report, kept):
         console.print(f"[bold]{escape(line)}[/]")
     console.print(report_calls.heading(report))
     if report.calls:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from outrigger.report_calls import could_block, percent, share
-from outrigger.report_data import Call, Report, format_bytes, format_seconds, in_words
+from outrigger.report_calls import could_block, percent, share, why
+from outrigger.report_data import Call, Report, format_bytes, format_seconds
 
 _LEAST_SHARE = 0.05
 """Of the run time. Less is not worth a line."""
@@ -33,9 +33,9 @@ def _nonblocking(entry: Call) -> str:
     return "MPI_I" + entry.call.removeprefix("MPI_").lower()
 
 
-def _why(entry: Call) -> str:
+def _why(entry: Call, report: Report) -> str:
     reason = max(entry.native, key=lambda name: entry.native[name], default="")
-    return _REASONS.get(reason, f"of {in_words(reason, entry.form)}")
+    return _REASONS.get(reason, f"of {why(reason, entry, report)}")
 
 
 def _measured(entry: Call, report: Report) -> str:
@@ -82,7 +82,7 @@ def _what_to_do(entry: Call) -> str:
 
 
 def _line(entry: Call, report: Report) -> str:
-    native = f", native because {_why(entry)}." if entry.offloaded == 0 else "."
+    native = f", native because {_why(entry, report)}." if entry.offloaded == 0 else "."
     return _measured(entry, report) + native + _what_to_do(entry) + _late(entry)
 
 

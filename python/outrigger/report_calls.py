@@ -20,6 +20,7 @@ def share(entry: Call, report: Report) -> float:
     return entry.seconds.mean / run.mean if run is not None and run.mean > 0 else 0.0
 
 
+MEASURED = "measured choice"
 _SMALL_BYTES = 8192
 """Of a block: those up to this size go natively whatever form is asked for (src/protocol/options/selection.hpp)."""
 _TO_EACH = ("ialltoall", "iscatter", "ineighbor_alltoall")
@@ -29,12 +30,21 @@ _TO_EACH = ("ialltoall", "iscatter", "ineighbor_alltoall")
 def could_block(entry: Call) -> bool:
     """A blocking form that `--blocking on` would offload: not where all blocks are small."""
     asked = entry.form == "blocking" and entry.collective is not None and "blocking form" in entry.native
-    return asked and _most_of_a_block(entry) > _SMALL_BYTES
+    return asked and block_bytes(entry)[1] > _SMALL_BYTES
 
 
-def _most_of_a_block(entry: Call) -> float:
-    blocks = entry.size if entry.collective is not None and entry.collective.startswith(_TO_EACH) else 1
-    return entry.bytes.max / max(blocks, 1)
+def block_bytes(entry: Call) -> tuple[float, float]:
+    """The least and the most of one of its blocks."""
+    to_each = entry.collective is not None and entry.collective.startswith(_TO_EACH)
+    blocks = max(entry.size, 1) if to_each else 1
+    return entry.bytes.min / blocks, entry.bytes.max / blocks
+
+
+def why(reason: str, entry: Call, report: Report) -> str:
+    """In words why calls of a row stayed native."""
+    if reason == MEASURED and not entry.offloaded and report.no_spare_core:
+        return "not tried"  # a trial offloads calls
+    return in_words(reason, entry.form)
 
 
 def percent(part: float) -> str:
@@ -111,12 +121,12 @@ def _rank(seconds: float, rank: int) -> str:
     return f"{format_seconds(seconds)} [dim]({rank})[/]"
 
 
-def _served(entry: Call) -> str:
+def _served(entry: Call, report: Report) -> str:
     """What became of the calls."""
     parts = [f"[green]offloaded{'' if entry.offloaded == entry.calls else f' {entry.offloaded:,}'}[/]"]
     only = len(entry.native) == 1 and entry.offloaded == 0
     parts = parts if entry.offloaded else []
-    native = [(in_words(reason, entry.form), calls) for reason, calls in entry.native.items() if calls]
+    native = [(why(reason, entry, report), calls) for reason, calls in entry.native.items() if calls]
     parts += [reason if only else f"{calls:,} {reason}" for reason, calls in native]
     return "\n".join(parts)
 
@@ -154,7 +164,7 @@ def _wide_table(report: Report) -> Table:
     for entry in _in_order(report):
         time, part = format_seconds(entry.seconds.mean), percent(share(entry, report))
         figures = (f"{entry.calls:,}", _bytes(entry), time, part, *_least_and_most(entry))
-        made.add_row(_name(entry), *figures, _served(entry))
+        made.add_row(_name(entry), *figures, _served(entry, report))
     return made
 
 
@@ -167,7 +177,7 @@ def _narrow_table(report: Report) -> Table:
     for entry in _in_order(report):
         calls = f"{entry.calls:,}\n[dim]{format_bytes(entry.bytes.mean) if entry.bytes.sum else '-'}[/]"
         time = f"{format_seconds(entry.seconds.mean)}\n[dim]{percent(share(entry, report))}[/]"
-        made.add_row(_name(entry), calls, time, "\n".join(_least_and_most(entry)), _served(entry))
+        made.add_row(_name(entry), calls, time, "\n".join(_least_and_most(entry)), _served(entry, report))
     return made
 
 

@@ -226,6 +226,17 @@ class Report:
     rank_cpu_seconds: CpuSeconds
 
     @property
+    def on_dpu(self) -> bool:
+        """Service processes reach the ranks' memory as only a DPU's do."""
+        return any(entry.bytes.get(reach) for entry in self.collectives for reach in ("rdma", "alias"))
+
+    @property
+    def no_spare_core(self) -> bool:
+        """Service processes share cores with ranks. That another job has one is said elsewhere."""
+        of_job = any(process.other_job is not None for process in self.services)
+        return self.service.processes > 0 and not (self.service.core_is_free or of_job or self.on_dpu)
+
+    @property
     def counted(self) -> int:
         """How many ranks' counts are in it."""
         if self.counted_ranks is None:

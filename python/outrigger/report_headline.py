@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from outrigger import report_times
-from outrigger.report_calls import percent
+from outrigger import report_choice, report_times
+from outrigger.learned import Kept
+from outrigger.report_calls import MEASURED, percent
 from outrigger.report_data import Report, format_seconds, in_words, plural
 
 
@@ -40,17 +41,6 @@ def _hidden(report: Report) -> str:
     )
 
 
-def is_on_dpu(report: Report) -> bool:
-    """Service processes reach the ranks' memory as only a DPU's do."""
-    return any(entry.bytes.get(reach) for entry in report.collectives for reach in ("rdma", "alias"))
-
-
-def has_no_spare_core(report: Report) -> bool:
-    """Ranks need all cores of a node; other jobs are said elsewhere."""
-    of_job = any(process.other_job is not None for process in report.services)
-    return report.service.processes > 0 and not (report.service.core_is_free or of_job or is_on_dpu(report))
-
-
 def _cores(report: Report) -> Sequence[int]:
     return sorted({process.core for process in report.services if process.core >= 0 and process.core_is_free})
 
@@ -65,7 +55,7 @@ def cost(report: Report) -> str:
     return f"{processes}{' a node' if report.nodes > 1 else ''}{on}, {format_seconds(cpu)} of a rank's CPU time"
 
 
-def _why_none(report: Report) -> str:
+def _why_none(report: Report, kept: Sequence[Kept]) -> str:
     reasons: dict[str, int] = {}
     for entry in report.calls:
         for name, calls in entry.native.items():
@@ -73,16 +63,18 @@ def _why_none(report: Report) -> str:
             reasons[reason] = reasons.get(reason, 0) + calls
     reasons.pop("group of one", None)
     most = max(reasons, key=lambda reason: reasons[reason], default="")
+    if most == MEASURED:
+        return f": {report_choice.explanation(report, kept)}"
     return f": {most}" if reasons.get(most) else ""
 
 
-def headline(report: Report) -> str:
-    """In a sentence; empty where no collective was called or counted."""
+def headline(report: Report, kept: Sequence[Kept] = ()) -> str:
+    """In a sentence; empty where no collective was called or counted. `kept`: what was learned where it ran."""
     offloaded, calls = counts(report)
     if calls == 0:
         return ""
     if offloaded == 0:
-        why = ", as the whole job did" if report.native_because else _why_none(report)
+        why = ", as the whole job did" if report.native_because else _why_none(report, kept)
         return f"Nothing was offloaded: all {plural(calls, 'collective call')} ran natively{why}."
     return (
         f"{offloaded:,} of {plural(calls, 'collective call')} offloaded: {_hidden(report)}. "

@@ -20,6 +20,7 @@ from outrigger import (
     dpus,
     launch,
     launchers,
+    learned,
     linked,
     mpis,
     options,
@@ -243,7 +244,7 @@ def show_report(written: Path) -> None:
     if not written.exists():
         note("there is no report: the program did not reach MPI_Finalize under the library")
         return
-    report.show(console(), report.read(written))
+    report.show(console(), report.read(written), learned.read_all(learned.place()))
 
 
 def _ask_host(job: Job, artifacts: Artifacts, share: plan.Share) -> NodeBinding | str:

@@ -6,6 +6,8 @@ import copy
 import io
 import json
 import threading
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from outrigger import report, report_advice, report_end, report_headline
+from outrigger import learned, report, report_advice, report_end, report_headline
 from outrigger.errors import UserError
 
 SPREAD = {"sum": 0.5, "min": 0.1, "max": 0.2}
@@ -444,3 +446,47 @@ def test_one_rank_without_a_core_and_without_offloaded_calls() -> None:
     assert "1 rank under MPICH" in text and "-1" not in text
     assert "Service process 0, node 2: the service's core was taken by others for 50% of the time." in text
     assert "CPU time of a rank, mean (max): 8 s (2.1 s) in all." in text
+
+
+def short_run(calls: int, **fields: Any) -> report.Report:
+    """Two ranks without a spare core, in 1.6 s; each made so many calls of 64 KiB to each, and one more."""
+    bytes_of = {"calls": 2 * calls, "sum": 2 * calls << 17, "min": 1 << 17, "max": 1 << 17}
+    seconds = {"sum": 0.4, "min": 0.1, "max": 0.3, "ranks": 2}
+    row = with_calls()["calls"][0] | {
+        "calls": 2 * calls, "size": 2, "offloaded": 0, "native": {"measured choice": 2 * calls}, "bytes": bytes_of,
+        "seconds": seconds,
+    }  # fmt: skip
+    other = with_calls()["calls"][1] | {"calls": 2, "size": 2, "native": {"blocking form": 2}, "seconds": seconds}
+    service = EXAMPLE["service"] | {"core": -1, "core_is_free": False}
+    run = {"sum": 3.2, "min": 1.6, "max": 1.6, "ranks": 2}
+    data = changed(offloaded=0, algorithms={}) | {"ranks": 2, "run_seconds": run, "calls": [row, other]}
+    return report.parse(json.dumps(data | {"service": service, "services": []} | fields))
+
+
+def test_a_short_run_says_that_nothing_was_tried() -> None:
+    assert report_headline.headline(short_run(300)) == (
+        "Nothing was offloaded: all 602 collective calls ran natively: too short to try offloading, 300 MPI_Ialltoall "
+        "of a rank in 1.6 s: `--choice early` tries it in short runs, for later ones."
+    )
+    assert "too few calls to try offloading, 100 MPI_Ialltoall of a rank in 1.6 s; it is tried after 140." in (
+        report_headline.headline(short_run(100))
+    )
+    console = Console(file=io.StringIO(), width=200)
+    report.show(console, short_run(300))
+    assert isinstance(console.file, io.StringIO)
+    assert "not tried" in console.file.getvalue() and "measured choice" not in console.file.getvalue()
+
+
+def test_what_was_learned_has_its_date() -> None:
+    choice = learned.Choice("ialltoall", "nonblocking", 16, 2, 1, 2, 1, "native")
+    kept = learned.Kept(Path("x"), datetime(2026, 11, 28, tzinfo=UTC), "machine", "MPICH Version:\t4", "", (choice,))
+    line = report_headline.headline(short_run(300), [kept])
+    assert line.endswith("ran natively: as learned on 2026-11-28, which `outrigger cache` lists.")
+    others = (
+        replace(choice, size_class=17), replace(choice, ranks=4), replace(choice, form="blocking"),
+        replace(choice, way="ring_pull"),
+    )  # fmt: skip
+    for other in (replace(kept, choices=others), replace(kept, mpi="Open MPI v4.1.4")):
+        assert "too short" in report_headline.headline(short_run(300), [other])
+    with_a_core = short_run(300, service=EXAMPLE["service"])
+    assert "as earlier runs have shown" in report_headline.headline(with_a_core)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from outrigger import report_advice, report_calls, report_headline
+from outrigger import report_advice, report_calls
 from outrigger.advise import variants
 from outrigger.advise.figures import Ratio, Results
 from outrigger.report_data import Call, Report, format_bytes, format_seconds, in_words, plural
@@ -191,7 +191,7 @@ def _nothing_to_overlap(report: Report) -> Iterator[Advice]:
 
 def _has_no_core(report: Report) -> bool:
     """Ranks make the copies, in waits and tests."""
-    return report.service.processes > 0 and not (report.service.core_is_free or report_headline.is_on_dpu(report))
+    return report.service.processes > 0 and not (report.service.core_is_free or report.on_dpu)
 
 
 def _tests(report: Report) -> Iterator[Advice]:
