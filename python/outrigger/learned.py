@@ -64,8 +64,8 @@ def _choice(line: str) -> Choice | None:
     words = line.split()
     if len(words) != _WORDS or not all(word.isdecimal() for word in words[2:7]):
         return None
-    collective, form, *numbers, way = words
-    return Choice(collective, form, *map(int, numbers), way)
+    size, ranks, nodes, ranks_per_node, services = map(int, words[2:7])
+    return Choice(words[0], words[1], size, ranks, nodes, ranks_per_node, services, words[7])
 
 
 def read_file(path: Path) -> Kept:
@@ -77,8 +77,8 @@ def read_file(path: Path) -> Kept:
     known = tuple(choice for choice in choices if choice is not None)
     if title != _TITLE or not named or len(known) < len(choices):
         return Kept(path, changed, readable=False)
-    words = [line.removeprefix(name) for line, name in zip(header, _HEADER, strict=True)]
-    return Kept(path, changed, *words, known)
+    machine, mpi, cores = (line.removeprefix(name) for line, name in zip(header, _HEADER, strict=True))
+    return Kept(path, changed, machine, mpi, cores, known)
 
 
 def read_all(directory: Path | None) -> list[Kept]:
