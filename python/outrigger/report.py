@@ -233,7 +233,7 @@ def _offloads(report: Report) -> bool:
 def _cpu_line(report: Report) -> str:
     calls, process = report.rank_cpu_seconds.offloaded_calls, report.rank_cpu_seconds.process
     all_ranks = process.ranks in (0, report.ranks)
-    whole = f"{_spread(process, report.ranks)} in all" if all_ranks else ""
+    whole = f"{_spread(process, report.ranks)} in all" if all_ranks and process.sum > 0 else ""
     inside = f"{_spread(calls, report.ranks)} in offloaded calls and their waits" if _offloads(report) else ""
     parts = ", of ".join(filter(None, (inside, whole)))
     return f"\nCPU time of a rank, mean (max): {parts}." if parts else ""

@@ -33,12 +33,12 @@ def counts(report: Report) -> tuple[int, int]:
 def _hidden(report: Report) -> str:
     computed, waited = computed_seconds(report), waited_seconds(report)
     run = report.run_seconds
+    least = "at least " if report_times.is_least(report) else ""
     of_run = f" ({percent(waited / run.mean)} of the run)" if run is not None and run.mean > 0 else ""
+    spent = f"{least}{format_seconds(waited)}{of_run}"
     if computed == 0:
-        return f"nothing was computed meanwhile, a rank spent {format_seconds(waited)}{of_run} in them"
-    return (
-        f"a rank computed for {format_seconds(computed)} meanwhile, and {format_seconds(waited)}{of_run} was not hidden"
-    )
+        return f"nothing was computed meanwhile, a rank spent {spent} in them"
+    return f"a rank computed for {format_seconds(computed)} meanwhile, and {spent} was not hidden"
 
 
 def _cores(report: Report) -> Sequence[int]:

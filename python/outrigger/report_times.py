@@ -37,9 +37,25 @@ def _computed(entry: Collective, report: Report) -> float:
     return max(0.0, before - inside * min(1.0, waited / max(calls, 1)))
 
 
+def _not_hidden(entry: Collective, report: Report) -> float:
+    """All of the rows where nothing in them was native, else what is measured of the others."""
+    rows = _rows_of(entry, report)
+    measured = entry.post_seconds.sum + entry.completion_seconds.sum
+    return measured if _is_mixed(rows) else max(measured, sum(row.seconds.sum for row in rows))
+
+
+def _is_mixed(rows: list[Call]) -> bool:
+    return any(row.offloaded < row.calls for row in rows)
+
+
 def not_hidden_seconds(report: Report) -> float:
     """In offloaded calls and in what waits for them."""
-    return sum(row.seconds.sum * _share(row) for row in report.calls)
+    return sum(_not_hidden(entry, report) for entry in report.collectives if entry.offloaded)
+
+
+def is_least(report: Report) -> bool:
+    """There was more of these: ranks that share cores let others run after the post, which mixed rows do not tell."""
+    return report.no_spare_core and any(_is_mixed(_rows_of(entry, report)) for entry in report.collectives)
 
 
 def computed_seconds(report: Report) -> float:
