@@ -44,7 +44,7 @@ class BoundRank:
     """Other ranks run on its CPUs too."""
     service: int
     node: int
-    """Of the nodes that this one is split into for tests, from 0."""
+    """The number of the pretended node, from 0."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class BoundService:
 
 
 def _user_and_command(pid: int, proc: Path = Path("/proc")) -> tuple[str, str]:
-    """Of a process; each is empty where it cannot be known."""
+    """The owner of a process; a field is empty if it cannot be known."""
     user, words = "", b""
     with contextlib.suppress(OSError, KeyError):
         words = (proc / str(pid) / "cmdline").read_bytes()
@@ -149,7 +149,7 @@ class _Placement:
 
 
 def parse(text: str) -> NodeBinding:
-    """What `outriggerd place` prints."""
+    """The output of `outriggerd place`."""
     data = formats.parse_version(text, _Placement, VERSION, "what outriggerd place printed")
     domains: dict[int, list[Core]] = {}
     for core in data.cores:
@@ -269,7 +269,7 @@ def host_ranks(name: str, first: int, ranks: int) -> str:
 
 
 def services_and_cores(services: int, cores: int) -> str:
-    """Of a node, in words."""
+    """Describes a node."""
     return f"{plural(services, 'service process')}, {plural(cores, 'core')}"
 
 

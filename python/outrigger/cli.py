@@ -1,6 +1,6 @@
 """The `outrigger` command.
 
-What a command needs is imported for that command alone: all of it takes a second.
+Each command imports its own modules only: importing all of them takes a second.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ COMMANDS = {
     "chaos": Command("chaos.command", "chaos", starts_programs=True),
     "bench": Command("commands.bench", "measure"),
     "demo": Command("commands.demo", "show_demo"),
-    # Of two words; "bench" alone is one of its own.
+    # Commands of two words; "bench" alone is a command, too.
     "bench fft3d": Command("bench.example_commands", "measure_fft3d"),
     "bench halo": Command("bench.example_commands", "measure_halo"),
     "bench training": Command("bench.example_commands", "measure_training"),
@@ -77,7 +77,7 @@ _SWITCHES = (
     "--cuts",
     "--compare-output",
 )
-"""Of the commands that start programs."""
+"""Options of the commands that start programs."""
 _VALUES = ("true", "false", "on", "off", "yes", "no", "1", "0")
 
 

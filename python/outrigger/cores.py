@@ -35,7 +35,7 @@ def format_cpu_list(cpus: Sequence[int]) -> str:
 
 
 def without_spare(ranks: int, cores: int) -> str:
-    """What to know where ranks need all cores of a machine; empty: they leave one."""
+    """A note if the ranks need all cores of a machine; empty if they leave one."""
     if ranks < cores:
         return ""
     have = f"{cores} core{'' if cores == 1 else 's'}"

@@ -11,7 +11,7 @@ class UserError(Exception):
 
 
 def or_known(word: str, known: Iterable[str]) -> str:
-    """What to write in place of an unknown word: the name that is like it, else all."""
+    """Suggests a name for an unknown word: a similar one, else all names."""
     names = list(dict.fromkeys(known))
     if close := difflib.get_close_matches(word, names, n=1):
         return f"did you mean {close[0]}?"

@@ -1,4 +1,4 @@
-"""What earlier runs have measured, as the library keeps it for later ones (src/mpi/choice/learned.hpp)."""
+"""Reads the choices that earlier runs have kept for later ones (src/mpi/choice/learned.hpp)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _TITLE = "outrigger-choices 2"
 _HEADER = ("machine ", "mpi ", "cores ")
 _FILES = "choices-*.txt"
 _WORDS = 8
-"""Of a line: collective, form, size class, ranks, nodes, ranks per node, service processes per node, way."""
+"""Fields of a line: collective, form, size class, ranks, nodes, ranks per node, service processes per node, way."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen for one kind of call on one shape of communicator."""
+    """The choice for one kind of call on one shape of communicator."""
 
     collective: str
     form: str

@@ -46,7 +46,7 @@ def check_file(place: Path, option: str = "") -> Path:
 
 
 def check_place(place: Path | None) -> Path | None:
-    """Of an option that may be missing, before anything is measured."""
+    """Checks the place of an optional output before anything is measured."""
     if place is not None:
         check_file(place)
     return place

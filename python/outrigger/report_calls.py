@@ -22,9 +22,9 @@ def share(entry: Call, report: Report) -> float:
 
 MEASURED = "measured choice"
 _SMALL_BYTES = 8192
-"""Of a block: those up to this size go natively whatever form is asked for (src/protocol/options/selection.hpp)."""
+"""Blocks up to this size go natively in every form (src/protocol/options/selection.hpp)."""
 _TO_EACH = ("ialltoall", "iscatter", "ineighbor_alltoall")
-"""What a rank hands over is as many blocks as there are ranks."""
+"""A rank sends as many blocks as there are ranks."""
 
 
 def could_block(entry: Call) -> bool:
@@ -83,7 +83,7 @@ def end_of(ended: Ended) -> str:
 
 
 def counted(report: Report) -> str:
-    """Whose figures these are, where they are not all ranks'."""
+    """The ranks whose figures these are, if not all."""
     if report.counted_ranks is None or report.counted == report.ranks:
         return ""
     if not report.counted:
@@ -122,7 +122,7 @@ def _rank(seconds: float, rank: int) -> str:
 
 
 def _served(entry: Call, report: Report) -> str:
-    """What became of the calls."""
+    """How the calls were done."""
     parts = [f"[green]offloaded{'' if entry.offloaded == entry.calls else f' {entry.offloaded:,}'}[/]"]
     only = len(entry.native) == 1 and entry.offloaded == 0
     parts = parts if entry.offloaded else []

@@ -1,4 +1,4 @@
-"""What a report can say of calls that stayed native as the measured choice, where nothing was offloaded."""
+"""Explains calls that stayed native by the measured choice, if nothing was offloaded."""
 
 from __future__ import annotations
 

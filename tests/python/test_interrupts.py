@@ -150,7 +150,7 @@ def test_pairs_of_harm_are_kept_where_its_calls_are_interrupted(
 
 @dataclass
 class ChaosRuns:
-    """Whose second disturbed run is interrupted."""
+    """The second disturbed run is interrupted."""
 
     runs: int = 1
 
@@ -176,7 +176,7 @@ def test_runs_of_chaos_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_configurations_that_were_printed_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of `outrigger bench`, whose program measures one after the other in one run."""
+    """`outrigger bench` measures one after the other in one run."""
     side = Side(2.0, 4.0, 2.0, 0.0, 1.0)
     line = formats.line_of(Configuration("ialltoall", "malloc", 8, 2, 1, 1, 2.0, side, side)).decode()
     request = runner.Request(("ialltoall",), ("malloc",), (8, 16), 2, 1, 1)

@@ -1,4 +1,4 @@
-"""What `outrigger cache` makes of the files that the library keeps its choices in."""
+"""`outrigger cache` reads the files in which the library keeps its choices."""
 
 from __future__ import annotations
 

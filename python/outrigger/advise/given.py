@@ -69,7 +69,7 @@ class Given:
         return shlex.join(["outrigger", "run", "-n", str(self.ranks), *self.options(), "--", *self.program])
 
     def typed(self) -> str:
-        """What a user types for it: natively that is the MPI's own launcher, where no more is asked for."""
+        """The command a user types for it: the MPI's own launcher if it is native and nothing more is asked for."""
         if not self.native or self.options() not in (["--native"], ["--bind", binding.NONE, "--native"]):
             return self.command()
         return shlex.join(["mpirun", "-n", str(self.ranks), *self.program])

@@ -26,7 +26,7 @@ VERSION = 1
 MOST_HISTORY = 180
 """Intervals kept of a job."""
 _KEPT_SECONDS = 10.0
-"""So long a job stays that nobody tells of any more: keepers are busy, machines slow."""
+"""A silent job is shown for this long: keepers may be busy and machines slow."""
 
 _Counts = tuple[int, int, int, int, int]
 """calls, bytes, exposed, hidden and late ns."""
@@ -92,8 +92,8 @@ def _service_parts(node: Node, before: _Seen | None, seconds: float) -> list[tup
 
 
 def _without_overlap(node: Node, rows: Sequence[_Counts], seconds: float) -> list[_Counts]:
-    """What is hidden behind a rank's computing, once: keepers also count the rest of the posts, and that of several
-    operations at the same time."""
+    """Time hidden behind a rank's computing, counted once. Keepers also count the rest of the posts, and each of
+    several operations at the same time."""
     exposed, hidden = [0] * len(node.ranks), [0] * len(node.ranks)
     for row, counts in zip(node.rows, rows, strict=True):
         exposed[row.rank] += counts[2]
@@ -131,7 +131,7 @@ def _change(node: Node, before: _Seen | None, now: _Seen) -> _Change:
 
 @dataclass
 class _Sum:
-    """Of one function on one communicator."""
+    """Figures of one function on one communicator."""
 
     name: tuple[str, str, str | None]
     communicator: tuple[str, str, int]
