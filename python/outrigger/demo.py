@@ -122,16 +122,15 @@ def _saved_in_words(parts: Sequence[float]) -> str:
     return f"between {-low} % more and {high} % less time taken"
 
 
-def _best_natives(comparison: Comparison) -> list[float]:
-    """The total of each size: natively with a core left free, or on all cores."""
-    both = zip(comparison.native, comparison.native_all_cores, strict=True)
-    return [min(native.total_us, everywhere.total_us) for native, everywhere in both]
+def _best_native(native: Row, everywhere: Row | None) -> float:
+    """Total time with a core left free or on all cores, whichever is less; an interrupted demo may lack the second."""
+    return native.total_us if everywhere is None else min(native.total_us, everywhere.total_us)
 
 
 def headline(comparison: Comparison) -> str:
     """How much faster than the better native, what was hidden, what it cost: over all sizes."""
     pairs = list(zip(comparison.native, comparison.offloaded, strict=True))
-    saved = [1 - ours.total_us / best for best, (_, ours) in zip(_best_natives(comparison), pairs, strict=True)]
+    saved = [1 - ours.total_us / _best_native(native, everywhere) for native, ours, everywhere in _sides(comparison)]
     hidden = statistics.median(_hidden(native, ours) for native, ours in pairs)
     natively = statistics.median(_hidden(native, native) for native, _ in pairs)
     cpus = ",".join(map(str, comparison.placement.service_cpus))
@@ -175,7 +174,7 @@ def _columns(native: Row, ours: Row, everywhere: Row | None) -> dict[str, str | 
         "latency\noffloaded": microseconds(ours.pure_us),
         "total\nnative": microseconds(native.total_us),
         "total\noffloaded": bold(ours.total_us),
-        "time\nsaved": _saved(min(native.total_us, everywhere.total_us), ours.total_us),
+        "time\nsaved": _saved(_best_native(native, everywhere), ours.total_us),
         "CPU in MPI\nnative": microseconds(native.cpu_us),
         "CPU in MPI\noffloaded": bold(ours.cpu_us),
         "native on\nall cores": Text("-" if everywhere is None else microseconds(everywhere.total_us), style="dim"),
