@@ -684,7 +684,7 @@ def test_another_jobs_cores_are_one_note_with_its_user_and_command() -> None:
     node = NodeBinding((((0,), (1,), (2,), (3,)),), ranks, (), (2, 3), tuple(jobs))
     (note,) = launch._other_jobs_note(node)
     user = pwd.getpwuid(os.getuid()).pw_name
-    assert note.startswith(f"another job of {user} (process {here}: ") and "pytest" in note
+    assert note.startswith(f"another job of {user} (process {here}: ") and "python" in note
     assert note.endswith(
         ") also has CPUs 2-3, where service processes give way, and CPU 0, where ranks of this job run"
     )
