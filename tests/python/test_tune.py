@@ -131,7 +131,7 @@ def test_the_file_is_read_back_as_rules(built: Artifacts, tmp_path: Path) -> Non
     for word in ("a machine, 2 cores", "Open MPI 4.1.4", "2026-11-25", "outrigger tune -n 2", "3 rounds"):
         assert word in text
     assert "# 64K: built-in 1.00 (0.97-1.03), ring_pull 0.70 (0.66-0.75)\n[[rule]]" in text
-    assert max(map(len, text.splitlines())) <= 120
+    assert max(map(len, text.replace(str(tmp_path), "").splitlines())) <= 120
 
 
 def test_rules_of_many_nodes_are_for_many_nodes(built: Artifacts, tmp_path: Path) -> None:
