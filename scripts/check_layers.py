@@ -22,7 +22,7 @@ FABRIC = (
     "fabric/port.hpp",
 )
 
-# What a file may include with quotes, by the longest matching layer of its own path: prefixes of paths under src/.
+# Files that a file may include with quotes, by the longest matching layer of its path: prefixes of paths under src/.
 # A layer's own files are always allowed.
 ALLOWED: dict[str, tuple[str, ...]] = {
     "api": (),
@@ -54,8 +54,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
 }
 
-# What a file may include of its own layer, by its directory: directories and files under src/. Its own directory is
-# always allowed. Layers that are not here have no rooms.
+# Files of its own layer that a file may include, by its directory: directories and files under src/. Its own
+# directory is always allowed. Layers that are not here have no rooms.
 KEEPER_BASICS = ("service/keeper/events.hpp", "service/keeper/keeper_config.hpp", "service/notices")
 MPI_BASICS = ("mpi/choice", "mpi/job", "mpi/native", "mpi/types")
 ROOMS: dict[str, tuple[str, ...]] = {

@@ -81,7 +81,7 @@ std::string own_directory() {
   return path.substr(0, path.rfind('/'));
 }
 
-// Of many tasks one says it, and only where the user has asked: a default of the site's is for those whom it suits.
+// The first task alone prints it, and only if the user asked: a site's default does not suit every program.
 void say(spank_t spank, const std::string& text) {
   std::uint32_t task = 0;
   if (!asked || spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS || task != 0) return;

@@ -13,7 +13,8 @@ struct ListeningPort {
   std::uint16_t port = 0;
 };
 
-// For so many connections that nobody has accepted yet. By IPv6 and IPv4, or by IPv4 alone where there is nothing else.
+// Listens by IPv6 and IPv4, or by IPv4 alone where there is nothing else. `most_waiting`: connections that may wait to
+// be accepted.
 [[nodiscard]] Result<ListeningPort> listen_at_any_port(int most_waiting);
 
 }  // namespace outrigger

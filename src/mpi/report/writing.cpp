@@ -5,7 +5,6 @@
 
 #include <array>
 #include <climits>
-#include <cstdio>
 
 #include "mpi/native/constants.hpp"
 #include "mpi/native/message.hpp"
