@@ -1,4 +1,4 @@
-"""Reads the choices that earlier runs have kept for later ones (src/mpi/choice/learned.hpp)."""
+"""Reads the choices that earlier runs have kept for later ones (src/steer/rank/decision_file.hpp)."""
 
 from __future__ import annotations
 

@@ -119,16 +119,17 @@ NativeTally Client::native_tally(const GroupId& group, std::uint64_t operations)
   return guarded(NativeTally(), [&] { return NativeTally(endpoint_->native_tallies(), group, operations); });
 }
 
-const Course* Courses::next(const Group& group, bool counted) {
-  return guarded(static_cast<const Course*>(nullptr), [&] { return endpoint_.courses().next(group, counted); });
+const steer::DispatchPlan* Courses::next(const Group& group, bool counted) {
+  return guarded(static_cast<const steer::DispatchPlan*>(nullptr),
+                 [&] { return endpoint_.courses().next(group, counted); });
 }
 
 std::uint64_t Courses::calls(const Group& group) {
   return guarded(std::uint64_t{0}, [&] { return endpoint_.courses().calls(group); });
 }
 
-NativeSpell Courses::spell(const Group& group, const Course& course, std::uint64_t most) {
-  return guarded(NativeSpell{}, [&] { return endpoint_.courses().spell(group, course, most); });
+steer::NativeRun Courses::spell(const Group& group, const steer::DispatchPlan& course, std::uint64_t most) {
+  return guarded(steer::NativeRun{}, [&] { return endpoint_.courses().spell(group, course, most); });
 }
 
 void Courses::tell_of_larger_blocks(const Group& group, Collective collective) {
@@ -145,32 +146,32 @@ void Courses::join(const Group& group) {
   });
 }
 
-void Courses::ask_trial(const Group& group, const TrialRequest& request) {
+void Courses::ask_trial(const Group& group, const steer::TrialRequest& request) {
   guarded(false, [&] {
     endpoint_.courses().ask_trial(group, request);
     return true;
   });
 }
 
-void Courses::give_up(const Group& group, const Trial& trial) {
+void Courses::give_up(const Group& group, const steer::Trial& trial) {
   guarded(false, [&] {
     endpoint_.courses().give_up(group, trial);
     return true;
   });
 }
 
-void Courses::recall(const Group& group, CallKey key, Way way) {
+void Courses::recall(const Group& group, steer::CallKey key, steer::Method method) {
   guarded(false, [&] {
-    endpoint_.courses().recall(group, key, way);
+    endpoint_.courses().recall(group, key, method);
     return true;
   });
 }
 
-std::span<const Choice> Courses::choices(const Group& group) {
-  return group.in_force().plan.after.choices;
+std::span<const steer::CachedDecision> Courses::choices(const Group& group) {
+  return group.in_force().plan.after.decisions;
 }
 
-void Courses::tell_times(const Group& group, const Trial& trial, const TrialTimes& times) {
+void Courses::tell_times(const Group& group, const steer::Trial& trial, const steer::TrialTimes& times) {
   guarded(false, [&] {
     endpoint_.courses().tell_times(group, trial, times);
     return true;

@@ -21,16 +21,16 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "client/operations/native_spell.hpp"
 #include "client/operations/native_tally.hpp"
 #include "client/operations/operation_request.hpp"
 #include "client/start/attach_options.hpp"
 #include "client/start/keeper_start.hpp"
 #include "client/statistics.hpp"
-#include "protocol/course.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/shared/shared_heap.hpp"
 #include "protocol/wire/control.hpp"
+#include "steer/plan/dispatch_plan.hpp"
+#include "steer/rank/native_run.hpp"
 
 namespace outrigger::client {
 
@@ -52,7 +52,7 @@ class NodeLeader {
   RankEndpoint& endpoint_;
 };
 
-// Which collectives of a group go to service processes at present (protocol/course.hpp).
+// Which collectives of a group go to service processes at present (steer/plan/dispatch_plan.hpp).
 class Courses {
  public:
   explicit Courses(RankEndpoint& endpoint) : endpoint_(endpoint) {}
@@ -60,26 +60,26 @@ class Courses {
   // to do, the same on all ranks. While service processes agree on another course the call waits for them, a few
   // messages long, and for no rank. Null: the group has no course.
   // `counted`: a spell has counted the call.
-  [[nodiscard]] const Course* next(const Group& group, bool counted);
+  [[nodiscard]] const steer::DispatchPlan* next(const Group& group, bool counted);
   // The call for which next() has said `course` was native, and the next ones of its kind are, too, `most` at most.
-  [[nodiscard]] NativeSpell spell(const Group& group, const Course& course, std::uint64_t most);
+  [[nodiscard]] steer::NativeRun spell(const Group& group, const steer::DispatchPlan& course, std::uint64_t most);
   // The collective is native for small blocks, and this rank has called it with others: service processes may take it
   // back.
   void tell_of_larger_blocks(const Group& group, Collective collective);
   // The rank has called such collectives, but not posted any: service processes hear of the group.
   void join(const Group& group);
-  // Two ways are to be tried in turn (protocol/choice.hpp).
-  void ask_trial(const Group& group, const TrialRequest& request);
+  // Two ways are to be tried in turn (steer/plan/decision.hpp).
+  void ask_trial(const Group& group, const steer::TrialRequest& request);
   // The one that is under way costs too much.
-  void give_up(const Group& group, const Trial& trial);
+  void give_up(const Group& group, const steer::Trial& trial);
   // How an earlier run has done such calls in the end.
-  void recall(const Group& group, CallKey key, Way way);
+  void recall(const Group& group, steer::CallKey key, steer::Method method);
   // What has been chosen, as of the last call of the group.
-  [[nodiscard]] static std::span<const Choice> choices(const Group& group);
+  [[nodiscard]] static std::span<const steer::CachedDecision> choices(const Group& group);
   // How many calls of the group have gone by its course, or would have, had this rank an entry for it.
   [[nodiscard]] std::uint64_t calls(const Group& group);
   // The rank has been through one.
-  void tell_times(const Group& group, const Trial& trial, const TrialTimes& times);
+  void tell_times(const Group& group, const steer::Trial& trial, const steer::TrialTimes& times);
 
  private:
   RankEndpoint& endpoint_;

@@ -103,7 +103,7 @@ std::shared_ptr<const Group> RankEndpoint::define_group(GroupId id, const std::v
   if (!range) range = arguments_.allocate_and_wait(bytes);
   if (!range) return nullptr;
   std::memcpy(reinterpret_cast<void*>(range->address), members.data(), bytes);
-  CourseNumber course;
+  PlanNumber course;
   if (!network_) {  // a DPU cannot see in time how far the rank is
     const Lock lock(lock_.mutex);
     if (!lock_.is_inert()) course = posts_.take_course();

@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <variant>
 
-#include "engine/core/choice_trials.hpp"
 #include "engine/core/context.hpp"
-#include "engine/core/course_changes.hpp"
 #include "engine/core/group_table.hpp"
 #include "engine/core/inbox.hpp"
 #include "engine/core/operation.hpp"
@@ -21,17 +19,10 @@ static_assert(EngineCounters::kMessageKinds == std::variant_size_v<peer::Body>);
 
 struct EngineState {
   EngineState(const EngineConfig& config, const fabric::Seams& seams)
-      : context(config, seams),
-        groups(context),
-        courses(context, groups),
-        trials(context, groups, courses),
-        posts(context, groups, courses),
-        inbox(context, groups, courses, trials) {}
+      : context(config, seams), groups(context), posts(context, groups), inbox(context, groups) {}
 
   Context context;
   GroupTable groups;
-  CourseChanges courses;
-  ChoiceTrials trials;
   Posts posts;
   Inbox inbox;
 };
@@ -123,56 +114,12 @@ void Engine::drop_rank(WorldRank rank) {
 void Engine::forget_group(WorldRank rank, GroupId group) {
   Group* known = state_->groups.find(group);
   if (known == nullptr || !state_->context.is_local(rank)) return;
-  state_->courses.let_go(rank, group);
   known->progress(rank).freed = true;
   state_->groups.close_if_freed(*known);
 }
 
-void Engine::wish(const Suspended& everywhere) {
-  state_->courses.wish(everywhere);
-}
-
-void Engine::wish(GroupId group, const Suspended& suspended) {
-  state_->courses.wish(group, suspended);
-}
-
 bool Engine::look_for_passed() {
   return look_for_overdue(state_->groups);
-}
-
-void Engine::join(WorldRank rank, GroupId group, std::shared_ptr<const std::vector<WorldRank>> members) {
-  if (!state_->context.is_local(rank) || state_->context.is_dropped(rank)) return;
-  Group& known = state_->groups.get(group);
-  static_cast<void>(known.progress(rank));
-  if (known.set_members(members)) state_->courses.steer(known);
-}
-
-void Engine::restore_course(GroupId group, const CoursePlan& plan) {
-  if (Group* known = state_->groups.find(group)) state_->courses.restore(*known, plan);
-}
-
-void Engine::ask_trial(WorldRank rank, GroupId group, const TrialRequest& request) {
-  state_->trials.ask(rank, group, request);
-}
-
-void Engine::recall(WorldRank rank, GroupId group, const Choice& choice) {
-  state_->trials.recall(rank, group, choice);
-}
-
-void Engine::give_up_trial(WorldRank rank, GroupId group, std::uint16_t trial) {
-  state_->trials.give_up(rank, group, trial);
-}
-
-void Engine::measured(WorldRank rank, GroupId group, std::uint16_t trial, const TrialTimes& times) {
-  state_->trials.measured(rank, group, trial, times);
-}
-
-bool Engine::wants_retry() const {
-  return state_->courses.wants_retry();
-}
-
-void Engine::retry_changes() {
-  state_->courses.retry();
 }
 
 // ---------------------------------------------------------------- running
@@ -239,9 +186,8 @@ bool Engine::idle() const {
   const auto at_rest = [](const auto& entry) {
     const std::vector<CreditLine>& lines = entry.second->credit_lines();
     return entry.second->operations().empty() && entry.second->waiting_announcements == 0 &&
-           !entry.second->course.changing && std::all_of(lines.begin(), lines.end(), [](const CreditLine& line) {
-             return line.in_use == 0 && line.waiting.empty();
-           });
+           std::all_of(lines.begin(), lines.end(),
+                       [](const CreditLine& line) { return line.in_use == 0 && line.waiting.empty(); });
   };
   const GroupTable::Groups& groups = state_->groups.all();
   return std::all_of(groups.begin(), groups.end(), at_rest) && state_->context.window.held() == 0 &&

@@ -17,7 +17,6 @@
 #include "engine/engine_counters.hpp"
 #include "engine/posted_operation.hpp"
 #include "fabric/seams.hpp"
-#include "protocol/course.hpp"
 #include "protocol/ids.hpp"
 
 namespace outrigger::engine {
@@ -49,39 +48,16 @@ class Engine {
   // again; what the old one said and has not arrived is ignored by its epoch.
   void peer_restarted(SpId peer, Epoch epoch);
 
-  // After a restart, of a group that a local rank has joined: `plan` is the newest that any of its ranks has. Heeded
-  // where this service process leads the group: all go by it, a change that was under way has not been, and trials end.
-  void restore_course(GroupId group, const CoursePlan& plan);
-
   // A local rank is gone: its operations are dropped, their moves cancelled, nothing is completed.
   void drop_rank(WorldRank rank);
 
   // A local rank has freed a communicator. When the last local member has, the group's state is dropped.
   void forget_group(WorldRank rank, GroupId group);
 
-  // Which courses this service process would have (protocol/course.hpp): of every communicator, and of one beside that.
-  // Busy and failing are what any service process of a communicator wishes, small what all do. Ranks are held for a
-  // change as soon as it can be; one that cannot be yet is tried again by retry_changes().
-  void wish(const Suspended& everywhere);
-  void wish(GroupId group, const Suspended& suspended);
-  [[nodiscard]] bool wants_retry() const;
-  void retry_changes();
-
   // Now and then: of each group, the oldest operation that has been waited for since the last time is asked about,
   // where a rank may have left it to its MPI (protocol/native_calls.hpp). For those who wait it fails then. True: one
   // was.
   bool look_for_passed();
-
-  // A local rank has calls on a group that its course decides, though it has posted none.
-  void join(WorldRank rank, GroupId group, std::shared_ptr<const std::vector<WorldRank>> members);
-  // Two ways are to be tried in turn. Heeded from the group's first rank, at its service process.
-  void ask_trial(WorldRank rank, GroupId group, const TrialRequest& request);
-  // What an earlier run has chosen, until a trial shows otherwise. Heeded as the above, where nothing has been chosen.
-  void recall(WorldRank rank, GroupId group, const Choice& choice);
-  // The trial of that number costs too much: it ends, for the way that was usual. Heeded as the above.
-  void give_up_trial(WorldRank rank, GroupId group, std::uint16_t trial);
-  // A local rank has been through the trial of that number.
-  void measured(WorldRank rank, GroupId group, std::uint16_t trial, const TrialTimes& times);
 
   // Resumes what is ready until nothing is. True when anything ran.
   bool run();

@@ -13,7 +13,7 @@ struct EngineCounters {
     std::uint64_t count = 0;
     std::uint64_t bytes = 0;
   };
-  static constexpr std::size_t kMessageKinds = 15;  // as peer::Body
+  static constexpr std::size_t kMessageKinds = 10;  // as peer::Body
   std::array<Messages, kMessageKinds> sent{};
   std::array<Messages, kMessageKinds> received{};
   std::uint64_t moves = 0;

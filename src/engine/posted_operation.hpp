@@ -53,7 +53,6 @@ struct PostedOperation {
   std::uint64_t part_offset_bytes = 0;  // of a reduce_scatter: where in the vector what is received begins
   bool own_block_done = false;          // the rank copies its own block itself
   bool kept = false;                    // its memory stays as it is until complete(), whatever the rank is told before
-  bool by_course = false;               // the group's course may make such calls native
   std::uint32_t native_calls = 0;       // since the rank's operation before (protocol/native_calls.hpp)
   std::vector<std::uint8_t> delivered;  // marks found at a replay, one per group rank; empty: none
 };

@@ -5,10 +5,8 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 
 #include "protocol/collective.hpp"
-#include "protocol/course.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/memory.hpp"
 
@@ -35,12 +33,6 @@ class RankView {
 
   // Makes the end of an operation visible to its rank, which polls its own memory. Called once per posted slot.
   virtual void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) = 0;
-
-  // Holds a rank's calls on a communicator (protocol/course.hpp): from now on it waits in the next one. How many it has
-  // begun; nothing: it cannot be held, and is not.
-  [[nodiscard]] virtual std::optional<std::uint64_t> hold_calls(WorldRank rank, const GroupId& group) = 0;
-  // Lets it go. `plan`: by which it goes from then on; null: as before.
-  virtual void resume_calls(WorldRank rank, const GroupId& group, const CoursePlan* plan) = 0;
 
   // Has a rank here left the operation to its MPI (protocol/native_calls.hpp)? Ranks that have posted it had made
   // `native_calls` native calls before. False also where it cannot be seen.

@@ -15,9 +15,8 @@ std::string segment_name(std::uint32_t segment) {
 
 std::optional<std::string> text_of_message(std::span<const std::byte> message) {
   const std::optional<peer::Message> decoded = peer::decode(message);
-  static constexpr const char* kNames[] = {
-      "announce", "delivered", "release", "finished", "refusal", "replica request", "replica answer", "replica done",
-      "quiesce",  "wish",      "hold",    "held",     "resume",  "measured",        "overdue"};
+  static constexpr const char* kNames[] = {"announce",        "delivered",      "release",      "finished", "refusal",
+                                           "replica request", "replica answer", "replica done", "quiesce",  "overdue"};
   if (!decoded) return std::nullopt;
   const std::uint64_t group = decoded->header.operation.group.low - 1;
   const std::uint64_t sequence = decoded->header.operation.sequence;

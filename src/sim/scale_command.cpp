@@ -17,8 +17,8 @@ namespace outrigger::sim {
 namespace {
 
 constexpr std::array<const char*, engine::EngineCounters::kMessageKinds> kKinds = {
-    "announce", "delivered", "release", "finished", "refusal", "replica_request", "replica_answer", "replica_done",
-    "quiesce",  "wish",      "hold",    "held",     "resume",  "measured",        "overdue"};
+    "announce",        "delivered",      "release",      "finished", "refusal",
+    "replica_request", "replica_answer", "replica_done", "quiesce",  "overdue"};
 
 Arrival arrival_named(const std::string& name) {
   if (name == "early") return Arrival::early;

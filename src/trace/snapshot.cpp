@@ -4,10 +4,10 @@
 #include <cstring>
 #include <span>
 
+#include "base/whole_file.hpp"
 #include "protocol/collective.hpp"
 #include "protocol/collective_calls.hpp"
 #include "protocol/options/reach.hpp"
-#include "report/file.hpp"
 
 namespace outrigger::trace {
 namespace {
@@ -114,7 +114,7 @@ std::vector<std::byte> snapshot(const Memory& memory) {
 Status write_parts(const std::string& path, const std::vector<std::vector<std::byte>>& parts) {
   std::string all;
   for (const std::vector<std::byte>& part : parts) all.append(reinterpret_cast<const char*>(part.data()), part.size());
-  return report::write_file(path, all, true);
+  return write_file(path, all, true);
 }
 
 }  // namespace outrigger::trace

@@ -15,10 +15,10 @@
 #include <type_traits>
 #include <vector>
 
+#include "../steer/some_plan.hpp"
 #include "protocol/build_version.hpp"
 #include "protocol/shared/exported_memory.hpp"
 #include "protocol/shared/segment.hpp"
-#include "protocol/some_course.hpp"
 #include "protocol/wire/control.hpp"
 #include "protocol/wire/dpu_figures.hpp"
 #include "protocol/wire/dpu_link.hpp"
@@ -28,6 +28,7 @@
 #include "protocol/wire/rank_address.hpp"
 #include "protocol/wire/rank_message.hpp"
 #include "protocol/wire/wire_messages.hpp"
+#include "steer/coordinator/messages.hpp"
 
 namespace outrigger {
 namespace {
@@ -85,7 +86,7 @@ std::string memory_of_a_rank() {
                           fatal, warned, fatal_text, dpu_process, dpu_calls, copies) +
          OUTRIGGER_LAYOUT(OperationSlot, state, position, result, body) +
          OUTRIGGER_LAYOUT(OverflowRecord, operation, next, number, reserved) +
-         OUTRIGGER_LAYOUT(SlotRequestBody, request, collective, algorithm, course, flags, root, group_high, group_low,
+         OUTRIGGER_LAYOUT(SlotRequestBody, request, collective, algorithm, plan, flags, root, group_high, group_low,
                           sequence, digest, group_size, group_rank, members, marks, send, receive, reduce_operation,
                           element_type, native_calls) +
          OUTRIGGER_LAYOUT(SlotResult, status, late_announcements, bytes_by_reach, done_ns, late_ns, passed_by,
@@ -93,9 +94,9 @@ std::string memory_of_a_rank() {
          OUTRIGGER_LAYOUT(SlotLayout, base, stride_bytes, block_bytes, extents) +
          OUTRIGGER_LAYOUT(LocalRef, region, count, address) + OUTRIGGER_LAYOUT(PairExtent, offset_bytes, bytes) +
          OUTRIGGER_LAYOUT(NeighborExtent, block, rank, reserved) +
-         OUTRIGGER_LAYOUT(CourseEntry, calls, lost_ns, passed_ns, held, changes, plans) +
-         OUTRIGGER_LAYOUT(CourseEntry::Plan, from, before, after) +
-         OUTRIGGER_LAYOUT(GroupEntry, state, generation, group_high, group_low, group_size, group_rank, members, course,
+         OUTRIGGER_LAYOUT(steer::PlanEntry, calls, lost_ns, passed_ns, held, changes, plans) +
+         OUTRIGGER_LAYOUT(steer::PlanEntry::Plan, from, before, after) +
+         OUTRIGGER_LAYOUT(GroupEntry, state, generation, group_high, group_low, group_size, group_rank, members, plan,
                           reserved, done_below) +
          OUTRIGGER_LAYOUT(NativeCallsEntry, group_high, group_low, word) +
          OUTRIGGER_LAYOUT(KeyEntry, region, key_bytes, export_bytes, reserved, base, bytes, key) +
@@ -130,6 +131,11 @@ OperationId some_operation() {
 std::string line_of(const std::string& name, const peer::Body& body) {
   std::vector<std::byte> bytes;
   encode(peer::Message{peer::Header{Epoch{0x31323334}, Epoch{0x41424344}, some_operation()}, body}, bytes);
+  return line_of_bytes(name, bytes);
+}
+std::string line_of(const std::string& name, const steer::Body& body) {
+  std::vector<std::byte> bytes;
+  encode(steer::Message{peer::Header{Epoch{0x31323334}, Epoch{0x41424344}, some_operation()}, body}, bytes);
   return line_of_bytes(name, bytes);
 }
 
@@ -168,11 +174,13 @@ std::string messages_of_service_processes() {
          line_of("replica answer", peer::ReplicaAnswer{source, 5, peer::Where::here, SpId{6}, destination, RegionId{8},
                                                        0x0102030405060708, 0x1112131415161718}) +
          line_of("replica done", peer::ReplicaDone{source, 5}) + line_of("quiesce", peer::Quiesce{true}) +
-         line_of("wish", peer::Wish{Suspended{0x01020304, 0x05060708}}) + line_of("hold", peer::Hold{}) +
-         line_of("held", peer::Held{true, 5, 0x0102030405060708}) +
-         line_of("resume",
-                 peer::Resume{true, CoursePlan{0x0102030405060708, Course{Suspended{1, 2}, {}, {}}, some_course()}}) +
-         line_of("measured", peer::Measured{0x0506, some_times()}) + line_of("overdue", peer::Overdue{0x01020304});
+         line_of("vote", steer::Vote{steer::Suspended{0x01020304, 0x05060708}}) + line_of("hold", steer::Hold{}) +
+         line_of("held", steer::Held{true, 5, 0x0102030405060708}) +
+         line_of("resume", steer::Resume{true, steer::PlanChange{0x0102030405060708,
+                                                                 steer::DispatchPlan{steer::Suspended{1, 2}, {}, {}},
+                                                                 steer::some_plan()}}) +
+         line_of("measured", steer::Measured{0x0506, steer::some_times()}) +
+         line_of("overdue", peer::Overdue{0x01020304});
 }
 
 std::string messages_on_the_wire() {

@@ -9,6 +9,7 @@
 #include "client/memory/range_allocator.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/shared/segment.hpp"
+#include "steer/plan/dispatch_plan.hpp"
 
 namespace outrigger::client {
 
@@ -29,16 +30,16 @@ class GroupOwner {
 };
 
 // A course as it was found last, so that it need not be read again for each call.
-struct CourseInForce {
+struct PlanInForce {
   std::uint32_t changes = 0;
-  CoursePlan plan;
+  steer::PlanChange plan;
 };
 
 class Group {
  public:
   // `members`: std::uint32_t[size] in argument memory of `owner`; `course`: in its segment, if it has one.
   Group(std::shared_ptr<GroupOwner> owner, GroupId id, std::uint32_t size, GroupRank me, MemoryRange members,
-        CourseNumber course)
+        PlanNumber course)
       : owner_(std::move(owner)), id_(id), size_(size), me_(me), members_(members), course_(course) {}
   // Any thread, also after the client.
   ~Group() { owner_->retire_group(*this); }
@@ -50,12 +51,12 @@ class Group {
   [[nodiscard]] std::uint32_t size() const { return size_; }
   [[nodiscard]] GroupRank me() const { return me_; }
   [[nodiscard]] const MemoryRange& members() const { return members_; }
-  [[nodiscard]] CourseNumber course() const { return course_; }
+  [[nodiscard]] PlanNumber course() const { return course_; }
   // Calls on a group without a course, which this rank may have no entry for and others may: they count them there.
   void count_call() const { calls_.fetch_add(1, std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t counted_calls() const { return calls_.load(std::memory_order_relaxed); }
   // Of one call at a time.
-  [[nodiscard]] CourseInForce& in_force() const { return in_force_; }
+  [[nodiscard]] PlanInForce& in_force() const { return in_force_; }
   // Did the service process ever hear of it?
   [[nodiscard]] bool used() const { return used_.load(std::memory_order_relaxed); }
   void mark_used() const { used_.store(true, std::memory_order_relaxed); }
@@ -69,11 +70,11 @@ class Group {
   std::uint32_t size_;
   GroupRank me_;
   MemoryRange members_;
-  CourseNumber course_;
+  PlanNumber course_;
   mutable std::atomic<bool> used_{false};
   mutable std::atomic<std::uint64_t> calls_{0};
   mutable std::uint32_t listed_at_ = kGroupEntries;
-  mutable CourseInForce in_force_;
+  mutable PlanInForce in_force_;
 };
 
 }  // namespace outrigger::client

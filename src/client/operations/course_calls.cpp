@@ -13,13 +13,13 @@ constexpr std::chrono::microseconds kBetweenLooksWhileHeld{1000};  // at whether
 }  // namespace
 
 // The service process looks how far this rank is once it has held it; here it is the other way round.
-const Course* CourseCalls::next(const Group& group, bool counted) {
+const steer::DispatchPlan* CourseCalls::next(const Group& group, bool counted) {
   if (lock_.is_inert()) return nullptr;
   if (!group.course().valid()) {
     if (!counted) group.count_call();
     return nullptr;
   }
-  CourseEntry& entry = segment_.course(group.course());
+  steer::PlanEntry& entry = steer::plan_entry(segment_, group.course());
   const std::uint64_t before = entry.calls.load(std::memory_order_relaxed);
   const std::uint64_t call = counted ? before - 1 : before;
   if (!counted) entry.calls.store(call + 1, std::memory_order_seq_cst);
@@ -27,22 +27,22 @@ const Course* CourseCalls::next(const Group& group, bool counted) {
     if (ended()) return nullptr;  // the operation will say so
     futex_wait(entry.held, 1, kBetweenLooksWhileHeld);
   }
-  CourseInForce& known = group.in_force();
+  PlanInForce& known = group.in_force();
   const std::uint32_t changes = entry.changes.load(std::memory_order_acquire);
-  if (changes != known.changes) known = CourseInForce{changes, entry.plan()};
+  if (changes != known.changes) known = PlanInForce{changes, entry.plan()};
   return &known.plan.at(call);
 }
 
 std::uint64_t CourseCalls::calls(const Group& group) const {
   if (lock_.is_inert()) return 0;
   if (!group.course().valid()) return group.counted_calls();
-  return segment_.course(group.course()).calls.load(std::memory_order_relaxed);
+  return steer::plan_entry(segment_, group.course()).calls.load(std::memory_order_relaxed);
 }
 
-NativeSpell CourseCalls::spell(const Group& group, const Course& course, std::uint64_t most) {
-  const CourseInForce& known = group.in_force();
+steer::NativeRun CourseCalls::spell(const Group& group, const steer::DispatchPlan& course, std::uint64_t most) {
+  const PlanInForce& known = group.in_force();
   if (&course != &known.plan.after) return {};  // the next calls may be by another one
-  return {lock_, segment_.course(group.course()), known.changes, most};
+  return {lock_.inert, steer::plan_entry(segment_, group.course()), known.changes, most};
 }
 
 void CourseCalls::tell(const SlotRequestBody& body, const Group* used) {
@@ -62,37 +62,37 @@ void CourseCalls::tell_of_larger_blocks(const Group& group, Collective collectiv
 
 void CourseCalls::join(const Group& group) {
   if (!group.course().valid()) return;
-  SlotRequestBody body = describe(group, SlotRequest::join_course);
+  SlotRequestBody body = describe(group, SlotRequest::join_plan);
   body.group_size = group.size();
   body.group_rank = group.me().value();
   body.members = LocalRef{group.members().region.value(), 0, group.members().address};
   tell(body, &group);
 }
 
-void CourseCalls::ask_trial(const Group& group, const TrialRequest& request) {
+void CourseCalls::ask_trial(const Group& group, const steer::TrialRequest& request) {
   SlotRequestBody body = describe(group, SlotRequest::ask_trial);
   body.algorithm = static_cast<std::uint16_t>(request.if_offloaded);
   body.root = request.encode();
   tell(body);
 }
 
-void CourseCalls::give_up(const Group& group, const Trial& trial) {
+void CourseCalls::give_up(const Group& group, const steer::Trial& trial) {
   SlotRequestBody body = describe(group, SlotRequest::give_up);
   body.sequence = trial.number;
   tell(body);
 }
 
-void CourseCalls::recall(const Group& group, CallKey key, Way way) {
+void CourseCalls::recall(const Group& group, steer::CallKey key, steer::Method method) {
   SlotRequestBody body = describe(group, SlotRequest::recall);
   const Algorithm any = default_algorithm(key.collective());
   body.algorithm = static_cast<std::uint16_t>(any);
-  body.root = TrialRequest{key, way, any, 0}.encode();
+  body.root = steer::TrialRequest{key, method, any, 0}.encode();
   tell(body);
 }
 
-void CourseCalls::tell_times(const Group& group, const Trial& trial, const TrialTimes& times) {
+void CourseCalls::tell_times(const Group& group, const steer::Trial& trial, const steer::TrialTimes& times) {
   if (lock_.is_inert() || !group.course().valid()) return;
-  segment_.course(group.course()).put(times);
+  steer::plan_entry(segment_, group.course()).put(times);
   SlotRequestBody body = describe(group, SlotRequest::measured);
   body.sequence = trial.number;
   tell(body);

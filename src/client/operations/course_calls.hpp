@@ -1,5 +1,5 @@
-// A rank's calls on communicators that have a course (protocol/course.hpp), and what service processes are told of
-// them.
+// A rank's calls on communicators that have a course (steer/plan/dispatch_plan.hpp), and what service processes are
+// told of them.
 //
 // Thread rule: any thread, one call of a group at a time.
 #pragma once
@@ -7,11 +7,11 @@
 #include "client/endpoint_lock.hpp"
 #include "client/operations/client_group.hpp"
 #include "client/operations/doorbell.hpp"
-#include "client/operations/native_spell.hpp"
 #include "client/operations/rank_posts.hpp"
 #include "client/start/control_channel.hpp"
-#include "protocol/choice.hpp"
 #include "protocol/shared/segment.hpp"
+#include "steer/plan/decision.hpp"
+#include "steer/rank/native_run.hpp"
 
 namespace outrigger::client {
 
@@ -21,15 +21,15 @@ class CourseCalls {
       : lock_(lock), segment_(segment), posts_(posts), doorbell_(doorbell), control_(control) {}
 
   // As Courses says.
-  [[nodiscard]] const Course* next(const Group& group, bool counted);
+  [[nodiscard]] const steer::DispatchPlan* next(const Group& group, bool counted);
   [[nodiscard]] std::uint64_t calls(const Group& group) const;
-  [[nodiscard]] NativeSpell spell(const Group& group, const Course& course, std::uint64_t most);
+  [[nodiscard]] steer::NativeRun spell(const Group& group, const steer::DispatchPlan& course, std::uint64_t most);
   void tell_of_larger_blocks(const Group& group, Collective collective);
   void join(const Group& group);
-  void ask_trial(const Group& group, const TrialRequest& request);
-  void give_up(const Group& group, const Trial& trial);
-  void recall(const Group& group, CallKey key, Way way);
-  void tell_times(const Group& group, const Trial& trial, const TrialTimes& times);
+  void ask_trial(const Group& group, const steer::TrialRequest& request);
+  void give_up(const Group& group, const steer::Trial& trial);
+  void recall(const Group& group, steer::CallKey key, steer::Method method);
+  void tell_times(const Group& group, const steer::Trial& trial, const steer::TrialTimes& times);
 
  private:
   [[nodiscard]] bool ended();

@@ -198,7 +198,7 @@ bool Posts::reap() {
                    if (told.request != static_cast<std::uint16_t>(SlotRequest::forget_group)) return;
                    // Requests before that one may have named the members, and the service process looked for the
                    // course.
-                   courses_.give_back(CourseNumber{told.course});
+                   courses_.give_back(PlanNumber{told.plan});
                    arguments_.release(MemoryRange{RegionId{told.members.region}, told.members.address, told.sequence});
                  });
   while (PendingOperation* oldest = overflow_.oldest()) {
@@ -231,8 +231,8 @@ std::optional<MemoryRange> Posts::allocate_members(std::uint64_t bytes) {
   return range;
 }
 
-CourseNumber Posts::take_course() {
-  const CourseNumber number = courses_.take();
+PlanNumber Posts::take_course() {
+  const PlanNumber number = courses_.take();
   return number.valid() || !reap() ? number : courses_.take();
 }
 

@@ -13,11 +13,11 @@
 
 #include "client/memory/argument_memory.hpp"
 #include "client/memory/regions.hpp"
-#include "client/operations/course_numbers.hpp"
 #include "client/operations/doorbell.hpp"
 #include "client/operations/group_entries.hpp"
 #include "client/operations/overflow_chain.hpp"
 #include "client/operations/pending_operation.hpp"
+#include "client/operations/plan_numbers.hpp"
 #include "client/operations/rank_slots.hpp"
 #include "protocol/shared/segment.hpp"
 
@@ -55,7 +55,7 @@ class Posts {
   // For the members of a new group; nothing: there is no room at present.
   [[nodiscard]] std::optional<MemoryRange> allocate_members(std::uint64_t bytes);
   // For a new group.
-  [[nodiscard]] CourseNumber take_course();
+  [[nodiscard]] PlanNumber take_course();
 
   // True: it is done, and its result has been read.
   bool collect_if_done(PendingOperation& operation);
@@ -99,7 +99,7 @@ class Posts {
   ArgumentMemory& arguments_;
   Doorbell& doorbell_;
   Slots slots_;
-  CourseNumbers courses_;
+  PlanNumbers courses_;
   GroupEntries groups_;
   OverflowChain overflow_;
   std::size_t placed_ = 0;  // operations in slots and records

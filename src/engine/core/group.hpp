@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "engine/core/context.hpp"
-#include "engine/core/group_course.hpp"
 #include "engine/core/progress.hpp"
 #include "protocol/ids.hpp"
 
@@ -130,8 +129,6 @@ class Group {
 
   // Sends what waits for credits to the peer, as far as they go.
   void send_waiting(std::uint32_t peer);
-
-  GroupCourse course;  // kept by CourseChanges
 
   // Kept by its operations, of those without any bytes; EngineLimits has the limit.
   std::uint32_t waiting_announcements = 0;

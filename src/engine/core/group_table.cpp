@@ -32,7 +32,7 @@ void GroupTable::close_if_over(Group& group, std::uint64_t sequence) {
 }
 
 void GroupTable::close_if_freed(Group& group) {
-  if (!group.operations().empty() || group.all_progress().empty() || group.course.changing) return;
+  if (!group.operations().empty() || group.all_progress().empty()) return;
   const Membership* membership = group.membership();
   for (const auto& [rank, progress] : group.all_progress()) {
     if (!progress.freed && !context_.is_dropped(rank)) return;

@@ -50,15 +50,7 @@ struct Claims {
   }
   [[nodiscard]] bool operator()(const peer::ReplicaDone& done) const { return group.contains(done.source); }
   [[nodiscard]] bool operator()(const peer::Quiesce& /*quiesce*/) const { return true; }
-  [[nodiscard]] bool operator()(const peer::Overdue& /*overdue*/) const { return serves_members(); }
-  // Of who serves members, or, the leader's, of the first of them.
-  [[nodiscard]] bool operator()(const peer::Wish& /*wish*/) const { return serves_members(); }
-  [[nodiscard]] bool operator()(const peer::Held& /*held*/) const { return serves_members(); }
-  [[nodiscard]] bool operator()(const peer::Measured& /*measured*/) const { return serves_members(); }
-  [[nodiscard]] bool operator()(const peer::Hold& /*hold*/) const { return theirs(GroupRank{0}); }
-  [[nodiscard]] bool operator()(const peer::Resume& /*resume*/) const { return theirs(GroupRank{0}); }
-
-  [[nodiscard]] bool serves_members() const {
+  [[nodiscard]] bool operator()(const peer::Overdue& /*overdue*/) const {
     return std::binary_search(group.services().begin(), group.services().end(), from);
   }
 };
@@ -179,8 +171,6 @@ void Inbox::peer_restarted(SpId peer, Epoch epoch) {
   known = epoch;
   if (!replaced) return;
   restarted_.push_back(peer);
-  // Now, as the new one's wishes may come before the rest is done.
-  for (const auto& [id, group] : groups_.all()) group->course.wishes.erase(peer);
 }
 
 bool Inbox::reannounce() {
@@ -189,7 +179,6 @@ bool Inbox::reannounce() {
     const SpId peer = restarted_.back();
     restarted_.pop_back();
     any = true;
-    for (const auto& [id, known] : groups_.all()) courses_.peer_restarted(*known, peer);
     for (const auto& [id, known] : groups_.all()) {
       const Membership* membership = known->membership();
       if (membership == nullptr) continue;

@@ -6,9 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/core/choice_trials.hpp"
 #include "engine/core/context.hpp"
-#include "engine/core/course_changes.hpp"
 #include "engine/core/group_table.hpp"
 #include "engine/core/overdue.hpp"
 #include "protocol/wire/peer_messages.hpp"
@@ -17,8 +15,7 @@ namespace outrigger::engine {
 
 class Inbox {
  public:
-  Inbox(Context& context, GroupTable& groups, CourseChanges& courses, ChoiceTrials& trials)
-      : context_(context), groups_(groups), courses_(courses), trials_(trials) {}
+  Inbox(Context& context, GroupTable& groups) : context_(context), groups_(groups) {}
 
   // False: malformed, or it claims what cannot be; nothing was changed.
   [[nodiscard]] bool receive(SpId from, std::span<const std::byte> bytes);
@@ -49,21 +46,12 @@ class Inbox {
   void handle(SpId from, const OperationId& id, const peer::ReplicaAnswer& answer);
   void handle(SpId from, const OperationId& id, const peer::ReplicaDone& done);
   void handle(SpId from, const OperationId& id, const peer::Quiesce& quiesce);
-  void handle(SpId from, const OperationId& id, const peer::Wish& wish) { courses_.on_wish(from, id, wish); }
-  void handle(SpId from, const OperationId& id, const peer::Hold& /*hold*/) { courses_.on_hold(from, id); }
-  void handle(SpId from, const OperationId& id, const peer::Held& held) { courses_.on_held(from, id, held); }
-  void handle(SpId from, const OperationId& id, const peer::Resume& resume) { courses_.on_resume(from, id, resume); }
   void handle(SpId from, const OperationId& id, const peer::Overdue& overdue) {
     answer_overdue(context_, from, id, overdue);
-  }
-  void handle(SpId from, const OperationId& id, const peer::Measured& measured) {
-    trials_.on_measured(from, id, measured);
   }
 
   Context& context_;
   GroupTable& groups_;
-  CourseChanges& courses_;
-  ChoiceTrials& trials_;
   std::deque<Inbound> inbound_;
   std::vector<SpId> restarted_;
 };

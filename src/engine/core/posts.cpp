@@ -134,8 +134,6 @@ void Posts::post(PostedOperation&& operation) {
   const std::uint64_t sequence = operation.id.sequence;
   Group& known = found != nullptr ? *found : groups_.get(operation.id.group);
   if (!known.set_members(operation.members)) return reject(operation);
-  if (operation.by_course) courses_.steer(known);
-  courses_.steer_if_failing(known);
   Operation& open = known.operation(sequence);
   if (open.ranks.find(operation.me) != nullptr) {
     rejected_.push_back(Rejected{operation.rank, operation.slot});

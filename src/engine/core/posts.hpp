@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "engine/core/context.hpp"
-#include "engine/core/course_changes.hpp"
 #include "engine/core/group_table.hpp"
 #include "engine/posted_operation.hpp"
 
@@ -13,8 +12,7 @@ namespace outrigger::engine {
 
 class Posts {
  public:
-  Posts(Context& context, GroupTable& groups, CourseChanges& courses)
-      : context_(context), groups_(groups), courses_(courses) {}
+  Posts(Context& context, GroupTable& groups) : context_(context), groups_(groups) {}
 
   void post(PostedOperation&& operation);
   void restore_progress(WorldRank rank, GroupId group, std::uint64_t next_sequence);
@@ -41,7 +39,6 @@ class Posts {
 
   Context& context_;
   GroupTable& groups_;
-  CourseChanges& courses_;
   std::vector<Rejected> rejected_;
   std::vector<Restored> restored_;
 };

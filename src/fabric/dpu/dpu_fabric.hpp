@@ -88,10 +88,8 @@ class DpuFabric final : public BlockMover, public RankView, public RemoteRanks, 
   void forget_eager(const BlockId& /*name*/, SpId /*source*/) override {}
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;
-  // Ranks of the host are told when all is over, and not held from here.
+  // Ranks of the host are told when all is over.
   void filled(WorldRank /*rank*/, SlotIndex /*slot*/, const CompletionRecord& /*record*/) override {}
-  std::optional<std::uint64_t> hold_calls(WorldRank /*rank*/, const GroupId& /*group*/) override { return {}; }
-  void resume_calls(WorldRank /*rank*/, const GroupId& /*group*/, const CoursePlan* /*plan*/) override {}
   [[nodiscard]] bool has_passed(WorldRank /*rank*/, const OperationId& /*operation*/,
                                 std::uint32_t /*native_calls*/) override {
     return false;

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <optional>
 #include <span>
 #include <variant>
 #include <vector>
@@ -33,12 +32,6 @@ class MarksFirst final : public PeerMessenger, public RankView {
   }
   // A hint of no use: it would have to wait, too.
   void filled(WorldRank /*rank*/, SlotIndex /*slot*/, const CompletionRecord& /*record*/) override {}
-  [[nodiscard]] std::optional<std::uint64_t> hold_calls(WorldRank rank, const GroupId& group) override {
-    return ranks_.hold_calls(rank, group);
-  }
-  void resume_calls(WorldRank rank, const GroupId& group, const CoursePlan* plan) override {
-    ranks_.resume_calls(rank, group, plan);
-  }
   [[nodiscard]] bool has_passed(WorldRank rank, const OperationId& operation, std::uint32_t native_calls) override {
     return ranks_.has_passed(rank, operation, native_calls);
   }

@@ -21,7 +21,6 @@ HostFabric::HostFabric(const HostFabricOptions& options)
       copies_(ranks_, moves_),
       lending_(options_.lending, options_.chunk_bytes, ranks_, moves_, copies_.queue()),
       slots_(ranks_),
-      courses_(ranks_),
       rings_(options_.waiting_messages) {}
 
 void HostFabric::add_rank(WorldRank rank, RankMemory memory) {
@@ -32,7 +31,6 @@ void HostFabric::add_rank(WorldRank rank, RankMemory memory) {
 void HostFabric::drop_rank(WorldRank rank) {
   lending_.drop_rank(rank);
   slots_.drop_rank(rank);
-  courses_.forget_rank(rank);
   ranks_.remove(rank);
   complete_deferred();
 }

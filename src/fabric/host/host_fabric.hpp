@@ -8,7 +8,6 @@
 //   reductions                what this process reduces
 //   lending, core_loan        what ranks copy for it
 //   slots                     operations that are open, marks and completions
-//   courses                   which collectives ranks hand over at present
 //   peer_rings                messages
 //
 // Moves are served chunk by chunk, round robin, so that a long one delays a short one by a chunk at most. Every chunk
@@ -23,7 +22,6 @@
 #include <span>
 
 #include "fabric/block_mover.hpp"
-#include "fabric/host/courses.hpp"
 #include "fabric/host/host_memory.hpp"
 #include "fabric/host/lending.hpp"
 #include "fabric/host/moves.hpp"
@@ -71,8 +69,6 @@ class HostFabric final : public BlockMover, public RankView, public HostMemory, 
   [[nodiscard]] PeerRings& rings() { return rings_; }
   // Operations of ranks, from their posts on until complete().
   [[nodiscard]] Slots& slots() { return slots_; }
-  // Communicators' courses, from their first posts on.
-  [[nodiscard]] Courses& courses() { return courses_; }
 
   // Copies a bounded amount, delivers completions.
   bool progress() override;
@@ -98,12 +94,6 @@ class HostFabric final : public BlockMover, public RankView, public HostMemory, 
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
   void filled(WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;
-  [[nodiscard]] std::optional<std::uint64_t> hold_calls(WorldRank rank, const GroupId& group) override {
-    return courses_.hold(rank, group);
-  }
-  void resume_calls(WorldRank rank, const GroupId& group, const CoursePlan* plan) override {
-    courses_.resume(rank, group, plan);
-  }
   [[nodiscard]] bool has_passed(WorldRank rank, const OperationId& operation, std::uint32_t native_calls) override;
 
  private:
@@ -117,7 +107,6 @@ class HostFabric final : public BlockMover, public RankView, public HostMemory, 
   Reductions reductions_{*this};
   Lending lending_;
   Slots slots_;
-  Courses courses_;
   PeerRings rings_;
 };
 

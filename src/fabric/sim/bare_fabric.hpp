@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <cstdlib>
-#include <optional>
 #include <span>
 
 #include "fabric/seams.hpp"
@@ -23,8 +22,6 @@ class BareFabric : public BlockMover, public PeerMessenger, public RankView {
   void withdraw_eager(const BlockId& /*name*/) override {}
   void forget_eager(const BlockId& /*name*/, SpId /*source*/) override {}
   void filled(WorldRank /*rank*/, SlotIndex /*slot*/, const CompletionRecord& /*record*/) override {}
-  std::optional<std::uint64_t> hold_calls(WorldRank /*rank*/, const GroupId& /*group*/) override { return {}; }
-  void resume_calls(WorldRank /*rank*/, const GroupId& /*group*/, const CoursePlan* /*plan*/) override {}
   [[nodiscard]] bool has_passed(WorldRank /*rank*/, const OperationId& /*operation*/,
                                 std::uint32_t /*native_calls*/) override {
     return false;

@@ -108,8 +108,6 @@ class SimFabric final : public BlockMover, public PeerMessenger, public RankView
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;
   // Ranks see nothing of it.
   void filled(WorldRank /*rank*/, SlotIndex /*slot*/, const CompletionRecord& /*record*/) override {}
-  std::optional<std::uint64_t> hold_calls(WorldRank /*rank*/, const GroupId& /*group*/) override { return {}; }
-  void resume_calls(WorldRank /*rank*/, const GroupId& /*group*/, const CoursePlan* /*plan*/) override {}
   [[nodiscard]] bool has_passed(WorldRank /*rank*/, const OperationId& /*operation*/,
                                 std::uint32_t /*native_calls*/) override {
     return false;

@@ -1,4 +1,4 @@
-// How the calls of one communicator go by its course (protocol/course.hpp), on this rank.
+// How the calls of one communicator go by its course (steer/plan/dispatch_plan.hpp), on this rank.
 //
 // Thread rule: one thread at a time, as MPI has it for the calls of a communicator.
 #pragma once
@@ -13,31 +13,32 @@
 #include <vector>
 
 #include "client/client.hpp"
-#include "client/operations/native_spell.hpp"
-#include "client/operations/steering.hpp"
-#include "client/operations/trial_cost.hpp"
-#include "mpi/choice/learned.hpp"
-#include "mpi/choice/lost_time.hpp"
-#include "protocol/choice.hpp"
 #include "protocol/collective.hpp"
 #include "protocol/options/selection.hpp"
 #include "report/ledger.hpp"
+#include "steer/plan/decision.hpp"
+#include "steer/rank/decision_file.hpp"
+#include "steer/rank/native_run.hpp"
+#include "steer/rank/plan_cursor.hpp"
+#include "steer/rank/trial_clock.hpp"
+#include "steer/rank/trial_cost.hpp"
+#include "steer/rank/trial_pace.hpp"
 
 namespace outrigger::mpi {
 
 class CommCalls {
  public:
   // Why it is native for good: need not be steered. `none`: it is not.
-  [[nodiscard]] report::NativeReason retired(CallKey key) const {
+  [[nodiscard]] report::NativeReason retired(steer::CallKey key) const {
     if (!retired_.test(key.value)) return report::NativeReason::none;
     return small_.test(key.value) ? report::NativeReason::small_blocks : report::NativeReason::measured_choice;
   }
   // Blocks are small, or a trial has shown it.
-  void retire_small(CallKey key) {
+  void retire_small(steer::CallKey key) {
     small_.set(key.value);
     retired_.set(key.value);
   }
-  void retire(CallKey key) { retired_.set(key.value); }
+  void retire(steer::CallKey key) { retired_.set(key.value); }
   // The same, of as many elements of a predefined type as the last such call of its kind: with such arguments nothing
   // else need be looked at, as the reason is known, too.
   struct Arguments {
@@ -52,26 +53,29 @@ class CommCalls {
     bool for_good = false;  // else as long as the form's spell lasts
   };
   // nullptr: it is not known.
-  [[nodiscard]] const Passed* passes(CollectiveForm form, const Arguments& arguments) const {
+  [[nodiscard]] const Passed* passes(steer::CollectiveForm form, const Arguments& arguments) const {
     const Passed& last = passed_[form.index()];
     return arguments.type != 0 && last.arguments == arguments ? &last : nullptr;
   }
-  void let_pass(CollectiveForm form, const Passed& passed) { passed_[form.index()] = passed; }
+  void let_pass(steer::CollectiveForm form, const Passed& passed) { passed_[form.index()] = passed; }
 
   // Of calls of which sizes say nothing, or of those that pass.
-  [[nodiscard]] client::NativeSpell& spell(CollectiveForm form) { return spells_[form.index()].calls; }
+  [[nodiscard]] steer::NativeRun& spell(steer::CollectiveForm form) { return spells_[form.index()].calls; }
   // A spell that has ended has counted the call. Whether one has is told once.
   void note_counted() { counted_ = true; }
   [[nodiscard]] bool take_counted() { return std::exchange(counted_, false); }
   // One begins with the call that next() has been asked for. `first`: of the group, the rank that asks for trials.
-  void begin_spell(client::Courses courses, const client::Group& group, const Course& course, CallKey key, bool first);
+  void begin_spell(client::Courses courses, const client::Group& group, const steer::DispatchPlan& course,
+                   steer::CallKey key, bool first);
   void forget_spells() {
     spells_ = {};
     passed_ = {};
   }
 
   // What the table says where sizes do not matter: the same for all calls of the communicator.
-  [[nodiscard]] std::optional<Decision>& without_sizes(CollectiveForm form) { return without_sizes_[form.index()]; }
+  [[nodiscard]] std::optional<Decision>& without_sizes(steer::CollectiveForm form) {
+    return without_sizes_[form.index()];
+  }
 
   // A call that the built-in table leaves to the MPI. Of a communicator with few calls, all of them such, nobody needs
   // to know.
@@ -84,13 +88,13 @@ class CommCalls {
 
   // The next call, by the course that it is to go by. Tells service processes what a trial has shown, or that it costs
   // too much.
-  [[nodiscard]] client::Step next(client::Courses courses, const client::Group& group, const Course& course,
-                                  CallKey key);
+  [[nodiscard]] steer::Step next(client::Courses courses, const client::Group& group, const steer::DispatchPlan& course,
+                                 steer::CallKey key);
   // The program does something else with the communicator for a while: what is being measured is of no use.
   void interrupt() { clock_.spoil(); }
   // On the group's first rank, for each call.
-  void maybe_ask(client::Courses courses, const client::Group& group, const TrialRequest& without_window,
-                 const GroupShape& shape, LearnedChoices& learned, bool early);
+  void maybe_ask(client::Courses courses, const client::Group& group, const steer::TrialRequest& without_window,
+                 const GroupShape& shape, steer::DecisionFile& learned, bool early);
 
  private:
   static constexpr std::uint32_t kFew = 32;
@@ -98,33 +102,33 @@ class CommCalls {
   static constexpr std::uint32_t kBeforeRecall = 4;  // calls; communicators with fewer do not ask what is known
 
   struct Spell {
-    client::NativeSpell calls;
-    CallKey key;
+    steer::NativeRun calls;
+    steer::CallKey key;
   };
   struct Pace {
-    CallKey key;
-    client::TrialPace pace;
+    steer::CallKey key;
+    steer::TrialPace pace;
   };
   // `early`: of a new one.
-  [[nodiscard]] client::TrialPace& pace_of(CallKey key, bool early = false);
-  void watch_cost(client::Courses courses, const client::Group& group, const client::Step& step, CallKey key);
+  [[nodiscard]] steer::TrialPace& pace_of(steer::CallKey key, bool early = false);
+  void watch_cost(client::Courses courses, const client::Group& group, const steer::Step& step, steer::CallKey key);
 
   // The form's spell is over: tells the pace of its calls.
-  void end_spell(CallKey key);
+  void end_spell(steer::CallKey key);
 
-  std::array<Passed, CollectiveForm::kCount> passed_{};
-  std::array<std::optional<Decision>, CollectiveForm::kCount> without_sizes_{};
-  std::array<Spell, CollectiveForm::kCount> spells_;
+  std::array<Passed, steer::CollectiveForm::kCount> passed_{};
+  std::array<std::optional<Decision>, steer::CollectiveForm::kCount> without_sizes_{};
+  std::array<Spell, steer::CollectiveForm::kCount> spells_;
   bool counted_ = false;
-  std::bitset<CallKey::kCount> retired_;
-  std::bitset<CallKey::kCount> small_;  // of these
+  std::bitset<steer::CallKey::kCount> retired_;
+  std::bitset<steer::CallKey::kCount> small_;  // of these
   std::uint32_t native_ = 0;
   bool joined_ = false;
-  client::Steering steering_;
-  TrialClock clock_;
+  steer::PlanCursor steering_;
+  steer::TrialClock clock_;
   std::vector<Pace> paces_;
   bool asked_ = false;  // for the trial that is under way, or to come
-  client::TrialCost cost_;
+  steer::TrialCost cost_;
 };
 
 }  // namespace outrigger::mpi

@@ -26,19 +26,21 @@ void say_taken(const Job& job, const CommState& comm) {
       percent);
 }
 
-NativeReason reason_of(const Job& job, const CommState& comm, const Suspended& suspended, Collective collective) {
+NativeReason reason_of(const Job& job, const CommState& comm, const steer::Suspended& suspended,
+                       Collective collective) {
   if (suspended.failing) return NativeReason::services_died;
-  if ((suspended.busy & Suspended::bit(collective)) == 0) return NativeReason::small_blocks;
+  if ((suspended.busy & steer::Suspended::bit(collective)) == 0) return NativeReason::small_blocks;
   say_taken(job, comm);
   return NativeReason::service_core_taken;
 }
 
 }  // namespace
 
-Steered ask_course(const Job& job, CommState& comm, CallKey key, const Decision& table, bool counted) {
+Steered ask_course(const Job& job, CommState& comm, steer::CallKey key, const Decision& table, bool counted) {
   CommCalls& calls = comm.calls();
   if (const NativeReason retired = calls.retired(key); retired != NativeReason::none) return Steered{retired};
-  const Way usual = table.algorithm && !job.native_at_first ? Way::by(*table.algorithm) : Way::native();
+  const steer::Method usual =
+      table.algorithm && !job.native_at_first ? steer::Method::by(*table.algorithm) : steer::Method::native();
   const auto by_table = [&] {
     if (!usual.is_native()) return Steered{NativeReason::none, *usual.algorithm()};
     return Steered{table.algorithm ? NativeReason::measured_choice : NativeReason::small_blocks};
@@ -52,16 +54,16 @@ Steered ask_course(const Job& job, CommState& comm, CallKey key, const Decision&
   if (usual.is_native() && calls.too_few_to_steer()) return by_table();
   const client::Group* group = comm.known_group(*job.client);
   client::Courses courses = job.client->courses();
-  const Course* course = group == nullptr ? nullptr : courses.next(*group, counted);
+  const steer::DispatchPlan* course = group == nullptr ? nullptr : courses.next(*group, counted);
   if (course == nullptr) return by_table();
-  const client::Step step = calls.next(courses, *group, *course, key);
+  const steer::Step step = calls.next(courses, *group, *course, key);
   if (job.config.measured_choice && comm.me() == GroupRank{0}) {
-    calls.maybe_ask(courses, *group, {key, usual, table.if_offloaded, 0}, comm.shape(), *job.learned,
+    calls.maybe_ask(courses, *group, {key, usual, table.if_offloaded, 0}, comm.shape(), *job.decisions,
                     job.config.early_trials);
   }
-  Steered steered = !step.way               ? by_table()
-                    : step.way->is_native() ? Steered{NativeReason::measured_choice}
-                                            : Steered{NativeReason::none, *step.way->algorithm()};
+  Steered steered = !step.method               ? by_table()
+                    : step.method->is_native() ? Steered{NativeReason::measured_choice}
+                                               : Steered{NativeReason::none, *step.method->algorithm()};
   if (step.suspended && steered.native == NativeReason::none) {
     steered.native = reason_of(job, comm, course->suspended, key.collective());
   }
@@ -80,7 +82,7 @@ Steered ask_course(const Job& job, CommState& comm, CallKey key, const Decision&
 
 bool services_fail(const Job& job, CommState& comm, bool counted) {
   const client::Group* group = comm.known_group(*job.client);
-  const Course* course = group == nullptr ? nullptr : job.client->courses().next(*group, counted);
+  const steer::DispatchPlan* course = group == nullptr ? nullptr : job.client->courses().next(*group, counted);
   return course != nullptr && course->suspended.failing;
 }
 

@@ -1,4 +1,4 @@
-// What a communicator's course (protocol/course.hpp) says of a call.
+// What a communicator's course (steer/plan/dispatch_plan.hpp) says of a call.
 #pragma once
 
 #include <algorithm>
@@ -8,9 +8,9 @@
 #include "mpi/collectives/post.hpp"
 #include "mpi/communicators/comm_state.hpp"
 #include "mpi/report/report.hpp"
-#include "protocol/choice.hpp"
 #include "protocol/collective.hpp"
 #include "protocol/options/selection.hpp"
+#include "steer/plan/decision.hpp"
 
 namespace outrigger::mpi {
 
@@ -23,7 +23,8 @@ struct Steered {
 };
 // Of one that no rule of the user's decides. Counts it, unless it has been, and has it measured where two ways are
 // tried in turn. The same on all ranks. `table`: what the built-in table says of the call.
-[[nodiscard]] Steered ask_course(const Job& job, CommState& comm, CallKey key, const Decision& table, bool counted);
+[[nodiscard]] Steered ask_course(const Job& job, CommState& comm, steer::CallKey key, const Decision& table,
+                                 bool counted);
 
 // Of one that a rule offloads. Counts it, unless it has been. The same on all ranks: service processes have died so
 // often that nothing of the communicator is offloaded from some call on.

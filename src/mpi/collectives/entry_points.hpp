@@ -147,7 +147,7 @@ inline bool decline() {
 // A call of blocks that are alike everywhere, `count` elements of the type, of which it is known that it is native
 // whatever its other arguments are. `operation`: the key of a reduction's.
 template <class Count>
-[[nodiscard]] bool passes(const Job& job, CollectiveForm form, MPI_Comm comm, Count count, MPI_Datatype type,
+[[nodiscard]] bool passes(const Job& job, steer::CollectiveForm form, MPI_Comm comm, Count count, MPI_Datatype type,
                           std::uint64_t operation = 0) {
   CommState* state = state_of(job, comm);
   if (state == nullptr) return false;
@@ -163,7 +163,7 @@ template <class Count>
 }
 // The same from now on, if so, or as long as a spell lasts. Always false.
 template <class Count>
-bool pass_on(const Offload& offload, CollectiveForm form, Count count, MPI_Datatype type, const TypeShape& shape,
+bool pass_on(const Offload& offload, steer::CollectiveForm form, Count count, MPI_Datatype type, const TypeShape& shape,
              std::uint64_t operation = 0) {
   CommState* comm = offload.for_good != nullptr ? offload.for_good : offload.for_a_spell;
   if (comm == nullptr || !shape.predefined) return false;
@@ -180,7 +180,7 @@ bool pass_on(const Offload& offload, CollectiveForm form, Count count, MPI_Datat
   operation.collective = collective;
   operation.comm = offload.comm;
   operation.algorithm = offload.algorithm;
-  operation.by_course = offload.by_course;
+  operation.by_plan = offload.by_plan;
   operation.in_place = in_place;
   return operation;
 }

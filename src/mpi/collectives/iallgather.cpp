@@ -8,7 +8,7 @@ template <class Count>
 bool offload_allgather(Job& job, Form form, const void* send_buffer, Count send_count, MPI_Datatype send_type,
                        void* receive_buffer, Count receive_count, MPI_Datatype receive_type, MPI_Comm communicator,
                        MPI_Request* request) {
-  const CollectiveForm call = form_of(Collective::iallgather, form);
+  const steer::CollectiveForm call = form_of(Collective::iallgather, form);
   if (form != Form::persistent && passes(job, call, communicator, receive_count, receive_type)) return false;
   CallTimer timer(CallTimer::Kind::post);
   const bool in_place = send_buffer == MPI_IN_PLACE;

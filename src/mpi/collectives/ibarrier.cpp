@@ -5,7 +5,7 @@ namespace outrigger::mpi {
 namespace {
 
 bool offload_barrier(Job& job, Form form, MPI_Comm communicator, MPI_Request* request) {
-  const CollectiveForm call = form_of(Collective::ibarrier, form);
+  const steer::CollectiveForm call = form_of(Collective::ibarrier, form);
   const MPI_Datatype type = constants().byte;  // of no elements
   if (form != Form::persistent && passes(job, call, communicator, 0, type)) return false;
   CallTimer timer(CallTimer::Kind::post);

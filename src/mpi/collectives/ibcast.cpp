@@ -7,7 +7,7 @@ namespace {
 template <class Count>
 bool offload_bcast(Job& job, Form form, void* buffer, Count count, MPI_Datatype type, int root, MPI_Comm communicator,
                    MPI_Request* request) {
-  const CollectiveForm call = form_of(Collective::ibcast, form);
+  const steer::CollectiveForm call = form_of(Collective::ibcast, form);
   if (form != Form::persistent && passes(job, call, communicator, count, type)) return false;
   CallTimer timer(CallTimer::Kind::post);
   if (request == nullptr || !valid_side(job, buffer, count, type)) return decline();

@@ -21,7 +21,7 @@ template <class Count>
 bool offload_gather(Job& job, Form form, const void* send_buffer, Count send_count, MPI_Datatype send_type,
                     void* receive_buffer, Count receive_count, MPI_Datatype receive_type, int root,
                     MPI_Comm communicator, MPI_Request* request) {
-  const CollectiveForm call = form_of(Collective::igather, form);
+  const steer::CollectiveForm call = form_of(Collective::igather, form);
   // What a rank receives is the root's to say, which may say nothing of what it sends.
   const bool in_place = send_buffer == MPI_IN_PLACE;
   const Count count = in_place ? receive_count : send_count;

@@ -20,7 +20,7 @@ template <class Count>
 bool offload_scatter(Job& job, Form form, const void* send_buffer, Count send_count, MPI_Datatype send_type,
                      void* receive_buffer, Count receive_count, MPI_Datatype receive_type, int root,
                      MPI_Comm communicator, MPI_Request* request) {
-  const CollectiveForm call = form_of(Collective::iscatter, form);
+  const steer::CollectiveForm call = form_of(Collective::iscatter, form);
   // What a rank sends is the root's to say, which may say nothing of what it receives.
   const bool in_place = receive_buffer == MPI_IN_PLACE;
   const Count count = in_place ? send_count : receive_count;

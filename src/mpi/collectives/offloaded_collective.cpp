@@ -242,7 +242,7 @@ void launch(Job& job, Operation& operation, std::uint64_t sequence) {
   request.receive = operation.receive.layout();
   if (const NeighborSide* side = operation.send.neighbors()) request.send_neighbors = side->ranks;
   if (const NeighborSide* side = operation.receive.neighbors()) request.receive_neighbors = side->ranks;
-  request.by_course = operation.by_course;
+  request.by_plan = operation.by_plan;
   request.own_block_done = operation.own_block_by_rank;
   request.root = operation.root.value_or(0);
   request.reduction = operation.reduction;

@@ -27,7 +27,8 @@ NativeReason why_native(CommState* comm, MPI_Comm handle) {
   return NativeReason::none;
 }
 
-Decision decide(const Job& job, CommState* comm, CollectiveForm form, const std::optional<std::uint64_t>& block_bytes) {
+Decision decide(const Job& job, CommState* comm, steer::CollectiveForm form,
+                const std::optional<std::uint64_t>& block_bytes) {
   static constexpr GroupShape kUnknown{};
   const auto by_table = [&] {
     return job.config.selection.decide(form.blocking, form.collective, comm == nullptr ? kUnknown : comm->shape(),
@@ -110,22 +111,23 @@ Offload never(CommState& comm, NativeReason reason) {
   return offload;
 }
 
-Offload by_way(CommState& comm, Algorithm algorithm, bool by_course) {
+Offload by_way(CommState& comm, Algorithm algorithm, bool by_plan) {
   Offload offload;
   offload.comm = &comm;
   offload.algorithm = algorithm;
-  offload.by_course = by_course;
+  offload.by_plan = by_plan;
   return offload;
 }
 
 // Also of ranks that count nothing, which do not come here with calls that are native for good.
-bool may_be_offloaded(const Job& job, CommState& comm, CallKey key, const Decision& decision, NativeReason obstacle) {
+bool may_be_offloaded(const Job& job, CommState& comm, steer::CallKey key, const Decision& decision,
+                      NativeReason obstacle) {
   if (obstacle != NativeReason::none || comm.calls().retired(key) != NativeReason::none) return false;
   return decision.algorithm || !(decision.by_user || job.native_at_first);
 }
 
 // Every rank of the communicator comes here for each of its persistent collectives, in the same order.
-Offload at_starts(CommState* comm, NativeReason reason, CallKey key, const Decision& table) {
+Offload at_starts(CommState* comm, NativeReason reason, steer::CallKey key, const Decision& table) {
   Offload offload;
   const std::uint64_t ordinal = comm == nullptr ? 0 : comm->next_persistent();
   const bool never = table.by_user && !table.algorithm;
@@ -143,7 +145,7 @@ Offload choose(const Job& job, Form form, CommState* state, MPI_Comm comm, Colle
                const std::optional<std::uint64_t>& block_bytes, bool counted, NativeReason obstacle) {
   const bool blocking = form == Form::blocking;
   const bool may_pass = state != nullptr && form != Form::persistent;
-  const CallKey key = CallKey::of(collective, blocking, block_bytes);
+  const steer::CallKey key = steer::CallKey::of(collective, blocking, block_bytes);
   if (state != nullptr && form != Form::persistent && state->calls().take_counted()) counted = true;
   const NativeReason retired = may_pass ? state->calls().retired(key) : NativeReason::none;
   if (retired != NativeReason::none) return never(*state, retired);

@@ -7,10 +7,10 @@
 #include "mpi/communicators/comm_state.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/report/report.hpp"
-#include "protocol/choice.hpp"
 #include "protocol/collective.hpp"
 #include "protocol/options/selection.hpp"
 #include "report/ledger.hpp"
+#include "steer/plan/decision.hpp"
 
 namespace outrigger::mpi {
 
@@ -18,7 +18,7 @@ struct Job;
 
 enum class Form : std::uint8_t { nonblocking, blocking, persistent };
 
-[[nodiscard]] constexpr CollectiveForm form_of(Collective collective, Form form) {
+[[nodiscard]] constexpr steer::CollectiveForm form_of(Collective collective, Form form) {
   return {collective, form == Form::blocking};
 }
 
@@ -26,14 +26,14 @@ enum class Form : std::uint8_t { nonblocking, blocking, persistent };
 struct Offload {
   CommState* comm = nullptr;  // null: not at all
   Algorithm algorithm = Algorithm::ring_pull;
-  bool by_course = false;                 // the communicator's course has been asked
+  bool by_plan = false;                   // the communicator's course has been asked
   CommState* for_small_blocks = nullptr;  // where it is native for these, which its sizes may show to be wrong
   CommState* for_good = nullptr;          // where it is native for ever, and the course need not count it
   CommState* for_a_spell = nullptr;       // ... or for a while, in which it does nothing but count
   report::NativeReason reason = report::NativeReason::none;  // ... why
   // Of a persistent form: it is decided at each start, by what is known here.
   struct Starts {
-    CallKey key;
+    steer::CallKey key;
     Decision table;
     std::uint64_t ordinal = 0;  // among the communicator's persistent collectives
   };
@@ -52,19 +52,19 @@ struct Offload {
 void count_native_for_good(CommState& comm, report::NativeReason reason);
 
 // A call that passed in the form's spell last: the spell counts it, and goes on.
-[[nodiscard]] inline bool goes_on_in_spell(CommState& comm, CollectiveForm form) {
+[[nodiscard]] inline bool goes_on_in_spell(CommState& comm, steer::CollectiveForm form) {
   if (comm.by_program().off()) return false;
-  const client::NativeSpell::Call call = comm.calls().spell(form).next();
+  const steer::NativeRun::Call call = comm.calls().spell(form).next();
   if (call.counted && !call.native) comm.calls().note_counted();
   return call.native;
 }
 
 // A call of which sizes say nothing. Native: as the ones before it, and nothing else need be looked at.
-[[nodiscard]] inline client::NativeSpell::Call goes_on_natively(const Job& job, Collective collective, Form form,
-                                                                MPI_Comm comm) {
+[[nodiscard]] inline steer::NativeRun::Call goes_on_natively(const Job& job, Collective collective, Form form,
+                                                             MPI_Comm comm) {
   CommState* state = form == Form::persistent ? nullptr : state_of(job, comm);
   if (state == nullptr || state->by_program().off()) return {};
-  const client::NativeSpell::Call call = state->calls().spell(form_of(collective, form)).next();
+  const steer::NativeRun::Call call = state->calls().spell(form_of(collective, form)).next();
   if (call.native && observing()) [[unlikely]] {
     count_native(report::NativeReason::measured_choice);
   }

@@ -62,7 +62,7 @@ struct ReductionCall {
 template <class Count, class IsValid, class SidesOn>
 bool offload_reduction(Job& job, const ReductionCall<Count>& call, MPI_Request* request, const IsValid& is_valid,
                        const SidesOn& sides_on) {
-  const CollectiveForm form = form_of(call.collective, call.form);
+  const steer::CollectiveForm form = form_of(call.collective, call.form);
   const std::uint64_t key = handle_key(call.operation);
   if (call.form != Form::persistent && passes(job, form, call.comm, call.count, call.type, key)) return false;
   CallTimer timer(CallTimer::Kind::post);

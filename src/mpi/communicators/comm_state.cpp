@@ -178,8 +178,8 @@ const client::Group* CommState::known_group(client::Client& client) {
 }
 
 void CommState::note_choices(const Job& job) {
-  if (group_ == nullptr || base_ != nullptr || me_ != GroupRank{0} || job.learned == nullptr) return;
-  job.learned->note(shape_, client::Courses::choices(*group_));
+  if (group_ == nullptr || base_ != nullptr || me_ != GroupRank{0} || job.decisions == nullptr) return;
+  job.decisions->note(shape_, client::Courses::choices(*group_));
 }
 
 void CommState::drop_group() {
@@ -221,12 +221,12 @@ void each_state(const std::function<void(CommState&)>& visit) {
 }
 
 void keep_choices(const Job& job) {
-  if (job.learned == nullptr) return;
+  if (job.decisions == nullptr) return;
   {
     const std::scoped_lock lock(states_mutex);
     for (CommState* state = all_states; state != nullptr; state = state->next_of()) state->note_choices(job);
   }
-  job.learned->save();
+  job.decisions->save();
 }
 
 void forget_communicators(Job& job) {

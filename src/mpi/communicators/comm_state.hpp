@@ -23,9 +23,9 @@
 #include "mpi/communicators/neighbors.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/report/counting.hpp"
-#include "protocol/course.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/options/selection.hpp"
+#include "steer/plan/dispatch_plan.hpp"
 
 namespace outrigger::mpi {
 
@@ -95,12 +95,12 @@ class CommState {
 
   // While a collective is native for small blocks: this rank has called it with others. True: for the first time.
   [[nodiscard]] bool note_larger_blocks(Collective collective) {
-    const CollectiveBits bit = Suspended::bit(collective);
+    const steer::CollectiveBits bit = steer::Suspended::bit(collective);
     return (larger_blocks_.fetch_or(bit, std::memory_order_relaxed) & bit) == 0;
   }
   // It is not (any more).
   void forget_larger_blocks(Collective collective) {
-    const CollectiveBits bit = Suspended::bit(collective);
+    const steer::CollectiveBits bit = steer::Suspended::bit(collective);
     if ((larger_blocks_.load(std::memory_order_relaxed) & bit) == 0) return;
     larger_blocks_.fetch_and(~bit, std::memory_order_relaxed);
   }
@@ -154,7 +154,7 @@ class CommState {
   std::atomic<std::uint64_t> dups_ = 0;
   std::atomic<std::uint64_t> persistents_ = 0;
   CommState* base_;  // with a reference
-  std::atomic<CollectiveBits> larger_blocks_ = 0;
+  std::atomic<steer::CollectiveBits> larger_blocks_ = 0;
   std::atomic<std::uint32_t> references_ = 1;
   std::shared_ptr<const client::Group> group_;
   std::atomic<const client::Group*> known_group_ = nullptr;  // it, once it is made

@@ -12,7 +12,6 @@
 #include <span>
 #include <vector>
 
-#include "mpi/choice/lost_time.hpp"
 #include "mpi/collectives/offloaded_collective.hpp"
 #include "mpi/completion/missing_arguments.hpp"
 #include "mpi/completion/request_table.hpp"
@@ -20,6 +19,7 @@
 #include "mpi/native/abi.hpp"
 #include "mpi/native/entry.hpp"
 #include "mpi/report/native_requests.hpp"
+#include "steer/rank/trial_clock.hpp"
 
 namespace outrigger::mpi {
 
@@ -150,11 +150,11 @@ template <class... Args, int (*complete)(Job&, OurRequests&, Args...)>
 struct Completion<complete> {
   template <Call call>
   [[nodiscard]] static bool passes_at_once(WordFor<Args>... /*words*/) {
-    return nothing_outstanding() && !measuring() && nothing_watched();
+    return nothing_outstanding() && !steer::measuring() && nothing_watched();
   }
   template <Call call>
   static int run(const CallSite& site, WordFor<Args>... words) {
-    if (measuring()) [[unlikely]]
+    if (steer::measuring()) [[unlikely]]
       return run_measured<call>(site, words...);
     return run_any<call>(site, words...);
   }
@@ -162,7 +162,7 @@ struct Completion<complete> {
  private:
   template <Call call>
   [[gnu::noinline]] static int run_measured(const CallSite& site, WordFor<Args>... words) {
-    const InsideMpi inside;
+    const steer::InsideMpi inside;
     return run_any<call>(site, words...);
   }
   template <Call call>

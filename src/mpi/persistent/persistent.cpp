@@ -19,7 +19,7 @@ Steered steer(const Job& job, Operation& operation) {
     if (services_fail(job, comm, false)) return {NativeReason::services_died};
     return {NativeReason::none, *starts.table.algorithm};
   }
-  client::NativeSpell::Call call;
+  steer::NativeRun::Call call;
   if (starts.key.without_sizes()) call = comm.calls().spell({operation.collective, false}).next();
   if (call.native) return {NativeReason::measured_choice};
   const Steered steered = ask_course(job, comm, starts.key, starts.table, call.counted);
@@ -39,7 +39,7 @@ bool keep_for_starts(const Offload::Starts& starts, Operation& operation, MPI_Re
   operation.comm = operation.comm->derive_persistent(starts.ordinal);
   operation.request = request;
   operation.persistent = new PersistentStarts{starts.key, starts.table};
-  operation.by_course = !starts.table.by_user;
+  operation.by_plan = !starts.table.by_user;
   // Types may be freed from now on.
   for (Blocks* side : {&operation.send, &operation.receive}) side->keep_type();
   insert_request(request, operation);

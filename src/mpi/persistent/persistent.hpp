@@ -27,7 +27,7 @@ struct Job;
 
 // How the starts of one are decided.
 struct PersistentStarts {
-  CallKey key;
+  steer::CallKey key;
   Decision table;
   report::NativeReason native = report::NativeReason::none;  // why the last start was
   enum class State : std::uint8_t {

@@ -1,5 +1,4 @@
 // MPI_Start and MPI_Startall.
-#include "mpi/choice/lost_time.hpp"
 #include "mpi/completion/completion.hpp"
 #include "mpi/completion/waiting.hpp"
 #include "mpi/job/job.hpp"
@@ -7,6 +6,7 @@
 #include "mpi/persistent/persistent.hpp"
 #include "mpi/report/native_requests.hpp"
 #include "mpi/report/report.hpp"
+#include "steer/rank/trial_clock.hpp"
 
 namespace outrigger::mpi {
 namespace {
@@ -68,7 +68,7 @@ int start_natively(const MPI_Request* requests, int count, const Start& start) {
 struct Starting {
   template <Call call>
   static int run(const CallSite& site, Word request) {
-    if (measuring()) [[unlikely]]
+    if (steer::measuring()) [[unlikely]]
       return run_measured<call>(site, request);
     return start<call>(site, request);
   }
@@ -76,7 +76,7 @@ struct Starting {
  private:
   template <Call call>
   [[gnu::noinline]] static int run_measured(const CallSite& site, Word request) {
-    const InsideMpi inside;
+    const steer::InsideMpi inside;
     return start<call>(site, request);
   }
   template <Call call>
@@ -93,7 +93,7 @@ struct Starting {
 struct StartingAll {
   template <Call call>
   static int run(const CallSite& site, Word count, Word requests) {
-    if (measuring()) [[unlikely]]
+    if (steer::measuring()) [[unlikely]]
       return run_measured<call>(site, count, requests);
     return start<call>(site, count, requests);
   }
@@ -101,7 +101,7 @@ struct StartingAll {
  private:
   template <Call call>
   [[gnu::noinline]] static int run_measured(const CallSite& site, Word count, Word requests) {
-    const InsideMpi inside;
+    const steer::InsideMpi inside;
     return start<call>(site, count, requests);
   }
   template <Call call>

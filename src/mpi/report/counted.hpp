@@ -4,10 +4,10 @@
 
 #include <array>
 
-#include "mpi/choice/lost_time.hpp"
 #include "mpi/native/entry.hpp"
 #include "mpi/report/counting.hpp"
 #include "protocol/collective_calls.hpp"
+#include "steer/rank/trial_clock.hpp"
 
 namespace outrigger::mpi {
 
@@ -18,11 +18,11 @@ template <CollectiveCall collective, CallForm form, Counts counts, class Handler
 struct Counted {
   template <Call call, class... Words>
   [[nodiscard]] static bool passes_at_once(Words... words) {
-    return !measuring() && !observing() && ::outrigger::mpi::passes_at_once<call, Handler>(words...);
+    return !steer::measuring() && !observing() && ::outrigger::mpi::passes_at_once<call, Handler>(words...);
   }
   template <Call call, class... Words>
   static int run(const CallSite& site, Words... words) {
-    if (measuring()) [[unlikely]]
+    if (steer::measuring()) [[unlikely]]
       return run_measured<call>(site, words...);
     return run_as_asked<call>(site, words...);
   }
@@ -30,7 +30,7 @@ struct Counted {
  private:
   template <Call call, class... Words>
   [[gnu::noinline]] static int run_measured(const CallSite& site, Words... words) {
-    const InsideMpi inside;
+    const steer::InsideMpi inside;
     return run_as_asked<call>(site, words...);
   }
   template <Call call, class... Words>

@@ -9,13 +9,13 @@
 #include <optional>
 #include <utility>
 
+#include "base/stack.hpp"
 #include "mpi/communicators/comm_state.hpp"
 #include "mpi/job/job.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/entry.hpp"
 #include "mpi/native/message.hpp"
 #include "mpi/native/real.hpp"
-#include "mpi/native/stack.hpp"
 #include "mpi/report/comm_records.hpp"
 #include "mpi/report/native_requests.hpp"
 #include "mpi/report/phases.hpp"

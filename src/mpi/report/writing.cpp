@@ -6,11 +6,11 @@
 #include <array>
 #include <climits>
 
+#include "base/whole_file.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/message.hpp"
 #include "mpi/native/real.hpp"
 #include "mpi/report/counting.hpp"
-#include "report/file.hpp"
 #include "report/json.hpp"
 
 namespace outrigger::mpi {
@@ -105,7 +105,7 @@ void write_beginning() {
 
 void write_summary(const report::Summary& summary, bool last) {
   const std::string path = report::text_in(ledger().header().path);
-  const Status written = report::write_file(path, report::as_json(summary), last);
+  const Status written = write_file(path, report::as_json(summary), last);
   if (!written)
     print("the report could not be written to OUTRIGGER_REPORT=%s: %s", path.c_str(), written.error().c_str());
 }

@@ -1,5 +1,6 @@
 #include "mpi/start/lifecycle.hpp"
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,21 @@
 
 namespace outrigger::mpi {
 namespace {
+
+std::string mpi_name() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  if (real().Get_library_version(text.data(), &length) != MPI_SUCCESS) return "unknown";
+  std::string name(text.data());
+  return name.substr(0, name.find('\n'));
+}
+
+void refuse_decision_file(const std::string& path) {
+  print(
+      "%s is not a file of choices for this machine, MPI and placement and is left alone; remove it to have choices "
+      "kept",
+      path.c_str());
+}
 
 void set_world(Job& job) {
   int rank = 0;
@@ -151,7 +167,7 @@ std::string try_to_start() {
   make_handles(*job);
   if (std::string problem = find_services(*job); !problem.empty()) return go_native(*job, problem);
   if (job->config.measured_choice) {
-    job->learned = std::make_unique<LearnedChoices>(whose_cores(*job));
+    job->decisions = std::make_unique<steer::DecisionFile>(whose_cores(*job), &mpi_name, &refuse_decision_file);
   }
   // Where none can be, the program's many short ones are passed on at once.
   job->config.blocking = job->config.selection.may_offload_blocking(job->nodes);

@@ -17,8 +17,8 @@
 // For example iallgather:n2-:p2-:b64K-=node_pull,all:b-4K=native,blocking=on
 //
 // Small blocks are native where the built-in table decides, as far as they are alike on all ranks; what else it
-// offloads a communicator's course may make native for a while (course.hpp). What a rule of the user's offloads stays
-// so.
+// offloads a communicator's course may make native for a while (dispatch_plan.hpp). What a rule of the user's offloads
+// stays so.
 //
 // A blocking form is offloaded as its rules say, else where it pays (`auto`), and then by the algorithm of its
 // nonblocking form, unless its own rule names one.

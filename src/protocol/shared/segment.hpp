@@ -2,7 +2,7 @@
 // held by the keeper so that it outlives them. Posting, delivered marks and completion go through it without a
 // system call.
 //
-//   header | post ring | operation slots | key table | courses | groups | native calls | arena: arguments, marks, ...
+//   header | post ring | operation slots | key table | plans | groups | native calls | arena: arguments, marks, ...
 //
 // Where service processes run on a DPU they do not map it: they read what the rank writes and write what they write by
 // RDMA, with the rank passive. The key table then says by which keys the rank's other memory is reached.
@@ -12,7 +12,7 @@
 //   service  results and `state = done`, delivered marks, header.service_*, header.overflow_taken, header.wire_route*
 //   keeper   the constants of the header before anybody else maps it, header.fatal_*, header.dpu_*
 //   copies   as copy/board.hpp says
-//   courses  as protocol/course.hpp says; native calls as protocol/native_calls.hpp
+//   plans    as steer/plan/dispatch_plan.hpp says; native calls as protocol/native_calls.hpp
 //
 // A slot goes free -> posted (rank) -> done (service) -> free (rank); of a kept operation (kSlotKept) it may become
 // `filled` (service) before it is done. The ring holds indexes of posted slots; it has as
@@ -44,7 +44,6 @@
 #include "copy/board.hpp"
 #include "protocol/block_layout.hpp"
 #include "protocol/collective.hpp"
-#include "protocol/course.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/limits.hpp"
 #include "protocol/memory.hpp"
@@ -60,6 +59,18 @@ inline constexpr std::uint64_t kArenaBytes = 4ULL << 20;  // grows by added regi
 inline constexpr std::size_t kFatalTextBytes = 480;
 // Largest group an operation may name. At the limit the communicator stays native.
 inline constexpr std::uint32_t kMaxGroupSize = 1U << 20;
+
+// Dispatch plans of one rank's communicators at a time. At the limit further communicators go by the built-in table.
+// Only steer reads an entry's contents; a fresh one is zeroed.
+inline constexpr std::uint32_t kPlanEntries = 512;
+inline constexpr std::size_t kPlanEntryBytes = 448;
+
+// The number of an entry, from 1; 0: the communicator has none.
+struct PlanNumber {
+  std::uint16_t value = 0;
+  [[nodiscard]] constexpr bool valid() const { return value != 0 && value <= kPlanEntries; }
+  bool operator==(const PlanNumber&) const = default;
+};
 
 // A range in one of the posting rank's own regions.
 struct LocalRef {
@@ -84,14 +95,14 @@ enum class SlotState : std::uint32_t {
 // What a slot asks for.
 enum class SlotRequest : std::uint16_t {
   operation = 1,
-  forget_group = 2,   // uses group_high, group_low, course only; completed at once; members and their bytes, in
+  forget_group = 2,   // uses group_high, group_low, plan only; completed at once; members and their bytes, in
                       // sequence, are the rank's own note
   larger_blocks = 3,  // the same and collective: while it is native for small blocks the rank has called it with others
-  join_course = 4,    // the same, group_size, group_rank and members: the group has a course, but no operation yet
-  ask_trial = 5,      // the same as 2, algorithm, and the rest of a TrialRequest in root: two ways are to be tried
-  measured = 6,       // the same as 2, and the number of a trial as sequence: its times are in the course's entry
-  recall = 7,         // as 5: what was usual for such calls in an earlier run, by what was measured then
-  give_up = 8,        // the same as 2, and the number of a trial as sequence: it costs too much
+  join_plan = 4,  // the same, group_size, group_rank and members: the group has a dispatch plan, but no operation yet
+  ask_trial = 5,  // the same as 2, algorithm, and the rest of a TrialRequest in root: two ways are to be tried
+  measured = 6,   // the same as 2, and the number of a trial as sequence: its times are in the plan's entry
+  recall = 7,     // as 5: what was usual for such calls in an earlier run, by what was measured then
+  give_up = 8,    // the same as 2, and the number of a trial as sequence: it costs too much
 };
 
 // Why the job cannot go on stands in fatal_text, and whether people have been told.
@@ -116,7 +127,7 @@ struct SlotRequestBody {
   std::uint16_t request = 0;     // SlotRequest
   std::uint16_t collective = 0;  // Collective
   std::uint16_t algorithm = 0;   // Algorithm
-  std::uint16_t course = 0;      // CourseNumber, the same in all of a group's; 0: none
+  std::uint16_t plan = 0;        // PlanNumber, the same in all of a group's; 0: none
   std::uint32_t flags = 0;
   std::uint32_t root = 0;
   std::uint64_t group_high = 0;
@@ -181,8 +192,8 @@ struct alignas(64) GroupEntry {
   std::uint64_t group_low = 0;
   std::uint32_t group_size = 0;
   std::uint32_t group_rank = 0;
-  LocalRef members;          // std::uint32_t[group_size]; while in use
-  std::uint32_t course = 0;  // CourseNumber
+  LocalRef members;        // std::uint32_t[group_size]; while in use
+  std::uint32_t plan = 0;  // PlanNumber
   std::uint32_t reserved = 0;
   std::atomic<std::uint64_t> done_below;  // one more than the highest sequence whose slot has been given back
 };
@@ -315,11 +326,11 @@ class SegmentView {
   [[nodiscard]] static constexpr std::uint64_t keys_offset() {
     return round_up(slots_offset() + kSlotCount * sizeof(OperationSlot), 4096);
   }
-  [[nodiscard]] static constexpr std::uint64_t courses_offset() {
+  [[nodiscard]] static constexpr std::uint64_t plans_offset() {
     return round_up(keys_offset() + kKeyCount * sizeof(KeyEntry), 4096);
   }
   [[nodiscard]] static constexpr std::uint64_t groups_offset() {
-    return round_up(courses_offset() + kCourseEntries * sizeof(CourseEntry), 4096);
+    return round_up(plans_offset() + kPlanEntries * kPlanEntryBytes, 4096);
   }
   [[nodiscard]] static constexpr std::uint64_t native_calls_offset() {
     return round_up(groups_offset() + kGroupEntries * sizeof(GroupEntry), 4096);
@@ -344,8 +355,8 @@ class SegmentView {
     return reinterpret_cast<KeyEntry*>(base_ + keys_offset())[index];
   }
   // `number` must be valid.
-  [[nodiscard]] CourseEntry& course(CourseNumber number) const {
-    return reinterpret_cast<CourseEntry*>(base_ + courses_offset())[number.value - 1];
+  [[nodiscard]] std::byte* plan_entry(PlanNumber number) const {
+    return base_ + plans_offset() + (number.value - 1U) * kPlanEntryBytes;
   }
   // `index` must be below kGroupEntries.
   [[nodiscard]] GroupEntry& group(std::uint32_t index) const {

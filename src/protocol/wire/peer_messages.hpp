@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "protocol/collective.hpp"
-#include "protocol/course.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/memory.hpp"
 
@@ -133,46 +132,20 @@ struct Quiesce {
   bool asks = false;
 };
 
-// Which course the sender would have for the group (protocol/course.hpp). To the group's leader, the service process of
-// its first rank.
-struct Wish {
-  Suspended suspended;
-};
-
-// The leader's: the receiver holds its ranks. The operation's sequence is the number of the change, here and in what
-// follows.
-struct Hold {
-  bool holds = true;
-};
-
-// To a Hold: how many calls the receiver's ranks have begun.
-struct Held {
-  bool held = false;  // false: not all of them can be
-  std::uint64_t least = 0;
-  std::uint64_t most = 0;
-};
-
-// The leader's: they are let go.
-struct Resume {
-  bool changes = false;  // and go by this plan
-  CoursePlan plan;
-};
-
-// To the leader: what all of the sender's ranks have measured in a trial.
-struct Measured {
-  std::uint16_t trial = 0;  // its number
-  TrialTimes times;
-};
-
 // Ranks of the sender have waited long in the operation. Has one of the receiver's left it to its MPI
 // (native_calls.hpp)? The receiver answers with Finished for each that has.
 struct Overdue {
   std::uint32_t native_calls = 0;  // of the sender's ranks, since the operation before
 };
 
-// Their places, from 1, are the kinds on the wire: add at the end.
+// Their places, from 1, are the kinds on the wire; those of the coordinators are left out. Add at the end.
 using Body = std::variant<Announce, Delivered, Release, Finished, Refusal, ReplicaRequest, ReplicaAnswer, ReplicaDone,
-                          Quiesce, Wish, Hold, Held, Resume, Measured, Overdue>;
+                          Quiesce, Overdue>;
+
+// Messages of kinds from the first to before the second go to the coordinator (steer/coordinator/messages.hpp).
+inline constexpr std::uint8_t kCoordinatorKinds = 10;
+inline constexpr std::uint8_t kCoordinatorKindsEnd = 15;
+[[nodiscard]] bool is_for_coordinator(std::span<const std::byte> bytes);
 
 struct Message {
   Header header;

@@ -163,17 +163,17 @@ class Search {
       const std::uint32_t state = entry.state.load(std::memory_order_acquire);
       if (state == static_cast<std::uint32_t>(GroupState::none)) return std::nullopt;
       FoundGroup group;
-      std::uint32_t course = 0;
+      std::uint32_t plan_number = 0;
       std::uint32_t me = 0;
       std::memcpy(&group.id.high, &entry.group_high, sizeof(group.id.high));
       std::memcpy(&group.id.low, &entry.group_low, sizeof(group.id.low));
       std::memcpy(&group.size, &entry.group_size, sizeof(group.size));
       std::memcpy(&me, &entry.group_rank, sizeof(me));
       std::memcpy(&group.members, &entry.members, sizeof(group.members));
-      std::memcpy(&course, &entry.course, sizeof(course));
+      std::memcpy(&plan_number, &entry.plan, sizeof(plan_number));
       done_below = entry.done_below.load(std::memory_order_acquire);
       group.me = GroupRank{me};
-      group.course.value = static_cast<std::uint16_t>(course);
+      group.plan.value = static_cast<std::uint16_t>(plan_number);
       group.freed = state == static_cast<std::uint32_t>(GroupState::freed);
       std::atomic_thread_fence(std::memory_order_acquire);
       const bool same = entry.state.load(std::memory_order_relaxed) == state &&
@@ -195,18 +195,18 @@ Result<FoundPosts> find_posts(const fabric::RankMemory& memory) {
   return Search(memory).run();
 }
 
-// Plans of later changes count from later calls (protocol/course.hpp); one that says nothing is none.
-std::map<GroupId, CoursePlan> newest_plans(std::span<const SegmentView> segments) {
-  std::map<GroupId, CoursePlan> newest;
+// Plans of later changes count from later calls (steer/plan/dispatch_plan.hpp); one that says nothing is none.
+std::map<GroupId, steer::PlanChange> newest_plans(std::span<const SegmentView> segments) {
+  std::map<GroupId, steer::PlanChange> newest;
   for (const SegmentView segment : segments) {
     const std::uint32_t used = segment.header().groups_used.load(std::memory_order_acquire);
     for (std::uint32_t index = 0; index < std::min(used, kGroupEntries); ++index) {
       std::uint64_t done_below = 0;
       const std::optional<FoundGroup> group = Search::look_at_group(segment, index, done_below);
-      if (!group || group->freed || !group->course.valid()) continue;
-      const CoursePlan plan = segment.course(group->course).plan();
-      CoursePlan& known = newest[group->id];
-      if (plan != CoursePlan{} && (known == CoursePlan{} || plan.from > known.from)) known = plan;
+      if (!group || group->freed || !group->plan.valid()) continue;
+      const steer::PlanChange plan = steer::plan_entry(segment, group->plan).plan();
+      steer::PlanChange& known = newest[group->id];
+      if (plan != steer::PlanChange{} && (known == steer::PlanChange{} || plan.from > known.from)) known = plan;
     }
   }
   return newest;

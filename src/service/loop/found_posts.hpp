@@ -18,6 +18,7 @@
 #include "fabric/host/rank_memory.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/shared/segment.hpp"
+#include "steer/plan/dispatch_plan.hpp"
 
 namespace outrigger::service {
 
@@ -34,7 +35,7 @@ struct FoundGroup {
   GroupRank me;
   std::uint32_t size = 0;
   LocalRef members;
-  CourseNumber course;
+  PlanNumber plan;
   bool freed = false;
 };
 
@@ -51,7 +52,7 @@ struct FoundPosts {
 // Error: not everything is to be found.
 [[nodiscard]] Result<FoundPosts> find_posts(const fabric::RankMemory& memory);
 
-// Of each group that has a course the newest plan that any of these ranks goes by.
-[[nodiscard]] std::map<GroupId, CoursePlan> newest_plans(std::span<const SegmentView> segments);
+// Of each group that has a dispatch plan the newest plan that any of these ranks goes by.
+[[nodiscard]] std::map<GroupId, steer::PlanChange> newest_plans(std::span<const SegmentView> segments);
 
 }  // namespace outrigger::service

@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "base/clock.hpp"
+#include "protocol/options/selection.hpp"
 #include "service/loop/faults.hpp"
 #include "service/notices/log.hpp"
 
@@ -15,6 +16,12 @@ namespace outrigger::service {
 namespace {
 
 constexpr std::uint32_t kPostsPerTurn = 64;  // of one rank, before the next one's turn
+
+bool has_small_blocks(const engine::BlockLayout& layout) {
+  const auto is_small = [](const PairExtent& extent) { return extent.bytes <= kSmallBlockBytes; };
+  if (layout.extents.empty()) return layout.block_bytes <= kSmallBlockBytes;
+  return std::ranges::all_of(layout.extents, is_small);
+}
 
 std::int64_t monotonic_ns() {
   return time_on(CLOCK_MONOTONIC).count();
@@ -26,8 +33,10 @@ void PostIntake::serve(WorldRank rank, SegmentView segment) {
   served_.push_back(ServedRank{rank, segment});
 }
 
-void PostIntake::start(engine::Engine& engine, fabric::RankView& completes, std::uint32_t world_size) {
+void PostIntake::start(engine::Engine& engine, steer::Coordinator& coordinator, fabric::RankView& completes,
+                       std::uint32_t world_size) {
   engine_ = &engine;
+  coordinator_ = &coordinator;
   completes_ = &completes;
   world_size_ = world_size;
   groups_.emplace(world_size);
@@ -35,6 +44,7 @@ void PostIntake::start(engine::Engine& engine, fabric::RankView& completes, std:
 
 void PostIntake::remove(WorldRank rank) {
   if (groups_) groups_->forget_rank(rank);
+  plans_.forget_rank(rank);
   std::erase_if(served_, [&](const ServedRank& served) { return served.rank == rank; });
 }
 
@@ -142,13 +152,15 @@ Status PostIntake::take_over(std::uint32_t restarts) {
     for (const FoundPost& post : all[i].operations) take_found(served, post);
     for (const FoundPost& post : all[i].requests) take_found(served, post);
     for (const FoundGroup& group : all[i].groups) {
-      if (group.freed) engine_->forget_group(served.rank, group.id);
+      if (!group.freed) continue;
+      engine_->forget_group(served.rank, group.id);
+      coordinator_->forget_group(served.rank, group.id);
     }
     again += all[i].operations.size();
     header.service_restarts.store(restarts, std::memory_order_relaxed);
     wake_sleepers(header);
   }
-  restore_courses();
+  restore_plans();
   spdlog::info("has taken the place of another service process: {} operations again", again);
   return Done{};
 }
@@ -161,9 +173,9 @@ void PostIntake::restore_groups(WorldRank rank, const FoundPosts& found) {
     if (group.freed || !readable || group.size > world_size_ || mirrors_) continue;  // mirrors have them by posts
     const std::span members(reinterpret_cast<const std::uint32_t*>(shared), group.size);
     const Result<Members> known = groups_->intern(rank, group.id, members, group.me);
-    if (!known || !group.course.valid()) continue;
-    node_.courses().learn(rank, group.id, group.course);
-    engine_->join(rank, group.id, known.value());
+    if (!known || !group.plan.valid()) continue;
+    plans_.learn(rank, group.id, group.plan);
+    coordinator_->join(rank, group.id, known.value());
   }
   for (const auto& [group, next] : found.next_sequence) engine_->restore_progress(rank, group, next);
 }
@@ -176,12 +188,12 @@ void PostIntake::take_found(ServedRank& served, const FoundPost& post) {
   take_operation(served.rank, *slot, post.body, Taken::again);
 }
 
-void PostIntake::restore_courses() {
+void PostIntake::restore_plans() {
   std::vector<SegmentView> segments;
   for (std::uint32_t rank = 0; rank < world_size_; ++rank) {
     if (const fabric::RankMemory* memory = node_.rank(WorldRank{rank})) segments.push_back(memory->segment());
   }
-  for (const auto& [group, plan] : newest_plans(segments)) engine_->restore_course(group, plan);
+  for (const auto& [group, plan] : newest_plans(segments)) coordinator_->restore_plan(group, plan);
 }
 
 // ---------------------------------------------------------------- one request
@@ -211,11 +223,15 @@ void PostIntake::post(const SlotRequestBody& body, engine::PostedOperation&& ope
     operation.delivered.assign(marks, marks + body.group_size);
   }
   node_.slots().set_marks(operation.rank, operation.slot, body.marks, body.group_size);
-  node_.courses().learn(operation.rank, operation.id.group, CourseNumber{body.course});
+  plans_.learn(operation.rank, operation.id.group, PlanNumber{body.plan});
   if ((body.flags & kSlotTimed) != 0) {
     node_.slots().set_lateness(operation.rank, operation.slot, lateness_.posted(operation.id, monotonic_ns()));
   }
-  courses_.posted(operation);
+  coordinator_->posted(operation.rank, operation.id.group, operation.members, body.plan != 0);
+  if (body.plan != 0) {
+    const bool small = has_small_blocks(operation.send) && has_small_blocks(operation.receive);
+    coordinator_->note_blocks(operation.id, operation.collective, small);
+  }
   if (pulse_ != nullptr) pulse_->taken(operation.id, operation.collective);
   if (trace_ != nullptr) trace_->taken(operation);
   fail_at(operation.collective);
@@ -224,36 +240,36 @@ void PostIntake::post(const SlotRequestBody& body, engine::PostedOperation&& ope
 
 void PostIntake::note(WorldRank rank, const SlotRequestBody& /*body*/, const ForgetGroup& forget) {
   engine_->forget_group(rank, forget.group);
+  coordinator_->forget_group(rank, forget.group);
   groups_->forget(rank, forget.group);
-  courses_.forget(forget.group);
   lateness_.forget(forget.group);
-  node_.courses().forget(rank, forget.group);
+  plans_.forget(rank, forget.group);
 }
 
 void PostIntake::note(WorldRank /*rank*/, const SlotRequestBody& /*body*/, const LargerBlocks& larger) {
-  courses_.larger_blocks(larger.group, larger.collective);
+  coordinator_->larger_blocks(larger.group, larger.collective);
 }
 
-void PostIntake::note(WorldRank rank, const SlotRequestBody& body, const JoinCourse& join) {
-  node_.courses().learn(rank, join.group, CourseNumber{body.course});
-  engine_->join(rank, join.group, join.members);
+void PostIntake::note(WorldRank rank, const SlotRequestBody& body, const JoinPlan& join) {
+  plans_.learn(rank, join.group, PlanNumber{body.plan});
+  coordinator_->join(rank, join.group, join.members);
 }
 
 void PostIntake::note(WorldRank rank, const SlotRequestBody& /*body*/, const AskTrial& ask) {
-  engine_->ask_trial(rank, ask.group, ask.request);
+  coordinator_->ask_trial(rank, ask.group, ask.request);
 }
 
 void PostIntake::note(WorldRank rank, const SlotRequestBody& /*body*/, const Recall& recall) {
-  engine_->recall(rank, recall.group, recall.choice);
+  coordinator_->recall(rank, recall.group, recall.decision);
 }
 
 void PostIntake::note(WorldRank rank, const SlotRequestBody& /*body*/, const TrialMeasured& measured) {
-  const std::optional<TrialTimes> times = node_.courses().times(rank, measured.group);
-  if (times) engine_->measured(rank, measured.group, measured.trial, *times);
+  const std::optional<steer::TrialTimes> times = plans_.times(rank, measured.group);
+  if (times) coordinator_->measured(rank, measured.group, measured.trial, *times);
 }
 
 void PostIntake::note(WorldRank rank, const SlotRequestBody& /*body*/, const GiveUpTrial& given_up) {
-  engine_->give_up_trial(rank, given_up.group, given_up.trial);
+  coordinator_->give_up_trial(rank, given_up.group, given_up.trial);
 }
 
 void PostIntake::reject(WorldRank rank, SlotIndex slot, const SlotRequestBody& body) {

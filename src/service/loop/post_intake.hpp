@@ -13,12 +13,12 @@
 #include "engine/engine.hpp"
 #include "fabric/host/host_fabric.hpp"
 #include "protocol/shared/segment.hpp"
-#include "service/loop/course_policy.hpp"
 #include "service/loop/found_posts.hpp"
 #include "service/loop/group_cache.hpp"
 #include "service/loop/lateness.hpp"
 #include "service/loop/pulse.hpp"
 #include "service/loop/slot_decoder.hpp"
+#include "service/loop/steering_host.hpp"
 #include "service/loop/trace_log.hpp"
 
 namespace outrigger::service {
@@ -35,10 +35,10 @@ struct ServedRank {
 class PostIntake {
  public:
   // `node`: has the ranks' memory.
-  // `courses`: is told what ranks post.
-  // `lateness`: likewise, by ranks that count.
-  PostIntake(fabric::HostFabric& node, CoursePolicy& courses, Lateness& lateness)
-      : node_(node), courses_(courses), lateness_(lateness) {}
+  // `plans`: is told where ranks have their dispatch plans.
+  // `lateness`: is told when ranks that count have posted.
+  PostIntake(fabric::HostFabric& node, SteeringHost& plans, Lateness& lateness)
+      : node_(node), plans_(plans), lateness_(lateness) {}
 
   void serve(WorldRank rank, SegmentView segment);
   // What it takes last is shown there. Must outlive this.
@@ -48,7 +48,8 @@ class PostIntake {
   // Segments are mirrors, and who posts is told of our sleep by a port.
   void set_mirrors() { mirrors_ = true; }
   // Before the first take(). `completes`: for what does not reach the engine. All must outlive this.
-  void start(engine::Engine& engine, fabric::RankView& completes, std::uint32_t world_size);
+  void start(engine::Engine& engine, steer::Coordinator& coordinator, fabric::RankView& completes,
+             std::uint32_t world_size);
   // This process takes the place of one that has died: nothing is copied any more that it had asked for.
   [[nodiscard]] bool copies_are_over() const;
   // And then, after start(): takes what the ranks have posted and have not done, wherever it stands, and tells the
@@ -83,11 +84,11 @@ class PostIntake {
   void post(const SlotRequestBody& body, engine::PostedOperation&& operation, Taken taken);
   void restore_groups(WorldRank rank, const FoundPosts& found);
   void take_found(ServedRank& served, const FoundPost& post);
-  void restore_courses();
+  void restore_plans();
   // What is no operation, and completed at once.
   void note(WorldRank rank, const SlotRequestBody& body, const ForgetGroup& forget);
   void note(WorldRank rank, const SlotRequestBody& body, const LargerBlocks& larger);
-  void note(WorldRank rank, const SlotRequestBody& body, const JoinCourse& join);
+  void note(WorldRank rank, const SlotRequestBody& body, const JoinPlan& join);
   void note(WorldRank rank, const SlotRequestBody& body, const AskTrial& ask);
   void note(WorldRank rank, const SlotRequestBody& body, const Recall& recall);
   void note(WorldRank rank, const SlotRequestBody& body, const TrialMeasured& measured);
@@ -97,8 +98,9 @@ class PostIntake {
   void announce_sleep(bool sleeping);
 
   fabric::HostFabric& node_;
-  CoursePolicy& courses_;
+  SteeringHost& plans_;
   engine::Engine* engine_ = nullptr;
+  steer::Coordinator* coordinator_ = nullptr;
   fabric::RankView* completes_ = nullptr;
   std::uint32_t world_size_ = 0;
   std::optional<GroupCache> groups_;

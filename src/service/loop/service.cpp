@@ -92,7 +92,10 @@ bool Service::take_messages(fabric::Port& port) {
   bool any = false;
   for (SpId from; port.receive(from, message_); any = true) {
     note_arrival(lateness_, message_);
-    if (wiring_.engine()->receive(from, message_)) continue;
+    const bool for_coordinator = peer::is_for_coordinator(message_);
+    const bool understood =
+        for_coordinator ? wiring_.coordinator()->receive(from, message_) : wiring_.engine()->receive(from, message_);
+    if (understood) continue;
     keeper_.fail("service process " + std::to_string(from.value()) + " sent a malformed message");
     return true;
   }

@@ -3,7 +3,8 @@
 //   service       the loop: posts, messages, engine, ports, now and then the keeper
 //   sleeper       how it sleeps
 //   post_intake   what ranks post
-//   course_policy whether it had better not be handed over at present
+//   core_policy   whether others take its core
+//   steering_host what the coordinator of dispatch plans needs of it
 //   wiring        ranks, peers, ports and engine, put together as the keeper says
 //   pulse         by what its keeper sees that it gets on
 //   keeper_link   the keeper, and how a service process ends
@@ -61,13 +62,14 @@ class Service {
   KeeperLink keeper_;
   fabric::HostFabric host_;
   fabric::Ports ports_;
-  CoursePolicy courses_;
+  SteeringHost plans_{host_};
+  CorePolicy core_;
   Lateness lateness_;
-  PostIntake posts_{host_, courses_, lateness_};
+  PostIntake posts_{host_, plans_, lateness_};
   Sleeper sleeper_{keeper_.fd(), ports_, posts_};
   Pulse pulse_;
   Orphanage orphanage_;
-  Wiring wiring_{keeper_, host_, ports_, posts_, courses_, sleeper_, pulse_, orphanage_};
+  Wiring wiring_{keeper_, host_, ports_, plans_, posts_, core_, sleeper_, pulse_, orphanage_};
   OverdueWatch overdue_{[this] { return wiring_.engine(); }};
   fabric::Business business_;
   std::vector<std::byte> message_;  // kept for its memory

@@ -136,30 +136,32 @@ Result<Members> decode_members(const SlotRequestBody& body, WorldRank rank, cons
                        GroupRank{body.group_rank});
 }
 
-// What is asked about a group's course.
-Result<DecodedSlot> decode_about_course(const SlotRequestBody& body, WorldRank rank, const fabric::RankMemory& memory,
-                                        std::uint32_t world_size, GroupCache& groups) {
+// What is asked about a group's dispatch plan.
+Result<DecodedSlot> decode_about_plan(const SlotRequestBody& body, WorldRank rank, const fabric::RankMemory& memory,
+                                      std::uint32_t world_size, GroupCache& groups) {
   const GroupId group{body.group_high, body.group_low};
   switch (static_cast<SlotRequest>(body.request)) {
     case SlotRequest::larger_blocks: {
       if (!is_known(static_cast<Collective>(body.collective))) return Error{"there is no such collective"};
       return DecodedSlot(LargerBlocks{group, static_cast<Collective>(body.collective)});
     }
-    case SlotRequest::join_course: {
+    case SlotRequest::join_plan: {
       if (const auto problem = problem_of_group(body, world_size)) return Error{*problem};
       Result<Members> members = decode_members(body, rank, memory, groups);
       if (!members) return Error{members.error()};
-      return DecodedSlot(JoinCourse{group, std::move(members).value()});
+      return DecodedSlot(JoinPlan{group, std::move(members).value()});
     }
     case SlotRequest::ask_trial: {
-      const TrialRequest request = TrialRequest::decode(body.root, static_cast<Algorithm>(body.algorithm));
+      const steer::TrialRequest request =
+          steer::TrialRequest::decode(body.root, static_cast<Algorithm>(body.algorithm));
       if (!request.valid()) return Error{"such a trial cannot be"};
       return DecodedSlot(AskTrial{group, request});
     }
     case SlotRequest::recall: {
-      const TrialRequest earlier = TrialRequest::decode(body.root, static_cast<Algorithm>(body.algorithm));
-      if (!earlier.valid()) return Error{"such a choice cannot be"};
-      return DecodedSlot(Recall{group, Choice{earlier.key, earlier.usual, false}});
+      const steer::TrialRequest earlier =
+          steer::TrialRequest::decode(body.root, static_cast<Algorithm>(body.algorithm));
+      if (!earlier.valid()) return Error{"such a decision cannot be"};
+      return DecodedSlot(Recall{group, steer::CachedDecision{earlier.key, earlier.usual, false}});
     }
     case SlotRequest::measured:
     case SlotRequest::give_up: {
@@ -181,7 +183,7 @@ Result<DecodedSlot> decode_slot(const SlotRequestBody& body, WorldRank rank, Slo
   const GroupId group{body.group_high, body.group_low};
   if (body.request == static_cast<std::uint16_t>(SlotRequest::forget_group)) return DecodedSlot(ForgetGroup{group});
   if (body.request != static_cast<std::uint16_t>(SlotRequest::operation)) {
-    return decode_about_course(body, rank, memory, world_size, groups);
+    return decode_about_plan(body, rank, memory, world_size, groups);
   }
   if (const auto problem = problem_of_header(body, world_size)) return Error{*problem};
 
@@ -211,7 +213,6 @@ Result<DecodedSlot> decode_slot(const SlotRequestBody& body, WorldRank rank, Slo
   operation.send = std::move(send).value();
   operation.receive = std::move(receive).value();
   if ((body.flags & kSlotReceiveFromRoot) != 0) operation.receive.only = GroupRank{body.root};
-  operation.by_course = body.course != 0;
   operation.native_calls = body.native_calls;
   operation.own_block_done = (body.flags & kSlotOwnBlockDone) != 0;
   operation.kept = (body.flags & kSlotKept) != 0;

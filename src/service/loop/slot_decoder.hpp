@@ -13,6 +13,7 @@
 #include "protocol/ids.hpp"
 #include "protocol/shared/segment.hpp"
 #include "service/loop/group_cache.hpp"
+#include "steer/plan/decision.hpp"
 
 namespace outrigger::service {
 
@@ -25,20 +26,20 @@ struct LargerBlocks {
   Collective collective;
 };
 
-struct JoinCourse {
+struct JoinPlan {
   GroupId group;
   Members members;
 };
 
 struct AskTrial {
   GroupId group;
-  TrialRequest request;
+  steer::TrialRequest request;
 };
 
 // What a trial of an earlier run has shown.
 struct Recall {
   GroupId group;
-  Choice choice;
+  steer::CachedDecision decision;
 };
 
 struct TrialMeasured {
@@ -51,7 +52,7 @@ struct GiveUpTrial {
   std::uint16_t trial;
 };
 
-using DecodedSlot = std::variant<engine::PostedOperation, ForgetGroup, LargerBlocks, JoinCourse, AskTrial, Recall,
+using DecodedSlot = std::variant<engine::PostedOperation, ForgetGroup, LargerBlocks, JoinPlan, AskTrial, Recall,
                                  TrialMeasured, GiveUpTrial>;
 
 // `body` is this process's own copy. Changes nothing but `groups`. The error says which field is wrong.

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -34,12 +33,6 @@ class TracingFabric final : public fabric::BlockMover, public fabric::RankView {
   void forget_eager(const BlockId& name, SpId source) override { mover_.forget_eager(name, source); }
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override {
     ranks_.mark_delivered(destination, slot, source);
-  }
-  [[nodiscard]] std::optional<std::uint64_t> hold_calls(WorldRank rank, const GroupId& group) override {
-    return ranks_.hold_calls(rank, group);
-  }
-  void resume_calls(WorldRank rank, const GroupId& group, const CoursePlan* plan) override {
-    ranks_.resume_calls(rank, group, plan);
   }
   [[nodiscard]] bool has_passed(WorldRank rank, const OperationId& operation, std::uint32_t native_calls) override {
     return ranks_.has_passed(rank, operation, native_calls);

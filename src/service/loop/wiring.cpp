@@ -52,19 +52,20 @@ bool fits_this_node(const JobMap& job_map, std::uint32_t node, const ConfigureBo
 
 }  // namespace
 
-Wiring::Wiring(KeeperLink& keeper, fabric::HostFabric& host, fabric::Ports& ports, PostIntake& posts,
-               CoursePolicy& courses, Sleeper& sleeper, Pulse& pulse, Orphanage& orphanage)
+Wiring::Wiring(KeeperLink& keeper, fabric::HostFabric& host, fabric::Ports& ports, SteeringHost& plans,
+               PostIntake& posts, CorePolicy& core, Sleeper& sleeper, Pulse& pulse, Orphanage& orphanage)
     : keeper_(keeper),
       host_(host),
       ports_(ports),
+      plans_(plans),
       posts_(posts),
-      courses_(courses),
+      core_(core),
       sleeper_(sleeper),
       pulse_(pulse),
       orphanage_(orphanage) {
   add_port(host_.rings());
   add_port(host_);
-  add_port(courses_);
+  add_port(core_);
 }
 
 void Wiring::handle(ControlMessage& message) {
@@ -79,7 +80,7 @@ void Wiring::handle(ControlMessage& message) {
       return;
     case ControlKind::careful:
       careful_ = true;
-      if (engine_ && !dpu_) courses_.give_up_offloading();
+      if (engine_ && !dpu_) core_.give_up_offloading();
       return;
     case ControlKind::core_share: return share_core(message.body<CoreShareBody>());
     case ControlKind::peer_ring: return add_peer(message.body<PeerRingBody>(), message.fds());
@@ -123,7 +124,7 @@ void Wiring::configure(const ConfigureBody& body) {
   if (body.cpu < 0) return;
   const Status bound = bind_thread_to_cpu(body.cpu);
   if (!bound) return spdlog::warn("{}", bound.error());  // slower, not wrong
-  if (body.core_share == copy::CoreShare::own) courses_.watch_core(body.cpu);
+  if (body.core_share == copy::CoreShare::own) core_.watch_core(body.cpu);
 }
 
 // Who lends does not change by it (copy/policy.hpp), so that nothing that is under way is touched.
@@ -133,7 +134,7 @@ void Wiring::share_core(const CoreShareBody& body) {
   if (!fits || configuration_->cpu < 0) return keeper_.fail("the keeper named a core's users wrongly");
   sleeper_.share_core(body.core_share);
   host_.share_core(body.core_share);
-  if (body.other_job != 0) courses_.publish_other_job(body.other_job);
+  if (body.other_job != 0) core_.publish_other_job(body.other_job);
 }
 
 void Wiring::add_port(fabric::Port& port) {
@@ -186,7 +187,7 @@ void Wiring::add_rank(const RankJoinedBody& body, std::vector<UniqueFd>& fds) {
     if ((found.reach & kReachCopier) != 0 && !careful_) host_.expect_copier(rank);
     sleeper_.watch_doorbell(std::move(fds[1]));
     posts_.serve(rank, view);
-    courses_.publish_to(view.header());
+    core_.publish_to(view.header());
     orphanage_.show_life(std::move(fds[0]));
   }
   orphanage_.know(rank, body.pid, view);
@@ -211,8 +212,9 @@ void Wiring::add_region(const RegionBody& body, std::vector<UniqueFd>& fds) {
 }
 
 void Wiring::remove_rank(WorldRank rank) {
-  if (const fabric::RankMemory* memory = host_.rank(rank)) courses_.remove(memory->segment().header());
+  if (const fabric::RankMemory* memory = host_.rank(rank)) core_.remove(memory->segment().header());
   if (engine_) engine_->drop_rank(rank);
+  if (coordinator_) coordinator_->drop_rank(rank);
   if (dpu_) dpu_->drop_rank(rank);
   orphanage_.forget(rank);  // its segment is unmapped with it
   host_.drop_rank(rank);
@@ -301,10 +303,12 @@ void Wiring::add_peer(const PeerRingBody& body, std::vector<UniqueFd>& fds) {
   if (!outbound || !inbound) return keeper_.fail(outbound ? inbound.error() : outbound.error());
   peer_epochs_[SpId{body.sp}] = Epoch{body.epoch};
   // Before the peer hears that nothing of the former one is listened to any more.
-  if (engine_) engine_->peer_restarted(number_in_job(self_, *configuration_, body.sp), Epoch{body.epoch});
+  const SpId number = number_in_job(self_, *configuration_, body.sp);
+  if (engine_) engine_->peer_restarted(number, Epoch{body.epoch});
   const Status added =
       host_.rings().add(SpId{body.sp}, std::move(outbound).value(), std::move(inbound).value(), std::move(fds[2]));
-  if (!added) keeper_.fail(added.error());
+  if (!added) return keeper_.fail(added.error());
+  if (coordinator_) coordinator_->peer_restarted(number, Epoch{body.epoch});
 }
 
 Status Wiring::open_wire() {
@@ -382,7 +386,7 @@ void Wiring::move_peer(const PeerMovedBody& body, const UniqueFd& fd) {
       address ? wire_->replacements().moved(sp, Epoch{body.epoch}, address.value()) : Error{address.error()};
   if (!moved) return spdlog::warn("a service process that has been replaced: {}", moved.error());
   moved_[sp] = Epoch{body.epoch};
-  if (engine_) engine_->peer_restarted(sp, Epoch{body.epoch});
+  restarted(sp, Epoch{body.epoch});
 }
 
 // ---------------------------------------------------------------- beginning and end
@@ -419,20 +423,30 @@ void Wiring::start_engine_when_complete() {
   static_assert(engine::EngineLimits{}.message_bytes <= kByteRingMaxMessage);
   const fabric::Seams all = seams();
   const bool traced = configuration_->traced != 0;
+  plans_.send_by(all.messenger);
+  coordinator_ = std::make_unique<steer::Coordinator>(
+      steer::CoordinatorConfig{config.self, config.epoch, config.sp_of_rank}, plans_);
   engine_ = std::make_unique<engine::Engine>(std::move(config), traced ? tracing_.around(all, posts_) : all);
   if (!dpu_) (void)::prctl(PR_SET_PDEATHSIG, 0);  // from here on it can go on without its keeper
-  courses_.start(*engine_);
-  posts_.start(*engine_, of_node<fabric::RankView>(), configuration_->world_size);
-  for (const auto& [peer, epoch] : moved_) engine_->peer_restarted(peer, epoch);
+  core_.start(*coordinator_);
+  posts_.start(*engine_, *coordinator_, of_node<fabric::RankView>(), configuration_->world_size);
+  for (const auto& [peer, epoch] : moved_) restarted(peer, epoch);
   if (!again) return;
-  for (const auto& [peer, epoch] : peer_epochs_)
-    engine_->peer_restarted(number_in_job(self_, *configuration_, peer.value()), epoch);
+  for (const auto& [peer, epoch] : peer_epochs_) {
+    restarted(number_in_job(self_, *configuration_, peer.value()), epoch);
+  }
   const Status taken = posts_.take_over(configuration_->epoch - 1);
   if (!taken)
     keeper_.fail("the operations of the service process before this one cannot be gone on with: " + taken.error());
   if (dpu_) dpu_->take_over().go_on();
-  // After the courses that ranks have. Those of a host are not held in their calls from its DPU.
-  if (careful_ && !dpu_) courses_.give_up_offloading();
+  // After the plans that ranks have. Those of a host are not held in their calls from its DPU.
+  if (careful_ && !dpu_) core_.give_up_offloading();
+}
+
+void Wiring::restarted(SpId peer, Epoch epoch) {
+  if (!engine_) return;
+  engine_->peer_restarted(peer, epoch);
+  coordinator_->peer_restarted(peer, epoch);
 }
 
 void Wiring::leave() {

@@ -21,6 +21,7 @@
 #include "fabric/ucx/wire.hpp"
 #include "protocol/wire/control.hpp"
 #include "protocol/wire/job_map.hpp"
+#include "service/loop/core_policy.hpp"
 #include "service/loop/keeper_link.hpp"
 #include "service/loop/orphanage.hpp"
 #include "service/loop/post_intake.hpp"
@@ -33,13 +34,15 @@ namespace outrigger::service {
 class Wiring {
  public:
   // `ports`: each that comes to be is added. All must outlive this.
-  Wiring(KeeperLink& keeper, fabric::HostFabric& host, fabric::Ports& ports, PostIntake& posts, CoursePolicy& courses,
-         Sleeper& sleeper, Pulse& pulse, Orphanage& orphanage);
+  Wiring(KeeperLink& keeper, fabric::HostFabric& host, fabric::Ports& ports, SteeringHost& plans, PostIntake& posts,
+         CorePolicy& core, Sleeper& sleeper, Pulse& pulse, Orphanage& orphanage);
 
   void handle(ControlMessage& message);
   // Null: not every rank is known yet, or, in the place of another service process, not all that it has left is at
   // rest.
   [[nodiscard]] engine::Engine* engine() const { return engine_.get(); }
+  // There is one with the engine.
+  [[nodiscard]] steer::Coordinator* coordinator() const { return coordinator_.get(); }
   // Every few turns: the keeper is told which remote ranks have been reached.
   void tell_attached();
   // Everybody is known, and what the former service process has left will be at rest in a moment.
@@ -70,6 +73,8 @@ class Wiring {
   void answer_job_map(const SharedBytesBody& body, const UniqueFd& fd);
   [[nodiscard]] Status take_job_map(const SharedBytesBody& body, const UniqueFd& fd);
   [[nodiscard]] bool complete() const;
+  // A peer has been replaced.
+  void restarted(SpId peer, Epoch epoch);
   // What the engine works on, made once.
   [[nodiscard]] fabric::Seams seams();
   // Of this node, wherever its ranks are: a BlockMover, a RankView or the NodeMemory.
@@ -82,8 +87,9 @@ class Wiring {
   KeeperLink& keeper_;
   fabric::HostFabric& host_;
   fabric::Ports& ports_;
+  SteeringHost& plans_;
   PostIntake& posts_;
-  CoursePolicy& courses_;
+  CorePolicy& core_;
   Sleeper& sleeper_;
   Pulse& pulse_;
   Orphanage& orphanage_;
@@ -107,6 +113,7 @@ class Wiring {
   std::unique_ptr<fabric::dpu::MarksFirst> marks_first_;  // where this runs on a DPU
   Tracing tracing_;
   std::unique_ptr<engine::Engine> engine_;
+  std::unique_ptr<steer::Coordinator> coordinator_;
 };
 
 }  // namespace outrigger::service

@@ -75,10 +75,8 @@ class Service final : public fabric::BlockMover, public fabric::PeerMessenger, p
   void send(SpId to, std::span<const std::byte> message) override;
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
   void complete(WorldRank rank, SlotIndex slot, const fabric::CompletionRecord& record) override;
-  // The model's ranks wait for complete(), and are not held.
+  // The model's ranks wait for complete().
   void filled(WorldRank /*rank*/, SlotIndex /*slot*/, const fabric::CompletionRecord& /*record*/) override {}
-  std::optional<std::uint64_t> hold_calls(WorldRank /*rank*/, const GroupId& /*group*/) override { return {}; }
-  void resume_calls(WorldRank /*rank*/, const GroupId& /*group*/, const CoursePlan* /*plan*/) override {}
   [[nodiscard]] bool has_passed(WorldRank /*rank*/, const OperationId& /*operation*/,
                                 std::uint32_t /*native_calls*/) override {
     return false;

@@ -219,8 +219,6 @@ class Noting final : public fabric::PeerMessenger, public fabric::RankView {
     said_.push_back("done " + std::to_string(slot.value()));
   }
   void filled(WorldRank, SlotIndex, const fabric::CompletionRecord&) override {}
-  std::optional<std::uint64_t> hold_calls(WorldRank, const GroupId&) override { return {}; }
-  void resume_calls(WorldRank, const GroupId&, const CoursePlan*) override {}
   bool has_passed(WorldRank, const OperationId&, std::uint32_t) override { return false; }
 
  private:

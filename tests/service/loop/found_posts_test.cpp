@@ -37,7 +37,7 @@ class FoundPostsTest : public ::testing::Test {
     entry.group_size = SlotFixture::kWorld;
     entry.group_rank = SlotFixture::kMe.value();
     entry.members = SlotFixture::arena(0);
-    entry.course = index + 1;
+    entry.plan = index + 1;
     entry.done_below.store(done_below);
     entry.state.store(static_cast<std::uint32_t>(state));
     segment().header().groups_used.store(index + 1);
@@ -102,7 +102,7 @@ TEST_F(FoundPostsTest, TheRingMayHaveGoneRoundItsCounter) {
 }
 
 TEST_F(FoundPostsTest, RequestsAreApartAndInTheOrderOfTheirPosts) {
-  post(5, 0, SlotState::posted, SlotRequest::join_course);
+  post(5, 0, SlotState::posted, SlotRequest::join_plan);
   post(3, 0, SlotState::posted, SlotRequest::forget_group);
   const Result<FoundPosts> found = find_posts(fixture_.memory());
   ASSERT_TRUE(found);
@@ -123,7 +123,7 @@ TEST_F(FoundPostsTest, GroupsSayHowFarTheRankIs) {
   ASSERT_EQ(found.value().groups.size(), 2U);
   EXPECT_FALSE(found.value().groups[0].freed);
   EXPECT_TRUE(found.value().groups[1].freed);
-  EXPECT_EQ(found.value().groups[1].course.value, 2U);
+  EXPECT_EQ(found.value().groups[1].plan.value, 2U);
   EXPECT_EQ(found.value().next_sequence.at(kFoundGroup), 14U) << "done, and not given back yet";
   EXPECT_EQ(found.value().next_sequence.at(GroupId{1, 3}), 3U);
 }
@@ -166,17 +166,17 @@ TEST_F(FoundPostsTest, TheNewestPlanOfAnyRankCounts) {
   GroupEntry& entry = other.memory().segment().group(0);
   entry.group_high = kFoundGroup.high;
   entry.group_low = kFoundGroup.low;
-  entry.course = 5;
+  entry.plan = 5;
   entry.state.store(static_cast<std::uint32_t>(GroupState::in_use));
   other.memory().segment().header().groups_used.store(1);
   const std::vector<SegmentView> segments{segment(), other.memory().segment()};
-  EXPECT_EQ(newest_plans(segments).at(kFoundGroup), CoursePlan{});
-  Course native;
-  native.suspended.busy = kEveryCollective;
-  segment().course(CourseNumber{1}).change(CoursePlan{0, {}, native});
+  EXPECT_EQ(newest_plans(segments).at(kFoundGroup), steer::PlanChange{});
+  steer::DispatchPlan native;
+  native.suspended.busy = steer::kEveryCollective;
+  steer::plan_entry(segment(), PlanNumber{1}).change(steer::PlanChange{0, {}, native});
   EXPECT_EQ(newest_plans(segments).at(kFoundGroup).after, native) << "from the first call on";
-  other.memory().segment().course(CourseNumber{5}).change(CoursePlan{8, native, {}});
-  EXPECT_EQ(newest_plans(segments).at(kFoundGroup), (CoursePlan{8, native, {}}));
+  steer::plan_entry(other.memory().segment(), PlanNumber{5}).change(steer::PlanChange{8, native, {}});
+  EXPECT_EQ(newest_plans(segments).at(kFoundGroup), (steer::PlanChange{8, native, {}}));
 }
 
 }  // namespace

@@ -67,9 +67,9 @@ class Sleepers : public ::testing::Test {
   FakePort two_;
   fabric::Ports ports_;
   fabric::HostFabric node_;
-  CoursePolicy courses_;
+  SteeringHost plans_{node_};
   Lateness lateness_;
-  PostIntake posts_{node_, courses_, lateness_};
+  PostIntake posts_{node_, plans_, lateness_};
   UniqueFd control_ = make_event();
   Sleeper sleeper_{control_.get(), ports_, posts_};
 };

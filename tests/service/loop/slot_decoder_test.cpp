@@ -111,7 +111,7 @@ SlotRequestBody about_course(SlotRequest request) {
 
 TEST(SlotDecoder, WhoJoinsACourseIsAMember) {
   SlotFixture slot;
-  SlotRequestBody body = about_course(SlotRequest::join_course);
+  SlotRequestBody body = about_course(SlotRequest::join_plan);
   EXPECT_FALSE(slot.decode(body)) << "no members";
   const SlotRequestBody good = SlotFixture::good();
   body.group_size = good.group_size;
@@ -119,7 +119,7 @@ TEST(SlotDecoder, WhoJoinsACourseIsAMember) {
   body.members = good.members;
   const auto decoded = slot.decode(body);
   ASSERT_TRUE(decoded) << decoded.error();
-  EXPECT_EQ(std::get<service::JoinCourse>(decoded.value()).members->size(), SlotFixture::kWorld);
+  EXPECT_EQ(std::get<service::JoinPlan>(decoded.value()).members->size(), SlotFixture::kWorld);
   body.group_rank = 0;
   EXPECT_FALSE(slot.decode(body)) << "another's place";
   body.group_rank = good.group_size;
@@ -128,7 +128,8 @@ TEST(SlotDecoder, WhoJoinsACourseIsAMember) {
 
 TEST(SlotDecoder, TrialsAndEarlierChoicesAreOfWaysThatThereAre) {
   SlotFixture slot;
-  const TrialRequest good{CallKey::of(Collective::ibcast, false, 4096), Way::native(), Algorithm::hierarchical, 3};
+  const steer::TrialRequest good{steer::CallKey::of(Collective::ibcast, false, 4096), steer::Method::native(),
+                                 Algorithm::hierarchical, 3};
   for (const SlotRequest request : {SlotRequest::ask_trial, SlotRequest::recall}) {
     SlotRequestBody body = about_course(request);
     body.algorithm = static_cast<std::uint16_t>(good.if_offloaded);
@@ -137,19 +138,20 @@ TEST(SlotDecoder, TrialsAndEarlierChoicesAreOfWaysThatThereAre) {
     body.algorithm = static_cast<std::uint16_t>(Algorithm::ring_pull);
     EXPECT_FALSE(slot.decode(body)) << "no algorithm of a broadcast";
     body.algorithm = static_cast<std::uint16_t>(good.if_offloaded);
-    body.root = TrialRequest{{CallKey::kCount}, {}, good.if_offloaded, 0}.encode();
+    body.root = steer::TrialRequest{{steer::CallKey::kCount}, {}, good.if_offloaded, 0}.encode();
     EXPECT_FALSE(slot.decode(body)) << "no such call";
-    body.root = TrialRequest{good.key, Way::by(Algorithm::node_pull), good.if_offloaded, 0}.encode();
+    body.root = steer::TrialRequest{good.key, steer::Method::by(Algorithm::node_pull), good.if_offloaded, 0}.encode();
     EXPECT_FALSE(slot.decode(body)) << "no such way";
-    body.root = TrialRequest{good.key, {}, good.if_offloaded, 11}.encode();
+    body.root = steer::TrialRequest{good.key, {}, good.if_offloaded, 11}.encode();
     EXPECT_FALSE(slot.decode(body)) << "too large a window";
   }
   SlotRequestBody body = about_course(SlotRequest::recall);
   body.algorithm = static_cast<std::uint16_t>(good.if_offloaded);
-  body.root = TrialRequest{good.key, Way::by(Algorithm::flat), good.if_offloaded, 0}.encode();
+  body.root = steer::TrialRequest{good.key, steer::Method::by(Algorithm::flat), good.if_offloaded, 0}.encode();
   const auto decoded = slot.decode(body);
   ASSERT_TRUE(decoded);
-  EXPECT_EQ(std::get<service::Recall>(decoded.value()).choice, (Choice{good.key, Way::by(Algorithm::flat), false}));
+  EXPECT_EQ(std::get<service::Recall>(decoded.value()).decision,
+            (steer::CachedDecision{good.key, steer::Method::by(Algorithm::flat), false}));
 }
 
 TEST(SlotDecoder, WhatIsMeasuredOrGivenUpIsATrial) {

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/whole_file.hpp"
 #include "protocol/shared/segment.hpp"
-#include "report/file.hpp"
 #include "report/json.hpp"
 #include "service/keeper/ranks/process_end.hpp"
 #include "service/notices/log.hpp"
@@ -173,7 +173,7 @@ void JobCounts::write() const {
   nodes.insert(nodes.begin(), of_this_node());
   const std::string path = report::text_in(of_rank_0()->header().path);
   const std::string text = report::as_json(report::summary_of(nodes));
-  if (const Status written = report::write_file(path, text, true); !written) {
+  if (const Status written = write_file(path, text, true); !written) {
     spdlog::error("the report could not be written to {}: {}", path, written.error());
   }
 }

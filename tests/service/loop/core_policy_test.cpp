@@ -1,0 +1,120 @@
+// When a service process finds that others take its core.
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "service/loop/core_readings.hpp"
+#include "service/loop/core_watch.hpp"
+
+namespace outrigger::service {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// A core, and what is read of a thread that wants to run on it all the time.
+class WatchedCore {
+ public:
+  WatchedCore() { watch_.note(times_, now_); }
+  // Milliseconds that the thread runs, and then waits.
+  WatchedCore& turn(int ran_ms, int waited_ms) {
+    times_.ran += milliseconds(ran_ms);
+    times_.waited += milliseconds(waited_ms);
+    now_ += milliseconds(ran_ms + waited_ms);
+    watch_.note(times_, now_);
+    return *this;
+  }
+  // Of which the rank's copiers have run.
+  WatchedCore& turn(int ran_ms, int waited_ms, int lent_ms) {
+    times_.lent += milliseconds(lent_ms);
+    return turn(ran_ms, waited_ms);
+  }
+  WatchedCore& rest(milliseconds time, double free_share) {
+    now_ += time;
+    watch_.note_free_share(free_share, time, now_);
+    return *this;
+  }
+  [[nodiscard]] bool taken() const { return watch_.taken(); }
+  [[nodiscard]] std::chrono::nanoseconds lost() const { return watch_.lost(); }
+
+ private:
+  CoreWatch watch_;
+  RunTimes times_;
+  CoreWatch::Clock::time_point now_{seconds(1000)};
+};
+
+TEST(CoreWatch, TenLostSlicesAreEnoughAndABurstIsNot) {
+  WatchedCore core;
+  EXPECT_FALSE(core.turn(2, 25).taken());
+  EXPECT_TRUE(core.turn(1, 4).turn(1, 4).taken());
+}
+
+TEST(CoreWatch, ABurstNowAndThenIsADaemons) {
+  WatchedCore core;
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(core.turn(80, 25).taken());
+}
+
+TEST(CoreWatch, ASliceNowAndThenIsTheKernelsBusiness) {
+  WatchedCore core;
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(core.turn(20, 4).taken());
+}
+
+TEST(CoreWatch, WhatCopiersTakeIsNotLost) {
+  WatchedCore core;
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(core.turn(1, 4, 4).taken());
+  EXPECT_EQ(core.lost(), milliseconds(0));
+  EXPECT_FALSE(core.turn(1, 16, 0).taken());
+  EXPECT_TRUE(core.turn(1, 16, 0).taken());
+  EXPECT_EQ(core.lost(), milliseconds(32));
+}
+
+TEST(CoreWatch, CopiersThatRanWhileItSleptDoNotHideWhatIsLostLater) {
+  WatchedCore core;
+  for (int i = 0; i < 100; ++i) core.turn(1, 0, 5);
+  EXPECT_TRUE(core.turn(2, 16, 0).turn(2, 16, 0).taken());
+}
+
+TEST(CoreWatch, IsFreeAfterASecondInWhichItWasIdle) {
+  WatchedCore core;
+  core.turn(0, 40);
+  EXPECT_TRUE(core.rest(milliseconds(900), 0.99).taken());
+  EXPECT_TRUE(core.rest(milliseconds(100), 0.5).taken());  // it begins anew
+  EXPECT_TRUE(core.rest(milliseconds(900), 0.99).taken());
+  EXPECT_FALSE(core.rest(milliseconds(100), 0.99).taken());
+}
+
+TEST(CoreWatch, TakenAgainSoonItRestsLonger) {
+  WatchedCore core;
+  core.turn(0, 40).rest(seconds(1), 1);
+  ASSERT_FALSE(core.taken());
+  core.turn(0, 40);
+  EXPECT_TRUE(core.rest(seconds(1), 1).taken());
+  EXPECT_FALSE(core.rest(seconds(1), 1).taken());
+  core.turn(20'000, 0);  // long afterwards it does not count
+  core.turn(0, 40);
+  EXPECT_TRUE(core.taken());
+  EXPECT_FALSE(core.rest(seconds(1), 1).taken());
+}
+
+TEST(CoreReadings, AThreadThatRunsIsSeenToRun) {
+  RunTimesReader reader;
+  const std::optional<RunTimes> before = reader.read();
+  if (!before) GTEST_SKIP() << "this kernel does not count";
+  const auto end = std::chrono::steady_clock::now() + milliseconds(30);
+  while (std::chrono::steady_clock::now() < end) {
+  }
+  const std::optional<RunTimes> after = reader.read();
+  ASSERT_TRUE(after);
+  const auto wanted = after->ran - before->ran + after->waited - before->waited;
+  EXPECT_GE(wanted, milliseconds(25));
+  EXPECT_LT(wanted, seconds(10));
+}
+
+TEST(CoreReadings, CpusThatDoNotExistAreNotIdle) {
+  EXPECT_TRUE(IdleTimeReader(0).read());
+  EXPECT_FALSE(IdleTimeReader(-1).read());
+  EXPECT_FALSE(IdleTimeReader(100'000).read());
+}
+
+}  // namespace
+}  // namespace outrigger::service
