@@ -46,7 +46,7 @@ def test_ranks_agree_whatever_each_counts(offload: Mpi, measured: bool) -> None:
 
 @pytest.mark.any_mpi
 def test_ranks_agree_however_many_communicators_one_has(offload: Mpi) -> None:
-    """More than have courses, on one rank only."""
+    """More than have dispatch plans, on one rank only."""
     assert run(offload, ["api", "many"], env=NO_REPORT).count("many is so") == RANKS
 
 

@@ -64,7 +64,7 @@ def test_started_thousands_of_times(offload: Mpi, size: str) -> None:
 
 
 def test_many_come_and_go(offload: Mpi) -> None:
-    """More than there are courses."""
+    """More than there are entries for dispatch plans."""
     assert started(run(offload, 2, ["churn", "2500"], 1, timeout_s=120)) == (5000, 5000)
 
 

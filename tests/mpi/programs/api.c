@@ -5,7 +5,7 @@
  *     api active [early]   counters, also begun late; the switch, its agreement, the info key
  *                          early: counting is asked for before MPI_Init
  *     api apart            one rank alone counts
- *     api many             rank 0 has more communicators than it has courses for; of 3 ranks
+ *     api many             rank 0 has more communicators than entries for dispatch plans; of 3 ranks
  *     api phases           names phases; what the report and the trace have of them is for the test to see
  *     api forked           a child names phases, too, and ends one that has begun in its parent
  */

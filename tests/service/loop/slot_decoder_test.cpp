@@ -101,7 +101,7 @@ TEST(SlotDecoder, LargerBlocksAreOfACollectiveThatThereIs) {
   EXPECT_EQ(std::get<service::LargerBlocks>(decoded.value()).collective, Collective::ialltoallv);
 }
 
-SlotRequestBody about_course(SlotRequest request) {
+SlotRequestBody about_plan(SlotRequest request) {
   SlotRequestBody body;
   body.request = static_cast<std::uint16_t>(request);
   body.group_high = 1;
@@ -109,9 +109,9 @@ SlotRequestBody about_course(SlotRequest request) {
   return body;
 }
 
-TEST(SlotDecoder, WhoJoinsACourseIsAMember) {
+TEST(SlotDecoder, WhoJoinsAPlanIsAMember) {
   SlotFixture slot;
-  SlotRequestBody body = about_course(SlotRequest::join_plan);
+  SlotRequestBody body = about_plan(SlotRequest::join_plan);
   EXPECT_FALSE(slot.decode(body)) << "no members";
   const SlotRequestBody good = SlotFixture::good();
   body.group_size = good.group_size;
@@ -131,7 +131,7 @@ TEST(SlotDecoder, TrialsAndEarlierChoicesAreOfWaysThatThereAre) {
   const steer::TrialRequest good{steer::CallKey::of(Collective::ibcast, false, 4096), steer::Method::native(),
                                  Algorithm::hierarchical, 3};
   for (const SlotRequest request : {SlotRequest::ask_trial, SlotRequest::recall}) {
-    SlotRequestBody body = about_course(request);
+    SlotRequestBody body = about_plan(request);
     body.algorithm = static_cast<std::uint16_t>(good.if_offloaded);
     body.root = good.encode();
     ASSERT_TRUE(slot.decode(body));
@@ -145,7 +145,7 @@ TEST(SlotDecoder, TrialsAndEarlierChoicesAreOfWaysThatThereAre) {
     body.root = steer::TrialRequest{good.key, {}, good.if_offloaded, 11}.encode();
     EXPECT_FALSE(slot.decode(body)) << "too large a window";
   }
-  SlotRequestBody body = about_course(SlotRequest::recall);
+  SlotRequestBody body = about_plan(SlotRequest::recall);
   body.algorithm = static_cast<std::uint16_t>(good.if_offloaded);
   body.root = steer::TrialRequest{good.key, steer::Method::by(Algorithm::flat), good.if_offloaded, 0}.encode();
   const auto decoded = slot.decode(body);
@@ -157,7 +157,7 @@ TEST(SlotDecoder, TrialsAndEarlierChoicesAreOfWaysThatThereAre) {
 TEST(SlotDecoder, WhatIsMeasuredOrGivenUpIsATrial) {
   SlotFixture slot;
   for (const SlotRequest request : {SlotRequest::measured, SlotRequest::give_up}) {
-    SlotRequestBody body = about_course(request);
+    SlotRequestBody body = about_plan(request);
     EXPECT_FALSE(slot.decode(body));
     body.sequence = 0x10000;
     EXPECT_FALSE(slot.decode(body));

@@ -1,9 +1,10 @@
-// Calls whose course may change: blocks of a size that is offloaded unless the service process's core is taken, and
-// v-forms with phases of small and of large blocks, several outstanding on two communicators. Every byte is checked.
+// Calls whose dispatch plan may change: blocks of a size that is offloaded unless the service process's core is taken,
+// and v-forms with phases of small and of large blocks, several outstanding on two communicators. Every byte is
+// checked.
 //
-//   courses SECONDS [v]     v: v-forms only, on one communicator
+//   plans SECONDS [v]     v: v-forms only, on one communicator
 //
-// Rank 0 prints which process each rank is and "courses: ready", and at the end "courses: N calls, right".
+// Rank 0 prints which process each rank is and "plans: ready", and at the end "plans: N calls, right".
 
 #include <mpi.h>
 #include <unistd.h>
@@ -97,9 +98,9 @@ int main(int argc, char** argv) {
   std::vector<int> processes(static_cast<std::size_t>(size));
   MPI_Gather(&own, 1, MPI_INT, processes.data(), 1, MPI_INT, 0, MPI_COMM_WORLD);
   for (int i = 0; rank == 0 && i < size; ++i) {
-    std::printf("courses: rank %d is process %d\n", i, processes[static_cast<std::size_t>(i)]);
+    std::printf("plans: rank %d is process %d\n", i, processes[static_cast<std::size_t>(i)]);
   }
-  if (rank == 0) std::printf("courses: ready\n");
+  if (rank == 0) std::printf("plans: ready\n");
   std::fflush(stdout);
   const double begin = MPI_Wtime();
   for (int go = 1; go != 0;) {
@@ -119,7 +120,7 @@ int main(int argc, char** argv) {
   const int mine = right ? 1 : 0;
   int all = 0;
   MPI_Reduce(&mine, &all, 1, MPI_INT, MPI_MIN, 0, MPI_COMM_WORLD);
-  if (rank == 0) std::printf("courses: %ld calls, %s\n", calls, all != 0 ? "right" : "WRONG DATA");
+  if (rank == 0) std::printf("plans: %ld calls, %s\n", calls, all != 0 ? "right" : "WRONG DATA");
   MPI_Finalize();
   return right ? 0 : 1;
 }

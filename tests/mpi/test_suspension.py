@@ -69,7 +69,7 @@ def test_v_forms_change_with_their_sizes(measured, nodes, services):
     processes agree on it."""
     measured.pretend_nodes = nodes
     fixed = {"OUTRIGGER_CHOICE": "fixed"}  # else all is native where ranks need every core, until that is tried
-    result = measured.run(4, ["courses", "2", "v"], services=services, env=fixed).ok()
+    result = measured.run(4, ["plans", "2", "v"], services=services, env=fixed).ok()
     assert "right" in result.out
     assert native(result)["small blocks"] > 0
     assert result.offloaded() > 0
@@ -78,10 +78,10 @@ def test_v_forms_change_with_their_sizes(measured, nodes, services):
 @pytest.mark.skipif(FIRST == LAST, reason="needs two cores")
 def test_a_taken_core_makes_calls_native_and_a_free_one_brings_them_back(measured, loop):
     """Several times in a run, with operations outstanding on two communicators."""
-    job = measured.start(3, ["courses", "9"], env=OWN_CORE, cpus=FIRST)
+    job = measured.start(3, ["plans", "9"], env=OWN_CORE, cpus=FIRST)
     end = threading.Event()
     coming_and_going = threading.Thread(target=loop.come_and_go, args=(end,))
-    job.wait_for("courses: ready")
+    job.wait_for("plans: ready")
     coming_and_going.start()
     result = job.wait(60).ok()
     end.set()
@@ -97,7 +97,7 @@ def test_a_taken_core_makes_calls_native_and_a_free_one_brings_them_back(measure
 
 @pytest.mark.skipif(FIRST == LAST, reason="needs two cores")
 def test_a_job_that_is_killed_says_it_too(measured, loop):
-    job = measured.start(3, ["courses", "60"], env=OWN_CORE, cpus=FIRST)
+    job = measured.start(3, ["plans", "60"], env=OWN_CORE, cpus=FIRST)
     job.wait_for("other processes take the core of a service process")
     os.kill(job.rank_pids()[0], signal.SIGKILL)
     result = job.wait(60)
@@ -108,6 +108,6 @@ def test_a_job_that_is_killed_says_it_too(measured, loop):
 @pytest.mark.skipif(FIRST == LAST, reason="needs two cores")
 def test_what_a_rule_names_stays_offloaded(offload, loop):
     time.sleep(0.1)
-    result = offload.run(3, ["courses", "1"], env=OWN_CORE, cpus=FIRST).ok()
+    result = offload.run(3, ["plans", "1"], env=OWN_CORE, cpus=FIRST).ok()
     assert "right" in result.out
     assert native(result) == {}
