@@ -29,6 +29,23 @@ struct DuplicateWithInfo {
   }
 };
 
+// All ranks of the communicator in the first argument call it, and some or all are in the new one.
+struct Partition {
+  template <Call call, class... Words>
+  static int run(const CallSite& site, Word parent, Words... words) {
+    const int code = site.pass(call, parent, words...);
+    const Word made = std::array{words...}.back();
+    Job* job = current_job();
+    if (code != MPI_SUCCESS || job == nullptr || made == 0 || site.inside_mpi()) return code;
+    if (CommState* known = state_of(*job, argument<MPI_Comm>(parent))) {
+      adopt_part(*job, *argument<MPI_Comm*>(made), *known);
+    } else {
+      adopt(*job, *argument<MPI_Comm*>(made));
+    }
+    return code;
+  }
+};
+
 // The new communicator, the last argument, gets its state on all its ranks together.
 struct Constructor {
   template <Call call, class... Words>
@@ -48,15 +65,15 @@ struct Constructor {
 OUTRIGGER_ENTRY(Comm_dup, 2, Duplicate)
 OUTRIGGER_ENTRY(Comm_idup, 3, Duplicate)
 OUTRIGGER_ENTRY(Comm_dup_with_info, 3, DuplicateWithInfo)
-OUTRIGGER_ENTRY(Comm_split, 4, Constructor)
-OUTRIGGER_ENTRY(Comm_split_type, 5, Constructor)
-OUTRIGGER_ENTRY(Comm_create, 3, Constructor)
+OUTRIGGER_ENTRY(Comm_split, 4, Partition)
+OUTRIGGER_ENTRY(Comm_split_type, 5, Partition)
+OUTRIGGER_ENTRY(Comm_create, 3, Partition)
 OUTRIGGER_ENTRY(Comm_create_group, 4, Constructor)
-OUTRIGGER_ENTRY(Cart_create, 6, Constructor)
-OUTRIGGER_ENTRY(Cart_sub, 3, Constructor)
-OUTRIGGER_ENTRY(Graph_create, 6, Constructor)
-OUTRIGGER_ENTRY(Dist_graph_create, 9, Constructor)
-OUTRIGGER_ENTRY(Dist_graph_create_adjacent, 10, Constructor)
+OUTRIGGER_ENTRY(Cart_create, 6, Partition)
+OUTRIGGER_ENTRY(Cart_sub, 3, Partition)
+OUTRIGGER_ENTRY(Graph_create, 6, Partition)
+OUTRIGGER_ENTRY(Dist_graph_create, 9, Partition)
+OUTRIGGER_ENTRY(Dist_graph_create_adjacent, 10, Partition)
 OUTRIGGER_ENTRY(Intercomm_merge, 3, Constructor)
 #if OUTRIGGER_MPI4
 OUTRIGGER_ENTRY(Comm_idup_with_info, 4, Duplicate)

@@ -85,22 +85,38 @@ std::vector<WorldRank> world_ranks_of(const Job& job, MPI_Comm comm) {
 }
 
 // Rank 0 of the communicator makes an id that it makes only once.
-bool agree_on_id(const Job& job, MPI_Comm comm, int me, GroupId& id) {
+std::optional<GroupId> agree_on_id(const Job& job, MPI_Comm comm, int me) {
   static constinit std::atomic<std::uint64_t> created = 0;
   std::array<std::uint64_t, 2> words{};
   if (me == 0) {
     const GroupId made = mix(GroupId{job.world_rank + 1ULL, 0}, 2, created.fetch_add(1, std::memory_order_relaxed));
     words = {made.high, made.low};
   }
-  if (real().Bcast(words.data(), static_cast<int>(sizeof words), constants().byte, 0, comm) != MPI_SUCCESS)
-    return false;
-  id = GroupId{words[0], words[1]};
-  return true;
+  const auto bytes = static_cast<int>(sizeof words);
+  if (real().Bcast(words.data(), bytes, constants().byte, 0, comm) != MPI_SUCCESS) return std::nullopt;
+  return GroupId{words[0], words[1]};
 }
 
 void attach(const Job& job, MPI_Comm comm, CommState* state) {
   state->attached_to(comm);
   if (real().Comm_set_attr(comm, job.comm_keyval, state) != MPI_SUCCESS) state->release();
+}
+
+// `id_of`: of the world rank of the first member and this rank; nullopt if the ranks cannot agree on one.
+template <class IdOf>
+void adopt_as(const Job& job, MPI_Comm comm, const IdOf& id_of) {
+  if (comm == constants().comm_null || is_intercommunicator(comm)) return;
+  if (state_of(job, comm) != nullptr) return;
+  std::vector<WorldRank> members = world_ranks_of(job, comm);
+  if (members.empty()) return;
+  int me = 0;
+  real().Comm_rank(comm, &me);
+  const std::optional<GroupId> id = id_of(members.front(), me);
+  if (!id) return;
+  const GroupShape shape = shape_of(job.places, members);
+  attach(job, comm,
+         new CommState(*id, std::make_shared<const std::vector<WorldRank>>(std::move(members)),
+                       GroupRank{static_cast<std::uint32_t>(me)}, false, shape));
 }
 
 }  // namespace
@@ -114,8 +130,7 @@ void note_freed_communicator() {
   detail::freed_communicators.fetch_add(1, std::memory_order_seq_cst);
 }
 
-CommState::CommState(GroupId id, std::vector<WorldRank> members, GroupRank me, bool off, const GroupShape& shape,
-                     CommState* base)
+CommState::CommState(GroupId id, Members members, GroupRank me, bool off, const GroupShape& shape, CommState* base)
     : id_(id), members_(std::move(members)), me_(me), by_program_(off), shape_(shape), base_(base) {
   if (base_ != nullptr) base_->retain();
   const std::scoped_lock lock(states_mutex);
@@ -165,7 +180,7 @@ void CommState::attached_to(MPI_Comm comm) {
 
 std::shared_ptr<const client::Group> CommState::group(client::Client& client) {
   const std::scoped_lock lock(states_mutex);
-  if (group_ == nullptr) group_ = client.define_group(id_, members_, me_);
+  if (group_ == nullptr) group_ = client.define_group(id_, *members_, me_);
   return group_;
 }
 
@@ -184,7 +199,7 @@ void CommState::note_choices(const Job& job) {
 
 void CommState::drop_group() {
   known_group_.store(nullptr, std::memory_order_relaxed);
-  calls_.forget_spells();
+  if (CommCalls* known = calls_.load(std::memory_order_acquire)) known->forget_spells();
   native_tally_ = {};
   group_.reset();
 }
@@ -192,6 +207,18 @@ void CommState::drop_group() {
 void CommState::count_native_call(client::Client& client) {
   if (!native_tally_.has_begun()) native_tally_ = client.native_tally(id_, sequence_.load(std::memory_order_relaxed));
   native_tally_.count();
+}
+
+CommCalls& CommState::make_calls() {
+  auto* made = new CommCalls;
+  CommCalls* known = nullptr;
+  if (calls_.compare_exchange_strong(known, made, std::memory_order_acq_rel)) return *made;
+  delete made;
+  return *known;
+}
+
+GroupId CommState::part_id(std::uint64_t ordinal, WorldRank first_member) const {
+  return mix(mix(id_, 4, ordinal), 5, first_member.value());
 }
 
 CommState* CommState::derive() {
@@ -211,7 +238,8 @@ bool register_communicators(Job& job) {
   for (std::uint32_t rank = 0; rank < job.world_size; ++rank) members.emplace_back(rank);
   const GroupShape shape = shape_of(job.places, members);
   attach(job, constants().comm_world,
-         new CommState(kWorldGroup, std::move(members), GroupRank{job.world_rank}, false, shape));
+         new CommState(kWorldGroup, std::make_shared<const std::vector<WorldRank>>(std::move(members)),
+                       GroupRank{job.world_rank}, false, shape));
   return true;
 }
 
@@ -274,17 +302,13 @@ CommState* state_of(const Job& job, MPI_Comm comm) {
   return state;
 }
 
+void adopt_part(Job& job, MPI_Comm comm, CommState& parent) {
+  const std::uint64_t ordinal = parent.next_part();  // also on ranks that are in no part
+  adopt_as(job, comm, [&](WorldRank first, int /*me*/) { return std::optional(parent.part_id(ordinal, first)); });
+}
+
 void adopt(Job& job, MPI_Comm comm) {
-  if (comm == constants().comm_null || is_intercommunicator(comm)) return;
-  if (state_of(job, comm) != nullptr) return;
-  std::vector<WorldRank> members = world_ranks_of(job, comm);
-  if (members.empty()) return;
-  int me = 0;
-  real().Comm_rank(comm, &me);
-  GroupId id;
-  if (!agree_on_id(job, comm, me, id)) return;
-  const GroupShape shape = shape_of(job.places, members);
-  attach(job, comm, new CommState(id, std::move(members), GroupRank{static_cast<std::uint32_t>(me)}, false, shape));
+  adopt_as(job, comm, [&](WorldRank /*first*/, int me) { return agree_on_id(job, comm, me); });
 }
 
 std::optional<bool> asked_by(MPI_Info info) {

@@ -7,6 +7,8 @@
 //                           the program's own calls (DuplicateScope): Open MPI also copies attributes for create_group,
 //                           on its members alone
 //   persistent collectives  mixed from their communicator's id and the how-manieth one on it this is
+//   split, create, ...      mixed from the parent's id, how many such calls the parent has had, and the world rank of
+//                           the new communicator's first rank: each rank of the parent makes each of these calls
 //   other constructors      rank 0 of the new communicator broadcasts an id made of its world rank and a counter
 // A communicator without the attribute (an intercommunicator, members outside our world) is native for everyone.
 #pragma once
@@ -67,14 +69,15 @@ class CommSwitch {
 
 class CommState {
  public:
+  using Members = std::shared_ptr<const std::vector<WorldRank>>;
+
   // `base`: it is of one of that one's persistent collectives, and has no communicator of its own.
-  CommState(GroupId id, std::vector<WorldRank> members, GroupRank me, bool off, const GroupShape& shape,
-            CommState* base = nullptr);
+  CommState(GroupId id, Members members, GroupRank me, bool off, const GroupShape& shape, CommState* base = nullptr);
   CommState(const CommState&) = delete;
   CommState& operator=(const CommState&) = delete;
 
   [[nodiscard]] GroupId id() const { return id_; }
-  [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(members_.size()); }
+  [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(members_->size()); }
   [[nodiscard]] GroupRank me() const { return me_; }
   // What the selection table asks for.
   [[nodiscard]] const GroupShape& shape() const { return shape_; }
@@ -121,13 +124,24 @@ class CommState {
   // The client goes away; nothing is posted any more.
   void drop_group();
 
-  [[nodiscard]] CommCalls& calls() { return calls_; }
+  // Made at the first collective: most communicators of some programs see none.
+  [[nodiscard]] CommCalls& calls() {
+    CommCalls* known = calls_.load(std::memory_order_acquire);
+    return known != nullptr ? *known : make_calls();
+  }
+  // The program does something else with the communicator for a while. Any thread.
+  void interrupt_calls() {
+    if (CommCalls* known = calls_.load(std::memory_order_acquire)) known->interrupt();
+  }
   [[nodiscard]] KnownNeighbors& neighbors() { return neighbors_; }
 
   [[nodiscard]] CommState* next_of() const { return next_; }  // in the list of all states
 
   // For a duplicate of this communicator.
   [[nodiscard]] CommState* derive();
+  // All ranks of this communicator have made a part of it. For the id of that part, which `first_member` is in.
+  [[nodiscard]] std::uint64_t next_part() { return parts_.fetch_add(1, std::memory_order_relaxed); }
+  [[nodiscard]] GroupId part_id(std::uint64_t ordinal, WorldRank first_member) const;
   // The how-manieth persistent collective is initialized, in the same order on all ranks.
   [[nodiscard]] std::uint64_t next_persistent() { return persistents_.fetch_add(1, std::memory_order_relaxed); }
   // For that one, which may be started in another order than others on each rank: as if on a duplicate of its own.
@@ -141,10 +155,12 @@ class CommState {
   void release();
 
  private:
-  ~CommState() = default;
+  ~CommState() { delete calls_.load(std::memory_order_relaxed); }
+
+  CommCalls& make_calls();
 
   GroupId id_;
-  std::vector<WorldRank> members_;
+  Members members_;  // shared with duplicates
   GroupRank me_;
   CommSwitch by_program_;
   GroupShape shape_;
@@ -152,13 +168,14 @@ class CommState {
   std::atomic<bool> freed_ = false;
   std::atomic<std::uint64_t> sequence_ = 0;
   std::atomic<std::uint64_t> dups_ = 0;
+  std::atomic<std::uint64_t> parts_ = 0;
   std::atomic<std::uint64_t> persistents_ = 0;
   CommState* base_;  // with a reference
   std::atomic<steer::CollectiveBits> larger_blocks_ = 0;
   std::atomic<std::uint32_t> references_ = 1;
   std::shared_ptr<const client::Group> group_;
   std::atomic<const client::Group*> known_group_ = nullptr;  // it, once it is made
-  CommCalls calls_;
+  std::atomic<CommCalls*> calls_ = nullptr;                  // owned
   client::NativeTally native_tally_;
   KnownNeighbors neighbors_;
   mutable std::atomic<CommRecord*> record_ = nullptr;
@@ -196,7 +213,9 @@ class DuplicateScope {
   bool before_;
 };
 
-// After a blocking constructor other than dup. Collective over the new communicator (nothing is done for the null one).
+// After a constructor that all ranks of `parent` have called. Local.
+void adopt_part(Job& job, MPI_Comm comm, CommState& parent);
+// After another blocking constructor than dup. Collective over the new communicator.
 void adopt(Job& job, MPI_Comm comm);
 // After dup_with_info: rank 0's info key `outrigger` (on, off) decides for the new communicator.
 void apply_info(Job& job, MPI_Comm comm, MPI_Info info);

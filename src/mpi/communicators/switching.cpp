@@ -55,7 +55,7 @@ struct SetInfo {
 Switched switch_communicator(Job& job, MPI_Comm comm, CommState& state, bool on) {
   const Switched agreed = agree(comm, state.size(), on, part_of_place(job, state));
   if (agreed != Switched::done) return agreed;
-  state.calls().interrupt();
+  state.interrupt_calls();
   state.by_program().set_off(!on);
   return agreed;
 }
@@ -65,7 +65,7 @@ Switched switch_everything(Job& job, bool on) {
   each_state([&](const CommState& state) { place += part_of_place(job, state); });
   const Switched agreed = agree(constants().comm_world, job.world_size, on, place);
   if (agreed != Switched::done) return agreed;
-  each_state([](CommState& state) { state.calls().interrupt(); });
+  each_state([](CommState& state) { state.interrupt_calls(); });
   detail::everything_is_off.store(!on, std::memory_order_relaxed);
   return agreed;
 }
