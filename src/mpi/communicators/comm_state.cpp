@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "client/operations/client_group.hpp"
 #include "mpi/job/job.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/real.hpp"
@@ -57,7 +58,7 @@ int copy_attribute(MPI_Comm /*comm*/, int /*keyval*/, void* /*extra*/, void* val
 int delete_attribute(MPI_Comm /*comm*/, int /*keyval*/, void* value, void* /*extra*/) {
   auto* state = static_cast<CommState*>(value);
   note_freed_communicator();
-  if (const Job* job = current_job()) state->note_choices(*job);
+  if (current_job() != nullptr) state->note_decisions();
   state->detached();
   state->release();
   return MPI_SUCCESS;
@@ -106,7 +107,6 @@ void attach(const Job& job, MPI_Comm comm, CommState* state) {
 }  // namespace
 
 namespace detail {
-constinit std::atomic<bool> everything_is_off = false;
 constinit std::atomic<std::uint64_t> freed_communicators = 0;
 }  // namespace detail
 
@@ -114,9 +114,15 @@ void note_freed_communicator() {
   detail::freed_communicators.fetch_add(1, std::memory_order_seq_cst);
 }
 
-CommState::CommState(GroupId id, std::vector<WorldRank> members, GroupRank me, bool off, const GroupShape& shape,
-                     CommState* base)
-    : id_(id), members_(std::move(members)), me_(me), by_program_(off), shape_(shape), base_(base) {
+CommState::CommState(const steer::DispatchSettings& settings, GroupId id, std::vector<WorldRank> members, GroupRank me,
+                     bool off, const GroupShape& shape, CommState* base)
+    : id_(id),
+      members_(std::move(members)),
+      me_(me),
+      shape_(shape),
+      base_(base),
+      settings_(settings),
+      dispatcher_(settings, shape_, me == GroupRank{0}, off, [this] { return group(*current_job()->client).get(); }) {
   if (base_ != nullptr) base_->retain();
   const std::scoped_lock lock(states_mutex);
   next_ = all_states;
@@ -141,13 +147,12 @@ MPI_Comm CommState::error_comm() const {
   return freed_.load(std::memory_order_acquire) || comm_ == MPI_Comm{} ? constants().comm_world : comm_;
 }
 
-std::optional<std::uint64_t> CommState::place_in_calls(const Job& job) const {
+std::optional<std::uint64_t> CommState::place_in_calls() const {
   if (base_ != nullptr || freed_.load(std::memory_order_acquire)) return std::nullopt;
   std::uint64_t place = scramble(id_.high + scramble(id_.low));
   place = scramble(place + sequence_.load(std::memory_order_relaxed));
-  place = scramble(place + by_program_.counted());
-  const client::Group* group = known_group_.load(std::memory_order_acquire);
-  return scramble(place + (group == nullptr ? 0 : job.client->courses().calls(*group)));
+  place = scramble(place + dispatcher_.calls_while_off());
+  return scramble(place + dispatcher_.calls());
 }
 
 // Made when it is needed: counting may begin at any time.
@@ -169,22 +174,13 @@ std::shared_ptr<const client::Group> CommState::group(client::Client& client) {
   return group_;
 }
 
-const client::Group* CommState::known_group(client::Client& client) {
-  const client::Group* known = known_group_.load(std::memory_order_acquire);
-  if (known != nullptr) return known;
-  known = group(client).get();
-  known_group_.store(known, std::memory_order_release);
-  return known;
-}
-
-void CommState::note_choices(const Job& job) {
-  if (group_ == nullptr || base_ != nullptr || me_ != GroupRank{0} || job.decisions == nullptr) return;
-  job.decisions->note(shape_, client::Courses::choices(*group_));
+void CommState::note_decisions() {
+  if (base_ != nullptr || me_ != GroupRank{0} || settings_.decisions == nullptr) return;
+  settings_.decisions->note(shape_, dispatcher_.decisions());
 }
 
 void CommState::drop_group() {
-  known_group_.store(nullptr, std::memory_order_relaxed);
-  calls_.forget_spells();
+  dispatcher_.close();
   native_tally_ = {};
   group_.reset();
 }
@@ -196,11 +192,11 @@ void CommState::count_native_call(client::Client& client) {
 
 CommState* CommState::derive() {
   const std::uint64_t ordinal = dups_.fetch_add(1, std::memory_order_relaxed);
-  return new CommState(mix(id_, 1, ordinal), members_, me_, by_program_.off_here(), shape_);
+  return new CommState(settings_, mix(id_, 1, ordinal), members_, me_, dispatcher_.off_here(), shape_);
 }
 
 CommState* CommState::derive_persistent(std::uint64_t ordinal) {
-  return new CommState(mix(id_, 3, ordinal), members_, me_, by_program_.off_here(), shape_, this);
+  return new CommState(settings_, mix(id_, 3, ordinal), members_, me_, dispatcher_.off_here(), shape_, this);
 }
 
 bool register_communicators(Job& job) {
@@ -211,7 +207,7 @@ bool register_communicators(Job& job) {
   for (std::uint32_t rank = 0; rank < job.world_size; ++rank) members.emplace_back(rank);
   const GroupShape shape = shape_of(job.places, members);
   attach(job, constants().comm_world,
-         new CommState(kWorldGroup, std::move(members), GroupRank{job.world_rank}, false, shape));
+         new CommState(job.dispatch, kWorldGroup, std::move(members), GroupRank{job.world_rank}, false, shape));
   return true;
 }
 
@@ -220,11 +216,11 @@ void each_state(const std::function<void(CommState&)>& visit) {
   for (CommState* state = all_states; state != nullptr; state = state->next_of()) visit(*state);
 }
 
-void keep_choices(const Job& job) {
+void keep_decisions(const Job& job) {
   if (job.decisions == nullptr) return;
   {
     const std::scoped_lock lock(states_mutex);
-    for (CommState* state = all_states; state != nullptr; state = state->next_of()) state->note_choices(job);
+    for (CommState* state = all_states; state != nullptr; state = state->next_of()) state->note_decisions();
   }
   job.decisions->save();
 }
@@ -234,7 +230,7 @@ void forget_communicators(Job& job) {
     const std::scoped_lock lock(states_mutex);
     for (CommState* state = all_states; state != nullptr; state = state->next_of()) state->drop_group();
   }
-  detail::everything_is_off.store(false, std::memory_order_relaxed);
+  steer::everything_is_off.store(false, std::memory_order_relaxed);
   real().Comm_delete_attr(constants().comm_world, job.comm_keyval);
   real().Comm_free_keyval(&job.comm_keyval);
 }
@@ -284,7 +280,8 @@ void adopt(Job& job, MPI_Comm comm) {
   GroupId id;
   if (!agree_on_id(job, comm, me, id)) return;
   const GroupShape shape = shape_of(job.places, members);
-  attach(job, comm, new CommState(id, std::move(members), GroupRank{static_cast<std::uint32_t>(me)}, false, shape));
+  attach(job, comm,
+         new CommState(job.dispatch, id, std::move(members), GroupRank{static_cast<std::uint32_t>(me)}, false, shape));
 }
 
 std::optional<bool> asked_by(MPI_Info info) {
@@ -304,7 +301,7 @@ void apply_info(Job& job, MPI_Comm comm, MPI_Info info) {
   const std::optional<bool> asked = asked_by(info);
   int choice = !asked ? inherit : *asked ? on : off;
   real().Bcast(&choice, 1, constants().int32, 0, comm);
-  if (choice != inherit) state->by_program().set_off(choice == off);
+  if (choice != inherit) state->dispatcher().set_off(choice == off);
 }
 
 }  // namespace outrigger::mpi
