@@ -151,7 +151,6 @@ std::optional<std::uint64_t> CommState::place_in_calls() const {
   if (base_ != nullptr || freed_.load(std::memory_order_acquire)) return std::nullopt;
   std::uint64_t place = scramble(id_.high + scramble(id_.low));
   place = scramble(place + sequence_.load(std::memory_order_relaxed));
-  place = scramble(place + dispatcher_.calls_while_off());
   return scramble(place + dispatcher_.calls());
 }
 

@@ -19,6 +19,11 @@ constexpr Answer offloaded(Algorithm algorithm, bool by_plan) {
   return {Way::offloaded, NativeReason::none, Lasts::once, by_plan, algorithm};
 }
 
+// `why`: of a native method.
+constexpr Answer answer_of(Method method, NativeReason why) {
+  return method.is_native() ? native(why) : offloaded(*method.algorithm(), true);
+}
+
 NativeReason reason_of(const Suspended& suspended, Collective collective) {
   if (suspended.failing) return NativeReason::services_died;
   const bool busy = (suspended.busy & Suspended::bit(collective)) != 0;
@@ -38,7 +43,7 @@ void Dispatcher::close() {
 Answer Dispatcher::decide(const Call& call) {
   const bool counted = std::exchange(counted_, false);
   const CallKey key = call.key();
-  if (const std::optional<Answer> known = retired(key)) return *known;
+  if (is_retired(key)) return retire(key, retired_[key.value]);
   const Decision table = by_table(call);
   if (!table.considered) return native(NativeReason::none, Lasts::for_good);
   if (const std::optional<Answer> ruled = by_rules(call, table)) return *ruled;
@@ -67,8 +72,8 @@ std::optional<Answer> Dispatcher::by_rules(const Call& call, const Decision& tab
   const bool fits = call.obstacle == NativeReason::none || (call.obstacle == NativeReason::rounding && table.by_user);
   if (!fits) return native(reason == NativeReason::none || is_off ? call.obstacle : reason, Lasts::for_good);
   const bool may_be_offloaded = table.algorithm || !(table.by_user || settings_.native_at_first);
-  if (is_off && may_be_offloaded && !retired(call.key())) {
-    calls_while_off_.fetch_add(1, std::memory_order_relaxed);
+  if (is_off && may_be_offloaded && !is_retired(call.key())) {
+    calls_without_plan_.fetch_add(1, std::memory_order_relaxed);
   }
   if (reason != NativeReason::none) return native(reason);
   if (table.by_user && !table.algorithm) return native(NativeReason::selection_table, Lasts::for_good);
@@ -94,10 +99,10 @@ Answer Dispatcher::decide_ruled(CallKey key, const Decision& table, bool counted
 Answer Dispatcher::decide_by_plan(CallKey key, const Decision& table, bool counted) {
   const Method usual = table.algorithm && !settings_.native_at_first ? Method::by(*table.algorithm) : Method::native();
   const NativeReason why_usual = table.algorithm ? NativeReason::measured_choice : NativeReason::small_blocks;
-  const Answer by_table = usual.is_native() ? native(why_usual) : offloaded(*usual.algorithm(), true);
+  const Answer by_table = answer_of(usual, why_usual);
   // Small blocks by a service process beside the ranks: to wake it costs more than the operation, and so would a trial.
   const bool cannot_win = !table.algorithm && settings_.native_at_first;
-  if (const std::optional<Answer> known = retired(key)) return *known;
+  if (is_retired(key)) return retire(key, retired_[key.value]);
   if (usual.is_native() && (settings_.decisions == nullptr || cannot_win)) return retire(key, why_usual);
   if (usual.is_native() && too_few_to_steer()) return by_table;
   const DispatchPlan* plan = next_plan(counted);
@@ -111,7 +116,7 @@ Answer Dispatcher::decide_by_plan(CallKey key, const Decision& table, bool count
     run = {};
     trials_.maybe_ask(port, {key, usual, table.if_offloaded, 0}, shape_, *settings_.decisions, settings_.early_trials);
   }
-  const Answer answer = answer_of(step, *plan, key, by_table);
+  const Answer answer = answer_to(step, *plan, key, by_table);
   const bool posts = answer.way == Way::offloaded;
   if (posts) larger_blocks_ &= ~Suspended::bit(key.collective());
   if (!std::exchange(joined_, true) && !posts) port.send({.kind = SlotRequest::join_plan});
@@ -120,12 +125,8 @@ Answer Dispatcher::decide_by_plan(CallKey key, const Decision& table, bool count
   return answer;
 }
 
-Answer Dispatcher::answer_of(const Step& step, const DispatchPlan& plan, CallKey key, const Answer& by_table) const {
-  Answer answer = by_table;
-  if (step.method) {
-    answer =
-        step.method->is_native() ? native(NativeReason::measured_choice) : offloaded(*step.method->algorithm(), true);
-  }
+Answer Dispatcher::answer_to(const Step& step, const DispatchPlan& plan, CallKey key, const Answer& by_table) const {
+  Answer answer = step.method ? answer_of(*step.method, NativeReason::measured_choice) : by_table;
   if (answer.way == Way::offloaded) {
     return step.suspended ? native(reason_of(plan.suspended, key.collective())) : answer;
   }
@@ -166,14 +167,8 @@ const DispatchPort* Dispatcher::port() {
 
 // ---------------------------------------------------------------- answers that last
 
-std::optional<Answer> Dispatcher::retired(CallKey key) const {
-  if (!retired_.test(key.value)) return std::nullopt;
-  return native(small_.test(key.value) ? NativeReason::small_blocks : NativeReason::measured_choice, Lasts::for_good);
-}
-
 Answer Dispatcher::retire(CallKey key, NativeReason reason) {
-  retired_.set(key.value);
-  if (reason == NativeReason::small_blocks) small_.set(key.value);
+  retired_[key.value] = reason;
   return native(reason, Lasts::for_good);
 }
 
@@ -202,9 +197,9 @@ void Dispatcher::note_largest_block(Collective collective, std::uint64_t bytes) 
 
 std::uint64_t Dispatcher::calls() const {
   const DispatchPort* port = port_.load(std::memory_order_acquire);
-  if (port == nullptr || port->is_inert()) return 0;
-  return port->entry() == nullptr ? calls_without_plan_.load(std::memory_order_relaxed)
-                                  : port->entry()->calls.load(std::memory_order_relaxed);
+  const bool has_plan = port != nullptr && !port->is_inert() && port->entry() != nullptr;
+  const std::uint64_t by_plan = has_plan ? port->entry()->calls.load(std::memory_order_relaxed) : 0;
+  return by_plan + calls_without_plan_.load(std::memory_order_relaxed);
 }
 
 }  // namespace outrigger::steer

@@ -12,7 +12,6 @@
 
 #include <array>
 #include <atomic>
-#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -112,9 +111,7 @@ class Dispatcher {
   [[nodiscard]] bool off() const { return off_here() || everything_is_off.load(std::memory_order_relaxed); }
   [[nodiscard]] bool off_here() const { return off_.load(std::memory_order_relaxed); }
   void set_off(bool off) { off_.store(off, std::memory_order_relaxed); }
-  // Any thread. Calls that were native for this.
-  [[nodiscard]] std::uint64_t calls_while_off() const { return calls_while_off_.load(std::memory_order_relaxed); }
-  // Any thread. Calls that have gone by the plan, or would have, had this rank an entry for it.
+  // Any thread. Calls so far of which ranks must decide alike: the same on all that have come to the same call.
   [[nodiscard]] std::uint64_t calls() const;
 
   // Cached ones, as of the last call.
@@ -139,10 +136,10 @@ class Dispatcher {
   // Counts the call, unless a run has. nullptr: the communicator has no plan.
   [[nodiscard]] const DispatchPlan* next_plan(bool counted);
   [[nodiscard]] const DispatchPort* port();
-  [[nodiscard]] std::optional<Answer> retired(CallKey key) const;
+  [[nodiscard]] bool is_retired(CallKey key) const { return retired_[key.value] != NativeReason::none; }
   [[nodiscard]] Answer retire(CallKey key, NativeReason reason);
   // The answer of step and table, before what it starts.
-  [[nodiscard]] Answer answer_of(const Step& step, const DispatchPlan& plan, CallKey key, const Answer& by_table) const;
+  [[nodiscard]] Answer answer_to(const Step& step, const DispatchPlan& plan, CallKey key, const Answer& by_table) const;
   void begin_run(const DispatchPort& port, CallKey key);
   // Calls before the first that goes by the plan: a communicator with few native calls needs none.
   [[nodiscard]] bool too_few_to_steer() { return native_ < kFew && ++native_ < kFew; }
@@ -152,21 +149,19 @@ class Dispatcher {
   const bool first_;
   const Open open_;
   std::atomic<bool> off_;
-  std::atomic<std::uint64_t> calls_while_off_ = 0;
   std::atomic<const DispatchPort*> port_ = nullptr;
-  std::atomic<std::uint64_t> calls_without_plan_ = 0;
-  std::uint32_t changes_ = 0;  // of the plan, when it was read
+  std::atomic<std::uint64_t> calls_without_plan_ = 0;  // switched off, or without an entry on this rank
+  std::uint32_t changes_ = 0;                          // of the plan, when it was read
   PlanChange plan_;
   TrialRunner trials_;
   std::array<Run, CollectiveForm::kCount> runs_;
   std::array<Remembered, CollectiveForm::kCount> remembered_{};
   std::array<std::optional<Decision>, CollectiveForm::kCount> without_sizes_{};
-  std::bitset<CallKey::kCount> retired_;
-  std::bitset<CallKey::kCount> small_;  // of these
-  CollectiveBits larger_blocks_ = 0;    // this rank has sent larger_blocks since the last one was offloaded
-  std::uint32_t native_ = 0;            // calls before the first that goes by the plan
-  bool counted_ = false;                // a run that has ended has counted the next call
-  bool joined_ = false;                 // the service process knows of the plan
+  std::array<NativeReason, CallKey::kCount> retired_{};  // native for good; none: not so
+  CollectiveBits larger_blocks_ = 0;  // this rank has sent larger_blocks since the last one was offloaded
+  std::uint32_t native_ = 0;          // calls before the first that goes by the plan
+  bool counted_ = false;              // a run that has ended has counted the next call
+  bool joined_ = false;               // the service process knows of the plan
 };
 
 }  // namespace outrigger::steer
