@@ -28,7 +28,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "api": (),
     "base": (),
     "protocol": ("base/", "copy/"),
-    "steer": ("base/", "protocol/"),
+    "steer": ("base/", "protocol/", "report/native_reason.hpp"),
     "reduce": ("protocol/",),
     "proof": ("base/", "protocol/"),
     "copy": ("base/",),
@@ -44,7 +44,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "heap/address_space.hpp",
         "protocol/",
         "steer/plan/",
-        "steer/rank/native_run.hpp",
+        "steer/rank/dispatch_port.hpp",
     ),
     "report": ("base/", "protocol/"),
     "trace": ("base/", "protocol/", "report/"),
@@ -71,7 +71,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 # Files of its own layer that a file may include, by its directory: directories and files under src/. Its own
 # directory is always allowed. Layers that are not here have no rooms.
 KEEPER_BASICS = ("service/keeper/events.hpp", "service/keeper/keeper_config.hpp", "service/notices")
-MPI_BASICS = ("mpi/choice", "mpi/job", "mpi/native", "mpi/types")
+MPI_BASICS = ("mpi/job", "mpi/native", "mpi/types")
 ROOMS: dict[str, tuple[str, ...]] = {
     "protocol": (),
     "protocol/shared": ("protocol",),
@@ -131,8 +131,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "mpi": (),
     "mpi/native": (),
-    "mpi/choice": ("mpi/native",),
-    "mpi/job": ("mpi/choice", "mpi/native"),
+    "mpi/job": ("mpi/native",),
     "mpi/types": ("mpi/job", "mpi/memory/accelerators.hpp", "mpi/native"),
     "mpi/memory": ("mpi/job", "mpi/native", "mpi/types"),
     # The next six still include each other in circles: arrows may be taken out here, and none added.
@@ -181,7 +180,7 @@ FORBIDDEN_SYSTEM: dict[str, str] = {"engine": IMPURE}
 
 # How many units of a layer (a header with its source) include each other in circles. New layers have none. A number may
 # only shrink: lower it when the check says so.
-IN_CIRCLES: dict[str, int] = {"engine": 12, "mpi": 17, "sim": 8}
+IN_CIRCLES: dict[str, int] = {"engine": 12, "mpi": 16, "sim": 8}
 
 # Names of files that two directories may share. This may only shrink.
 SHARED_NAMES: set[str] = set()

@@ -119,65 +119,6 @@ NativeTally Client::native_tally(const GroupId& group, std::uint64_t operations)
   return guarded(NativeTally(), [&] { return NativeTally(endpoint_->native_tallies(), group, operations); });
 }
 
-const steer::DispatchPlan* Courses::next(const Group& group, bool counted) {
-  return guarded(static_cast<const steer::DispatchPlan*>(nullptr),
-                 [&] { return endpoint_.courses().next(group, counted); });
-}
-
-std::uint64_t Courses::calls(const Group& group) {
-  return guarded(std::uint64_t{0}, [&] { return endpoint_.courses().calls(group); });
-}
-
-steer::NativeRun Courses::spell(const Group& group, const steer::DispatchPlan& course, std::uint64_t most) {
-  return guarded(steer::NativeRun{}, [&] { return endpoint_.courses().spell(group, course, most); });
-}
-
-void Courses::tell_of_larger_blocks(const Group& group, Collective collective) {
-  guarded(false, [&] {
-    endpoint_.courses().tell_of_larger_blocks(group, collective);
-    return true;
-  });
-}
-
-void Courses::join(const Group& group) {
-  guarded(false, [&] {
-    endpoint_.courses().join(group);
-    return true;
-  });
-}
-
-void Courses::ask_trial(const Group& group, const steer::TrialRequest& request) {
-  guarded(false, [&] {
-    endpoint_.courses().ask_trial(group, request);
-    return true;
-  });
-}
-
-void Courses::give_up(const Group& group, const steer::Trial& trial) {
-  guarded(false, [&] {
-    endpoint_.courses().give_up(group, trial);
-    return true;
-  });
-}
-
-void Courses::recall(const Group& group, steer::CallKey key, steer::Method method) {
-  guarded(false, [&] {
-    endpoint_.courses().recall(group, key, method);
-    return true;
-  });
-}
-
-std::span<const steer::CachedDecision> Courses::choices(const Group& group) {
-  return group.in_force().plan.after.decisions;
-}
-
-void Courses::tell_times(const Group& group, const steer::Trial& trial, const steer::TrialTimes& times) {
-  guarded(false, [&] {
-    endpoint_.courses().tell_times(group, trial, times);
-    return true;
-  });
-}
-
 PendingOperationPtr Client::post(const OperationRequest& request) {
   return guarded_whole(PendingOperationPtr(), [&] { return endpoint_->post(request); });
 }

@@ -29,8 +29,6 @@
 #include "protocol/ids.hpp"
 #include "protocol/shared/shared_heap.hpp"
 #include "protocol/wire/control.hpp"
-#include "steer/plan/dispatch_plan.hpp"
-#include "steer/rank/native_run.hpp"
 
 namespace outrigger::client {
 
@@ -47,39 +45,6 @@ class NodeLeader {
                                     std::uint32_t timeout_ms);
   // The keeper has died, and service processes go on without it, as Client::fatal() has found. To be said.
   [[nodiscard]] bool is_unprotected() const;
-
- private:
-  RankEndpoint& endpoint_;
-};
-
-// Which collectives of a group go to service processes at present (steer/plan/dispatch_plan.hpp).
-class Courses {
- public:
-  explicit Courses(RankEndpoint& endpoint) : endpoint_(endpoint) {}
-  // The rank calls a collective on the group that its course decides; one call of a group at a time. What this call is
-  // to do, the same on all ranks. While service processes agree on another course the call waits for them, a few
-  // messages long, and for no rank. Null: the group has no course.
-  // `counted`: a spell has counted the call.
-  [[nodiscard]] const steer::DispatchPlan* next(const Group& group, bool counted);
-  // The call for which next() has said `course` was native, and the next ones of its kind are, too, `most` at most.
-  [[nodiscard]] steer::NativeRun spell(const Group& group, const steer::DispatchPlan& course, std::uint64_t most);
-  // The collective is native for small blocks, and this rank has called it with others: service processes may take it
-  // back.
-  void tell_of_larger_blocks(const Group& group, Collective collective);
-  // The rank has called such collectives, but not posted any: service processes hear of the group.
-  void join(const Group& group);
-  // Two ways are to be tried in turn (steer/plan/decision.hpp).
-  void ask_trial(const Group& group, const steer::TrialRequest& request);
-  // The one that is under way costs too much.
-  void give_up(const Group& group, const steer::Trial& trial);
-  // How an earlier run has done such calls in the end.
-  void recall(const Group& group, steer::CallKey key, steer::Method method);
-  // What has been chosen, as of the last call of the group.
-  [[nodiscard]] static std::span<const steer::CachedDecision> choices(const Group& group);
-  // How many calls of the group have gone by its course, or would have, had this rank an entry for it.
-  [[nodiscard]] std::uint64_t calls(const Group& group);
-  // The rank has been through one.
-  void tell_times(const Group& group, const steer::Trial& trial, const steer::TrialTimes& times);
 
  private:
   RankEndpoint& endpoint_;
@@ -123,7 +88,6 @@ class Client {
   // the service processes are told to forget it.
   [[nodiscard]] std::shared_ptr<const Group> define_group(GroupId id, std::vector<WorldRank> members, GroupRank me);
 
-  [[nodiscard]] Courses courses() { return Courses(*endpoint_); }
   // The group's calls that are native for their counts; `operations` have been posted on it. Given up before the client
   // is destroyed.
   [[nodiscard]] NativeTally native_tally(const GroupId& group, std::uint64_t operations);

@@ -51,7 +51,6 @@ RankEndpoint::RankEndpoint(EndpointParts parts)
       arguments_(regions_, segment_.view()),
       staging_(lock_, regions_),
       posts_(segment_.view(), regions_, arguments_, doorbell_),
-      courses_(lock_, segment_.view(), posts_, doorbell_, control_),
       native_tallies_(lock_, segment_.view()),
       heap_(lock_, regions_),
       lending_(lock_, header(), doorbell_, welcome_, parts.lending),
@@ -103,13 +102,14 @@ std::shared_ptr<const Group> RankEndpoint::define_group(GroupId id, const std::v
   if (!range) range = arguments_.allocate_and_wait(bytes);
   if (!range) return nullptr;
   std::memcpy(reinterpret_cast<void*>(range->address), members.data(), bytes);
-  PlanNumber course;
+  Group::Plan plan;
   if (!network_) {  // a DPU cannot see in time how far the rank is
     const Lock lock(lock_.mutex);
-    if (!lock_.is_inert()) course = posts_.take_course();
+    if (!lock_.is_inert()) plan.number = posts_.take_plan();
   }
+  if (plan.number.valid()) plan.entry = &steer::plan_entry(segment_.view(), plan.number);
   return std::make_shared<const Group>(shared_from_this(), id, static_cast<std::uint32_t>(members.size()), me, *range,
-                                       course);
+                                       lock_.inert, plan);
 }
 
 void RankEndpoint::retire_group(const Group& group) noexcept try {
@@ -121,6 +121,34 @@ void RankEndpoint::retire_group(const Group& group) noexcept try {
   doorbell_.unlock_and_ring(lock);
 } catch (...) {
   // No memory: the service processes keep a group too long, which harms nobody.
+}
+
+void RankEndpoint::send(const Group& group, const steer::Notice& notice) noexcept try {
+  SlotRequestBody body = describe(group, notice.kind);
+  body.collective = notice.collective;
+  body.algorithm = notice.algorithm;
+  body.sequence = notice.trial;
+  body.root = notice.request;
+  const bool joins = notice.kind == SlotRequest::join_plan;
+  if (joins) {
+    body.group_size = group.size();
+    body.group_rank = group.me().value();
+    body.members = LocalRef{group.members().region.value(), 0, group.members().address};
+  }
+  Lock lock(lock_.mutex);
+  if (lock_.is_inert()) return;
+  if (joins) posts_.use(group);
+  posts_.tell(body);
+  posts_.post_waiting();
+  doorbell_.unlock_and_ring(lock);
+} catch (...) {
+  // No memory: the plan stays as it is.
+}
+
+bool RankEndpoint::job_ended() noexcept try {
+  return header().fatal.load(std::memory_order_acquire) != 0 || control_.lost().has_value();
+} catch (...) {
+  return false;
 }
 
 PendingOperationPtr RankEndpoint::post(const OperationRequest& request) {

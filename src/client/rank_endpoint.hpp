@@ -21,7 +21,6 @@
 #include "client/network/call_listener.hpp"
 #include "client/network/rank_network.hpp"
 #include "client/operations/client_group.hpp"
-#include "client/operations/course_calls.hpp"
 #include "client/operations/doorbell.hpp"
 #include "client/operations/native_tally.hpp"
 #include "client/operations/operation_request.hpp"
@@ -68,7 +67,6 @@ class RankEndpoint : public GroupOwner, public std::enable_shared_from_this<Rank
   [[nodiscard]] std::shared_ptr<const Group> define_group(GroupId id, const std::vector<WorldRank>& members,
                                                           GroupRank me);
   [[nodiscard]] PendingOperationPtr post(const OperationRequest& request);
-  [[nodiscard]] CourseCalls& courses() { return courses_; }
   [[nodiscard]] NativeTallies& native_tallies() { return native_tallies_; }
   [[nodiscard]] bool poll(PendingOperation& operation);
   void wait_for_completion(std::chrono::microseconds at_most, bool helps);
@@ -78,6 +76,8 @@ class RankEndpoint : public GroupOwner, public std::enable_shared_from_this<Rank
   [[nodiscard]] ClientUsage usage();
   void retire_group(const Group& group) noexcept override;
   void drop(std::unique_ptr<PendingOperation> operation) noexcept override;
+  void send(const Group& group, const steer::Notice& notice) noexcept override;
+  [[nodiscard]] bool job_ended() noexcept override;
 
   // What concerns one part only.
   [[nodiscard]] const WelcomeBody& welcome() const { return welcome_; }
@@ -114,7 +114,6 @@ class RankEndpoint : public GroupOwner, public std::enable_shared_from_this<Rank
   ArgumentMemory arguments_;
   StagingMemory staging_;
   Posts posts_;
-  CourseCalls courses_;
   NativeTallies native_tallies_;
   HeapRegions heap_;
   Lending lending_;

@@ -107,7 +107,7 @@ class Job {
     return true;
   }
 
-  // As Dispatcher::ask(); a rank that is held comes back here.
+  // As Dispatcher::decide(); a rank that is held comes back here.
   void call(std::size_t index) {
     CallingRank& rank = ranks[index];
     if (!rank.in_call) rank.entry.calls.fetch_add(1);

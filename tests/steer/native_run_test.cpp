@@ -60,7 +60,7 @@ TEST_F(NativeRunTest, AForkedChildTouchesNothing) {
   EXPECT_EQ(counted(), 0U);
 }
 
-TEST(NativeRun, NothingIsNativeByNoSpell) {
+TEST(NativeRun, AnEmptyRunIsOver) {
   NativeRun none;
   const NativeRun::Call call = none.next();
   EXPECT_FALSE(call.native || call.counted);

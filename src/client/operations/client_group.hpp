@@ -1,5 +1,4 @@
-// A communicator that operations are posted on. Immutable but for the note that it was used, where it is listed, and
-// its course.
+// A communicator that operations are posted on. Immutable but for the note that it was used and where it is listed.
 #pragma once
 
 #include <atomic>
@@ -9,7 +8,7 @@
 #include "client/memory/range_allocator.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/shared/segment.hpp"
-#include "steer/plan/dispatch_plan.hpp"
+#include "steer/rank/dispatch_port.hpp"
 
 namespace outrigger::client {
 
@@ -27,36 +26,39 @@ class GroupOwner {
   virtual void retire_group(const Group& group) noexcept = 0;
   // The caller has no further use for the operation.
   virtual void drop(std::unique_ptr<PendingOperation> operation) noexcept = 0;
+  // As steer::DispatchPort says.
+  virtual void send(const Group& group, const steer::Notice& notice) noexcept = 0;
+  [[nodiscard]] virtual bool job_ended() noexcept = 0;
 };
 
-// A course as it was found last, so that it need not be read again for each call.
-struct PlanInForce {
-  std::uint32_t changes = 0;
-  steer::PlanChange plan;
-};
-
-class Group {
+class Group final : public steer::DispatchPort {
  public:
-  // `members`: std::uint32_t[size] in argument memory of `owner`; `course`: in its segment, if it has one.
+  struct Plan {
+    PlanNumber number;                  // of the entry in the segment, if there is one
+    steer::PlanEntry* entry = nullptr;  // it
+  };
+  // `members`: std::uint32_t[size] in argument memory of `owner`. `inert`: the owner's.
   Group(std::shared_ptr<GroupOwner> owner, GroupId id, std::uint32_t size, GroupRank me, MemoryRange members,
-        PlanNumber course)
-      : owner_(std::move(owner)), id_(id), size_(size), me_(me), members_(members), course_(course) {}
+        const std::atomic<bool>& inert, Plan plan)
+      : DispatchPort(inert, plan.entry),
+        owner_(std::move(owner)),
+        id_(id),
+        size_(size),
+        me_(me),
+        members_(members),
+        plan_(plan.number) {}
   // Any thread, also after the client.
   ~Group() { owner_->retire_group(*this); }
-  Group(const Group&) = delete;
-  Group& operator=(const Group&) = delete;
+
+  void send(const steer::Notice& notice) const noexcept override { owner_->send(*this, notice); }
+  [[nodiscard]] bool job_ended() const noexcept override { return owner_->job_ended(); }
 
   [[nodiscard]] GroupOwner& owner() const { return *owner_; }
   [[nodiscard]] const GroupId& id() const { return id_; }
   [[nodiscard]] std::uint32_t size() const { return size_; }
   [[nodiscard]] GroupRank me() const { return me_; }
   [[nodiscard]] const MemoryRange& members() const { return members_; }
-  [[nodiscard]] PlanNumber course() const { return course_; }
-  // Calls on a group without a course, which this rank may have no entry for and others may: they count them there.
-  void count_call() const { calls_.fetch_add(1, std::memory_order_relaxed); }
-  [[nodiscard]] std::uint64_t counted_calls() const { return calls_.load(std::memory_order_relaxed); }
-  // Of one call at a time.
-  [[nodiscard]] PlanInForce& in_force() const { return in_force_; }
+  [[nodiscard]] PlanNumber plan() const { return plan_; }
   // Did the service process ever hear of it?
   [[nodiscard]] bool used() const { return used_.load(std::memory_order_relaxed); }
   void mark_used() const { used_.store(true, std::memory_order_relaxed); }
@@ -70,11 +72,9 @@ class Group {
   std::uint32_t size_;
   GroupRank me_;
   MemoryRange members_;
-  PlanNumber course_;
+  PlanNumber plan_;
   mutable std::atomic<bool> used_{false};
-  mutable std::atomic<std::uint64_t> calls_{0};
   mutable std::uint32_t listed_at_ = kGroupEntries;
-  mutable PlanInForce in_force_;
 };
 
 }  // namespace outrigger::client

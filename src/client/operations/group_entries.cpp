@@ -21,7 +21,7 @@ void GroupEntries::enter(const Group& group) {
   entry.group_size = group.size();
   entry.group_rank = group.me().value();
   entry.members = LocalRef{group.members().region.value(), 0, group.members().address};
-  entry.plan = group.course().value;
+  entry.plan = group.plan().value;
   entry.done_below.store(0, std::memory_order_relaxed);
   entry.state.store(static_cast<std::uint32_t>(GroupState::in_use), std::memory_order_release);
 }

@@ -40,7 +40,7 @@ struct OperationRequest {
   // each; copied by post().
   std::span<const std::uint32_t> send_neighbors;
   std::span<const std::uint32_t> receive_neighbors;
-  bool by_plan = false;            // courses().next() has been asked about it
+  bool by_plan = false;            // no rule of the user's decides it, but the dispatch plan
   bool own_block_done = false;     // the caller copies its own block
   bool receive_from_root = false;  // the receive layout is of the root's block; there are no others
   // Staging memory that this operation uses: the client's from post() on, if that succeeds, and given back once the

@@ -196,9 +196,8 @@ bool Posts::reap() {
   slots_.collect([this](PendingOperation& operation) { collect_if_done(operation); },
                  [this](const SlotRequestBody& told) {
                    if (told.request != static_cast<std::uint16_t>(SlotRequest::forget_group)) return;
-                   // Requests before that one may have named the members, and the service process looked for the
-                   // course.
-                   courses_.give_back(PlanNumber{told.plan});
+                   // Until then service processes may have used the members and the plan's entry.
+                   plans_.give_back(PlanNumber{told.plan});
                    arguments_.release(MemoryRange{RegionId{told.members.region}, told.members.address, told.sequence});
                  });
   while (PendingOperation* oldest = overflow_.oldest()) {
@@ -215,7 +214,7 @@ void Posts::use(const Group& group) {
 
 void Posts::retire(const Group& group) {
   if (!group.used()) {
-    courses_.give_back(group.course());
+    plans_.give_back(group.plan());
     return arguments_.release(group.members());
   }
   groups_.retire(group);
@@ -231,9 +230,9 @@ std::optional<MemoryRange> Posts::allocate_members(std::uint64_t bytes) {
   return range;
 }
 
-PlanNumber Posts::take_course() {
-  const PlanNumber number = courses_.take();
-  return number.valid() || !reap() ? number : courses_.take();
+PlanNumber Posts::take_plan() {
+  const PlanNumber number = plans_.take();
+  return number.valid() || !reap() ? number : plans_.take();
 }
 
 void Posts::drop(std::unique_ptr<PendingOperation>& operation) {

@@ -31,7 +31,7 @@ class Posts {
         arguments_(arguments),
         doorbell_(doorbell),
         slots_(segment),
-        courses_(segment),
+        plans_(segment),
         groups_(segment) {}
 
   // Posts, or keeps until it can be. Fills in where the arguments are. False: no memory is left for them, and none will
@@ -55,7 +55,7 @@ class Posts {
   // For the members of a new group; nothing: there is no room at present.
   [[nodiscard]] std::optional<MemoryRange> allocate_members(std::uint64_t bytes);
   // For a new group.
-  [[nodiscard]] PlanNumber take_course();
+  [[nodiscard]] PlanNumber take_plan();
 
   // True: it is done, and its result has been read.
   bool collect_if_done(PendingOperation& operation);
@@ -99,7 +99,7 @@ class Posts {
   ArgumentMemory& arguments_;
   Doorbell& doorbell_;
   Slots slots_;
-  PlanNumbers courses_;
+  PlanNumbers plans_;
   GroupEntries groups_;
   OverflowChain overflow_;
   std::size_t placed_ = 0;  // operations in slots and records

@@ -49,7 +49,7 @@ SlotRequestBody describe(const OperationRequest& request) {
   body.sequence = request.sequence;
   body.digest =
       operation_digest(request.collective, request.algorithm, request.root, group.size(), request.configuration);
-  body.plan = request.by_plan ? group.course().value : 0;
+  body.plan = request.by_plan ? group.plan().value : 0;
   body.group_size = group.size();
   body.group_rank = group.me().value();
   body.members = LocalRef{group.members().region.value(), 0, group.members().address};
@@ -59,7 +59,7 @@ SlotRequestBody describe(const OperationRequest& request) {
 SlotRequestBody describe(const Group& group, SlotRequest request) {
   SlotRequestBody body;
   body.request = static_cast<std::uint16_t>(request);
-  body.plan = group.course().value;
+  body.plan = group.plan().value;
   body.group_high = group.id().high;
   body.group_low = group.id().low;
   return body;

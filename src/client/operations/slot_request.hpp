@@ -16,7 +16,7 @@ namespace outrigger::client {
 // All but the two sides' memory and the arguments.
 [[nodiscard]] SlotRequestBody describe(const OperationRequest& request);
 
-// What is asked about a group that its segment's entry for a course goes with.
+// A request about a group and its entry for a dispatch plan.
 [[nodiscard]] SlotRequestBody describe(const Group& group, SlotRequest request);
 
 // The memory of one side's blocks, from the first byte to behind the last.

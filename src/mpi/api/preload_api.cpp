@@ -14,6 +14,7 @@
 #include "mpi/report/on_demand.hpp"
 #include "mpi/report/phases.hpp"
 #include "report/counters.hpp"
+#include "steer/rank/dispatcher.hpp"
 
 namespace outrigger::mpi {
 namespace {
@@ -126,7 +127,7 @@ OUTRIGGER_EXPORT int outrigger_preload_phase_pop() {
 OUTRIGGER_EXPORT int outrigger_preload_switch(int on, int* was_on) {
   Job* job = current_job();
   if (job == nullptr) return OUTRIGGER_NOT_ACTIVE;
-  const bool before = !everything_is_off();
+  const bool before = !outrigger::steer::everything_is_off.load(std::memory_order_relaxed);
   return result_of(switch_everything(*job, on != 0), before, was_on);
 }
 
@@ -137,8 +138,8 @@ OUTRIGGER_EXPORT int outrigger_preload_comm_switch_f(int comm, int on, int* was_
   if (is_null(communicator)) return OUTRIGGER_BAD_ARGUMENT;
   CommState* state = state_of(*job, communicator);
   if (state == nullptr) return OUTRIGGER_NOT_ACTIVE;
-  const bool before = !state->by_program().off_here();
-  return result_of(switch_communicator(*job, communicator, *state, on != 0), before, was_on);
+  const bool before = !state->off_here();
+  return result_of(switch_communicator(communicator, *state, on != 0), before, was_on);
 }
 
 }  // extern "C"

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "mpi/collectives/arguments.hpp"
-#include "mpi/collectives/course.hpp"
 #include "mpi/collectives/known_native.hpp"
+#include "mpi/collectives/largest_block.hpp"
 #include "mpi/collectives/post.hpp"
 #include "mpi/completion/completion.hpp"
 #include "mpi/completion/waiting.hpp"
@@ -151,26 +151,21 @@ template <class Count>
                           std::uint64_t operation = 0) {
   CommState* state = state_of(job, comm);
   if (state == nullptr) return false;
-  const CommCalls::Passed* passed =
-      state->calls().passes(form, {static_cast<std::uint64_t>(count), handle_key(type), operation});
-  if (passed == nullptr) return false;
-  if (passed->for_good) {
-    find_for_good(*state, passed->reason);
-  } else if (!goes_on_in_spell(*state, form)) {
-    return false;
-  }
-  return passes_counted({state, passed->reason});
+  const steer::Answer* native =
+      state->dispatcher().again(form, {static_cast<std::uint64_t>(count), handle_key(type), operation});
+  if (native == nullptr) return false;
+  if (native->lasts == steer::Lasts::for_good) find_for_good(*state, native->reason);
+  return passes_counted({state, native->reason});
 }
-// The same from now on, if so, or as long as a spell lasts. Always false.
+// The same from now on, as long as the answer lasts. Always false.
 template <class Count>
 bool pass_on(const Offload& offload, steer::CollectiveForm form, Count count, MPI_Datatype type, const TypeShape& shape,
              std::uint64_t operation = 0) {
-  CommState* comm = offload.for_good != nullptr ? offload.for_good : offload.for_a_spell;
-  if (comm == nullptr || !shape.predefined) return false;
-  comm->calls().let_pass(
-      form,
-      {{static_cast<std::uint64_t>(count), handle_key(type), operation}, offload.reason, offload.for_good != nullptr});
-  if (offload.for_good != nullptr) find_for_good(*comm, offload.reason);
+  const steer::Answer& native = offload.answer;
+  if (offload.native_on == nullptr || native.lasts == steer::Lasts::once || !shape.predefined) return false;
+  offload.native_on->dispatcher().remember(form, {static_cast<std::uint64_t>(count), handle_key(type), operation},
+                                           native);
+  if (native.lasts == steer::Lasts::for_good) find_for_good(*offload.native_on, native.reason);
   return false;
 }
 
@@ -179,8 +174,8 @@ bool pass_on(const Offload& offload, steer::CollectiveForm form, Count count, MP
   Operation& operation = *make_operation();
   operation.collective = collective;
   operation.comm = offload.comm;
-  operation.algorithm = offload.algorithm;
-  operation.by_plan = offload.by_plan;
+  operation.algorithm = offload.answer.algorithm;
+  operation.by_plan = offload.answer.by_plan;
   operation.in_place = in_place;
   return operation;
 }

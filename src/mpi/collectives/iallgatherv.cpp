@@ -8,13 +8,12 @@ template <class Count, class Displacement>
 bool offload_allgatherv(Job& job, Form form, const void* send_buffer, Count send_count, MPI_Datatype send_type,
                         void* receive_buffer, const Count* receive_counts, const Displacement* receive_displacements,
                         MPI_Datatype receive_type, MPI_Comm communicator, MPI_Request* request) {
-  const auto call = goes_on_natively(job, Collective::iallgatherv, form, communicator);
-  if (call.native) return false;
+  if (goes_on_natively(job, Collective::iallgatherv, form, communicator)) return false;
   CallTimer timer(CallTimer::Kind::post);
-  const Offload offload = offload_on(job, form, communicator, Collective::iallgatherv, std::nullopt, call.counted);
-  if (CommState* native = offload.for_small_blocks) {
+  const Offload offload = offload_on(job, form, communicator, Collective::iallgatherv, std::nullopt);
+  if (CommState* native = offload.for_small_blocks()) {
     const std::uint64_t bytes = largest_block(job, receive_counts, receive_type, native->size());
-    note_largest_block(job, *native, Collective::iallgatherv, bytes);
+    native->dispatcher().note_largest_block(Collective::iallgatherv, bytes);
   }
   CommState* comm = offload.comm;
   if (comm == nullptr) return false;

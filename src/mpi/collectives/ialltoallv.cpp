@@ -9,13 +9,12 @@ bool offload_alltoallv(Job& job, Form form, const void* send_buffer, const Count
                        const Displacement* send_displacements, MPI_Datatype send_type, void* receive_buffer,
                        const Count* receive_counts, const Displacement* receive_displacements,
                        MPI_Datatype receive_type, MPI_Comm communicator, MPI_Request* request) {
-  const auto call = goes_on_natively(job, Collective::ialltoallv, form, communicator);
-  if (call.native) return false;
+  if (goes_on_natively(job, Collective::ialltoallv, form, communicator)) return false;
   CallTimer timer(CallTimer::Kind::post);
-  const Offload offload = offload_on(job, form, communicator, Collective::ialltoallv, std::nullopt, call.counted);
-  if (CommState* native = offload.for_small_blocks) {
+  const Offload offload = offload_on(job, form, communicator, Collective::ialltoallv, std::nullopt);
+  if (CommState* native = offload.for_small_blocks()) {
     const std::uint64_t bytes = largest_block(job, receive_counts, receive_type, native->size());
-    note_largest_block(job, *native, Collective::ialltoallv, bytes);
+    native->dispatcher().note_largest_block(Collective::ialltoallv, bytes);
   }
   CommState* comm = offload.comm;
   if (comm == nullptr) return false;

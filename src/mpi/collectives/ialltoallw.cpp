@@ -9,13 +9,12 @@ bool offload_alltoallw(Job& job, Form form, const void* send_buffer, const Count
                        const Displacement* send_displacements, const MPI_Datatype* send_types, void* receive_buffer,
                        const Count* receive_counts, const Displacement* receive_displacements,
                        const MPI_Datatype* receive_types, MPI_Comm communicator, MPI_Request* request) {
-  const auto call = goes_on_natively(job, Collective::ialltoallw, form, communicator);
-  if (call.native) return false;
+  if (goes_on_natively(job, Collective::ialltoallw, form, communicator)) return false;
   CallTimer timer(CallTimer::Kind::post);
-  const Offload offload = offload_on(job, form, communicator, Collective::ialltoallw, std::nullopt, call.counted);
-  if (CommState* native = offload.for_small_blocks) {
+  const Offload offload = offload_on(job, form, communicator, Collective::ialltoallw, std::nullopt);
+  if (CommState* native = offload.for_small_blocks()) {
     const std::uint64_t bytes = largest_block(job, receive_counts, receive_types, native->size());
-    note_largest_block(job, *native, Collective::ialltoallw, bytes);
+    native->dispatcher().note_largest_block(Collective::ialltoallw, bytes);
   }
   CommState* comm = offload.comm;
   if (comm == nullptr) return false;

@@ -23,15 +23,14 @@ template <class Count, class Displacement>
 bool offload_gatherv(Job& job, Form form, const void* send_buffer, Count send_count, MPI_Datatype send_type,
                      void* receive_buffer, const Count* receive_counts, const Displacement* receive_displacements,
                      MPI_Datatype receive_type, int root, MPI_Comm communicator, MPI_Request* request) {
-  const auto call = goes_on_natively(job, Collective::igatherv, form, communicator);
-  if (call.native) return false;
+  if (goes_on_natively(job, Collective::igatherv, form, communicator)) return false;
   CallTimer timer(CallTimer::Kind::post);
-  const Offload offload = offload_on(job, form, communicator, Collective::igatherv, std::nullopt, call.counted);
-  if (CommState* native = offload.for_small_blocks) {
+  const Offload offload = offload_on(job, form, communicator, Collective::igatherv, std::nullopt);
+  if (CommState* native = offload.for_small_blocks()) {
     const bool at_root = std::cmp_equal(root, native->me().value());
     const std::uint64_t bytes = at_root ? largest_block(job, receive_counts, receive_type, native->size())
                                         : largest_block(job, &send_count, send_type, 1);
-    note_largest_block(job, *native, Collective::igatherv, bytes);
+    native->dispatcher().note_largest_block(Collective::igatherv, bytes);
   }
   CommState* comm = offload.comm;
   if (comm == nullptr) return false;

@@ -24,15 +24,14 @@ bool offload_scatterv(Job& job, Form form, const void* send_buffer, const Count*
                       const Displacement* send_displacements, MPI_Datatype send_type, void* receive_buffer,
                       Count receive_count, MPI_Datatype receive_type, int root, MPI_Comm communicator,
                       MPI_Request* request) {
-  const auto call = goes_on_natively(job, Collective::iscatterv, form, communicator);
-  if (call.native) return false;
+  if (goes_on_natively(job, Collective::iscatterv, form, communicator)) return false;
   CallTimer timer(CallTimer::Kind::post);
-  const Offload offload = offload_on(job, form, communicator, Collective::iscatterv, std::nullopt, call.counted);
-  if (CommState* native = offload.for_small_blocks) {
+  const Offload offload = offload_on(job, form, communicator, Collective::iscatterv, std::nullopt);
+  if (CommState* native = offload.for_small_blocks()) {
     const bool at_root = std::cmp_equal(root, native->me().value());
     const std::uint64_t bytes = at_root ? largest_block(job, send_counts, send_type, native->size())
                                         : largest_block(job, &receive_count, receive_type, 1);
-    note_largest_block(job, *native, Collective::iscatterv, bytes);
+    native->dispatcher().note_largest_block(Collective::iscatterv, bytes);
   }
   CommState* comm = offload.comm;
   if (comm == nullptr) return false;

@@ -128,17 +128,16 @@ template <class Side>
 template <class Sent, class Received>
 [[nodiscard]] bool offload_of_neighbors(Job& job, Form form, Collective collective, const Sent& sent,
                                         const Received& received, MPI_Comm communicator, MPI_Request* request) {
-  const auto call = goes_on_natively(job, collective, form, communicator);
-  if (call.native) return false;
+  if (goes_on_natively(job, collective, form, communicator)) return false;
   CallTimer timer(CallTimer::Kind::post);
-  const Offload offload = offload_on(job, form, communicator, collective, std::nullopt, call.counted);
-  CommState* asked = offload.comm != nullptr ? offload.comm : offload.for_small_blocks;
+  const Offload offload = offload_on(job, form, communicator, collective, std::nullopt);
+  CommState* asked = offload.comm != nullptr ? offload.comm : offload.for_small_blocks();
   if (asked == nullptr) return false;
   const Neighbors* neighbors = asked->neighbors().of(communicator);
   if (neighbors == nullptr) return decline();
   const NeighborSide& any_order = neighbors->sources_in(NeighborOrder::in_turn);
   if (offload.comm == nullptr) {
-    note_largest_block(job, *asked, collective, received.largest(job, any_order));
+    asked->dispatcher().note_largest_block(collective, received.largest(job, any_order));
     return false;
   }
   if (request == nullptr || !fits(job, sent, neighbors->destinations) || !fits(job, received, any_order)) {

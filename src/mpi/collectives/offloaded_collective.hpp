@@ -34,7 +34,7 @@ struct Operation {
   std::optional<std::uint32_t> root;    // of a collective that has one
   std::optional<Reduction> reduction;   // of one that reduces
   std::uint64_t part_offset_bytes = 0;  // ... by parts: where in the vector the own one begins
-  bool by_plan = false;                 // the communicator's course has been asked
+  bool by_plan = false;                 // the dispatch plan has decided
   bool in_place = false;
   bool source_overwritten = false;         // in place, and blocks are received where blocks are sent from
   bool copies_own_block = false;           // this rank has to, and has not yet

@@ -2,13 +2,15 @@
 
 #include <sys/resource.h>
 
+#include <atomic>
+
 #include "base/no_cancellation.hpp"
 #include "copy/policy.hpp"
-#include "mpi/collectives/course.hpp"
 #include "mpi/collectives/small_blocks.hpp"
 #include "mpi/job/job.hpp"
 #include "mpi/memory/buffer_reach.hpp"
 #include "mpi/native/die.hpp"
+#include "mpi/native/message.hpp"
 #include "mpi/report/report.hpp"
 #include "mpi/trace/tracing.hpp"
 #include "protocol/shared/segment.hpp"
@@ -16,28 +18,47 @@
 namespace outrigger::mpi {
 namespace {
 
-NativeReason why_native(CommState* comm, MPI_Comm handle) {
-  if (comm == nullptr) {
-    if (is_group_of_one(handle)) return NativeReason::group_of_one;
-    return is_intercommunicator(handle) ? NativeReason::intercommunicator : NativeReason::unknown_communicator;
+constexpr unsigned kWorthSaying = 10;  // percent of the time
+constinit std::atomic<bool> said = false;
+
+// Once, by the first rank of the communicator, and of all communicators only by those whose first rank is its node's.
+void say_core_is_taken(const Job& job, const CommState& comm) {
+  if (comm.me() != GroupRank{0} || job.local_rank != 0 || said.exchange(true, std::memory_order_relaxed)) return;
+  const client::Client::Statistics statistics = job.client->statistics();
+  const std::uint64_t wanted_ns = statistics.service_ran_ns + statistics.service_waited_ns;
+  const auto percent = static_cast<unsigned>(wanted_ns == 0 ? 0 : statistics.service_waited_ns * 100 / wanted_ns);
+  if (percent < kWorthSaying) {
+    return print("other processes take the core of a service process; collectives go natively until it is free");
   }
-  if (comm->size() == 1) return NativeReason::group_of_one;
-  if (comm->size() > kMaxGroupSize) return NativeReason::group_too_large;
-  if (comm->by_program().off()) return NativeReason::switched_off;
-  return NativeReason::none;
+  print(
+      "other processes take the core of a service process, %u%% of the time that it needs it; collectives go natively "
+      "until it is free",
+      percent);
 }
 
-Decision decide(const Job& job, CommState* comm, steer::CollectiveForm form,
-                const std::optional<std::uint64_t>& block_bytes) {
-  static constexpr GroupShape kUnknown{};
-  const auto by_table = [&] {
-    return job.config.selection.decide(form.blocking, form.collective, comm == nullptr ? kUnknown : comm->shape(),
-                                       block_bytes);
-  };
-  if (comm == nullptr || block_bytes) return by_table();
-  std::optional<Decision>& known = comm->calls().without_sizes(form);
-  if (!known) known = by_table();
-  return *known;
+NativeReason reason_without_state(MPI_Comm comm) {
+  if (is_group_of_one(comm)) return NativeReason::group_of_one;
+  return is_intercommunicator(comm) ? NativeReason::intercommunicator : NativeReason::unknown_communicator;
+}
+
+void count(CommState& comm, const steer::Answer& native) {
+  if (!observing()) return;
+  native.lasts == steer::Lasts::for_good ? count_native_for_good(comm, native.reason) : count_native(native.reason);
+}
+
+// Every rank of the communicator comes here for each of its persistent collectives, in the same order.
+Offload at_starts(CommState& comm, const steer::Call& call) {
+  Offload offload;
+  const Decision table = comm.dispatcher().by_table(call);
+  if (!table.considered) return offload;
+  const std::uint64_t ordinal = comm.next_persistent();
+  if (const std::optional<steer::Answer> native = comm.dispatcher().by_rules(call, table)) {
+    count(comm, *native);
+    return offload;
+  }
+  offload.comm = &comm;
+  offload.starts = Offload::Starts{call.key(), table, ordinal};
+  return offload;
 }
 
 // unreachable: staged, for others cannot touch the buffer.
@@ -103,95 +124,34 @@ void stage_in_place(Job& job, Operation& operation) {
   operation.send.copy(Packing::pack, job.packing_comm, block_in_place(operation));
 }
 
-Offload never(CommState& comm, NativeReason reason) {
-  if (observing()) count_native_for_good(comm, reason);
-  Offload offload;
-  offload.for_good = &comm;
-  offload.reason = reason;
-  return offload;
-}
-
-Offload by_way(CommState& comm, Algorithm algorithm, bool by_plan) {
-  Offload offload;
-  offload.comm = &comm;
-  offload.algorithm = algorithm;
-  offload.by_plan = by_plan;
-  return offload;
-}
-
-// Also of ranks that count nothing, which do not come here with calls that are native for good.
-bool may_be_offloaded(const Job& job, CommState& comm, steer::CallKey key, const Decision& decision,
-                      NativeReason obstacle) {
-  if (obstacle != NativeReason::none || comm.calls().retired(key) != NativeReason::none) return false;
-  return decision.algorithm || !(decision.by_user || job.native_at_first);
-}
-
-// Every rank of the communicator comes here for each of its persistent collectives, in the same order.
-Offload at_starts(CommState* comm, NativeReason reason, steer::CallKey key, const Decision& table) {
-  Offload offload;
-  const std::uint64_t ordinal = comm == nullptr ? 0 : comm->next_persistent();
-  const bool never = table.by_user && !table.algorithm;
-  if (reason == NativeReason::none && never) reason = NativeReason::selection_table;
-  if (reason != NativeReason::none) {
-    if (observing()) count_native(reason);
-    return offload;
-  }
-  offload.comm = comm;
-  offload.starts = Offload::Starts{key, table, ordinal};
-  return offload;
-}
-
-Offload choose(const Job& job, Form form, CommState* state, MPI_Comm comm, Collective collective,
-               const std::optional<std::uint64_t>& block_bytes, bool counted, NativeReason obstacle) {
-  const bool blocking = form == Form::blocking;
-  const bool may_pass = state != nullptr && form != Form::persistent;
-  const steer::CallKey key = steer::CallKey::of(collective, blocking, block_bytes);
-  if (state != nullptr && form != Form::persistent && state->calls().take_counted()) counted = true;
-  const NativeReason retired = may_pass ? state->calls().retired(key) : NativeReason::none;
-  if (retired != NativeReason::none) return never(*state, retired);
-  const Decision decision = decide(job, state, {collective, blocking}, block_bytes);
-  if (!decision.considered) return may_pass ? never(*state, NativeReason::none) : Offload{};
-  const NativeReason of_comm = why_native(state, comm);
-  if (obstacle == NativeReason::rounding && decision.by_user) obstacle = NativeReason::none;
-  if (obstacle != NativeReason::none && may_pass) {
-    const bool for_good = of_comm != NativeReason::none && of_comm != NativeReason::switched_off;
-    return never(*state, for_good ? of_comm : obstacle);
-  }
-  if (of_comm == NativeReason::switched_off && may_be_offloaded(job, *state, key, decision, obstacle)) {
-    state->by_program().count();
-  }
-  NativeReason reason = of_comm != NativeReason::none ? of_comm : obstacle;
-  Offload native;
-  if (form == Form::persistent) return at_starts(state, reason, key, decision);
-  if (reason == NativeReason::none && decision.by_user) {
-    if (!decision.algorithm && may_pass) return never(*state, NativeReason::selection_table);
-    if (decision.algorithm && !services_fail(job, *state, counted)) return by_way(*state, *decision.algorithm, false);
-    reason = decision.algorithm ? NativeReason::services_died : NativeReason::selection_table;
-  } else if (reason == NativeReason::none) {
-    const Steered steered = ask_course(job, *state, key, decision, counted);
-    if (steered.native == NativeReason::none) return by_way(*state, steered.algorithm, true);
-    reason = steered.native;
-    if (steered.for_a_spell) native.for_a_spell = state;
-  }
-  if (observing()) count_native(reason);
-  native.reason = reason;
-  if (reason == NativeReason::small_blocks) native.for_small_blocks = state;
-  return native;
-}
-
 }  // namespace
 
 Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collective,
-                   const std::optional<std::uint64_t>& block_bytes, bool counted, NativeReason obstacle) {
+                   const std::optional<std::uint64_t>& block_bytes, NativeReason obstacle) {
+  const steer::Call call{form_of(collective, form), block_bytes, obstacle};
   CommState* state = state_of(job, comm);
-  const Offload offload = choose(job, form, state, comm, collective, block_bytes, counted, obstacle);
-  const bool is_native = offload.comm == nullptr && form != Form::persistent;
-  if (is_native && state != nullptr && block_bytes) state->count_native_call(*job.client);
-  return offload;
+  if (state == nullptr) {
+    const Decision table = job.config.selection.decide(call.form.blocking, collective, GroupShape{}, block_bytes);
+    if (table.considered && observing()) count_native(reason_without_state(comm));
+    return {};
+  }
+  if (form == Form::persistent) return at_starts(*state, call);
+  const steer::Answer answer = state->dispatcher().decide(call);
+  if (answer.way == steer::Way::offloaded) return {.comm = state, .answer = answer};
+  if (answer.reason == NativeReason::service_core_taken) say_core_is_taken(job, *state);
+  count(*state, answer);
+  if (block_bytes) state->count_native_call(*job.client);
+  return {.native_on = state, .answer = answer};
+}
+
+steer::Answer decide_start(const Job& job, CommState& comm, steer::CallKey key, const Decision& table) {
+  const steer::Answer answer = comm.dispatcher().decide_start(key, table);
+  if (answer.reason == NativeReason::service_core_taken) say_core_is_taken(job, comm);
+  return answer;
 }
 
 void count_native_for_good(CommState& comm, NativeReason reason) {
-  const bool is_off = reason != NativeReason::none && comm.by_program().off();
+  const bool is_off = reason != NativeReason::none && comm.dispatcher().off();
   count_native(is_off ? NativeReason::switched_off : reason);
 }
 

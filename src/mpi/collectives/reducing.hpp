@@ -68,8 +68,8 @@ bool offload_reduction(Job& job, const ReductionCall<Count>& call, MPI_Request* 
   CallTimer timer(CallTimer::Kind::post);
   if (request == nullptr || !is_valid()) return decline();
   const Reducing reducing = reducing_of(job, call.operation, call.type);
-  const Offload offload = offload_on(job, call.form, call.comm, call.collective, bytes_in(call.count, reducing.shape),
-                                     false, reducing.native);
+  const Offload offload =
+      offload_on(job, call.form, call.comm, call.collective, bytes_in(call.count, reducing.shape), reducing.native);
   if (offload.comm == nullptr) return pass_on(offload, form, call.count, call.type, reducing.shape, key);
   const std::optional<ReducedSides> sides = sides_on(*offload.comm);
   if (!sides) return decline();

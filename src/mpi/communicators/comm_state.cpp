@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "client/operations/client_group.hpp"
 #include "mpi/job/job.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/real.hpp"
@@ -57,7 +58,7 @@ int copy_attribute(MPI_Comm /*comm*/, int /*keyval*/, void* /*extra*/, void* val
 int delete_attribute(MPI_Comm /*comm*/, int /*keyval*/, void* value, void* /*extra*/) {
   auto* state = static_cast<CommState*>(value);
   note_freed_communicator();
-  if (const Job* job = current_job()) state->note_choices(*job);
+  if (current_job() != nullptr) state->note_decisions();
   state->detached();
   state->release();
   return MPI_SUCCESS;
@@ -115,14 +116,13 @@ void adopt_as(const Job& job, MPI_Comm comm, const IdOf& id_of) {
   if (!id) return;
   const GroupShape shape = shape_of(job.places, members);
   attach(job, comm,
-         new CommState(*id, std::make_shared<const std::vector<WorldRank>>(std::move(members)),
+         new CommState(job.dispatch, *id, std::make_shared<const std::vector<WorldRank>>(std::move(members)),
                        GroupRank{static_cast<std::uint32_t>(me)}, false, shape));
 }
 
 }  // namespace
 
 namespace detail {
-constinit std::atomic<bool> everything_is_off = false;
 constinit std::atomic<std::uint64_t> freed_communicators = 0;
 }  // namespace detail
 
@@ -130,8 +130,15 @@ void note_freed_communicator() {
   detail::freed_communicators.fetch_add(1, std::memory_order_seq_cst);
 }
 
-CommState::CommState(GroupId id, Members members, GroupRank me, bool off, const GroupShape& shape, CommState* base)
-    : id_(id), members_(std::move(members)), me_(me), by_program_(off), shape_(shape), base_(base) {
+CommState::CommState(const steer::DispatchSettings& settings, GroupId id, Members members, GroupRank me, bool off,
+                     const GroupShape& shape, CommState* base)
+    : id_(id),
+      members_(std::move(members)),
+      me_(me),
+      shape_(shape),
+      base_(base),
+      settings_(settings),
+      off_at_first_(off) {
   if (base_ != nullptr) base_->retain();
   const std::scoped_lock lock(states_mutex);
   next_ = all_states;
@@ -156,13 +163,11 @@ MPI_Comm CommState::error_comm() const {
   return freed_.load(std::memory_order_acquire) || comm_ == MPI_Comm{} ? constants().comm_world : comm_;
 }
 
-std::optional<std::uint64_t> CommState::place_in_calls(const Job& job) const {
+std::optional<std::uint64_t> CommState::place_in_calls() const {
   if (base_ != nullptr || freed_.load(std::memory_order_acquire)) return std::nullopt;
   std::uint64_t place = scramble(id_.high + scramble(id_.low));
   place = scramble(place + sequence_.load(std::memory_order_relaxed));
-  place = scramble(place + by_program_.counted());
-  const client::Group* group = known_group_.load(std::memory_order_acquire);
-  return scramble(place + (group == nullptr ? 0 : job.client->courses().calls(*group)));
+  return scramble(place + (known_dispatcher() == nullptr ? 0 : known_dispatcher()->calls()));
 }
 
 // Made when it is needed: counting may begin at any time.
@@ -184,22 +189,13 @@ std::shared_ptr<const client::Group> CommState::group(client::Client& client) {
   return group_;
 }
 
-const client::Group* CommState::known_group(client::Client& client) {
-  const client::Group* known = known_group_.load(std::memory_order_acquire);
-  if (known != nullptr) return known;
-  known = group(client).get();
-  known_group_.store(known, std::memory_order_release);
-  return known;
-}
-
-void CommState::note_choices(const Job& job) {
-  if (group_ == nullptr || base_ != nullptr || me_ != GroupRank{0} || job.decisions == nullptr) return;
-  job.decisions->note(shape_, client::Courses::choices(*group_));
+void CommState::note_decisions() {
+  if (base_ != nullptr || me_ != GroupRank{0} || settings_.decisions == nullptr) return;
+  if (const steer::Dispatcher* known = known_dispatcher()) settings_.decisions->note(shape_, known->decisions());
 }
 
 void CommState::drop_group() {
-  known_group_.store(nullptr, std::memory_order_relaxed);
-  if (CommCalls* known = calls_.load(std::memory_order_acquire)) known->forget_spells();
+  if (steer::Dispatcher* known = known_dispatcher()) known->close();
   native_tally_ = {};
   group_.reset();
 }
@@ -209,10 +205,11 @@ void CommState::count_native_call(client::Client& client) {
   native_tally_.count();
 }
 
-CommCalls& CommState::make_calls() {
-  auto* made = new CommCalls;
-  CommCalls* known = nullptr;
-  if (calls_.compare_exchange_strong(known, made, std::memory_order_acq_rel)) return *made;
+steer::Dispatcher& CommState::make_dispatcher() {
+  const auto open = [this] { return group(*current_job()->client).get(); };
+  auto* made = new steer::Dispatcher(settings_, shape_, me_ == GroupRank{0}, off_at_first_, open);
+  steer::Dispatcher* known = nullptr;
+  if (dispatcher_.compare_exchange_strong(known, made, std::memory_order_acq_rel)) return *made;
   delete made;
   return *known;
 }
@@ -223,11 +220,11 @@ GroupId CommState::part_id(std::uint64_t ordinal, WorldRank first_member) const 
 
 CommState* CommState::derive() {
   const std::uint64_t ordinal = dups_.fetch_add(1, std::memory_order_relaxed);
-  return new CommState(mix(id_, 1, ordinal), members_, me_, by_program_.off_here(), shape_);
+  return new CommState(settings_, mix(id_, 1, ordinal), members_, me_, off_here(), shape_);
 }
 
 CommState* CommState::derive_persistent(std::uint64_t ordinal) {
-  return new CommState(mix(id_, 3, ordinal), members_, me_, by_program_.off_here(), shape_, this);
+  return new CommState(settings_, mix(id_, 3, ordinal), members_, me_, off_here(), shape_, this);
 }
 
 bool register_communicators(Job& job) {
@@ -238,7 +235,7 @@ bool register_communicators(Job& job) {
   for (std::uint32_t rank = 0; rank < job.world_size; ++rank) members.emplace_back(rank);
   const GroupShape shape = shape_of(job.places, members);
   attach(job, constants().comm_world,
-         new CommState(kWorldGroup, std::make_shared<const std::vector<WorldRank>>(std::move(members)),
+         new CommState(job.dispatch, kWorldGroup, std::make_shared<const std::vector<WorldRank>>(std::move(members)),
                        GroupRank{job.world_rank}, false, shape));
   return true;
 }
@@ -248,11 +245,11 @@ void each_state(const std::function<void(CommState&)>& visit) {
   for (CommState* state = all_states; state != nullptr; state = state->next_of()) visit(*state);
 }
 
-void keep_choices(const Job& job) {
+void keep_decisions(const Job& job) {
   if (job.decisions == nullptr) return;
   {
     const std::scoped_lock lock(states_mutex);
-    for (CommState* state = all_states; state != nullptr; state = state->next_of()) state->note_choices(job);
+    for (CommState* state = all_states; state != nullptr; state = state->next_of()) state->note_decisions();
   }
   job.decisions->save();
 }
@@ -262,7 +259,7 @@ void forget_communicators(Job& job) {
     const std::scoped_lock lock(states_mutex);
     for (CommState* state = all_states; state != nullptr; state = state->next_of()) state->drop_group();
   }
-  detail::everything_is_off.store(false, std::memory_order_relaxed);
+  steer::everything_is_off.store(false, std::memory_order_relaxed);
   real().Comm_delete_attr(constants().comm_world, job.comm_keyval);
   real().Comm_free_keyval(&job.comm_keyval);
 }
@@ -328,7 +325,7 @@ void apply_info(Job& job, MPI_Comm comm, MPI_Info info) {
   const std::optional<bool> asked = asked_by(info);
   int choice = !asked ? inherit : *asked ? on : off;
   real().Bcast(&choice, 1, constants().int32, 0, comm);
-  if (choice != inherit) state->by_program().set_off(choice == off);
+  if (choice != inherit) state->dispatcher().set_off(choice == off);
 }
 
 }  // namespace outrigger::mpi

@@ -21,20 +21,18 @@
 #include <vector>
 
 #include "client/client.hpp"
-#include "mpi/choice/comm_calls.hpp"
 #include "mpi/communicators/neighbors.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/report/counting.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/options/selection.hpp"
-#include "steer/plan/dispatch_plan.hpp"
+#include "steer/rank/dispatcher.hpp"
 
 namespace outrigger::mpi {
 
 struct Job;
 
 namespace detail {
-extern constinit std::atomic<bool> everything_is_off;
 extern constinit std::atomic<std::uint64_t> freed_communicators;
 }  // namespace detail
 // What a thread keeps of a communicator by its handle is of no use any more once this has changed: another may have got
@@ -44,35 +42,13 @@ extern constinit std::atomic<std::uint64_t> freed_communicators;
 }
 void note_freed_communicator();
 
-// The program has switched off all communicators.
-[[nodiscard]] inline bool everything_is_off() {
-  return detail::everything_is_off.load(std::memory_order_relaxed);
-}
-
-// Whether the program wants a communicator's calls offloaded. Changed as switching.hpp says.
-class CommSwitch {
- public:
-  explicit CommSwitch(bool off) : off_(off) {}
-
-  // Nothing is offloaded here, or anywhere.
-  [[nodiscard]] bool off() const { return off_here() || everything_is_off(); }
-  [[nodiscard]] bool off_here() const { return off_.load(std::memory_order_relaxed); }
-  void set_off(bool off) { off_.store(off, std::memory_order_relaxed); }
-  // Calls that were native for this.
-  void count() { count_.fetch_add(1, std::memory_order_relaxed); }
-  [[nodiscard]] std::uint64_t counted() const { return count_.load(std::memory_order_relaxed); }
-
- private:
-  std::atomic<bool> off_;
-  std::atomic<std::uint64_t> count_ = 0;
-};
-
 class CommState {
  public:
   using Members = std::shared_ptr<const std::vector<WorldRank>>;
 
   // `base`: it is of one of that one's persistent collectives, and has no communicator of its own.
-  CommState(GroupId id, Members members, GroupRank me, bool off, const GroupShape& shape, CommState* base = nullptr);
+  CommState(const steer::DispatchSettings& settings, GroupId id, Members members, GroupRank me, bool off,
+            const GroupShape& shape, CommState* base = nullptr);
   CommState(const CommState&) = delete;
   CommState& operator=(const CommState&) = delete;
 
@@ -81,11 +57,24 @@ class CommState {
   [[nodiscard]] GroupRank me() const { return me_; }
   // What the selection table asks for.
   [[nodiscard]] const GroupShape& shape() const { return shape_; }
-  [[nodiscard]] CommSwitch& by_program() { return by_program_; }
+  // Decides its calls. Changed by the program as switching.hpp says. Made at the first collective: some programs make
+  // many communicators that see none.
+  [[nodiscard]] steer::Dispatcher& dispatcher() {
+    steer::Dispatcher* known = known_dispatcher();
+    return known != nullptr ? *known : make_dispatcher();
+  }
+  [[nodiscard]] bool off_here() const {
+    const steer::Dispatcher* known = known_dispatcher();
+    return known != nullptr ? known->off_here() : off_at_first_;
+  }
+  // Any thread. The program does something else with the communicator for a while.
+  void interrupt_trials() {
+    if (steer::Dispatcher* known = known_dispatcher()) known->interrupt();
+  }
   // A digest of all calls so far of which ranks must decide alike: the same on all that have come to the same place.
   // None of a communicator that has been freed, or of a persistent collective, which ranks may start in different
   // orders.
-  [[nodiscard]] std::optional<std::uint64_t> place_in_calls(const Job& job) const;
+  [[nodiscard]] std::optional<std::uint64_t> place_in_calls() const;
   // Numbers the offloaded collectives of this communicator, from 0, in the order in which they are posted.
   [[nodiscard]] std::uint64_t next_sequence() { return sequence_.fetch_add(1, std::memory_order_relaxed); }
 
@@ -96,18 +85,6 @@ class CommState {
   // Before the operation of that number is posted: how many such calls there have been since the one before it.
   [[nodiscard]] std::uint32_t take_native_calls(std::uint64_t sequence) { return native_tally_.post(sequence); }
 
-  // While a collective is native for small blocks: this rank has called it with others. True: for the first time.
-  [[nodiscard]] bool note_larger_blocks(Collective collective) {
-    const steer::CollectiveBits bit = steer::Suspended::bit(collective);
-    return (larger_blocks_.fetch_or(bit, std::memory_order_relaxed) & bit) == 0;
-  }
-  // It is not (any more).
-  void forget_larger_blocks(Collective collective) {
-    const steer::CollectiveBits bit = steer::Suspended::bit(collective);
-    if ((larger_blocks_.load(std::memory_order_relaxed) & bit) == 0) return;
-    larger_blocks_.fetch_and(~bit, std::memory_order_relaxed);
-  }
-
   // The communicator's handle, for its error handler; the world's once the communicator has been freed.
   [[nodiscard]] MPI_Comm error_comm() const;
   void attached_to(MPI_Comm comm);
@@ -117,22 +94,11 @@ class CommState {
 
   // The group as the client knows it, made at first use.
   [[nodiscard]] std::shared_ptr<const client::Group> group(client::Client& client);
-  // The same, held by this state, for who needs it at each call; null: none can be made.
-  [[nodiscard]] const client::Group* known_group(client::Client& client);
-  // What has been chosen for its calls is noted for the next run, by its first rank.
-  void note_choices(const Job& job);
+  // Its first rank notes cached decisions for the next run.
+  void note_decisions();
   // The client goes away; nothing is posted any more.
   void drop_group();
 
-  // Made at the first collective: most communicators of some programs see none.
-  [[nodiscard]] CommCalls& calls() {
-    CommCalls* known = calls_.load(std::memory_order_acquire);
-    return known != nullptr ? *known : make_calls();
-  }
-  // The program does something else with the communicator for a while. Any thread.
-  void interrupt_calls() {
-    if (CommCalls* known = calls_.load(std::memory_order_acquire)) known->interrupt();
-  }
   [[nodiscard]] KnownNeighbors& neighbors() { return neighbors_; }
 
   [[nodiscard]] CommState* next_of() const { return next_; }  // in the list of all states
@@ -155,14 +121,15 @@ class CommState {
   void release();
 
  private:
-  ~CommState() { delete calls_.load(std::memory_order_relaxed); }
+  ~CommState() { delete known_dispatcher(); }
 
-  CommCalls& make_calls();
+  // nullptr: there has been no collective.
+  [[nodiscard]] steer::Dispatcher* known_dispatcher() const { return dispatcher_.load(std::memory_order_acquire); }
+  steer::Dispatcher& make_dispatcher();
 
   GroupId id_;
   Members members_;  // shared with duplicates
   GroupRank me_;
-  CommSwitch by_program_;
   GroupShape shape_;
   MPI_Comm comm_{};
   std::atomic<bool> freed_ = false;
@@ -171,11 +138,11 @@ class CommState {
   std::atomic<std::uint64_t> parts_ = 0;
   std::atomic<std::uint64_t> persistents_ = 0;
   CommState* base_;  // with a reference
-  std::atomic<steer::CollectiveBits> larger_blocks_ = 0;
   std::atomic<std::uint32_t> references_ = 1;
   std::shared_ptr<const client::Group> group_;
-  std::atomic<const client::Group*> known_group_ = nullptr;  // it, once it is made
-  std::atomic<CommCalls*> calls_ = nullptr;                  // owned
+  const steer::DispatchSettings& settings_;
+  const bool off_at_first_;
+  std::atomic<steer::Dispatcher*> dispatcher_ = nullptr;  // owned
   client::NativeTally native_tally_;
   KnownNeighbors neighbors_;
   mutable std::atomic<CommRecord*> record_ = nullptr;
@@ -185,8 +152,8 @@ class CommState {
 
 // Makes the attribute and gives MPI_COMM_WORLD its state. Collective in effect: every rank does it in MPI_Init.
 [[nodiscard]] bool register_communicators(Job& job);
-// Near the end: what has been chosen for the calls of all communicators is kept for the next run.
-void keep_choices(const Job& job);
+// Near the end: cached decisions of all communicators are kept for the next run.
+void keep_decisions(const Job& job);
 // Before MPI_Finalize: no state refers to the client any more, no callback of ours runs afterwards.
 void forget_communicators(Job& job);
 

@@ -12,8 +12,8 @@ namespace outrigger::mpi {
 namespace {
 
 // What this rank adds: 0 with what the others of the communicator add, where all are at the same place.
-std::uint64_t part_of_place(const Job& job, const CommState& state) {
-  const std::uint64_t place = state.place_in_calls(job).value_or(0);
+std::uint64_t part_of_place(const CommState& state) {
+  const std::uint64_t place = state.place_in_calls().value_or(0);
   return state.me() == GroupRank{0} ? place * (state.size() - 1) : std::uint64_t{0} - place;
 }
 
@@ -23,8 +23,8 @@ Switched agree(MPI_Comm comm, std::uint32_t size, bool on, std::uint64_t place) 
   const int code = real().Allreduce(mine.data(), all.data(), 2, constants().uint64, constants().sum, comm);
   if (code != MPI_SUCCESS) return Switched::failed;
   const bool same_place = all[0] == 0;
-  const bool same_wish = all[1] == (on ? size : 0);
-  return same_place && same_wish ? Switched::done : Switched::disagreed;
+  const bool same_vote = all[1] == (on ? size : 0);
+  return same_place && same_vote ? Switched::done : Switched::disagreed;
 }
 
 // MPI_Comm_set_info. Ranks that do not give the key are not asked: programs that know nothing of it must not wait here.
@@ -44,7 +44,7 @@ struct SetInfo {
     const std::optional<bool> on = asked_by(info);
     CommState* state = on ? state_of(job, comm) : nullptr;
     if (state == nullptr) return;
-    if (switch_communicator(job, comm, *state, *on) != Switched::disagreed || state->me() != GroupRank{0}) return;
+    if (switch_communicator(comm, *state, *on) != Switched::disagreed || state->me() != GroupRank{0}) return;
     print("the ranks of a communicator disagree on the info key outrigger: it stays as it was; give it to %s",
           "MPI_Comm_set_info on all of them, at the same place");
   }
@@ -52,21 +52,21 @@ struct SetInfo {
 
 }  // namespace
 
-Switched switch_communicator(Job& job, MPI_Comm comm, CommState& state, bool on) {
-  const Switched agreed = agree(comm, state.size(), on, part_of_place(job, state));
+Switched switch_communicator(MPI_Comm comm, CommState& state, bool on) {
+  const Switched agreed = agree(comm, state.size(), on, part_of_place(state));
   if (agreed != Switched::done) return agreed;
-  state.interrupt_calls();
-  state.by_program().set_off(!on);
+  state.interrupt_trials();
+  state.dispatcher().set_off(!on);
   return agreed;
 }
 
 Switched switch_everything(Job& job, bool on) {
   std::uint64_t place = 0;
-  each_state([&](const CommState& state) { place += part_of_place(job, state); });
+  each_state([&](const CommState& state) { place += part_of_place(state); });
   const Switched agreed = agree(constants().comm_world, job.world_size, on, place);
   if (agreed != Switched::done) return agreed;
-  each_state([](CommState& state) { state.interrupt_calls(); });
-  detail::everything_is_off.store(!on, std::memory_order_relaxed);
+  each_state([](CommState& state) { state.interrupt_trials(); });
+  steer::everything_is_off.store(!on, std::memory_order_relaxed);
   return agreed;
 }
 

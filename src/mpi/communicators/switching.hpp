@@ -17,7 +17,7 @@ namespace outrigger::mpi {
 enum class Switched { done, disagreed, failed };
 
 // Collective over the communicator, whose state this is. Nothing changes but when it is done.
-[[nodiscard]] Switched switch_communicator(Job& job, MPI_Comm comm, CommState& state, bool on);
+[[nodiscard]] Switched switch_communicator(MPI_Comm comm, CommState& state, bool on);
 // Collective over MPI_COMM_WORLD: all communicators, also later ones.
 [[nodiscard]] Switched switch_everything(Job& job, bool on);
 

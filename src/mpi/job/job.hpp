@@ -10,8 +10,8 @@
 #include "client/client.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/native/abi.hpp"
-#include "protocol/options/selection.hpp"
 #include "steer/rank/decision_file.hpp"
+#include "steer/rank/dispatcher.hpp"
 
 namespace outrigger::mpi {
 
@@ -30,10 +30,10 @@ struct Job {
   std::vector<RankPlace> places;   // of all ranks, by world rank
   copy::RankCores cores = copy::RankCores::own;
   std::unique_ptr<steer::DecisionFile> decisions;  // nullptr if nothing is measured
-  bool native_at_first = false;  // what no rule decides, until trials show that it is better offloaded
-  bool on_dpu = false;           // service processes are, of all nodes
-  bool reporting = false;        // a report is to be written
-  MPI_Comm packing_comm{};       // of this rank alone; errors return
+  steer::DispatchSettings dispatch;                // of all communicators; refers to the members above
+  bool on_dpu = false;                             // service processes are, of all nodes
+  bool reporting = false;                          // a report is to be written
+  MPI_Comm packing_comm{};                         // of this rank alone; errors return
   MPI_Group world_group{};
   int comm_keyval = MPI_KEYVAL_INVALID;
   int type_keyval = MPI_KEYVAL_INVALID;

@@ -26,7 +26,7 @@ bool wants_more_alignment(MPI_Info info) {
 
 // Jobs whose service processes have no core offload what the user asks for, and what trials have shown to be better so.
 bool could_be_used(const Job& job) {
-  return !job.native_at_first || job.config.selection.wants_offload() || job.client->has_posted();
+  return !job.dispatch.native_at_first || job.config.selection.wants_offload() || job.client->has_posted();
 }
 
 // Memory that the service processes can map too, or nullptr.

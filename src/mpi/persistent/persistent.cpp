@@ -3,34 +3,12 @@
 #include <utility>
 #include <vector>
 
-#include "mpi/collectives/course.hpp"
 #include "mpi/completion/request_table.hpp"
 #include "mpi/job/job.hpp"
 #include "mpi/report/native_requests.hpp"
 #include "mpi/report/report.hpp"
 
 namespace outrigger::mpi {
-namespace {
-
-Steered steer(const Job& job, Operation& operation) {
-  const PersistentStarts& starts = *operation.persistent;
-  CommState& comm = *operation.comm;
-  if (starts.table.by_user) {
-    if (services_fail(job, comm, false)) return {NativeReason::services_died};
-    return {NativeReason::none, *starts.table.algorithm};
-  }
-  steer::NativeRun::Call call;
-  if (starts.key.without_sizes()) call = comm.calls().spell({operation.collective, false}).next();
-  if (call.native) return {NativeReason::measured_choice};
-  const Steered steered = ask_course(job, comm, starts.key, starts.table, call.counted);
-  if (steered.native == NativeReason::small_blocks && starts.key.without_sizes()) {
-    note_largest_block(job, comm, operation.collective, operation.receive.largest_bytes());
-  }
-  return steered;
-}
-
-}  // namespace
-
 namespace detail {
 constinit std::atomic<std::uint32_t> persistent_count = 0;
 }
@@ -70,13 +48,19 @@ void forget_all_persistent() {
   }
 }
 
-bool decide_start(const Job& job, Operation& operation) {
-  const Steered steered = steer(job, operation);
-  operation.persistent->native = steered.native;
-  operation.algorithm = steered.algorithm;
-  if (steered.native == NativeReason::none) return true;
-  operation.persistent->state = PersistentStarts::State::native;
-  if (!operation.persistent->key.without_sizes()) operation.comm->count_native_call(*job.client);
+bool start_offloaded(const Job& job, Operation& operation) {
+  PersistentStarts& starts = *operation.persistent;
+  CommState& comm = *operation.comm;
+  const steer::Answer answer = decide_start(job, comm, starts.key, starts.table);
+  starts.native = answer.reason;
+  operation.algorithm = answer.algorithm;
+  if (answer.way == steer::Way::offloaded) return true;
+  starts.state = PersistentStarts::State::native;
+  if (!starts.key.without_sizes()) {
+    comm.count_native_call(*job.client);
+  } else if (answer.reason == NativeReason::small_blocks) {
+    comm.dispatcher().note_largest_block(operation.collective, operation.receive.largest_bytes());
+  }
   return false;
 }
 

@@ -8,7 +8,7 @@
 //
 //   MPI_X_init    ranks call it in one order: the how-manieth it is on its communicator names a group of its own
 //   MPI_Start     ranks may start different ones in different orders; the how-manieth start of this one it is numbers
-//                 the operation, and the group's course says whether it is native: on all ranks alike
+//                 the operation, and the group's dispatch plan says whether it is native: on all ranks alike
 //
 // Thread rule: any thread; one request is used by one at a time, as MPI has it.
 #pragma once
@@ -63,7 +63,7 @@ void forget_all_persistent();
   return operation.persistent != nullptr && operation.persistent->state == PersistentStarts::State::native;
 }
 // MPI_Start of one that is inactive, at first: whether it is not native. All ranks come to the same.
-[[nodiscard]] bool decide_start(const Job& job, Operation& operation);
+[[nodiscard]] bool start_offloaded(const Job& job, Operation& operation);
 // Then, if so.
 void start_run(Job& job, Operation& operation);
 

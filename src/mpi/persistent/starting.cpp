@@ -26,7 +26,7 @@ int start_in_order(Job& job, MPI_Request* requests, int count, const Native& nat
     const OperationHold operation = find_persistent(requests[i]);
     if (!operation) continue;
     const bool active = is_running(*operation);
-    if (!active && !decide_start(job, *operation)) continue;
+    if (!active && !start_offloaded(job, *operation)) continue;
     if (const int code = start_before(i); code != MPI_SUCCESS) return code;
     if (active) return raise_error(*operation->comm, MPI_ERR_REQUEST);
     start_run(job, *operation);

@@ -92,7 +92,7 @@ std::string first_problem(Job& job, const std::string& mine) {
   if (refused != all.end()) return text_from(static_cast<std::uint32_t>(refused - all.begin()), mine);
   for (std::size_t rank = 0; rank < all.size(); ++rank) job.places[rank].service = all[rank].service;
   const auto costs_a_core = [](const Verdict& one) { return one.costs_a_core != 0; };
-  job.native_at_first = job.config.measured_choice && std::ranges::any_of(all, costs_a_core);
+  job.dispatch.native_at_first = job.config.measured_choice && std::ranges::any_of(all, costs_a_core);
   return {};
 }
 

@@ -107,7 +107,7 @@ void describe_wire(const Job& job) {
 std::string whose_cores(const Job& job) {
   const bool apart = job.cores != copy::RankCores::shared_with_ranks;
   return std::string(apart ? "ranks have their own" : "ranks share theirs") + ", service processes " +
-         (job.native_at_first ? "are on them" : "have others");
+         (job.dispatch.native_at_first ? "are on them" : "have others");
 }
 
 // The report of a job that runs natively.
@@ -169,6 +169,9 @@ std::string try_to_start() {
   if (job->config.measured_choice) {
     job->decisions = std::make_unique<steer::DecisionFile>(whose_cores(*job), &mpi_name, &refuse_decision_file);
   }
+  job->dispatch.table = &job->config.selection;
+  job->dispatch.decisions = job->decisions.get();
+  job->dispatch.early_trials = job->config.early_trials;
   // Where none can be, the program's many short ones are passed on at once.
   job->config.blocking = job->config.selection.may_offload_blocking(job->nodes);
   use_shared_heap(*job);
@@ -205,7 +208,7 @@ void end_job() {
   if (job->reporting) end_report(*job);
   end_trace();
   end_counting_on_demand();
-  keep_choices(*job);
+  keep_decisions(*job);
   describe_wire(*job);
   detail::current_job.store(nullptr, std::memory_order_release);
   forget_all_persistent();

@@ -16,9 +16,9 @@
 //              or auto                              as if no rule fitted; of blocking forms: so where that pays
 // For example iallgather:n2-:p2-:b64K-=node_pull,all:b-4K=native,blocking=on
 //
-// Small blocks are native where the built-in table decides, as far as they are alike on all ranks; what else it
-// offloads a communicator's course may make native for a while (dispatch_plan.hpp). What a rule of the user's offloads
-// stays so.
+// Small blocks are native where the built-in table decides, as far as they are alike on all ranks. A communicator's
+// dispatch plan (steer/plan/dispatch_plan.hpp) may make other calls native for a while, but none that a rule of the
+// user's offloads.
 //
 // A blocking form is offloaded as its rules say, else where it pays (`auto`), and then by the algorithm of its
 // nonblocking form, unless its own rule names one.
@@ -115,7 +115,7 @@ struct Decision {
   bool considered = true;              // false: a blocking form that is left to the MPI as most are
   std::optional<Algorithm> algorithm;  // nothing: native
   Algorithm if_offloaded = Algorithm::ring_pull;
-  bool by_user = false;  // one of the user's rules decides for good; else a communicator's course may
+  bool by_user = false;  // one of the user's rules decides for good; else the dispatch plan may
   bool operator==(const Decision&) const = default;
 };
 
