@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/futex_lock.hpp"
 #include "base/last_words.hpp"
 #include "base/no_cancellation.hpp"
 #include "mpi/collectives/bad_buffers.hpp"
@@ -37,7 +38,7 @@ constexpr auto kDrainLimit = std::chrono::seconds(30);
 // The error handler may end the job, and a launcher then throw away what it has not read.
 constexpr std::chrono::milliseconds kToBeRead{1000};
 
-constinit std::mutex list_mutex;
+constinit FutexLock list_mutex;
 constinit std::mutex freed_mutex;
 constinit Operation* active_operations = nullptr;
 constinit Operation* next_look = nullptr;  // of them, by progress_some(); nullptr: the first

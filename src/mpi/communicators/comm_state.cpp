@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/futex_lock.hpp"
 #include "mpi/job/job.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/real.hpp"
@@ -13,7 +14,7 @@
 namespace outrigger::mpi {
 namespace {
 
-constinit std::mutex states_mutex;
+constinit FutexLock states_mutex;
 constinit CommState* all_states = nullptr;
 
 constexpr GroupId kWorldGroup{0x6F75747269676765ULL, 0x72776F726C640000ULL};
