@@ -1,5 +1,5 @@
-// A mutex for what is locked at every operation: a few instructions where nobody waits, a tenth of std::mutex's. Who
-// waits sleeps. Use it as std::mutex. Processes do not share it.
+// A mutex for what is locked at every operation: without contention it takes a tenth of std::mutex's instructions.
+// Waiting threads sleep. Use it as std::mutex. Processes do not share it.
 #pragma once
 
 #include <linux/futex.h>
@@ -33,7 +33,7 @@ class FutexLock {
  private:
   enum : std::uint32_t { kFree = 0, kTaken = 1, kWaitedFor = 2 };
 
-  // Who has waited takes it as one that others wait for: it cannot know that none does.
+  // A thread that has waited marks the lock as contended: it cannot know whether others still wait.
   [[gnu::noinline]] void wait() {
     while (word_.exchange(kWaitedFor, std::memory_order_acquire) != kFree) call(FUTEX_WAIT_PRIVATE, kWaitedFor);
   }

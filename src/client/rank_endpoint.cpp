@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/futex.hpp"
+#include "base/no_cancellation.hpp"
 #include "client/operations/completion_watch.hpp"
 #include "client/operations/slot_request.hpp"
 
@@ -61,7 +62,8 @@ RankEndpoint::RankEndpoint(EndpointParts parts)
   if (network_) calls_.start(*network_);
 }
 
-void RankEndpoint::shut_down() {
+void RankEndpoint::shut_down() noexcept try {
+  const NoCancellation whole;
   unwatch_forks(*this);
   std::vector<std::unique_ptr<PendingOperation>> abandoned;  // destroyed without the lock: groups take it
   {
@@ -80,6 +82,8 @@ void RankEndpoint::shut_down() {
   regions_.close();
   segment_.unmap();
   doorbell_.close();
+} catch (...) {
+  // No memory. The process ends soon.
 }
 
 // Service processes hear of it by the keeper, or, where that has died, see it in the segment.
@@ -90,7 +94,7 @@ void RankEndpoint::leave() {
 }
 
 std::shared_ptr<const Group> RankEndpoint::define_group(GroupId id, const std::vector<WorldRank>& members,
-                                                        GroupRank me) {
+                                                        GroupRank me) noexcept try {
   static_assert(sizeof(WorldRank) == sizeof(std::uint32_t));
   if (lock_.is_inert() || members.empty() || members.size() > kMaxGroupSize || me.value() >= members.size())
     return nullptr;
@@ -110,6 +114,8 @@ std::shared_ptr<const Group> RankEndpoint::define_group(GroupId id, const std::v
   }
   return std::make_shared<const Group>(shared_from_this(), id, static_cast<std::uint32_t>(members.size()), me, *range,
                                        course);
+} catch (...) {
+  return nullptr;
 }
 
 void RankEndpoint::retire_group(const Group& group) noexcept try {
@@ -123,7 +129,7 @@ void RankEndpoint::retire_group(const Group& group) noexcept try {
   // No memory: the service processes keep a group too long, which harms nobody.
 }
 
-PendingOperationPtr RankEndpoint::post(const OperationRequest& request) {
+PendingOperationPtr RankEndpoint::post(const OperationRequest& request) noexcept try {
   using Reached = SideMemory::Reached;
   if (lock_.is_inert() || !request.group || &request.group->owner() != this || !fits_group(request)) return nullptr;
   heap_.see_operation(request.send.base, request.receive.base);
@@ -162,11 +168,14 @@ PendingOperationPtr RankEndpoint::post(const OperationRequest& request) {
   if (growing) wait_for_growth();
   lending_.may_wait(std::max(send.bytes, receive.bytes));
   return operation;
+} catch (...) {
+  return nullptr;
 }
 
 // Left on the heap, the operation would wait for the program's next call, which may be a long one into the native MPI.
 // The keeper answers in a fraction of a millisecond, and argument memory knows when not to wait any longer.
 void RankEndpoint::wait_for_growth() {
+  const NoCancellation whole;
   while (true) {
     Lock lock(lock_.mutex);
     posts_.post_waiting();
@@ -177,7 +186,7 @@ void RankEndpoint::wait_for_growth() {
   }
 }
 
-bool RankEndpoint::poll(PendingOperation& operation) {
+bool RankEndpoint::poll(PendingOperation& operation) noexcept try {
   const PendingOperation::Phase phase = operation.phase.load(std::memory_order_acquire);
   if (phase == PendingOperation::Phase::done || phase == PendingOperation::Phase::filled) return true;
   if (lock_.is_inert()) return false;
@@ -204,6 +213,8 @@ bool RankEndpoint::poll(PendingOperation& operation) {
   }
   if (first) watch = CompletionWatch{serial_, completions};
   return operation.phase.load(std::memory_order_acquire) == PendingOperation::Phase::done;
+} catch (...) {
+  return false;
 }
 
 void RankEndpoint::drop(std::unique_ptr<PendingOperation> operation) noexcept try {
@@ -231,7 +242,8 @@ void RankEndpoint::let_go(std::vector<std::unique_ptr<PendingOperation>> read) {
   read.clear();
 }
 
-void RankEndpoint::wait_for_completion(microseconds at_most, bool helps) {
+void RankEndpoint::wait_for_completion(microseconds at_most, bool helps) noexcept try {
+  const NoCancellation whole;
   if (at_most.count() <= 0) return;
   if (lock_.is_inert()) {
     std::this_thread::sleep_for(at_most);
@@ -256,6 +268,8 @@ void RankEndpoint::wait_for_completion(microseconds at_most, bool helps) {
     futex_wait(shared.completions, known, at_most);
   }
   shared.rank_sleeping.fetch_sub(1, std::memory_order_seq_cst);
+} catch (...) {
+  // No memory for what waits: it is tried again.
 }
 
 std::optional<std::string> RankEndpoint::fatal() {
@@ -316,6 +330,10 @@ void RankEndpoint::after_fork_in_child() {
   doorbell_.close();
   segment_.forget();
   lock_.mutex.unlock();
+}
+
+void PendingOperationDeleter::operator()(PendingOperation* operation) const {
+  operation->group->owner().drop(std::unique_ptr<PendingOperation>(operation));
 }
 
 }  // namespace outrigger::client

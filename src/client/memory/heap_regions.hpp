@@ -18,10 +18,12 @@ class HeapRegions {
  public:
   HeapRegions(EndpointLock& lock, Regions& regions) : lock_(lock), regions_(regions) {}
 
-  // Without the lock. False: there is no heap, or the service processes cannot map it.
-  [[nodiscard]] bool share(const SharedHeap& heap);
-  // Without the lock. As Client::allocate says.
-  [[nodiscard]] void* allocate_for_program(std::uint64_t bytes);
+  // Without the lock. Service processes map the shared heap of this process, now and after each fork() that makes it
+  // begin anew. `heap` must outlive this. False: there is no heap, or the service processes cannot map it.
+  [[nodiscard]] bool share(const SharedHeap& heap) noexcept;
+  // Without the lock. Memory of ProgramMemory, which releases it. Service processes map it from the first operation on
+  // that uses it. nullptr if they cannot map any or there is none; use ordinary memory then.
+  [[nodiscard]] void* allocate_for_program(std::uint64_t bytes) noexcept;
   // Without the lock. An operation is about to use `memory`. The first time that it is memory of MPI_Alloc_mem, this
   // tells the service processes and waits for them.
   void use(const void* memory) {

@@ -45,13 +45,15 @@ steer::NativeRun CourseCalls::spell(const Group& group, const steer::DispatchPla
   return {lock_.inert, steer::plan_entry(segment_, group.course()), known.changes, most};
 }
 
-void CourseCalls::tell(const SlotRequestBody& body, const Group* used) {
+void CourseCalls::tell(const SlotRequestBody& body, const Group* used) try {
   Lock lock(lock_.mutex);
   if (lock_.is_inert()) return;
   if (used != nullptr) posts_.use(*used);
   posts_.tell(body);
   posts_.post_waiting();
   doorbell_.unlock_and_ring(lock);
+} catch (...) {
+  // No memory: it goes unsaid.
 }
 
 void CourseCalls::tell_of_larger_blocks(const Group& group, Collective collective) {

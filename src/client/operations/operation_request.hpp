@@ -20,7 +20,8 @@ namespace outrigger::client {
 // until the operation is done.
 using BufferLayout = BlockLayout<const void*, std::span<const PairExtent>>;
 
-// A communicator that operations are posted on. Made by Client::define_group; shared by the operations in flight.
+// A communicator that operations are posted on. Made by RankEndpoint::define_group(); shared by the operations in
+// flight.
 class Group;
 
 struct OperationRequest {

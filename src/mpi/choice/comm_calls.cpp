@@ -7,7 +7,7 @@
 
 namespace outrigger::mpi {
 
-steer::Step CommCalls::next(client::Courses courses, const client::Group& group, const steer::DispatchPlan& course,
+steer::Step CommCalls::next(client::CourseCalls& courses, const client::Group& group, const steer::DispatchPlan& course,
                             steer::CallKey key) {
   native_ = kFew;
   const steer::Step step = steering_.next(course, key);
@@ -19,7 +19,7 @@ steer::Step CommCalls::next(client::Courses courses, const client::Group& group,
   return step;
 }
 
-void CommCalls::watch_cost(client::Courses courses, const client::Group& group, const steer::Step& step,
+void CommCalls::watch_cost(client::CourseCalls& courses, const client::Group& group, const steer::Step& step,
                            steer::CallKey key) {
   if (!step.window && !step.ends) return;
   const std::int64_t now_ns = time_on(CLOCK_MONOTONIC).count();
@@ -35,7 +35,7 @@ void CommCalls::watch_cost(client::Courses courses, const client::Group& group, 
   asked_ = false;
 }
 
-void CommCalls::maybe_ask(client::Courses courses, const client::Group& group,
+void CommCalls::maybe_ask(client::CourseCalls& courses, const client::Group& group,
                           const steer::TrialRequest& without_window, const GroupShape& shape,
                           steer::DecisionFile& learned, bool early) {
   const steer::CallKey key = without_window.key;
@@ -57,7 +57,7 @@ void CommCalls::maybe_ask(client::Courses courses, const client::Group& group,
   courses.ask_trial(group, request);
 }
 
-void CommCalls::begin_spell(client::Courses courses, const client::Group& group, const steer::DispatchPlan& course,
+void CommCalls::begin_spell(client::CourseCalls& courses, const client::Group& group, const steer::DispatchPlan& course,
                             steer::CallKey key, bool first) {
   std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
   if (first) {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/client.hpp"
+#include "client/operations/course_calls.hpp"
 #include "protocol/collective.hpp"
 #include "protocol/options/selection.hpp"
 #include "report/ledger.hpp"
@@ -65,7 +65,7 @@ class CommCalls {
   void note_counted() { counted_ = true; }
   [[nodiscard]] bool take_counted() { return std::exchange(counted_, false); }
   // One begins with the call that next() has been asked for. `first`: of the group, the rank that asks for trials.
-  void begin_spell(client::Courses courses, const client::Group& group, const steer::DispatchPlan& course,
+  void begin_spell(client::CourseCalls& courses, const client::Group& group, const steer::DispatchPlan& course,
                    steer::CallKey key, bool first);
   void forget_spells() {
     spells_ = {};
@@ -88,12 +88,12 @@ class CommCalls {
 
   // The next call, by the course that it is to go by. Tells service processes what a trial has shown, or that it costs
   // too much.
-  [[nodiscard]] steer::Step next(client::Courses courses, const client::Group& group, const steer::DispatchPlan& course,
-                                 steer::CallKey key);
+  [[nodiscard]] steer::Step next(client::CourseCalls& courses, const client::Group& group,
+                                 const steer::DispatchPlan& course, steer::CallKey key);
   // The program does something else with the communicator for a while: what is being measured is of no use.
   void interrupt() { clock_.spoil(); }
   // On the group's first rank, for each call.
-  void maybe_ask(client::Courses courses, const client::Group& group, const steer::TrialRequest& without_window,
+  void maybe_ask(client::CourseCalls& courses, const client::Group& group, const steer::TrialRequest& without_window,
                  const GroupShape& shape, steer::DecisionFile& learned, bool early);
 
  private:
@@ -111,7 +111,8 @@ class CommCalls {
   };
   // `early`: of a new one.
   [[nodiscard]] steer::TrialPace& pace_of(steer::CallKey key, bool early = false);
-  void watch_cost(client::Courses courses, const client::Group& group, const steer::Step& step, steer::CallKey key);
+  void watch_cost(client::CourseCalls& courses, const client::Group& group, const steer::Step& step,
+                  steer::CallKey key);
 
   // The form's spell is over: tells the pace of its calls.
   void end_spell(steer::CallKey key);

@@ -14,7 +14,7 @@ constinit std::atomic<bool> said = false;
 // Once, by the first rank of the communicator, and of all communicators only by those whose first rank is its node's.
 void say_taken(const Job& job, const CommState& comm) {
   if (comm.me() != GroupRank{0} || job.local_rank != 0 || said.exchange(true, std::memory_order_relaxed)) return;
-  const client::Client::Statistics statistics = job.client->statistics();
+  const client::ClientStatistics statistics = job.client->statistics();
   const std::uint64_t wanted_ns = statistics.service_ran_ns + statistics.service_waited_ns;
   const auto percent = static_cast<unsigned>(wanted_ns == 0 ? 0 : statistics.service_waited_ns * 100 / wanted_ns);
   if (percent < kWorthSaying) {
@@ -53,7 +53,7 @@ Steered ask_course(const Job& job, CommState& comm, steer::CallKey key, const De
   }
   if (usual.is_native() && calls.too_few_to_steer()) return by_table();
   const client::Group* group = comm.known_group(*job.client);
-  client::Courses courses = job.client->courses();
+  client::CourseCalls& courses = job.client->courses();
   const steer::DispatchPlan* course = group == nullptr ? nullptr : courses.next(*group, counted);
   if (course == nullptr) return by_table();
   const steer::Step step = calls.next(courses, *group, *course, key);

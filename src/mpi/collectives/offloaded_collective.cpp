@@ -14,6 +14,7 @@
 #include "base/futex_lock.hpp"
 #include "base/last_words.hpp"
 #include "base/no_cancellation.hpp"
+#include "client/operations/pending_operation.hpp"
 #include "mpi/collectives/bad_buffers.hpp"
 #include "mpi/collectives/small_blocks.hpp"
 #include "mpi/completion/defined.hpp"
@@ -140,7 +141,7 @@ void explain(const Job& job, const Operation& operation, const client::Operation
 // The service process is done with it. After the request is marked complete the operation may be gone.
 void finish(Job& job, Operation& operation) {
   const NoCancellation whole;  // others wait for it
-  const client::OperationResult result = job.client->result(*operation.pending);
+  const client::OperationResult& result = operation.pending->result;
   if (operation.error == MPI_SUCCESS) operation.error = error_code(result.status);
   explain(job, operation, result);
   if (result.status == CompletionStatus::ok) mark_received(operation);

@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include "client/client.hpp"
+#include "client/operations/operation_request.hpp"
 #include "mpi/communicators/comm_state.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/types/blocks.hpp"

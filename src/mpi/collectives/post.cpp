@@ -44,7 +44,7 @@ Decision decide(const Job& job, CommState* comm, steer::CollectiveForm form,
 enum class Placement { mapped, private_memory, staged, small, unreachable };
 
 // All blocks lie in one range that the service processes map.
-bool is_mapped(const client::Client& client, const Blocks& blocks) {
+bool is_mapped(client::RankEndpoint& client, const Blocks& blocks) {
   const client::BufferLayout& layout = blocks.layout();
   const std::optional<OffsetRange> range = layout.range(blocks.peers());
   if (!range) return false;
@@ -93,7 +93,7 @@ bool has_own_block(const Operation& operation) {
 }
 
 bool copies_own_block(const Job& job, const Operation& operation) {
-  const bool others_can = job.client->copier() || job.client->reached_by(kReachXpmem | kReachRdma);
+  const bool others_can = job.client->lending().copier_runs() || job.client->reached_by(kReachXpmem | kReachRdma);
   return copy::rank_copies_own_block(pair_with(operation.send, operation.comm->me().value()).bytes, others_can);
 }
 

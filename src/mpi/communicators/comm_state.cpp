@@ -164,13 +164,13 @@ void CommState::attached_to(MPI_Comm comm) {
   comm_ = comm;
 }
 
-std::shared_ptr<const client::Group> CommState::group(client::Client& client) {
+std::shared_ptr<const client::Group> CommState::group(client::RankEndpoint& client) {
   const std::scoped_lock lock(states_mutex);
   if (group_ == nullptr) group_ = client.define_group(id_, members_, me_);
   return group_;
 }
 
-const client::Group* CommState::known_group(client::Client& client) {
+const client::Group* CommState::known_group(client::RankEndpoint& client) {
   const client::Group* known = known_group_.load(std::memory_order_acquire);
   if (known != nullptr) return known;
   known = group(client).get();
@@ -180,7 +180,7 @@ const client::Group* CommState::known_group(client::Client& client) {
 
 void CommState::note_choices(const Job& job) {
   if (group_ == nullptr || base_ != nullptr || me_ != GroupRank{0} || job.decisions == nullptr) return;
-  job.decisions->note(shape_, client::Courses::choices(*group_));
+  job.decisions->note(shape_, group_->in_force().plan.after.decisions);
 }
 
 void CommState::drop_group() {
@@ -190,8 +190,9 @@ void CommState::drop_group() {
   group_.reset();
 }
 
-void CommState::count_native_call(client::Client& client) {
-  if (!native_tally_.has_begun()) native_tally_ = client.native_tally(id_, sequence_.load(std::memory_order_relaxed));
+void CommState::count_native_call(client::RankEndpoint& client) {
+  if (!native_tally_.has_begun())
+    native_tally_ = client::NativeTally(client.native_tallies(), id_, sequence_.load(std::memory_order_relaxed));
   native_tally_.count();
 }
 

@@ -18,7 +18,7 @@
 #include <optional>
 #include <vector>
 
-#include "client/client.hpp"
+#include "client/rank_endpoint.hpp"
 #include "mpi/choice/comm_calls.hpp"
 #include "mpi/communicators/neighbors.hpp"
 #include "mpi/native/abi.hpp"
@@ -89,7 +89,7 @@ class CommState {
   // A call is left to the MPI for its counts, and is not the first.
   void count_native_call() { native_tally_.count(); }
   // ... or is.
-  void count_native_call(client::Client& client);
+  void count_native_call(client::RankEndpoint& client);
   // Before the operation of that number is posted: how many such calls there have been since the one before it.
   [[nodiscard]] std::uint32_t take_native_calls(std::uint64_t sequence) { return native_tally_.post(sequence); }
 
@@ -113,9 +113,9 @@ class CommState {
   void detached() { freed_.store(true, std::memory_order_release); }
 
   // The group as the client knows it, made at first use.
-  [[nodiscard]] std::shared_ptr<const client::Group> group(client::Client& client);
+  [[nodiscard]] std::shared_ptr<const client::Group> group(client::RankEndpoint& client);
   // The same, held by this state, for who needs it at each call; null: none can be made.
-  [[nodiscard]] const client::Group* known_group(client::Client& client);
+  [[nodiscard]] const client::Group* known_group(client::RankEndpoint& client);
   // What has been chosen for its calls is noted for the next run, by its first rank.
   void note_choices(const Job& job);
   // The client goes away; nothing is posted any more.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/rank_endpoint.hpp"
 #include "mpi/native/die.hpp"
 #include "mpi/native/real.hpp"
 
@@ -89,13 +90,13 @@ HandedPair pair_with(const Blocks& blocks, std::uint32_t rank) {
   return pair;
 }
 
-void Blocks::end_run(client::Client& client) {
-  if (staging_ != nullptr && !staging_handed_over_) client.release_staging(staging_);
+void Blocks::end_run(client::RankEndpoint& client) {
+  if (staging_ != nullptr && !staging_handed_over_) client.staging().release(staging_);
   staging_ = nullptr;
   staging_handed_over_ = false;
 }
 
-void Blocks::reset(client::Client* client) {
+void Blocks::reset(client::RankEndpoint* client) {
   if (client != nullptr) end_run(*client);
   staging_ = nullptr;
   staging_handed_over_ = false;
@@ -119,7 +120,7 @@ void Blocks::use_buffer() {
   }
 }
 
-bool Blocks::use_staging(client::Client& client) {
+bool Blocks::use_staging(client::RankEndpoint& client) {
   std::uint64_t needed = 0;
   buffer_handed_ = false;
   if (listed() || neighbors_ != nullptr) {
@@ -134,7 +135,7 @@ bool Blocks::use_staging(client::Client& client) {
   } else {
     needed = aligned(bytes_of(0)) * different_;
   }
-  staging_ = client.allocate_staging(std::max<std::uint64_t>(needed, kStagingAlignment));
+  staging_ = client.staging().allocate(std::max<std::uint64_t>(needed, kStagingAlignment));
   if (staging_ == nullptr) return false;
   const std::uint64_t stride = form_ == Form::regular ? aligned(bytes_of(0)) : 0;
   if (listed() || neighbors_ != nullptr) {

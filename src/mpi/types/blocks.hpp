@@ -8,10 +8,14 @@
 #include <span>
 #include <vector>
 
-#include "client/client.hpp"
+#include "client/operations/operation_request.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/types/neighbor_side.hpp"
 #include "mpi/types/packing.hpp"
+
+namespace outrigger::client {
+class RankEndpoint;
+}
 
 namespace outrigger::mpi {
 
@@ -43,9 +47,9 @@ class Blocks {
   template <class ElementOf>
   void set_neighbors(const NeighborSide& side, const void* buffer, const ElementOf& element);
   // Forgets buffers and type references; keeps the memory of the lists.
-  void reset(client::Client* client);
+  void reset(client::RankEndpoint* client);
   // Gives back staging memory alone: the blocks are to be used again.
-  void end_run(client::Client& client);
+  void end_run(client::RankEndpoint& client);
 
   [[nodiscard]] std::uint64_t bytes_of(std::uint32_t peer) const {
     return static_cast<std::uint64_t>(count_of(peer) * shape(peer).size);
@@ -58,7 +62,7 @@ class Blocks {
   // Chooses the buffer itself, which is described once. Only for dense blocks.
   void use_buffer();
   // Chooses staging memory of the blocks' size. False: there is none.
-  [[nodiscard]] bool use_staging(client::Client& client);
+  [[nodiscard]] bool use_staging(client::RankEndpoint& client);
   [[nodiscard]] bool staged() const { return staging_ != nullptr; }
   // Gives up the staging memory, which stays in use until reset: to whoever gives it back.
   [[nodiscard]] void* hand_over_staging() {

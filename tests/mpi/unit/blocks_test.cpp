@@ -104,7 +104,7 @@ class StagedBlocks : public BlocksOfNeighbors {
  protected:
   ~StagedBlocks() override { blocks_.reset(client_.get()); }
   client::test::FakeNode node_;
-  std::unique_ptr<client::Client> client_ = node_.attach();
+  client::AttachedEndpoint client_ = node_.attach();
 };
 
 TEST_F(StagedBlocks, ArePackedOneBehindTheOther) {
