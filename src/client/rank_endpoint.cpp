@@ -134,8 +134,10 @@ PendingOperationPtr RankEndpoint::post(const OperationRequest& request) noexcept
   if (lock_.is_inert() || !request.group || &request.group->owner() != this || !fits_group(request)) return nullptr;
   heap_.see_operation(request.send.base, request.receive.base);
   SlotRequestBody body = describe(request);
-  PendingOperationPtr operation(new PendingOperation(request.group));
+  PendingOperationPtr operation;
   Lock lock(lock_.mutex);
+  operation.reset(posts_.make().release());
+  operation->begin(request.group);
   std::vector<std::unique_ptr<PendingOperation>> read = posts_.take_read();
   if (posts_.kept() >= kMostKept) body.flags &= ~kSlotKept;
   if (regions_.registers()) body.flags &= ~kSlotTimed;  // a DPU has a clock of its own
@@ -190,6 +192,8 @@ bool RankEndpoint::poll(PendingOperation& operation) noexcept try {
   const PendingOperation::Phase phase = operation.phase.load(std::memory_order_acquire);
   if (phase == PendingOperation::Phase::done || phase == PendingOperation::Phase::filled) return true;
   if (lock_.is_inert()) return false;
+  const auto is_to_collect = [&] { return phase == PendingOperation::Phase::posted && is_filled(*operation.place); };
+  if (is_to_collect()) return collect(operation);
   if (network_ && network_->has_work(header())) {
     const Lock lock(lock_.mutex, std::try_to_lock);
     if (lock.owns_lock()) network_->progress();
@@ -198,13 +202,8 @@ bool RankEndpoint::poll(PendingOperation& operation) noexcept try {
   CompletionWatch& watch = completion_watch();
   const bool first = watch.endpoint != serial_;
   const std::uint32_t completions = first ? header().completions.load(std::memory_order_acquire) : watch.completions;
-  if (phase == PendingOperation::Phase::posted && is_filled(*operation.place)) {
-    Lock lock(lock_.mutex);
-    const bool done = posts_.collect_if_filled(operation);
-    if (posts_.anything_waits()) posts_.post_waiting();
-    doorbell_.unlock_and_ring(lock);
-    if (done) return true;
-  } else if (posts_.anything_waits()) {
+  if (is_to_collect()) return collect(operation);
+  if (posts_.anything_waits()) {
     Lock lock(lock_.mutex, std::try_to_lock);
     if (lock.owns_lock()) {
       posts_.post_waiting();
@@ -217,28 +216,42 @@ bool RankEndpoint::poll(PendingOperation& operation) noexcept try {
   return false;
 }
 
+bool RankEndpoint::collect(PendingOperation& operation) {
+  Lock lock(lock_.mutex);
+  const bool done = posts_.collect_if_filled(operation);
+  if (posts_.anything_waits()) posts_.post_waiting();
+  doorbell_.unlock_and_ring(lock);
+  return done;
+}
+
 void RankEndpoint::drop(std::unique_ptr<PendingOperation> operation) noexcept try {
   if (lock_.is_inert()) return;
-  if (operation->phase.load(std::memory_order_acquire) != PendingOperation::Phase::done) {
+  std::shared_ptr<const Group> group;  // given up without the lock, which the last one takes
+  std::array<void*, 2> staging{};
+  {
     const Lock lock(lock_.mutex);
     if (lock_.is_inert()) return;
     posts_.drop(operation);
+    if (!operation) return;
+    group = std::move(operation->group);
+    staging = operation->staging;
+    posts_.recycle(std::move(operation));
   }
-  if (operation) give_back_staging(*operation);
+  give_back_staging(staging);
 } catch (...) {
   // No memory to remember it by. It is lost with its slot, as it must be: the service process still uses them.
   static_cast<void>(operation.release());
 }
 
-void RankEndpoint::give_back_staging(const PendingOperation& operation) {
-  for (void* memory : operation.staging) {
+void RankEndpoint::give_back_staging(const std::array<void*, 2>& staging) {
+  for (void* memory : staging) {
     if (memory != nullptr) staging_.release(memory);
   }
 }
 
 // The last operation on a communicator that has been freed ends its group, which takes the lock.
 void RankEndpoint::let_go(std::vector<std::unique_ptr<PendingOperation>> read) {
-  for (const std::unique_ptr<PendingOperation>& operation : read) give_back_staging(*operation);
+  for (const std::unique_ptr<PendingOperation>& operation : read) give_back_staging(operation->staging);
   read.clear();
 }
 

@@ -12,6 +12,7 @@
 // Thread rule: any thread.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -130,8 +131,9 @@ class RankEndpoint : public GroupOwner, public std::enable_shared_from_this<Rank
   [[nodiscard]] SegmentHeader& header() const { return segment_.view().header(); }
   void wait_for_growth();
   void leave();
+  [[nodiscard]] bool collect(PendingOperation& operation);
   // Of an operation that is done.
-  void give_back_staging(const PendingOperation& operation);
+  void give_back_staging(const std::array<void*, 2>& staging);
   // Kept ones that others have read. Without the lock.
   void let_go(std::vector<std::unique_ptr<PendingOperation>> read);
 

@@ -83,13 +83,13 @@ Placement place(Job& job, Blocks& blocks, Access access) {
 }
 
 bool is_at_root(const Operation& operation) {
-  return operation.root == operation.comm->me().value();
+  return operation.asked.root == operation.comm->me().value();
 }
 
 // Does the rank send itself something? Of a broadcast it is there already, of a reduction there is no such block.
 bool has_own_block(const Operation& operation) {
-  if (operation.in_place || operation.reduction || operation.collective == Collective::ibcast) return false;
-  return !operation.root || is_at_root(operation);
+  if (operation.in_place || operation.asked.reduction || operation.asked.collective == Collective::ibcast) return false;
+  return !operation.asked.root || is_at_root(operation);
 }
 
 bool copies_own_block(const Job& job, const Operation& operation) {
@@ -215,8 +215,9 @@ void post_operation(Job& job, Operation& operation) {
         has_own_block(operation) && (is_small || (!mapped && copies_own_block(job, operation)));
   }
   // In place, and at the root of a broadcast, it is there already.
-  const bool is_there = operation.in_place || (operation.collective == Collective::ibcast && is_at_root(operation));
-  operation.own_block_by_rank = !operation.reduction && (operation.copies_own_block || is_there);
+  const bool is_there =
+      operation.in_place || (operation.asked.collective == Collective::ibcast && is_at_root(operation));
+  operation.asked.own_block_done = !operation.asked.reduction && (operation.copies_own_block || is_there);
   if (counting()) count_post(operation);
   const std::uint64_t sequence = operation.comm->next_sequence();
   launch(job, operation, sequence);

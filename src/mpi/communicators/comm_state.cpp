@@ -164,18 +164,12 @@ void CommState::attached_to(MPI_Comm comm) {
   comm_ = comm;
 }
 
-std::shared_ptr<const client::Group> CommState::group(client::RankEndpoint& client) {
+const std::shared_ptr<const client::Group>& CommState::group(client::RankEndpoint& client) {
+  if (known_group_.load(std::memory_order_acquire) != nullptr) return group_;
   const std::scoped_lock lock(states_mutex);
   if (group_ == nullptr) group_ = client.define_group(id_, members_, me_);
+  known_group_.store(group_.get(), std::memory_order_release);
   return group_;
-}
-
-const client::Group* CommState::known_group(client::RankEndpoint& client) {
-  const client::Group* known = known_group_.load(std::memory_order_acquire);
-  if (known != nullptr) return known;
-  known = group(client).get();
-  known_group_.store(known, std::memory_order_release);
-  return known;
 }
 
 void CommState::note_choices(const Job& job) {

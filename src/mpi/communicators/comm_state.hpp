@@ -112,10 +112,13 @@ class CommState {
   // The user has freed the communicator.
   void detached() { freed_.store(true, std::memory_order_release); }
 
-  // The group as the client knows it, made at first use.
-  [[nodiscard]] std::shared_ptr<const client::Group> group(client::RankEndpoint& client);
-  // The same, held by this state, for who needs it at each call; null: none can be made.
-  [[nodiscard]] const client::Group* known_group(client::RankEndpoint& client);
+  // The group as the client knows it, made at first use; null: none can be made.
+  [[nodiscard]] const std::shared_ptr<const client::Group>& group(client::RankEndpoint& client);
+  // The same for who needs it at each call.
+  [[nodiscard]] const client::Group* known_group(client::RankEndpoint& client) {
+    const client::Group* known = known_group_.load(std::memory_order_acquire);
+    return known != nullptr ? known : group(client).get();
+  }
   // What has been chosen for its calls is noted for the next run, by its first rank.
   void note_choices(const Job& job);
   // The client goes away; nothing is posted any more.

@@ -20,11 +20,11 @@ Steered steer(const Job& job, Operation& operation) {
     return {NativeReason::none, *starts.table.algorithm};
   }
   steer::NativeRun::Call call;
-  if (starts.key.without_sizes()) call = comm.calls().spell({operation.collective, false}).next();
+  if (starts.key.without_sizes()) call = comm.calls().spell({operation.asked.collective, false}).next();
   if (call.native) return {NativeReason::measured_choice};
   const Steered steered = ask_course(job, comm, starts.key, starts.table, call.counted);
   if (steered.native == NativeReason::small_blocks && starts.key.without_sizes()) {
-    note_largest_block(job, comm, operation.collective, operation.receive.largest_bytes());
+    note_largest_block(job, comm, operation.asked.collective, operation.receive.largest_bytes());
   }
   return steered;
 }
@@ -39,7 +39,7 @@ bool keep_for_starts(const Offload::Starts& starts, Operation& operation, MPI_Re
   operation.comm = operation.comm->derive_persistent(starts.ordinal);
   operation.request = request;
   operation.persistent = new PersistentStarts{starts.key, starts.table};
-  operation.by_plan = !starts.table.by_user;
+  operation.asked.by_plan = !starts.table.by_user;
   // Types may be freed from now on.
   for (Blocks* side : {&operation.send, &operation.receive}) side->keep_type();
   insert_request(request, operation);
@@ -73,7 +73,7 @@ void forget_all_persistent() {
 bool decide_start(const Job& job, Operation& operation) {
   const Steered steered = steer(job, operation);
   operation.persistent->native = steered.native;
-  operation.algorithm = steered.algorithm;
+  operation.asked.algorithm = steered.algorithm;
   if (steered.native == NativeReason::none) return true;
   operation.persistent->state = PersistentStarts::State::native;
   if (!operation.persistent->key.without_sizes()) operation.comm->count_native_call(*job.client);
@@ -82,7 +82,7 @@ bool decide_start(const Job& job, Operation& operation) {
 
 void start_run(Job& job, Operation& operation) {
   operation.persistent->state = PersistentStarts::State::running;
-  operation.copies_own_block = operation.own_block_by_rank = false;
+  operation.copies_own_block = operation.asked.own_block_done = false;
   operation.error = MPI_SUCCESS;
   operation.posted_ns = 0;
   operation.busy.store(true, std::memory_order_relaxed);  // for others that still look at its last run

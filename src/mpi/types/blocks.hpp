@@ -21,6 +21,8 @@ namespace outrigger::mpi {
 
 class Blocks {
  public:
+  // Writes the layout that is handed over to `handed`, which must outlive this.
+  explicit Blocks(client::BufferLayout& handed) : handed_(handed) {}
   // Peer i's block: `count` elements at i * count elements from the buffer.
   void set_regular(const void* buffer, std::int64_t count, MPI_Datatype type, const TypeShape& shape,
                    std::uint32_t peers);
@@ -105,7 +107,12 @@ class Blocks {
     return form_ == Form::typed ? typed_[peer].shape : shape_;
   }
   void start(Form form, const void* buffer, std::uint32_t peers);
+  // All peers' blocks alike.
+  void set_equal(std::int64_t count, MPI_Datatype type, const TypeShape& shape);
+  // Listed ones.
   void sum_up();
+  // A neighbor has several blocks, which are handed over as one.
+  [[nodiscard]] bool lies_apart() const { return neighbors_ != nullptr && neighbors_->repeats(); }
   void hand_over(const void* base);
 
   const void* buffer_ = nullptr;
@@ -127,7 +134,7 @@ class Blocks {
   std::vector<MPI_Datatype> lasting_;  // in the place of the program's, and to be freed
   void* staging_ = nullptr;
   bool staging_handed_over_ = false;
-  client::BufferLayout handed_;      // in the buffer or staging
+  client::BufferLayout& handed_;     // in the buffer or staging
   std::vector<PairExtent> extents_;  // listed, or of neighbors: its
   std::vector<PairExtent> joined_;   // the same by neighbor, where one has several
 };
