@@ -15,7 +15,7 @@
 namespace outrigger {
 namespace {
 
-using client::Client;
+using client::RankEndpoint;
 
 int service_cpu() {
   if (const char* cpu = std::getenv("OUTRIGGER_BENCH_SERVICE_CPU")) return std::atoi(cpu);
@@ -51,7 +51,7 @@ class Ranks {
     for (std::uint32_t i = 0; i < count; ++i) {
       groups_.push_back(clients_[i]->define_group(GroupId{3, 3}, members, GroupRank{i}));
       for (std::vector<std::byte*>* side : {&send_, &receive_}) {
-        std::byte* memory = shared ? static_cast<std::byte*>(clients_[i]->allocate(bytes))
+        std::byte* memory = shared ? static_cast<std::byte*>(clients_[i]->heap().allocate_for_program(bytes))
                                    : private_.data() + (side == &send_ ? i : count + i) * bytes;
         std::fill_n(memory, bytes, std::byte{1});
         side->push_back(memory);
@@ -86,7 +86,7 @@ class Ranks {
  private:
   std::uint64_t block_bytes_;
   std::unique_ptr<testing::Node> node_;
-  std::vector<std::unique_ptr<Client>> clients_;
+  std::vector<client::AttachedEndpoint> clients_;
   std::vector<std::shared_ptr<const client::Group>> groups_;
   std::vector<std::byte> private_;
   std::vector<std::byte*> send_;

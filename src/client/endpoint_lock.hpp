@@ -14,12 +14,14 @@
 #include <atomic>
 #include <mutex>
 
+#include "base/futex_lock.hpp"
+
 namespace outrigger::client {
 
-using Lock = std::unique_lock<std::mutex>;
+using Lock = std::unique_lock<FutexLock>;
 
 struct EndpointLock {
-  std::mutex mutex;
+  FutexLock mutex;
   // Nothing shared is touched any more: the client is gone, or this is a forked child.
   std::atomic<bool> inert{false};
 

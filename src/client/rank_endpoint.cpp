@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/futex.hpp"
+#include "base/no_cancellation.hpp"
 #include "client/operations/completion_watch.hpp"
 #include "client/operations/slot_request.hpp"
 
@@ -60,7 +61,8 @@ RankEndpoint::RankEndpoint(EndpointParts parts)
   if (network_) calls_.start(*network_);
 }
 
-void RankEndpoint::shut_down() {
+void RankEndpoint::shut_down() noexcept try {
+  const NoCancellation whole;
   unwatch_forks(*this);
   std::vector<std::unique_ptr<PendingOperation>> abandoned;  // destroyed without the lock: groups take it
   {
@@ -79,6 +81,8 @@ void RankEndpoint::shut_down() {
   regions_.close();
   segment_.unmap();
   doorbell_.close();
+} catch (...) {
+  // No memory. The process ends soon.
 }
 
 // Service processes hear of it by the keeper, or, where that has died, see it in the segment.
@@ -89,7 +93,7 @@ void RankEndpoint::leave() {
 }
 
 std::shared_ptr<const Group> RankEndpoint::define_group(GroupId id, const std::vector<WorldRank>& members,
-                                                        GroupRank me) {
+                                                        GroupRank me) noexcept try {
   static_assert(sizeof(WorldRank) == sizeof(std::uint32_t));
   if (lock_.is_inert() || members.empty() || members.size() > kMaxGroupSize || me.value() >= members.size())
     return nullptr;
@@ -110,6 +114,8 @@ std::shared_ptr<const Group> RankEndpoint::define_group(GroupId id, const std::v
   if (plan.number.valid()) plan.entry = &steer::plan_entry(segment_.view(), plan.number);
   return std::make_shared<const Group>(shared_from_this(), id, static_cast<std::uint32_t>(members.size()), me, *range,
                                        lock_.inert, plan);
+} catch (...) {
+  return nullptr;
 }
 
 void RankEndpoint::retire_group(const Group& group) noexcept try {
@@ -151,13 +157,15 @@ bool RankEndpoint::job_ended() noexcept try {
   return false;
 }
 
-PendingOperationPtr RankEndpoint::post(const OperationRequest& request) {
+PendingOperationPtr RankEndpoint::post(const OperationRequest& request) noexcept try {
   using Reached = SideMemory::Reached;
   if (lock_.is_inert() || !request.group || &request.group->owner() != this || !fits_group(request)) return nullptr;
   heap_.see_operation(request.send.base, request.receive.base);
   SlotRequestBody body = describe(request);
-  PendingOperationPtr operation(new PendingOperation(request.group));
+  PendingOperationPtr operation;
   Lock lock(lock_.mutex);
+  operation.reset(posts_.make().release());
+  operation->begin(request.group);
   std::vector<std::unique_ptr<PendingOperation>> read = posts_.take_read();
   if (posts_.kept() >= kMostKept) body.flags &= ~kSlotKept;
   if (regions_.registers()) body.flags &= ~kSlotTimed;  // a DPU has a clock of its own
@@ -190,11 +198,14 @@ PendingOperationPtr RankEndpoint::post(const OperationRequest& request) {
   if (growing) wait_for_growth();
   lending_.may_wait(std::max(send.bytes, receive.bytes));
   return operation;
+} catch (...) {
+  return nullptr;
 }
 
 // Left on the heap, the operation would wait for the program's next call, which may be a long one into the native MPI.
 // The keeper answers in a fraction of a millisecond, and argument memory knows when not to wait any longer.
 void RankEndpoint::wait_for_growth() {
+  const NoCancellation whole;
   while (true) {
     Lock lock(lock_.mutex);
     posts_.post_waiting();
@@ -205,10 +216,12 @@ void RankEndpoint::wait_for_growth() {
   }
 }
 
-bool RankEndpoint::poll(PendingOperation& operation) {
+bool RankEndpoint::poll(PendingOperation& operation) noexcept try {
   const PendingOperation::Phase phase = operation.phase.load(std::memory_order_acquire);
   if (phase == PendingOperation::Phase::done || phase == PendingOperation::Phase::filled) return true;
   if (lock_.is_inert()) return false;
+  const auto is_to_collect = [&] { return phase == PendingOperation::Phase::posted && is_filled(*operation.place); };
+  if (is_to_collect()) return collect(operation);
   if (network_ && network_->has_work(header())) {
     const Lock lock(lock_.mutex, std::try_to_lock);
     if (lock.owns_lock()) network_->progress();
@@ -217,13 +230,8 @@ bool RankEndpoint::poll(PendingOperation& operation) {
   CompletionWatch& watch = completion_watch();
   const bool first = watch.endpoint != serial_;
   const std::uint32_t completions = first ? header().completions.load(std::memory_order_acquire) : watch.completions;
-  if (phase == PendingOperation::Phase::posted && is_filled(*operation.place)) {
-    Lock lock(lock_.mutex);
-    const bool done = posts_.collect_if_filled(operation);
-    if (posts_.anything_waits()) posts_.post_waiting();
-    doorbell_.unlock_and_ring(lock);
-    if (done) return true;
-  } else if (posts_.anything_waits()) {
+  if (is_to_collect()) return collect(operation);
+  if (posts_.anything_waits()) {
     Lock lock(lock_.mutex, std::try_to_lock);
     if (lock.owns_lock()) {
       posts_.post_waiting();
@@ -232,34 +240,51 @@ bool RankEndpoint::poll(PendingOperation& operation) {
   }
   if (first) watch = CompletionWatch{serial_, completions};
   return operation.phase.load(std::memory_order_acquire) == PendingOperation::Phase::done;
+} catch (...) {
+  return false;
+}
+
+bool RankEndpoint::collect(PendingOperation& operation) {
+  Lock lock(lock_.mutex);
+  const bool done = posts_.collect_if_filled(operation);
+  if (posts_.anything_waits()) posts_.post_waiting();
+  doorbell_.unlock_and_ring(lock);
+  return done;
 }
 
 void RankEndpoint::drop(std::unique_ptr<PendingOperation> operation) noexcept try {
   if (lock_.is_inert()) return;
-  if (operation->phase.load(std::memory_order_acquire) != PendingOperation::Phase::done) {
+  std::shared_ptr<const Group> group;  // given up without the lock, which the last one takes
+  std::array<void*, 2> staging{};
+  {
     const Lock lock(lock_.mutex);
     if (lock_.is_inert()) return;
     posts_.drop(operation);
+    if (!operation) return;
+    group = std::move(operation->group);
+    staging = operation->staging;
+    posts_.recycle(std::move(operation));
   }
-  if (operation) give_back_staging(*operation);
+  give_back_staging(staging);
 } catch (...) {
   // No memory to remember it by. It is lost with its slot, as it must be: the service process still uses them.
   static_cast<void>(operation.release());
 }
 
-void RankEndpoint::give_back_staging(const PendingOperation& operation) {
-  for (void* memory : operation.staging) {
+void RankEndpoint::give_back_staging(const std::array<void*, 2>& staging) {
+  for (void* memory : staging) {
     if (memory != nullptr) staging_.release(memory);
   }
 }
 
 // The last operation on a communicator that has been freed ends its group, which takes the lock.
 void RankEndpoint::let_go(std::vector<std::unique_ptr<PendingOperation>> read) {
-  for (const std::unique_ptr<PendingOperation>& operation : read) give_back_staging(*operation);
+  for (const std::unique_ptr<PendingOperation>& operation : read) give_back_staging(operation->staging);
   read.clear();
 }
 
-void RankEndpoint::wait_for_completion(microseconds at_most, bool helps) {
+void RankEndpoint::wait_for_completion(microseconds at_most, bool helps) noexcept try {
+  const NoCancellation whole;
   if (at_most.count() <= 0) return;
   if (lock_.is_inert()) {
     std::this_thread::sleep_for(at_most);
@@ -284,6 +309,8 @@ void RankEndpoint::wait_for_completion(microseconds at_most, bool helps) {
     futex_wait(shared.completions, known, at_most);
   }
   shared.rank_sleeping.fetch_sub(1, std::memory_order_seq_cst);
+} catch (...) {
+  // No memory for what waits: it is tried again.
 }
 
 std::optional<std::string> RankEndpoint::fatal() {
@@ -344,6 +371,10 @@ void RankEndpoint::after_fork_in_child() {
   doorbell_.close();
   segment_.forget();
   lock_.mutex.unlock();
+}
+
+void PendingOperationDeleter::operator()(PendingOperation* operation) const {
+  operation->group->owner().drop(std::unique_ptr<PendingOperation>(operation));
 }
 
 }  // namespace outrigger::client

@@ -1,8 +1,18 @@
-// What a client is made of: parts that each look after one thing, and what takes several of them. It outlives the
-// Client as an inert shell when groups or operations do, and it is inert in forked children: then nothing shared is
-// touched any more. Which lock guards what: endpoint_lock.hpp.
+// What a rank does without MPI: find its service process, describe memory, post operations, see them end. Parts that
+// each look after one thing, and what takes several of them. Which lock guards what: endpoint_lock.hpp.
+//
+// Used by the preload library, by tests and by anything else that wants to speak for a rank. Preloaded into users'
+// programs, so: no threads but the copier (copier.hpp), no logging, few dependencies, and no exception from what the
+// public members here call at every operation.
+//
+// Attached by attach() (start/attach.hpp), whose handle ends the connection. Groups and operations may outlive that:
+// then the endpoint stays as an inert shell. In a forked child it is inert, too: it posts and allocates nothing (null
+// pointers), poll() is false, fatal() is empty.
+//
+// Thread rule: any thread.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -60,17 +70,38 @@ class RankEndpoint : public GroupOwner, public std::enable_shared_from_this<Rank
  public:
   explicit RankEndpoint(EndpointParts parts);
   ~RankEndpoint() override = default;
-  // Goodbye; afterwards inert. Once, by ~Client.
-  void shut_down();
+  // Goodbye; afterwards inert. Operations that are not done are abandoned. Memory of the program's that was not
+  // released stays where it is, and no service process maps it any more.
+  void shut_down() noexcept;
 
-  // As Client says. All without the lock.
+  // --- without the lock ---
+  // `members[i]` is the world rank of group rank i. The group's memory is kept until the last pointer is dropped; then
+  // the service processes are told to forget it. May wait for the keeper. nullptr: there is no memory.
   [[nodiscard]] std::shared_ptr<const Group> define_group(GroupId id, const std::vector<WorldRank>& members,
-                                                          GroupRank me);
-  [[nodiscard]] PendingOperationPtr post(const OperationRequest& request);
-  [[nodiscard]] NativeTallies& native_tallies() { return native_tallies_; }
-  [[nodiscard]] bool poll(PendingOperation& operation);
-  void wait_for_completion(std::chrono::microseconds at_most, bool helps);
+                                                          GroupRank me) noexcept;
+  // Hands an operation to the service process, however many it has; only one on a DPU gets the next when a slot is
+  // free, at a later call. Never fails for want of slots, and waits for no other rank; for the keeper where argument
+  // memory has to grow, and at the first use of the program's mapped memory. nullptr only when no memory is left for
+  // its arguments, or for a request that makes no sense: no group or another endpoint's, extents that are not one per
+  // member, offsets that overflow, or a layout in private memory (a range over all blocks that is not inside one
+  // region) without kReachCma; the caller packs into staging where that is so. An operation that waited for arguments
+  // in vain ends as `rejected`.
+  [[nodiscard]] PendingOperationPtr post(const OperationRequest& request) noexcept;
+  // Is it done? Then its result holds. One load of the rank's own memory in the common case; posts what is waiting for
+  // slots.
+  [[nodiscard]] bool poll(PendingOperation& operation) noexcept;
+  // Sleeps until an operation of this rank is done, the time is over, or, for who `helps`, Lending::help() is wanted.
+  // May return early.
+  void wait_for_completion(std::chrono::microseconds at_most, bool helps = false) noexcept;
+  // The region that holds the whole range, or kPrivateRegion. With kReachRdma any range that can be registered is one.
+  [[nodiscard]] RegionId region_of(const void* begin, std::uint64_t bytes) {
+    heap_.use(begin);
+    return regions_.region_of(begin, bytes);
+  }
+  // The text of what ended the job (a lost service process or keeper); empty while all is well. Looks at the
+  // connection at most every few milliseconds, so it may be called in a waiting loop.
   [[nodiscard]] std::optional<std::string> fatal();
+  // Has the keeper printed that text? Otherwise it is for the caller to tell.
   [[nodiscard]] bool fatal_was_said() const;
   [[nodiscard]] ClientStatistics statistics() const;
   [[nodiscard]] ClientUsage usage();
@@ -80,7 +111,11 @@ class RankEndpoint : public GroupOwner, public std::enable_shared_from_this<Rank
   [[nodiscard]] bool job_ended() noexcept override;
 
   // What concerns one part only.
+  [[nodiscard]] NativeTallies& native_tallies() { return native_tallies_; }
   [[nodiscard]] const WelcomeBody& welcome() const { return welcome_; }
+  // Service processes read and write this rank's private memory in this way: kReachCma; kReachXpmem (then a rank's own
+  // block is left to them); kReachRdma (they run on a DPU, and region_of() registers any memory that can be).
+  [[nodiscard]] bool reached_by(std::uint32_t reach) const { return (welcome_.reach & reach) != 0; }
   [[nodiscard]] ControlChannel& control() { return control_; }
   [[nodiscard]] Regions& regions() { return regions_; }
   [[nodiscard]] StagingMemory& staging() { return staging_; }
@@ -96,8 +131,9 @@ class RankEndpoint : public GroupOwner, public std::enable_shared_from_this<Rank
   [[nodiscard]] SegmentHeader& header() const { return segment_.view().header(); }
   void wait_for_growth();
   void leave();
+  [[nodiscard]] bool collect(PendingOperation& operation);
   // Of an operation that is done.
-  void give_back_staging(const PendingOperation& operation);
+  void give_back_staging(const std::array<void*, 2>& staging);
   // Kept ones that others have read. Without the lock.
   void let_go(std::vector<std::unique_ptr<PendingOperation>> read);
 

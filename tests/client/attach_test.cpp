@@ -40,7 +40,7 @@ TEST(Attach, RefusalGivesTheReason) {
   FakeNodeOptions options;
   options.refusal = "no cores are left";
   const FakeNode node(options);
-  const auto client = Client::attach(node.attach_options());
+  const auto client = attach(node.attach_options());
   ASSERT_FALSE(client.ok());
   EXPECT_EQ(client.error(), "the keeper refused this rank: no cores are left");
 }
@@ -49,7 +49,7 @@ TEST(Attach, WrongSecretIsRefused) {
   const FakeNode node;
   AttachOptions options = node.attach_options();
   options.keeper.secret[0] ^= 1;
-  const auto client = Client::attach(options);
+  const auto client = attach(options);
   ASSERT_FALSE(client.ok());
   EXPECT_NE(client.error().find("wrong secret"), std::string::npos);
 }
@@ -59,7 +59,7 @@ TEST(Attach, SilentKeeperTimesOut) {
   options.answer_hello = false;
   const FakeNode node(options);
   const auto begin = std::chrono::steady_clock::now();
-  const auto client = Client::attach(node.attach_options(200));
+  const auto client = attach(node.attach_options(200));
   ASSERT_FALSE(client.ok());
   EXPECT_NE(client.error().find("did not answer within 200 ms"), std::string::npos) << client.error();
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(200));
@@ -72,14 +72,14 @@ TEST(Attach, NobodyListensIsKnownAtOnce) {
   const std::string name = "outrigger-nobody-is-here";
   const auto begin = std::chrono::steady_clock::now();
   std::copy(name.begin(), name.end(), options.keeper.name.begin());
-  const auto client = Client::attach(options);
+  const auto client = attach(options);
   ASSERT_FALSE(client.ok());
   EXPECT_NE(client.error().find("no keeper listens at @" + name), std::string::npos) << client.error();
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
 TEST(Attach, EmptyAddressIsAnError) {
-  EXPECT_FALSE(Client::attach(AttachOptions{}).ok());
+  EXPECT_FALSE(attach(AttachOptions{}).ok());
 }
 
 TEST(Attach, ProbeThatWasNotTouchedMeansNoCma) {
@@ -95,7 +95,7 @@ TEST(Attach, UnsealedSegmentIsNotUsed) {
   FakeNodeOptions options;
   options.seal_segment = false;
   const FakeNode node(options);
-  const auto client = Client::attach(node.attach_options());
+  const auto client = attach(node.attach_options());
   ASSERT_FALSE(client.ok());
   EXPECT_NE(client.error().find("not sealed"), std::string::npos);
 }
@@ -104,7 +104,7 @@ TEST(Attach, SegmentOfWrongSizeIsNotUsed) {
   FakeNodeOptions options;
   options.segment_bytes = SegmentView::segment_bytes() + 4096;
   const FakeNode node(options);
-  const auto client = Client::attach(node.attach_options());
+  const auto client = attach(node.attach_options());
   ASSERT_FALSE(client.ok());
   EXPECT_NE(client.error().find("wrong size"), std::string::npos);
 }
@@ -113,7 +113,7 @@ TEST(Attach, SegmentOfAnotherRankIsNotUsed) {
   FakeNodeOptions options;
   options.segment_rank = 4;
   const FakeNode node(options);
-  const auto client = Client::attach(node.attach_options());
+  const auto client = attach(node.attach_options());
   ASSERT_FALSE(client.ok());
   EXPECT_NE(client.error().find("not for rank 3"), std::string::npos);
 }
@@ -125,7 +125,7 @@ TEST(Attach, KeeperThatEndsIsNoticed) {
   node.hang_up();
   EXPECT_TRUE(eventually([&] { return client->fatal().has_value(); }));
   EXPECT_EQ(client->fatal(), "the keeper of this node is gone (killed?), and so is the service process of this rank");
-  void* memory = client->allocate(4096);
+  void* memory = client->heap().allocate_for_program(4096);
   EXPECT_EQ(client->region_of(memory, 4096), kPrivateRegion);
   EXPECT_TRUE(release(memory));
 }

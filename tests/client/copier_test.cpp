@@ -61,8 +61,8 @@ class CopierOfClient : public ::testing::Test {
   CopyBoard& board() { return node_.header().copies; }
   bool comes() {
     const auto deadline = std::chrono::steady_clock::now() + 60s;
-    while (!client_->copier() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
-    return client_->copier();
+    while (!client_->lending().copier_runs() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    return client_->lending().copier_runs();
   }
   void want_and_post() {
     board().wanted.store(1);
@@ -71,7 +71,7 @@ class CopierOfClient : public ::testing::Test {
 
   std::array<std::byte, 8> bytes_{};
   FakeNode node_;
-  std::unique_ptr<Client> client_;
+  AttachedEndpoint client_;
   std::shared_ptr<const Group> group_;
 };
 
@@ -134,7 +134,7 @@ TEST_F(CopierOfClient, AChildHasNoneAndEndsAsItLikes) {
   const pid_t tid = board().copier_tid.load();
   const pid_t child = ::fork();
   if (child == 0) {
-    if (client_->copier()) ::_exit(1);
+    if (client_->lending().copier_runs()) ::_exit(1);
     group_.reset();
     client_.reset();  // waits for nobody
     std::exit(0);     // and neither does what runs at exit
@@ -153,14 +153,14 @@ TEST(Exit, CopierIsNotThereAnyMoreWhenTheProgramsDestructorsRun) {
   if (child == 0) {
     // Of the program as a whole, as MPI's are: nobody gives them back.
     static auto& node = *new FakeNode(options(kReachAll, allowed_cpu()));
-    static auto& client = *node.attach().release();
+    static auto& client = **new AttachedEndpoint(node.attach());
     node.header().copies.wanted.store(1);
     board_at_exit = &node.header().copies;
     static auto& request = *new OperationRequest;
     request.group = client.define_group(GroupId{1, 1}, world(8), GroupRank(3));
     static auto& operation = *new auto(client.post(request));
     static_cast<void>(operation);
-    while (!client.copier()) std::this_thread::yield();
+    while (!client.lending().copier_runs()) std::this_thread::yield();
     std::exit(registered_early);
   }
   int status = -1;
@@ -184,7 +184,7 @@ TEST_F(OnACoreThatIsNot, NoneStaysOnTheRanksCore) {
   const std::ptrdiff_t before = threads();
   want_and_post();
   EXPECT_TRUE(eventually([&] { return threads() == before; }));
-  EXPECT_FALSE(client_->copier());
+  EXPECT_FALSE(client_->lending().copier_runs());
   EXPECT_EQ(board().copier_tid.load(), 0);
 }
 

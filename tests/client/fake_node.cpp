@@ -67,8 +67,8 @@ AttachOptions FakeNode::attach_options(std::uint32_t timeout_ms) const {
   return options;
 }
 
-std::unique_ptr<Client> FakeNode::attach() const {
-  auto client = Client::attach(attach_options());
+AttachedEndpoint FakeNode::attach() const {
+  auto client = client::attach(attach_options());
   EXPECT_TRUE(client.ok()) << client.error();
   return client ? std::move(client).value() : nullptr;
 }
@@ -279,7 +279,7 @@ void FakeNode::add_region(const RegionBody& body, const UniqueFd& fd) {
   static_cast<void>(socket_.send(ControlKind::region_added, answer));
 }
 
-bool finish(Client& client, PendingOperation& operation, std::chrono::milliseconds at_most) {
+bool finish(RankEndpoint& client, PendingOperation& operation, std::chrono::milliseconds at_most) {
   const auto deadline = std::chrono::steady_clock::now() + at_most;
   while (!client.poll(operation)) {
     if (std::chrono::steady_clock::now() > deadline) return false;

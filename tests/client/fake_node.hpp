@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-#include "client/client.hpp"
 #include "client/memory/program_memory.hpp"
+#include "client/start/attach.hpp"
 #include "protocol/shared/segment.hpp"
 #include "protocol/wire/control.hpp"
 
@@ -49,7 +49,7 @@ class FakeNode {
 
   [[nodiscard]] AttachOptions attach_options(std::uint32_t timeout_ms = 40000) const;
   // Attaches, or fails the test and returns null.
-  [[nodiscard]] std::unique_ptr<Client> attach() const;
+  [[nodiscard]] AttachedEndpoint attach() const;
 
   // The service process's side. One thread at a time; not while serving.
   [[nodiscard]] std::optional<SlotIndex> take_post(std::chrono::milliseconds at_most = std::chrono::seconds(40));
@@ -119,7 +119,7 @@ class FakeNode {
 };
 
 // Polls until done or the time is over.
-[[nodiscard]] bool finish(Client& client, PendingOperation& operation,
+[[nodiscard]] bool finish(RankEndpoint& client, PendingOperation& operation,
                           std::chrono::milliseconds at_most = std::chrono::seconds(60));
 // Waits until `condition()` holds; false when it never did.
 template <class Condition>

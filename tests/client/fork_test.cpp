@@ -36,7 +36,7 @@ class Fork : public ::testing::Test {
 
   std::array<std::byte, 8> bytes_{};
   FakeNode node_;
-  std::unique_ptr<Client> client_;
+  AttachedEndpoint client_;
   std::shared_ptr<const Group> group_;
 };
 
@@ -46,8 +46,8 @@ TEST_F(Fork, ChildIsInert) {
     if (client_->post(request()) != nullptr) return 1;
     if (client_->poll(*operation)) return 2;
     if (client_->fatal()) return 3;
-    if (client_->allocate(4096) != nullptr) return 4;
-    if (client_->allocate_staging(64) != nullptr) return 5;
+    if (client_->heap().allocate_for_program(4096) != nullptr) return 4;
+    if (client_->staging().allocate(64) != nullptr) return 5;
     if (client_->define_group(GroupId{2, 2}, world(2), GroupRank(0)) != nullptr) return 6;
     client_->wait_for_completion(std::chrono::milliseconds(1));
     if (client_->usage().slots != 0) return 7;
@@ -86,7 +86,7 @@ class Signal {
 };
 
 TEST_F(Fork, ParentAndChildHaveMemoryOfTheirOwn) {
-  auto* memory = static_cast<int*>(client_->allocate(8192));
+  auto* memory = static_cast<int*>(client_->heap().allocate_for_program(8192));
   ASSERT_NE(memory, nullptr);
   ASSERT_NE(client_->region_of(memory, 8192), kPrivateRegion);
   memory[0] = 41;
@@ -125,10 +125,10 @@ TEST_F(Fork, ParentAndChildHaveMemoryOfTheirOwn) {
 
 // The next allocation is mapped again, once an operation has asked for it.
 TEST_F(Fork, MemoryOfAfterAForkIsSharedAgain) {
-  void* before = client_->allocate(8192);
+  void* before = client_->heap().allocate_for_program(8192);
   const RegionId first = client_->region_of(before, 1);
   EXPECT_EQ(in_child([] { return 0; }), 0);
-  auto* after = static_cast<std::byte*>(client_->allocate(8192));
+  auto* after = static_cast<std::byte*>(client_->heap().allocate_for_program(8192));
   ASSERT_NE(after, nullptr);
   EXPECT_TRUE(eventually([&] {
     const auto operation = client_->post(request());
@@ -144,7 +144,7 @@ TEST_F(Fork, MemoryOfAfterAForkIsSharedAgain) {
 
 // A network card that has the pages registered goes on with the same ones.
 TEST_F(Fork, HeldMemoryStaysTheSameInTheParent) {
-  auto* memory = static_cast<std::byte*>(client_->allocate(3 * 4096));
+  auto* memory = static_cast<std::byte*>(client_->heap().allocate_for_program(3 * 4096));
   const RegionId region = client_->region_of(memory, 1);
   std::byte* seen = node_.at(LocalRef{region.value(), 0, reinterpret_cast<std::uintptr_t>(memory)}, 3 * 4096);
   ASSERT_NE(seen, nullptr);
@@ -168,8 +168,8 @@ TEST_F(Fork, HeldMemoryStaysTheSameInTheParent) {
 }
 
 TEST_F(Fork, NothingOfOursIsOpenAfterExec) {
-  void* memory = client_->allocate(4096);
-  void* staging = client_->allocate_staging(64);
+  void* memory = client_->heap().allocate_for_program(4096);
+  void* staging = client_->staging().allocate(64);
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::error_code error;
     const std::string target = std::filesystem::read_symlink(entry.path(), error).string();
@@ -177,7 +177,7 @@ TEST_F(Fork, NothingOfOursIsOpenAfterExec) {
     const int fd = std::stoi(entry.path().filename().string());
     EXPECT_NE(::fcntl(fd, F_GETFD) & FD_CLOEXEC, 0) << target;
   }
-  client_->release_staging(staging);
+  client_->staging().release(staging);
   EXPECT_TRUE(release(memory));
 }
 
@@ -193,7 +193,7 @@ TEST_F(Fork, WhileOtherThreadsPostAndAllocate) {
   });
   std::thread allocator([&] {
     while (!stop_allocating) {
-      void* memory = client_->allocate(4096);
+      void* memory = client_->heap().allocate_for_program(4096);
       EXPECT_NE(memory, nullptr);
       EXPECT_TRUE(release(memory));
     }

@@ -84,14 +84,14 @@ class Heap : public ::testing::Test {
   }
 
   FakeNode node_;
-  std::unique_ptr<Client> client_;
+  AttachedEndpoint client_;
   std::shared_ptr<const Group> group_;
   std::uint64_t sequence_ = 0;
   std::optional<SlotIndex> slot_;
 };
 
 TEST_F(Heap, IsARegionAsAWhole) {
-  ASSERT_TRUE(client_->share_heap(kFakeHeap));
+  ASSERT_TRUE(client_->heap().share(kFakeHeap));
   EXPECT_EQ(node_.regions(), 1U);
   const std::byte* base = current.mapping.base();
   EXPECT_NE(client_->region_of(base, kHeapBytes), kPrivateRegion);
@@ -107,7 +107,7 @@ TEST_F(Heap, IsARegionAsAWhole) {
 
 TEST_F(Heap, IsNotSharedWhereServiceProcessesCannotMapIt) {
   node_.set_accept_regions(false);
-  EXPECT_FALSE(client_->share_heap(kFakeHeap));
+  EXPECT_FALSE(client_->heap().share(kFakeHeap));
   std::uint32_t region = 99;
   const auto operation = post(current.mapping.base(), region);
   EXPECT_EQ(region, kPrivateRegion.value());
@@ -115,7 +115,7 @@ TEST_F(Heap, IsNotSharedWhereServiceProcessesCannotMapIt) {
 }
 
 TEST_F(Heap, WithoutAGenerationEverythingIsPrivate) {
-  ASSERT_TRUE(client_->share_heap(kFakeHeap));
+  ASSERT_TRUE(client_->heap().share(kFakeHeap));
   serial = 0;
   std::uint32_t region = 99;
   const auto operation = post(current.mapping.base(), region);
@@ -125,7 +125,7 @@ TEST_F(Heap, WithoutAGenerationEverythingIsPrivate) {
 }
 
 TEST_F(Heap, ANewGenerationIsMappedByAndBy) {
-  ASSERT_TRUE(client_->share_heap(kFakeHeap));
+  ASSERT_TRUE(client_->heap().share(kFakeHeap));
   std::uint32_t region = 0;
   const auto first = post(current.mapping.base(), region);
   const std::optional<SlotIndex> first_slot = slot_;
@@ -153,7 +153,7 @@ TEST_F(Heap, ANewGenerationIsMappedByAndBy) {
 }
 
 TEST_F(Heap, AForkIsToldWhatIsUnderWay) {
-  ASSERT_TRUE(client_->share_heap(kFakeHeap));
+  ASSERT_TRUE(client_->heap().share(kFakeHeap));
   const std::byte* base = current.mapping.base();
   std::uint32_t region = 0;
   const auto operation = post(base, region);

@@ -600,10 +600,10 @@ class HugePagesOfClient : public ::testing::Test {
     options.cpu = allowed_cpu();
     return options;
   }
-  std::unique_ptr<Client> attach(bool huge_pages) const {
+  AttachedEndpoint attach(bool huge_pages) const {
     AttachOptions options = node_.attach_options();
     options.huge_pages = huge_pages;
-    auto attached = Client::attach(options);
+    auto attached = client::attach(options);
     EXPECT_TRUE(attached) << attached.error();
     return std::move(attached).value();
   }
@@ -625,7 +625,7 @@ class HugePagesOfClient : public ::testing::Test {
   }
   void post_often(std::span<std::byte> send, std::span<std::byte> receive) {
     post(send, receive);  // starts the copier
-    ASSERT_TRUE(eventually([&] { return client_->copier(); }));
+    ASSERT_TRUE(eventually([&] { return client_->lending().copier_runs(); }));
     for (std::uint32_t i = 0; i < 2 * HugePages::kLeastUses; ++i) post(send, receive);
   }
   // The copier is rung when a buffer is handed over to it, and for nothing else while nothing is copied.
@@ -639,7 +639,7 @@ class HugePagesOfClient : public ::testing::Test {
   Algorithm algorithm_ = Algorithm::ring_pull;
   std::uint64_t sequence_ = 0;
   FakeNode node_;
-  std::unique_ptr<Client> client_;
+  AttachedEndpoint client_;
   std::shared_ptr<const Group> group_ = client_->define_group(GroupId{1, 1}, world(8), GroupRank(3));
 };
 
@@ -683,7 +683,7 @@ TEST_F(HugePagesOfClient, WhatItPassesOnBecomesHugeAsWell) {
 
 TEST_F(HugePagesOfClient, MemoryThatIsSharedIsLeftAlone) {
   if (!kernel_has_them()) GTEST_SKIP() << kNone;
-  auto* const shared = static_cast<std::byte*>(client_->allocate(4 * page_));
+  auto* const shared = static_cast<std::byte*>(client_->heap().allocate_for_program(4 * page_));
   ASSERT_NE(shared, nullptr);
   const std::span<std::byte> memory(shared, 4 * page_);
   write_pattern(memory);

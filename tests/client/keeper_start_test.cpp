@@ -15,7 +15,7 @@
 #include <sstream>
 #include <thread>
 
-#include "client/client.hpp"
+#include "client/start/attach.hpp"
 
 namespace outrigger::client::test {
 namespace {
@@ -206,12 +206,12 @@ TEST_F(KeeperStart, DoorThatNoKeeperOpensLetsNobodyWait) {
   options.local_size = 1;
   const auto begin = std::chrono::steady_clock::now();
   std::string early;
-  std::thread rank([&] { early = Client::attach(options).error(); });
+  std::thread rank([&] { early = attach(options).error(); });
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   EXPECT_FALSE(start_keeper(options_, std::move(door).value()).ok());  // no such program
   rank.join();
   EXPECT_NE(early.find("closed the connection"), std::string::npos) << early;
-  const auto late = Client::attach(options);
+  const auto late = attach(options);
   ASSERT_FALSE(late.ok());
   EXPECT_NE(late.error().find("no keeper listens"), std::string::npos) << late.error();
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
@@ -225,7 +225,7 @@ TEST_F(KeeperStart, SocketEndsWithTheKeeper) {
   AttachOptions options;
   options.keeper = address.value();
   options.init_timeout_ms = 50;
-  const auto client = Client::attach(options);
+  const auto client = attach(options);
   ASSERT_FALSE(client.ok());
   EXPECT_NE(client.error().find("no keeper listens"), std::string::npos) << client.error();
 }

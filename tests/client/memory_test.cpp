@@ -16,11 +16,11 @@ class Memory : public ::testing::Test {
  protected:
   Memory() : client_(node_.attach()) {}
   FakeNode node_;
-  std::unique_ptr<Client> client_;
+  AttachedEndpoint client_;
 };
 
 TEST_F(Memory, IsPageAlignedAndSharedOnceItIsUsed) {
-  auto* memory = static_cast<std::byte*>(client_->allocate(5000));
+  auto* memory = static_cast<std::byte*>(client_->heap().allocate_for_program(5000));
   ASSERT_NE(memory, nullptr);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory) % 4096, 0U);
   memory[0] = std::byte{1};
@@ -34,7 +34,7 @@ TEST_F(Memory, IsPageAlignedAndSharedOnceItIsUsed) {
   EXPECT_EQ(seen[4999], std::byte{7});
   seen[0] = std::byte{9};
   EXPECT_EQ(memory[0], std::byte{9});
-  auto* another = static_cast<std::byte*>(client_->allocate(5000));
+  auto* another = static_cast<std::byte*>(client_->heap().allocate_for_program(5000));
   EXPECT_EQ(client_->region_of(another, 5000), region);
   EXPECT_EQ(node_.regions_ever(), 1U);
   EXPECT_TRUE(release(memory));
@@ -43,14 +43,14 @@ TEST_F(Memory, IsPageAlignedAndSharedOnceItIsUsed) {
 
 TEST_F(Memory, IsSharedByTheFirstOperationThatUsesIt) {
   const auto group = client_->define_group(GroupId{1, 1}, world(8), GroupRank(3));
-  auto* memory = static_cast<std::byte*>(client_->allocate(std::size_t{16} << 10));
+  auto* memory = static_cast<std::byte*>(client_->heap().allocate_for_program(std::size_t{16} << 10));
   OperationRequest request;
   request.group = group;
   request.send = BufferLayout{memory, 64, 64, {}};
   request.receive = BufferLayout{memory + 512, 64, 64, {}};
-  EXPECT_FALSE(client_->has_posted());
+  EXPECT_FALSE(client_->heap().has_seen_operation());
   const auto operation = client_->post(request);
-  EXPECT_TRUE(client_->has_posted());
+  EXPECT_TRUE(client_->heap().has_seen_operation());
   const SlotIndex slot = node_.take_post().value();
   EXPECT_NE(node_.body(slot).send.base.region, kPrivateRegion.value());
   EXPECT_EQ(node_.body(slot).send.base.region, node_.body(slot).receive.base.region);
@@ -60,7 +60,7 @@ TEST_F(Memory, IsSharedByTheFirstOperationThatUsesIt) {
 }
 
 TEST_F(Memory, RegionOfKnowsTheBounds) {
-  auto* memory = static_cast<std::byte*>(client_->allocate(8192));
+  auto* memory = static_cast<std::byte*>(client_->heap().allocate_for_program(8192));
   const RegionId region = client_->region_of(memory, 8192);
   EXPECT_NE(region, kPrivateRegion);
   EXPECT_EQ(client_->region_of(memory + 8191, 1), region);
@@ -75,24 +75,24 @@ TEST_F(Memory, ReleaseOfForeignMemoryDoesNothing) {
   int on_stack = 0;
   EXPECT_FALSE(release(&on_stack));
   EXPECT_FALSE(release(nullptr));
-  auto* memory = static_cast<std::byte*>(client_->allocate(4096));
+  auto* memory = static_cast<std::byte*>(client_->heap().allocate_for_program(4096));
   EXPECT_FALSE(release(memory + 64));
   EXPECT_TRUE(release(memory));
   EXPECT_FALSE(release(memory));
-  void* staging = client_->allocate_staging(1 << 20);
+  void* staging = client_->staging().allocate(1 << 20);
   EXPECT_FALSE(release(staging));
-  client_->release_staging(staging);
+  client_->staging().release(staging);
 }
 
 TEST_F(Memory, ImpossibleSizesAreRefused) {
-  EXPECT_EQ(client_->allocate(0), nullptr);
-  EXPECT_EQ(client_->allocate(std::numeric_limits<std::uint64_t>::max()), nullptr);
-  EXPECT_EQ(client_->allocate(std::uint64_t{1} << 55), nullptr);
+  EXPECT_EQ(client_->heap().allocate_for_program(0), nullptr);
+  EXPECT_EQ(client_->heap().allocate_for_program(std::numeric_limits<std::uint64_t>::max()), nullptr);
+  EXPECT_EQ(client_->heap().allocate_for_program(std::uint64_t{1} << 55), nullptr);
 }
 
 TEST_F(Memory, RefusedByTheServiceProcessesIsPrivate) {
   node_.set_accept_regions(false);
-  auto* memory = static_cast<std::byte*>(client_->allocate(4096));
+  auto* memory = static_cast<std::byte*>(client_->heap().allocate_for_program(4096));
   ASSERT_NE(memory, nullptr);
   EXPECT_EQ(client_->region_of(memory, 4096), kPrivateRegion);
   EXPECT_EQ(client_->usage().regions, 0U);
@@ -101,10 +101,10 @@ TEST_F(Memory, RefusedByTheServiceProcessesIsPrivate) {
 
 TEST_F(Memory, LeavesDescriptorsToTheProgram) {
   const auto next_descriptor = [] { return UniqueFd(::memfd_create("probe", MFD_CLOEXEC)).get(); };
-  std::vector<void*> all{client_->allocate(4096)};
+  std::vector<void*> all{client_->heap().allocate_for_program(4096)};
   EXPECT_NE(client_->region_of(all.front(), 1), kPrivateRegion);
   const int before = next_descriptor();
-  for (int i = 0; i < 1000; ++i) all.push_back(client_->allocate(40'000));
+  for (int i = 0; i < 1000; ++i) all.push_back(client_->heap().allocate_for_program(40'000));
   EXPECT_EQ(next_descriptor(), before);
   EXPECT_EQ(client_->usage().regions, 1U);
   for (void* memory : all) {
@@ -115,20 +115,20 @@ TEST_F(Memory, LeavesDescriptorsToTheProgram) {
 }
 
 TEST_F(Memory, TheLimitOnFileSizesIsNoSignal) {
-  void* before_it = client_->allocate(4096);
+  void* before_it = client_->heap().allocate_for_program(4096);
   ASSERT_NE(before_it, nullptr);
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   rlimit low = before;
   low.rlim_cur = 4096;
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &low), 0);
-  auto* memory = static_cast<std::byte*>(client_->allocate(1 << 20));
+  auto* memory = static_cast<std::byte*>(client_->heap().allocate_for_program(1 << 20));
   if (memory != nullptr) std::memset(memory, 1, 1 << 20);
-  void* staging = client_->allocate_staging(1 << 20);
+  void* staging = client_->staging().allocate(1 << 20);
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   ASSERT_NE(staging, nullptr);
   EXPECT_EQ(client_->region_of(staging, 1 << 20), kPrivateRegion);
-  client_->release_staging(staging);
+  client_->staging().release(staging);
   EXPECT_TRUE(release(memory));
   EXPECT_TRUE(release(before_it));
 }
@@ -152,14 +152,14 @@ class NoDescriptors {
 
 // The first that the descriptor limit of this process refuses, the others that of its keeper.
 TEST_F(Memory, StagingNeedsNoDescriptor) {
-  Client& client = *client_;  // the sanitizers look at the fixture through a pipe, which takes descriptors
+  RankEndpoint& client = *client_;  // the sanitizers look at the fixture through a pipe, which takes descriptors
   const auto expect_private = [&client](std::uint64_t bytes) {
-    void* staging = client.allocate_staging(bytes);
+    void* staging = client.staging().allocate(bytes);
     ASSERT_NE(staging, nullptr);
     EXPECT_EQ(client.region_of(staging, bytes), kPrivateRegion);
     std::memset(staging, 1, bytes);
     EXPECT_NE(client.usage().staging_bytes, 0U);
-    client.release_staging(staging);
+    client.staging().release(staging);
     EXPECT_EQ(client.usage().staging_bytes, 0U);
   };
   {
@@ -173,9 +173,9 @@ TEST_F(Memory, StagingNeedsNoDescriptor) {
   EXPECT_EQ(client_->usage().regions, 0U);
   node_.set_accept_regions(true);
   EXPECT_TRUE(eventually([this] {  // it is tried again now and then
-    void* staging = client_->allocate_staging(100);
+    void* staging = client_->staging().allocate(100);
     const bool mapped = client_->region_of(staging, 100) != kPrivateRegion;
-    client_->release_staging(staging);
+    client_->staging().release(staging);
     return mapped;
   }));
 }
@@ -187,19 +187,19 @@ TEST(MemoryWithoutPrivateReach, HasNoStagingWithoutDescriptors) {
   const auto client = node.attach();
   {
     const NoDescriptors none;
-    EXPECT_EQ(client->allocate_staging(100), nullptr);
+    EXPECT_EQ(client->staging().allocate(100), nullptr);
   }
-  void* staging = client->allocate_staging(100);  // as soon as there are some
+  void* staging = client->staging().allocate(100);  // as soon as there are some
   EXPECT_NE(staging, nullptr);
-  client->release_staging(staging);
+  client->staging().release(staging);
 }
 
 TEST_F(Memory, StagingIsReusedAndAligned) {
   std::set<void*> seen;
   for (int round = 0; round < 100; ++round) {
-    void* small = client_->allocate_staging(100);
-    void* middle = client_->allocate_staging(100000);
-    void* large = client_->allocate_staging(3 << 20);
+    void* small = client_->staging().allocate(100);
+    void* middle = client_->staging().allocate(100000);
+    void* large = client_->staging().allocate(3 << 20);
     for (void* memory : {small, middle, large}) {
       ASSERT_NE(memory, nullptr);
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory) % 64, 0U);
@@ -212,9 +212,9 @@ TEST_F(Memory, StagingIsReusedAndAligned) {
     EXPECT_NE(client_->region_of(large, 3 << 20), kPrivateRegion);
     EXPECT_EQ(static_cast<unsigned char*>(small)[99], 1);
     EXPECT_EQ(static_cast<unsigned char*>(middle)[99999], 2);
-    client_->release_staging(small);
-    client_->release_staging(middle);
-    client_->release_staging(large);
+    client_->staging().release(small);
+    client_->staging().release(middle);
+    client_->staging().release(large);
   }
   EXPECT_EQ(seen.size(), 3U);
   EXPECT_EQ(client_->usage().staging_bytes, 0U);
@@ -223,24 +223,24 @@ TEST_F(Memory, StagingIsReusedAndAligned) {
 
 TEST_F(Memory, IdleStagingIsBounded) {
   std::vector<void*> all;
-  for (int i = 0; i < 20; ++i) all.push_back(client_->allocate_staging(8 << 20));
+  for (int i = 0; i < 20; ++i) all.push_back(client_->staging().allocate(8 << 20));
   EXPECT_EQ(node_.regions(), 20U);
-  for (void* memory : all) client_->release_staging(memory);
+  for (void* memory : all) client_->staging().release(memory);
   EXPECT_TRUE(eventually([&] { return node_.regions() == 8; }));  // 64 MiB
   EXPECT_EQ(client_->usage().staging_bytes, 0U);
 }
 
 TEST_F(Memory, StagingOfOthersIsIgnored) {
   int on_stack = 0;
-  client_->release_staging(&on_stack);
-  client_->release_staging(nullptr);
+  client_->staging().release(&on_stack);
+  client_->staging().release(nullptr);
   EXPECT_EQ(client_->usage().staging_bytes, 0U);
 }
 
 TEST(MemoryAfterTheClient, StaysReadable) {
   FakeNode node;
   auto client = node.attach();
-  auto* memory = static_cast<std::byte*>(client->allocate(4096));
+  auto* memory = static_cast<std::byte*>(client->heap().allocate_for_program(4096));
   EXPECT_NE(client->region_of(memory, 4096), kPrivateRegion);
   memory[17] = std::byte{5};
   client.reset();
@@ -256,10 +256,10 @@ TEST(MemoryWithoutMappedReach, StaysWithTheProgram) {
   options.reach = kReachCma;
   const FakeNode node(options);
   const auto client = node.attach();
-  EXPECT_EQ(client->allocate(4096), nullptr);
-  void* staging = client->allocate_staging(4096);
+  EXPECT_EQ(client->heap().allocate_for_program(4096), nullptr);
+  void* staging = client->staging().allocate(4096);
   EXPECT_NE(staging, nullptr);
-  client->release_staging(staging);
+  client->staging().release(staging);
 }
 
 TEST(MemoryOfASilentKeeper, IsPrivateAfterATime) {
@@ -268,7 +268,7 @@ TEST(MemoryOfASilentKeeper, IsPrivateAfterATime) {
   FakeNode node(options);
   const auto client = node.attach();
   const auto begin = std::chrono::steady_clock::now();
-  void* memory = client->allocate(4096);
+  void* memory = client->heap().allocate_for_program(4096);
   EXPECT_EQ(client->region_of(memory, 4096), kPrivateRegion);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
   EXPECT_TRUE(eventually([&] { return node.regions() == 0; }));  // dropped again

@@ -28,7 +28,7 @@ class Post : public ::testing::Test {
   OperationRequest kept_request() {
     OperationRequest made = request(0);
     made.kept = true;
-    if (mapped_ == nullptr) mapped_ = client_->allocate(kSize * 64);
+    if (mapped_ == nullptr) mapped_ = client_->heap().allocate_for_program(kSize * 64);
     made.send.base = made.receive.base = mapped_;
     return made;
   }
@@ -37,7 +37,7 @@ class Post : public ::testing::Test {
   std::array<std::byte, kSize * 64> receive_{};
   void* mapped_ = nullptr;
   FakeNode node_;
-  std::unique_ptr<Client> client_;
+  AttachedEndpoint client_;
   std::shared_ptr<const Group> group_;
 };
 
@@ -78,9 +78,9 @@ TEST_F(Post, SlotHoldsTheRequest) {
   node_.complete(*slot, CompletionStatus::truncated, 5);
   EXPECT_TRUE(client_->poll(*operation));
   EXPECT_TRUE(client_->poll(*operation));
-  EXPECT_EQ(client_->result(*operation).status, CompletionStatus::truncated);
-  EXPECT_EQ(client_->result(*operation).late_announcements, 5U);
-  EXPECT_EQ(client_->result(*operation).bytes_by_reach[1], 2U);
+  EXPECT_EQ(operation->result.status, CompletionStatus::truncated);
+  EXPECT_EQ(operation->result.late_announcements, 5U);
+  EXPECT_EQ(operation->result.bytes_by_reach[1], 2U);
 }
 
 TEST_F(Post, MarksAreZeroAlsoInReusedMemory) {
@@ -100,7 +100,7 @@ TEST_F(Post, UnknownStatusIsNotTrusted) {
   const auto operation = client_->post(request(0));
   node_.complete(node_.take_post().value(), static_cast<CompletionStatus>(999));
   ASSERT_TRUE(client_->poll(*operation));
-  EXPECT_EQ(client_->result(*operation).status, CompletionStatus::rejected);
+  EXPECT_EQ(operation->result.status, CompletionStatus::rejected);
 }
 
 TEST_F(Post, ExtentsAreCopied) {
@@ -207,7 +207,7 @@ TEST_F(Post, SideWithoutBytesIsPrivateAndNull) {
 TEST_F(Post, RegionOnlyWhenItHoldsEveryBlock) {
   constexpr std::uint64_t kBytes = 1 << 20;  // staging of this size is a region by itself
   constexpr std::int64_t kStride = kBytes / kSize;
-  auto* memory = static_cast<std::byte*>(client_->allocate_staging(kBytes));
+  auto* memory = static_cast<std::byte*>(client_->staging().allocate(kBytes));
   ASSERT_NE(memory, nullptr);
   const RegionId region = client_->region_of(memory, kBytes);
   const auto region_of_send = [&](const BufferLayout& layout) {
@@ -230,7 +230,7 @@ TEST_F(Post, RegionOnlyWhenItHoldsEveryBlock) {
   EXPECT_EQ(region_of_send({memory + 7, 0, 0, extents}), kPrivateRegion);
   extents[2] = PairExtent{-4096, 0};  // no bytes: may point anywhere
   EXPECT_EQ(region_of_send({memory + 8, 0, 0, extents}), region);
-  client_->release_staging(memory);
+  client_->staging().release(memory);
 }
 
 TEST_F(Post, ImpossibleRequestsAreRejectedAtOnce) {
@@ -405,7 +405,7 @@ TEST_F(Post, WithoutGrowthOperationsWaitForArgumentMemory) {
   node_.start_serving();
   for (auto& operation : operations) {
     ASSERT_TRUE(finish(*client_, *operation));
-    EXPECT_EQ(client_->result(*operation).status, CompletionStatus::ok);
+    EXPECT_EQ(operation->result.status, CompletionStatus::ok);
   }
 }
 
@@ -422,7 +422,7 @@ TEST_F(Post, ArgumentsThatNeverFitAreNoHang) {
   const auto operation = client_->post(wanted);
   if (operation) {
     ASSERT_TRUE(finish(*client_, *operation));
-    EXPECT_EQ(client_->result(*operation).status, CompletionStatus::rejected);
+    EXPECT_EQ(operation->result.status, CompletionStatus::rejected);
   }
 }
 
@@ -484,7 +484,7 @@ TEST_F(Post, GroupsAreForgottenOnlyWhenUsed) {
   EXPECT_EQ(node_.body(*slot).request, static_cast<std::uint16_t>(SlotRequest::forget_group));
   EXPECT_EQ(node_.body(*slot).group_low, 9U);
   node_.complete(*slot);
-  const Client::Usage usage = client_->usage();
+  const ClientUsage usage = client_->usage();
   EXPECT_EQ(usage.slots, 0U);
   EXPECT_EQ(usage.argument_bytes, 0U);
 }
@@ -529,7 +529,7 @@ void tell_filled(FakeNode& node, SlotIndex slot, std::uint64_t bytes) {
 
 TEST_F(Post, AKeptOperationEndsWhenItIsFilledAndIsKeptUntilOthersHaveRead) {
   OperationRequest wanted = kept_request();
-  wanted.staging[0] = client_->allocate_staging(64);
+  wanted.staging[0] = client_->staging().allocate(64);
   ASSERT_NE(wanted.staging[0], nullptr);
   PendingOperationPtr operation = client_->post(wanted);
   const SlotIndex slot = node_.take_post().value();
@@ -537,8 +537,8 @@ TEST_F(Post, AKeptOperationEndsWhenItIsFilledAndIsKeptUntilOthersHaveRead) {
   EXPECT_FALSE(client_->poll(*operation));
   tell_filled(node_, slot, 640);
   ASSERT_TRUE(client_->poll(*operation));
-  EXPECT_EQ(client_->result(*operation).status, CompletionStatus::ok);
-  EXPECT_EQ(client_->result(*operation).bytes_by_reach[0], 640U);
+  EXPECT_EQ(operation->result.status, CompletionStatus::ok);
+  EXPECT_EQ(operation->result.bytes_by_reach[0], 640U);
   operation.reset();
   EXPECT_NE(client_->usage().kept, 0U);
   EXPECT_EQ(client_->usage().slots, 1U);
@@ -615,7 +615,7 @@ TEST_F(Post, KeptOperationsAreBounded) {
 
 TEST_F(Post, StagingThatIsHandedOverComesBackWithTheOperation) {
   OperationRequest wanted = request(0);
-  wanted.staging[1] = client_->allocate_staging(64);
+  wanted.staging[1] = client_->staging().allocate(64);
   PendingOperationPtr operation = client_->post(wanted);
   node_.complete(node_.take_post().value());
   ASSERT_TRUE(client_->poll(*operation));
@@ -626,7 +626,7 @@ TEST_F(Post, StagingThatIsHandedOverComesBackWithTheOperation) {
 
 TEST_F(Post, HundredThousandOperationsLeaveNothing) {
   node_.start_serving();
-  const Client::Usage before = client_->usage();
+  const ClientUsage before = client_->usage();
   std::deque<PendingOperationPtr> window;
   for (std::uint64_t i = 0; i < 100000; ++i) {
     window.push_back(client_->post(request(i)));
@@ -637,7 +637,7 @@ TEST_F(Post, HundredThousandOperationsLeaveNothing) {
   }
   for (auto& operation : window) ASSERT_TRUE(finish(*client_, *operation));
   window.clear();
-  const Client::Usage after = client_->usage();
+  const ClientUsage after = client_->usage();
   EXPECT_EQ(after.slots, 0U);
   EXPECT_EQ(after.without_slot, 0U);
   EXPECT_EQ(after.argument_bytes, before.argument_bytes);
@@ -655,14 +655,14 @@ TEST(PostWithoutCma, PrivateMemoryIsRejected) {
   wanted.group = group;
   wanted.send = BufferLayout{bytes.data(), 1, 1, {}};
   EXPECT_EQ(client->post(wanted), nullptr);
-  auto* staging = client->allocate_staging(kSize);
+  auto* staging = client->staging().allocate(kSize);
   wanted.send.base = staging;
   wanted.receive = BufferLayout{staging, 1, 1, {}};
   const auto operation = client->post(wanted);
   ASSERT_NE(operation, nullptr);
   node.complete(node.take_post().value());
   EXPECT_TRUE(client->poll(*operation));
-  client->release_staging(staging);
+  client->staging().release(staging);
 }
 
 }  // namespace

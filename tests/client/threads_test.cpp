@@ -20,8 +20,8 @@ TEST(Threads, PostPollAllocateAndForgetTogether) {
       for (std::uint64_t round = 0; round < 60; ++round) {
         const auto group = client->define_group(GroupId{static_cast<std::uint64_t>(t), round}, world(8), GroupRank(3));
         ASSERT_NE(group, nullptr);
-        void* memory = round % 4 == 0 ? client->allocate(4096) : nullptr;
-        void* staging = client->allocate_staging(std::uint64_t{64} << (round % 16));
+        void* memory = round % 4 == 0 ? client->heap().allocate_for_program(4096) : nullptr;
+        void* staging = client->staging().allocate(std::uint64_t{64} << (round % 16));
         std::vector<PendingOperationPtr> operations;
         for (std::uint64_t i = 0; i < 16; ++i) {
           OperationRequest request;
@@ -34,10 +34,10 @@ TEST(Threads, PostPollAllocateAndForgetTogether) {
         }
         for (auto& operation : operations) {
           while (!client->poll(*operation)) client->wait_for_completion(std::chrono::milliseconds(1));
-          EXPECT_EQ(client->result(*operation).status, CompletionStatus::ok);
+          EXPECT_EQ(operation->result.status, CompletionStatus::ok);
         }
         EXPECT_EQ(client->fatal(), std::nullopt);
-        client->release_staging(staging);
+        client->staging().release(staging);
         EXPECT_EQ(release(memory), memory != nullptr);
       }
     });

@@ -77,10 +77,10 @@ class WaitingClient : public ::testing::Test {
     options.cpu = cpu;  // of the copier, which nobody wants
     return options;
   }
-  std::unique_ptr<Client> attach(bool wait_copies) const {
+  AttachedEndpoint attach(bool wait_copies) const {
     AttachOptions options = node_.attach_options();
     options.wait_copies = wait_copies;
-    auto attached = Client::attach(options);
+    auto attached = client::attach(options);
     EXPECT_TRUE(attached) << attached.error();
     return std::move(attached).value();
   }
@@ -98,7 +98,7 @@ class WaitingClient : public ::testing::Test {
   std::uint64_t block_ = 0;
   std::uint64_t sequence_ = 0;
   FakeNode node_;
-  std::unique_ptr<Client> client_;
+  AttachedEndpoint client_;
   std::shared_ptr<const Group> group_ = client_->define_group(GroupId{7, 9}, world(2), GroupRank(0));
   PendingOperationPtr operation_;
   Asking asking_;
@@ -124,33 +124,33 @@ TEST_F(WaitingClient, SaysThatItWaitsAndHelpsWhenAsked) {
   std::uint64_t to = 0;
   post(kBytesForHours);
   EXPECT_EQ(board().rank_waits.load(), 0U);
-  EXPECT_TRUE(client_->enter_wait());
+  EXPECT_TRUE(client_->lending().enter_wait());
   EXPECT_EQ(board().rank_waits.load(), 1U);
-  EXPECT_FALSE(client_->help());
+  EXPECT_FALSE(client_->lending().help());
   asking_.give(&to, &from, sizeof(to));
-  EXPECT_FALSE(client_->help()) << "that is the copier's alone";
+  EXPECT_FALSE(client_->lending().help()) << "that is the copier's alone";
   asking_.ask();
-  EXPECT_TRUE(client_->help());
+  EXPECT_TRUE(client_->lending().help());
   EXPECT_EQ(to, from);
   EXPECT_EQ(asking_.result(), CopyResult::copied);
   EXPECT_EQ(client_->statistics().helped_bytes, sizeof(to));
-  EXPECT_FALSE(client_->help());
-  client_->leave_wait();
+  EXPECT_FALSE(client_->lending().help());
+  client_->lending().leave_wait();
   EXPECT_EQ(board().rank_waits.load(), 0U);
 }
 
 // Most of the copies are made by then.
 TEST_F(WaitingClient, DoesNotHelpOnceTheProgramHasComputed) {
-  EXPECT_FALSE(client_->enter_wait()) << "nothing was posted";
+  EXPECT_FALSE(client_->lending().enter_wait()) << "nothing was posted";
   post(1 << 20);
   std::this_thread::sleep_for(1ms);
-  EXPECT_FALSE(client_->enter_wait());
+  EXPECT_FALSE(client_->lending().enter_wait());
   EXPECT_EQ(board().rank_waits.load(), 0U);
   post(kBytesForHours);
   post(0);
   std::this_thread::sleep_for(1ms);
-  EXPECT_TRUE(client_->enter_wait()) << "a small operation after a large one";
-  client_->leave_wait();
+  EXPECT_TRUE(client_->lending().enter_wait()) << "a small operation after a large one";
+  client_->lending().leave_wait();
 }
 
 TEST_F(AloneClient, HelpsWheneverItWaits) {
@@ -159,12 +159,12 @@ TEST_F(AloneClient, HelpsWheneverItWaits) {
   std::uint64_t to = 0;
   post(1 << 20);
   std::this_thread::sleep_for(1ms);
-  ASSERT_TRUE(client_->enter_wait());
+  ASSERT_TRUE(client_->lending().enter_wait());
   asking_.give(&to, &from, sizeof(to));
   asking_.ask();
-  EXPECT_TRUE(client_->help());
+  EXPECT_TRUE(client_->lending().help());
   EXPECT_EQ(to, from);
-  client_->leave_wait();
+  client_->lending().leave_wait();
   client_.reset();
   EXPECT_EQ(board().ranks_alone.load(), 0U);
 }
@@ -172,10 +172,10 @@ TEST_F(AloneClient, HelpsWheneverItWaits) {
 TEST_F(AloneClient, HelpsWhenItTests) {
   const std::uint64_t from = 77;
   std::uint64_t to = 0;
-  EXPECT_FALSE(client_->help_where_alone());
+  EXPECT_FALSE(client_->lending().help_where_alone());
   asking_.give(&to, &from, sizeof(to));
   asking_.ask();
-  EXPECT_TRUE(client_->help_where_alone());
+  EXPECT_TRUE(client_->lending().help_where_alone());
   EXPECT_EQ(to, from);
 }
 
@@ -184,7 +184,7 @@ TEST_F(WaitingClient, DoesNotHelpWhenItTests) {
   std::uint64_t to = 0;
   asking_.give(&to, &from, sizeof(to));
   asking_.ask();
-  EXPECT_FALSE(client_->help_where_alone());
+  EXPECT_FALSE(client_->lending().help_where_alone());
   EXPECT_EQ(to, 0U);
 }
 
@@ -196,21 +196,21 @@ TEST_F(AloneClient, WakesTheServiceProcessAfterTheLastCopy) {
   node_.header().service_sleeping.store(1);
   for (std::size_t i = 0; i < from.size(); ++i) asking_.give(&to[i], &from[i], sizeof(to[i]));
   asking_.ask();
-  EXPECT_TRUE(client_->help_where_alone());
+  EXPECT_TRUE(client_->lending().help_where_alone());
   EXPECT_FALSE(node_.doorbell_was_rung());
-  EXPECT_TRUE(client_->help_where_alone());
+  EXPECT_TRUE(client_->lending().help_where_alone());
   EXPECT_TRUE(node_.doorbell_was_rung());
   EXPECT_EQ(to, from);
 }
 
-void expect_no_help(Client& client, CopyBoard& board, Asking& asking) {
+void expect_no_help(RankEndpoint& client, CopyBoard& board, Asking& asking) {
   const std::uint64_t from = 77;
   std::uint64_t to = 0;
-  EXPECT_FALSE(client.enter_wait());
+  EXPECT_FALSE(client.lending().enter_wait());
   EXPECT_EQ(board.rank_waits.load(), 0U);
   asking.give(&to, &from, sizeof(to));
   asking.ask();
-  EXPECT_FALSE(client.help());
+  EXPECT_FALSE(client.lending().help());
   client.wait_for_completion(1ms);
   EXPECT_EQ(board.rank_waits.load(), 0U);
   EXPECT_EQ(to, 0U);
@@ -239,11 +239,11 @@ TEST_F(WaitingClient, NoThreadSleepsThroughAQuestion) {
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 2; ++thread) {
     threads.emplace_back([&] {
-      EXPECT_TRUE(client_->enter_wait());
+      EXPECT_TRUE(client_->lending().enter_wait());
       while (!over) {
-        if (!client_->help()) client_->wait_for_completion(kLongSleep, true);
+        if (!client_->lending().help()) client_->wait_for_completion(kLongSleep, true);
       }
-      client_->leave_wait();
+      client_->lending().leave_wait();
       --waiting;
     });
   }
@@ -267,13 +267,13 @@ TEST_F(WaitingClient, AChildDoesNotHelp) {
   const std::uint64_t from = 77;
   std::uint64_t to = 0;
   post(kBytesForHours);
-  ASSERT_TRUE(client_->enter_wait());
+  ASSERT_TRUE(client_->lending().enter_wait());
   asking_.give(&to, &from, sizeof(to));
   asking_.ask();
   const pid_t child = ::fork();
   if (child == 0) {
-    if (client_->help()) ::_exit(1);
-    client_->leave_wait();
+    if (client_->lending().help()) ::_exit(1);
+    client_->lending().leave_wait();
     operation_.reset();
     client_.reset();
     ::_exit(to == 0 ? 0 : 2);
@@ -282,9 +282,9 @@ TEST_F(WaitingClient, AChildDoesNotHelp) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
   EXPECT_EQ(board().rank_waits.load(), 1U) << "the parent's";
-  EXPECT_TRUE(client_->help());
+  EXPECT_TRUE(client_->lending().help());
   EXPECT_EQ(to, from);
-  client_->leave_wait();
+  client_->lending().leave_wait();
 }
 
 // Outside the fixtures: none of the process's threads, in which a filter would stay.

@@ -14,7 +14,7 @@
 namespace outrigger::testing {
 namespace {
 
-using client::Client;
+using client::RankEndpoint;
 
 // What one rank does in one test; every rank draws the same numbers from the same seed.
 struct Plan {
@@ -29,8 +29,9 @@ std::byte expected_byte(std::uint32_t from, std::uint32_t to, std::uint64_t oper
 
 class Memory {
  public:
-  Memory(Client& client, bool shared, std::uint64_t bytes) {
-    if (shared) shared_ = static_cast<std::byte*>(client.allocate(std::max<std::uint64_t>(bytes, 1)));
+  Memory(RankEndpoint& client, bool shared, std::uint64_t bytes) {
+    if (shared)
+      shared_ = static_cast<std::byte*>(client.heap().allocate_for_program(std::max<std::uint64_t>(bytes, 1)));
     if (shared_ == nullptr) private_.resize(std::max<std::uint64_t>(bytes, 1));
   }
   Memory(const Memory&) = delete;
@@ -79,14 +80,14 @@ struct InFlight {
   client::PendingOperationPtr pending;
 };
 
-void wait_and_check(Client& client, InFlight& flight, std::uint32_t me) {
+void wait_and_check(RankEndpoint& client, InFlight& flight, std::uint32_t me) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!client.poll(*flight.pending)) {
     ASSERT_FALSE(client.fatal()) << *client.fatal();
     ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "operation " << flight.number << " hangs on rank " << me;
     client.wait_for_completion(std::chrono::microseconds(200));
   }
-  ASSERT_EQ(client.result(*flight.pending).status, CompletionStatus::ok);
+  ASSERT_EQ(flight.pending->result.status, CompletionStatus::ok);
   for (std::uint32_t from = 0; from < flight.receive_extents.size(); ++from) {
     const PairExtent& extent = flight.receive_extents[from];
     for (std::uint64_t i = 0; i < extent.bytes; ++i) {
@@ -97,7 +98,7 @@ void wait_and_check(Client& client, InFlight& flight, std::uint32_t me) {
   }
 }
 
-void run_rank(Client& client, std::uint32_t me, std::uint32_t n, const Plan& plan) {
+void run_rank(RankEndpoint& client, std::uint32_t me, std::uint32_t n, const Plan& plan) {
   std::mt19937_64 common(plan.seed);
   std::mt19937_64 own(plan.seed * 1000 + me);
   std::vector<WorldRank> members;
@@ -195,7 +196,7 @@ TEST(EndToEndOverflow, ARankThatMakesNoFurtherCallIsServedHoweverMuchItHasPosted
     std::array<std::byte, 2> sent[2];
     for (std::uint32_t me = 0; me < 2; ++me) {
       ASSERT_TRUE(clients[me]) << clients[me].error();
-      Client& client = *clients[me].value();
+      RankEndpoint& client = *clients[me].value();
       sent[me] = {expected_byte(me, 0, 0, 0), expected_byte(me, 1, 0, 0)};
       std::array<std::shared_ptr<const client::Group>, 2> groups;
       for (std::uint64_t i = 0; i < 2; ++i) {

@@ -101,7 +101,7 @@ TEST(HostileHello, GarbageCostsTheConnectionOnly) {
 struct Attached {
   explicit Attached(Node& node) : rank(node) {
     if (!rank.socket().send(ControlKind::hello, RawRank::hello(node, 1, 2))) std::abort();
-    std::thread other([&] { client = std::move(client::Client::attach(node.attach_options(0))).value(); });
+    std::thread other([&] { client = std::move(client::attach(node.attach_options(0))).value(); });
     ControlSocket::Received received = rank.socket().receive(10000);
     other.join();
     if (received.event != ControlSocket::Event::message || received.message->kind() != ControlKind::welcome)
@@ -137,12 +137,12 @@ struct Attached {
       ASSERT_FALSE(client->fatal()) << *client->fatal();
       ASSERT_LT(std::chrono::steady_clock::now(), deadline);
     }
-    EXPECT_EQ(client->result(*operation).status, CompletionStatus::ok);
+    EXPECT_EQ(operation->result.status, CompletionStatus::ok);
     EXPECT_EQ(receive, send);
   }
 
   RawRank rank;
-  std::unique_ptr<client::Client> client;
+  client::AttachedEndpoint client;
   Mapping segment;
   UniqueFd doorbell;
 };
@@ -300,7 +300,7 @@ TEST(HostileRank, ASlotThatIsRejectedDoesNotHangTheOthersOfItsGroup) {
     ASSERT_NE(operation, nullptr);
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (!attached.client->poll(*operation)) ASSERT_LT(std::chrono::steady_clock::now(), deadline) << services;
-    EXPECT_EQ(attached.client->result(*operation).status, CompletionStatus::rejected);
+    EXPECT_EQ(operation->result.status, CompletionStatus::rejected);
     attached.expect_other_served();
   }
 }
@@ -323,7 +323,7 @@ TEST(Starting, CpuThatDoesNotExistIsRefusedWithAReason) {
   options.ranks = 1;
   options.service_cpus = {1023};
   Node node(options);
-  const auto client = client::Client::attach(node.attach_options(0));
+  const auto client = client::attach(node.attach_options(0));
   ASSERT_FALSE(client);
   EXPECT_NE(client.error().find("cpu 1023"), std::string::npos) << client.error();
 }
@@ -338,7 +338,7 @@ TEST(Starting, ServiceProcessThatCannotStartIsRefusedWithAReason) {
   client::AttachOptions attach;
   std::memcpy(attach.keeper.name.data(), name.data(), name.size());
   attach.world_size = attach.local_size = 1;
-  const auto client = client::Client::attach(attach);
+  const auto client = client::attach(attach);
   ASSERT_FALSE(client);
   EXPECT_NE(client.error().find("could not be started"), std::string::npos) << client.error();
   thread.join();

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/client.hpp"
+#include "client/start/attach.hpp"
 #include "service/keeper/keeper.hpp"
 #include "service/keeper/supervise/starter.hpp"
 #include "service/loop/service.hpp"
@@ -157,12 +157,12 @@ class Node {
   }
 
   // All ranks, side by side, for attach() waits for everybody.
-  [[nodiscard]] std::vector<Result<std::unique_ptr<client::Client>>> attach_all() const {
-    std::vector<Result<std::unique_ptr<client::Client>>> clients;
+  [[nodiscard]] std::vector<Result<client::AttachedEndpoint>> attach_all() const {
+    std::vector<Result<client::AttachedEndpoint>> clients;
     for (std::uint32_t i = 0; i < options_.ranks; ++i) clients.emplace_back(Error{"not attached"});
     std::vector<std::thread> threads;
     for (std::uint32_t i = 0; i < options_.ranks; ++i) {
-      threads.emplace_back([&, i] { clients[i] = client::Client::attach(attach_options(i)); });
+      threads.emplace_back([&, i] { clients[i] = client::attach(attach_options(i)); });
     }
     for (std::thread& thread : threads) thread.join();
     return clients;

@@ -16,15 +16,15 @@
 #include <sstream>
 #include <thread>
 
-#include "client/client.hpp"
 #include "client/memory/program_memory.hpp"
+#include "client/start/attach.hpp"
 
 namespace outrigger {
 namespace {
 
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
-using client::Client;
+using client::RankEndpoint;
 
 // ---- what runs on this machine --------------------------------------------------------------------------------------
 
@@ -110,7 +110,7 @@ struct Board {
 
 class Job {
  public:
-  using Body = std::function<int(Job&, Client&, std::uint32_t)>;
+  using Body = std::function<int(Job&, RankEndpoint&, std::uint32_t)>;
 
   Job(std::uint32_t ranks, std::uint32_t services, std::uint32_t reach = kReachAll) : ranks_(ranks) {
     board_ =
@@ -171,7 +171,7 @@ class Job {
     attach.world_size = ranks_;
     attach.local_rank = rank;
     attach.local_size = ranks_;
-    Result<std::unique_ptr<Client>> client = Client::attach(attach);
+    Result<client::AttachedEndpoint> client = client::attach(attach);
     if (!client) {
       say(rank, client.error());
       return 99;
@@ -186,13 +186,13 @@ class Job {
   std::vector<pid_t> pids_;
 };
 
-std::shared_ptr<const client::Group> world(Client& client, std::uint32_t size, std::uint32_t me) {
+std::shared_ptr<const client::Group> world(RankEndpoint& client, std::uint32_t size, std::uint32_t me) {
   std::vector<WorldRank> members;
   for (std::uint32_t i = 0; i < size; ++i) members.emplace_back(i);
   return client.define_group(GroupId{1, 2}, members, GroupRank{me});
 }
 
-client::PendingOperationPtr post_alltoall(Client& client, const std::shared_ptr<const client::Group>& group,
+client::PendingOperationPtr post_alltoall(RankEndpoint& client, const std::shared_ptr<const client::Group>& group,
                                           std::uint64_t sequence, const std::byte* send, std::byte* receive,
                                           std::uint64_t block_bytes) {
   client::OperationRequest request;
@@ -206,14 +206,14 @@ client::PendingOperationPtr post_alltoall(Client& client, const std::shared_ptr<
 }
 
 // 0: every byte right. Memory private on odd operations where cross-memory attach works.
-int alltoall_rank(Job& job, Client& client, std::uint32_t me) {
+int alltoall_rank(Job& job, RankEndpoint& client, std::uint32_t me) {
   constexpr std::uint64_t kBlock = 40'000;
   const std::uint32_t n = job.ranks();
   const auto group = world(client, n, me);
   std::vector<std::byte> own_send(n * kBlock);
   std::vector<std::byte> own_receive(n * kBlock);
-  auto* shared_send = static_cast<std::byte*>(client.allocate(n * kBlock));
-  auto* shared_receive = static_cast<std::byte*>(client.allocate(n * kBlock));
+  auto* shared_send = static_cast<std::byte*>(client.heap().allocate_for_program(n * kBlock));
+  auto* shared_receive = static_cast<std::byte*>(client.heap().allocate_for_program(n * kBlock));
   if (shared_send == nullptr || shared_receive == nullptr) return 10;
   for (std::uint64_t sequence = 0; sequence < 20; ++sequence) {
     const bool shared = !client.reached_by(kReachCma) || sequence % 2 == 0;
@@ -233,7 +233,7 @@ int alltoall_rank(Job& job, Client& client, std::uint32_t me) {
       }
       client.wait_for_completion(1ms);
     }
-    if (client.result(*operation).status != CompletionStatus::ok) return 13;
+    if (operation->result.status != CompletionStatus::ok) return 13;
     for (std::uint32_t from = 0; from < n; ++from) {
       for (std::uint64_t i = 0; i < kBlock; ++i) {
         if (receive[from * kBlock + i] != static_cast<std::byte>(from * 5 + me * 11 + i + sequence)) return 14;
@@ -245,7 +245,7 @@ int alltoall_rank(Job& job, Client& client, std::uint32_t me) {
 }
 
 // Rank 0 computes for ever, the others wait for an operation that it never posts.
-int waiting_rank(Job& job, Client& client, std::uint32_t me) {
+int waiting_rank(Job& job, RankEndpoint& client, std::uint32_t me) {
   constexpr std::uint64_t kBlock = 1000;
   const auto group = world(client, job.ranks(), me);
   std::vector<std::byte> send(job.ranks() * kBlock);
@@ -371,7 +371,7 @@ TEST(ProcessFailure, KilledRankLeavesTheOthersServed) {
   Job job(3, 1);
   ASSERT_TRUE(job.address()) << job.address().error();
   // Ranks 1 and 2 use a group of their own after rank 0 has been killed.
-  job.start([](Job& shared, Client& client, std::uint32_t me) {
+  job.start([](Job& shared, RankEndpoint& client, std::uint32_t me) {
     shared.board().posted.fetch_add(1);
     while (shared.board().go.load() == 0) std::this_thread::sleep_for(1ms);
     if (me == 0) return 1;
@@ -408,7 +408,7 @@ TEST(ProcessFailure, MissingRankIsRefusedWithAReasonAndNothingStays) {
   client::AttachOptions attach;
   attach.keeper = address.value();
   attach.world_size = attach.local_size = 2;
-  const auto client = Client::attach(attach);
+  const auto client = client::attach(attach);
   ASSERT_FALSE(client);
   EXPECT_NE(client.error().find("1 of 2 ranks of this node appeared within 3000 ms"), std::string::npos)
       << client.error();

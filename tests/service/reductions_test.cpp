@@ -18,7 +18,7 @@
 namespace outrigger::testing {
 namespace {
 
-using client::Client;
+using client::RankEndpoint;
 using ReducedBytes = std::vector<std::byte>;
 
 constexpr std::array kReduced{
@@ -57,8 +57,8 @@ ReducedBytes contribution_of(const Reduction& reduction, std::uint64_t elements,
 // Memory that service processes have mapped, or have not.
 class ReducedBuffer {
  public:
-  ReducedBuffer(Client& client, bool shared, std::uint64_t bytes) : private_(shared ? 0 : bytes + 1) {
-    if (shared) shared_ = static_cast<std::byte*>(client.allocate(bytes + 1));
+  ReducedBuffer(RankEndpoint& client, bool shared, std::uint64_t bytes) : private_(shared ? 0 : bytes + 1) {
+    if (shared) shared_ = static_cast<std::byte*>(client.heap().allocate_for_program(bytes + 1));
     data()[bytes] = std::byte{0x5A};
   }
   ReducedBuffer(const ReducedBuffer&) = delete;
@@ -73,7 +73,7 @@ class ReducedBuffer {
   ReducedBytes private_;
 };
 
-void finish_reduction(Client& client, client::PendingOperation& pending) {
+void finish_reduction(RankEndpoint& client, client::PendingOperation& pending) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!client.poll(pending)) {
     ASSERT_FALSE(client.fatal()) << *client.fatal();
@@ -82,7 +82,7 @@ void finish_reduction(Client& client, client::PendingOperation& pending) {
   }
 }
 
-void reduce_as_rank(Client& client, std::uint32_t me, std::uint32_t ranks) {
+void reduce_as_rank(RankEndpoint& client, std::uint32_t me, std::uint32_t ranks) {
   std::mt19937_64 common(ranks);
   std::mt19937_64 own(me);
   std::vector<WorldRank> members;
@@ -106,7 +106,7 @@ void reduce_as_rank(Client& client, std::uint32_t me, std::uint32_t ranks) {
     const client::PendingOperationPtr pending = client.post(request);
     ASSERT_NE(pending, nullptr);
     finish_reduction(client, *pending);
-    ASSERT_EQ(client.result(*pending).status, CompletionStatus::ok);
+    ASSERT_EQ(pending->result.status, CompletionStatus::ok);
     ReducedBytes wanted = contribution_of(reduction, elements, 0, number);
     for (std::uint32_t rank = 1; rank < ranks; ++rank) {
       reduce::apply(reduction, wanted, contribution_of(reduction, elements, rank, number), wanted);

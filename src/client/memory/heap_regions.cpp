@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/no_cancellation.hpp"
 #include "client/memory/program_memory.hpp"
 
 namespace outrigger::client {
@@ -37,7 +38,8 @@ std::optional<Region> HeapRegions::current() {
                 std::move(fd)};
 }
 
-bool HeapRegions::share(const SharedHeap& heap) {
+bool HeapRegions::share(const SharedHeap& heap) noexcept try {
+  const NoCancellation whole;
   used_.store(true, std::memory_order_relaxed);
   if (!can_map()) return false;
   std::optional<Region> region;
@@ -51,16 +53,21 @@ bool HeapRegions::share(const SharedHeap& heap) {
   const Lock lock(lock_.mutex);
   regions_.insert(std::move(*region));
   return true;
+} catch (...) {
+  return false;
 }
 
 // With the shared heap the native MPI allocates there.
-void* HeapRegions::allocate_for_program(std::uint64_t bytes) {
+void* HeapRegions::allocate_for_program(std::uint64_t bytes) noexcept try {
+  const NoCancellation whole;
   if (!can_map()) return nullptr;
   {
     const Lock lock(lock_.mutex);
     if (heap_ != nullptr && heap_ != &ProgramMemory::as_heap()) return nullptr;
   }
   return ProgramMemory::of_process().allocate(bytes);
+} catch (...) {
+  return nullptr;
 }
 
 void HeapRegions::share_if_for_program(const void* memory) {

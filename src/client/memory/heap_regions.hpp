@@ -18,10 +18,12 @@ class HeapRegions {
  public:
   HeapRegions(EndpointLock& lock, Regions& regions) : lock_(lock), regions_(regions) {}
 
-  // Without the lock. False: there is no heap, or the service processes cannot map it.
-  [[nodiscard]] bool share(const SharedHeap& heap);
-  // Without the lock. As Client::allocate says.
-  [[nodiscard]] void* allocate_for_program(std::uint64_t bytes);
+  // Without the lock. Service processes map the shared heap of this process, now and after each fork() that makes it
+  // begin anew. `heap` must outlive this. False: there is no heap, or the service processes cannot map it.
+  [[nodiscard]] bool share(const SharedHeap& heap) noexcept;
+  // Without the lock. Memory of ProgramMemory, which releases it. Service processes map it from the first operation on
+  // that uses it. nullptr if they cannot map any or there is none; use ordinary memory then.
+  [[nodiscard]] void* allocate_for_program(std::uint64_t bytes) noexcept;
   // Without the lock. An operation is about to use `memory`. The first time that it is memory of MPI_Alloc_mem, this
   // tells the service processes and waits for them.
   void use(const void* memory) {
@@ -38,7 +40,7 @@ class HeapRegions {
   // Under the lock. Keeps up with the heap's generations. Regions that are no longer needed come back, to be dropped
   // without the lock.
   [[nodiscard]] std::vector<Region> follow(const Posts& posts) {
-    return heap_ == nullptr ? std::vector<Region>() : follow_generations(posts);
+    return is_up_to_date() ? std::vector<Region>() : follow_generations(posts);
   }
   // Under the lock, while a fork() is prepared: what operations use stays shared. The heap's own handlers run after
   // this, before the process is copied.
@@ -46,6 +48,9 @@ class HeapRegions {
 
  private:
   [[nodiscard]] bool can_map() const { return !lock_.is_inert() && !regions_.registers() && regions_.maps(); }
+  [[nodiscard]] bool is_up_to_date() const {
+    return heap_ == nullptr || (heap_->serial() == serial_ && !coming_ && retired_.empty());
+  }
   void share_if_for_program(const void* memory);
   // Of the heap's generation; admitted.
   [[nodiscard]] std::optional<Region> current();

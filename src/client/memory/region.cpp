@@ -59,15 +59,15 @@ std::optional<Region> RegionTable::take_heap() {
   return take_first([](const Region& region) { return region.use == RegionUse::heap; });
 }
 
-const Region* RegionTable::find(std::uint64_t address, std::uint64_t bytes) const {
+const Region* RegionTable::search(std::uint64_t address, std::uint64_t bytes) {
   const auto after =
       std::upper_bound(regions_.begin(), regions_.end(), address,
                        [](std::uint64_t wanted, const Region& region) { return wanted < region.address(); });
   if (after == regions_.begin()) return nullptr;
-  const Region& region = *std::prev(after);
-  const std::uint64_t offset = address - region.address();
-  if (offset > region.bytes || bytes > region.bytes - offset) return nullptr;
-  return &region;
+  const auto place = std::prev(after);
+  if (!place->holds(address, bytes)) return nullptr;
+  recent_ = static_cast<std::size_t>(place - regions_.begin());
+  return &*place;
 }
 
 }  // namespace outrigger::client

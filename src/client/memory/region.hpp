@@ -30,6 +30,10 @@ struct Region {
 
   // In this process's address space, as the service processes know it.
   [[nodiscard]] std::uint64_t address() const { return reinterpret_cast<std::uintptr_t>(base); }
+  [[nodiscard]] bool holds(std::uint64_t begin, std::uint64_t length) const {
+    const std::uint64_t offset = begin - address();  // modulo 2^64
+    return offset <= bytes && length <= bytes - offset;
+  }
   // Gives the memory back, but the heap's.
   void unmap();
 };
@@ -46,14 +50,19 @@ class RegionTable {
   // The heap's, of which there is one at most.
   [[nodiscard]] std::optional<Region> take_heap();
   // The region that holds the whole range; null when none does.
-  [[nodiscard]] const Region* find(std::uint64_t address, std::uint64_t bytes) const;
+  [[nodiscard]] const Region* find(std::uint64_t address, std::uint64_t bytes) {
+    if (recent_ < regions_.size() && regions_[recent_].holds(address, bytes)) return &regions_[recent_];
+    return search(address, bytes);
+  }
   [[nodiscard]] std::vector<Region>& all() { return regions_; }
 
  private:
+  [[nodiscard]] const Region* search(std::uint64_t address, std::uint64_t bytes);
   template <class Wanted>
   [[nodiscard]] std::optional<Region> take_first(const Wanted& wanted);
 
   std::vector<Region> regions_;  // sorted by base
+  std::size_t recent_ = 0;       // the place of the one that was found last, unless others have come or gone
 };
 
 }  // namespace outrigger::client

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "base/no_cancellation.hpp"
+
 namespace outrigger::client {
 namespace {
 
@@ -27,6 +29,7 @@ bool Regions::admit() {
 }
 
 std::optional<Region> Regions::create(std::uint64_t bytes) {
+  const NoCancellation whole;
   if (!admit()) return std::nullopt;
   std::optional<Region> region = create_region(bytes);
   if (!region) live_.fetch_sub(1);
@@ -34,6 +37,7 @@ std::optional<Region> Regions::create(std::uint64_t bytes) {
 }
 
 void Regions::discard_unannounced(Region region) {
+  const NoCancellation whole;
   region.unmap();
   live_.fetch_sub(1);
 }

@@ -20,7 +20,7 @@ void* pointer_to(const MemoryRange& range) {
 
 }  // namespace
 
-void* StagingMemory::allocate(std::uint64_t bytes) {
+void* StagingMemory::allocate(std::uint64_t bytes) noexcept try {
   if (lock_.is_inert()) return nullptr;
   std::optional<MemoryRange> range = reuse(bytes);
   if (!range) range = add_region_for(bytes);
@@ -30,6 +30,8 @@ void* StagingMemory::allocate(std::uint64_t bytes) {
   in_use_.emplace(pointer_to(*range), *range);
   bytes_in_use_ += range->bytes;
   return pointer_to(*range);
+} catch (...) {
+  return nullptr;
 }
 
 std::optional<MemoryRange> StagingMemory::reuse(std::uint64_t bytes) {
@@ -80,7 +82,7 @@ std::optional<MemoryRange> StagingMemory::take_idle(std::uint64_t bytes) {
   return range;
 }
 
-void StagingMemory::release(void* memory) {
+void StagingMemory::release(void* memory) noexcept try {
   std::vector<Region> surplus;
   {
     const Lock lock(lock_.mutex);
@@ -96,6 +98,8 @@ void StagingMemory::release(void* memory) {
     surplus = take_surplus();
   }
   for (Region& region : surplus) regions_.drop(std::move(region));
+} catch (...) {
+  // No memory to remember it by: it is lost.
 }
 
 std::vector<Region> StagingMemory::take_surplus() {

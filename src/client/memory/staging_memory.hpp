@@ -20,8 +20,9 @@ class StagingMemory {
  public:
   StagingMemory(EndpointLock& lock, Regions& regions) : lock_(lock), regions_(regions) {}
 
-  [[nodiscard]] void* allocate(std::uint64_t bytes);
-  void release(void* memory);
+  // Any size, no alignment beyond 64 bytes. nullptr: there is none. May wait for the keeper.
+  [[nodiscard]] void* allocate(std::uint64_t bytes) noexcept;
+  void release(void* memory) noexcept;
   // Under the lock.
   [[nodiscard]] std::uint64_t bytes_in_use() const { return bytes_in_use_; }
 

@@ -13,7 +13,7 @@ struct CompletionWatch {
 };
 
 [[nodiscard]] inline CompletionWatch& completion_watch() {
-  constinit static thread_local CompletionWatch watch;
+  [[gnu::tls_model("initial-exec")]] constinit static thread_local CompletionWatch watch;
   return watch;
 }
 

@@ -1,20 +1,18 @@
 #include "client/operations/doorbell.hpp"
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
 
-#include "base/no_cancellation.hpp"
-
 namespace outrigger::client {
 
 void Doorbell::ring() const {
-  const NoCancellation whole;  // the caller may hold a lock
   const std::uint64_t one = 1;
-  ssize_t written = 0;
+  long written = 0;
   do {
-    written = ::write(event_.get(), &one, sizeof(one));
+    written = ::syscall(SYS_write, event_.get(), &one, sizeof(one));  // write() is a cancellation point
   } while (written < 0 && errno == EINTR);
 }
 

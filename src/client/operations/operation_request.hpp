@@ -20,7 +20,8 @@ namespace outrigger::client {
 // until the operation is done.
 using BufferLayout = BlockLayout<const void*, std::span<const PairExtent>>;
 
-// A communicator that operations are posted on. Made by Client::define_group; shared by the operations in flight.
+// A communicator that operations are posted on. Made by RankEndpoint::define_group(); shared by the operations in
+// flight.
 class Group;
 
 struct OperationRequest {
@@ -28,7 +29,7 @@ struct OperationRequest {
   std::uint64_t sequence = 0;
   Collective collective = Collective::ialltoall;
   Algorithm algorithm = Algorithm::ring_pull;
-  std::uint32_t root = 0;
+  std::optional<std::uint32_t> root;  // of a collective that has one
   // Of a reduction. What is sent is the whole vector then, what is received the rank's part of the result, both
   // without stride and apart: a caller that reduces in place sends from a copy.
   std::optional<Reduction> reduction;
@@ -40,9 +41,8 @@ struct OperationRequest {
   // each; copied by post().
   std::span<const std::uint32_t> send_neighbors;
   std::span<const std::uint32_t> receive_neighbors;
-  bool by_plan = false;            // no rule of the user's decides it, but the dispatch plan
-  bool own_block_done = false;     // the caller copies its own block
-  bool receive_from_root = false;  // the receive layout is of the root's block; there are no others
+  bool by_plan = false;         // no rule of the user's decides it, but the dispatch plan
+  bool own_block_done = false;  // the caller copies its own block
   // Staging memory that this operation uses: the client's from post() on, if that succeeds, and given back once the
   // operation is done and dropped.
   std::array<void*, 2> staging{};

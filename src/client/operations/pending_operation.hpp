@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "client/memory/range_allocator.hpp"
@@ -60,11 +61,19 @@ class PendingOperation {
     done,     // `result` holds; slot and arguments are given back
   };
 
-  explicit PendingOperation(std::shared_ptr<const Group> on) : group(std::move(on)) {}
+  // A new one, or one that has been done and dropped.
+  void begin(std::shared_ptr<const Group> on) {
+    group = std::move(on);
+    phase.store(Phase::waiting, std::memory_order_relaxed);
+    overflowed = false;
+    staging = {};
+    in_heap = {};
+    deferred.reset();
+  }
 
-  const std::shared_ptr<const Group> group;
+  std::shared_ptr<const Group> group;
   std::atomic<Phase> phase{Phase::waiting};  // changes under the endpoint's lock; what belongs to it is written before
-  OperationSlot* place = nullptr;            // a slot's, or an overflow record's
+  OperationSlot* place = nullptr;            // once posted: a slot's, or an overflow record's
   bool overflowed = false;
   std::uint32_t number = 0;  // of the slot, or of the record
   MemoryRange arguments;

@@ -11,8 +11,7 @@ namespace {
 
 using Phase = PendingOperation::Phase;
 
-OperationResult result_of(const OperationSlot& slot) {
-  OperationResult result;
+void read_result(const OperationSlot& slot, OperationResult& result) {
   const std::uint32_t status = slot.result.status;
   const bool known = status <= static_cast<std::uint32_t>(CompletionStatus::passed_natively);
   result.status = known ? static_cast<CompletionStatus>(status) : CompletionStatus::rejected;
@@ -21,7 +20,6 @@ OperationResult result_of(const OperationSlot& slot) {
   result.done_ns = slot.result.done_ns;
   result.late_ns = slot.result.late_ns;
   result.passed_by = WorldRank{slot.result.passed_by};
-  return result;
 }
 
 std::unique_ptr<DeferredRequest> keep(const SlotRequestBody& body, const OperationArguments& arguments) {
@@ -139,6 +137,7 @@ void Posts::post_waiting() {
 void Posts::reject(PendingOperation& operation) {
   regions_.release_registrations(operation.deferred->body);
   operation.deferred.reset();
+  operation.result = {};
   operation.result.status = CompletionStatus::rejected;
   operation.phase.store(Phase::done, std::memory_order_release);
 }
@@ -149,7 +148,7 @@ bool Posts::collect_if_done(PendingOperation& operation) {
   if (phase != Phase::posted && phase != Phase::filled) return false;
   const OperationSlot& place = *operation.place;
   if (!is_done(place)) return false;
-  if (phase == Phase::posted) operation.result = result_of(place);
+  if (phase == Phase::posted) read_result(place, operation.result);
   arguments_.release(operation.arguments);
   regions_.release_registrations(place.body);
   groups_.note_done(*operation.group, place.body.sequence);
@@ -169,14 +168,13 @@ bool Posts::collect_if_filled(PendingOperation& operation) {
   const Phase phase = operation.phase.load(std::memory_order_relaxed);
   if (phase == Phase::filled) return true;
   if (phase != Phase::posted || !is_filled(*operation.place)) return false;
-  operation.result = result_of(*operation.place);
+  read_result(*operation.place, operation.result);
   operation.phase.store(Phase::filled, std::memory_order_release);
   return true;
 }
 
-std::vector<std::unique_ptr<PendingOperation>> Posts::take_read() {
+std::vector<std::unique_ptr<PendingOperation>> Posts::take_read_of_kept() {
   std::vector<std::unique_ptr<PendingOperation>> read;
-  if (kept_.empty()) return read;
   const std::uint32_t completions = header_.completions.load(std::memory_order_acquire);  // as in reap()
   if (std::exchange(looked_completions_, completions) == completions) return read;
   std::erase_if(kept_, [&](std::unique_ptr<PendingOperation>& operation) {

@@ -32,8 +32,21 @@ class Posts {
         doorbell_(doorbell),
         slots_(segment),
         plans_(segment),
-        groups_(segment) {}
+        groups_(segment) {
+    spare_.reserve(kMostSpare);
+  }
 
+  // For one that is to be posted, or is not after all: then it is dropped without the lock.
+  [[nodiscard]] std::unique_ptr<PendingOperation> make() {
+    if (spare_.empty()) return std::make_unique<PendingOperation>();
+    std::unique_ptr<PendingOperation> operation = std::move(spare_.back());
+    spare_.pop_back();
+    return operation;
+  }
+  // It is done, and has no group any more: who gives that up takes the lock.
+  void recycle(std::unique_ptr<PendingOperation> operation) {
+    if (spare_.size() < kMostSpare) spare_.push_back(std::move(operation));
+  }
   // Posts, or keeps until it can be. Fills in where the arguments are. False: no memory is left for them, and none will
   // come back.
   [[nodiscard]] bool post(PendingOperation& operation, SlotRequestBody& body, const OperationArguments& arguments) {
@@ -62,7 +75,9 @@ class Posts {
   // The same of a kept operation that is filled: it is left as it is but for its result.
   bool collect_if_filled(PendingOperation& operation);
   // Kept operations that were dropped and are done by now. To be destroyed without the lock: groups take it.
-  [[nodiscard]] std::vector<std::unique_ptr<PendingOperation>> take_read();
+  [[nodiscard]] std::vector<std::unique_ptr<PendingOperation>> take_read() {
+    return kept_.empty() ? std::vector<std::unique_ptr<PendingOperation>>() : take_read_of_kept();
+  }
   [[nodiscard]] std::size_t kept() const { return kept_.size(); }
   // Takes back slots and records that are done, whether or not somebody polls them: a program may wait for its last
   // operation first. True when there was any.
@@ -83,6 +98,9 @@ class Posts {
   [[nodiscard]] std::size_t without_slot() const { return waiting_.size() + overflow_.unfinished(); }
 
  private:
+  static constexpr std::size_t kMostSpare = 64;  // kept for the next posts; more are given back
+
+  [[nodiscard]] std::vector<std::unique_ptr<PendingOperation>> take_read_of_kept();
   [[nodiscard]] bool post_or_keep(PendingOperation& operation, SlotRequestBody& body,
                                   const OperationArguments& arguments);
   // Puts the request into a slot, or an overflow record. False: no argument memory at present; no slot of a DPU's.
@@ -108,6 +126,7 @@ class Posts {
   std::atomic<std::size_t> waiting_count_{0};  // of both
   std::uint32_t reaped_completions_ = 0;       // header_.completions when all slots were looked at last ...
   std::uint32_t looked_completions_ = 0;       // ... and when those of kept_ were
+  std::vector<std::unique_ptr<PendingOperation>> spare_;
   std::vector<std::unique_ptr<PendingOperation>> abandoned_;
   std::vector<std::unique_ptr<PendingOperation>> kept_;  // dropped when they were filled, the oldest first
 };

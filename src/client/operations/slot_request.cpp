@@ -36,9 +36,9 @@ SlotRequestBody describe(const OperationRequest& request) {
   body.collective = static_cast<std::uint16_t>(request.collective);
   body.algorithm = static_cast<std::uint16_t>(request.algorithm);
   body.flags = (request.own_block_done ? kSlotOwnBlockDone : 0) |
-               (request.receive_from_root ? kSlotReceiveFromRoot : 0) | (request.kept ? kSlotKept : 0) |
+               (is_rooted(request.collective) ? kSlotReceiveFromRoot : 0) | (request.kept ? kSlotKept : 0) |
                (request.timed ? kSlotTimed : 0);
-  body.root = request.root;
+  body.root = request.root.value_or(0);
   if (request.reduction) {
     body.reduce_operation = static_cast<std::uint16_t>(request.reduction->operation);
     body.element_type = static_cast<std::uint16_t>(request.reduction->type);
@@ -47,8 +47,7 @@ SlotRequestBody describe(const OperationRequest& request) {
   body.group_high = group.id().high;
   body.group_low = group.id().low;
   body.sequence = request.sequence;
-  body.digest =
-      operation_digest(request.collective, request.algorithm, request.root, group.size(), request.configuration);
+  body.digest = operation_digest(request.collective, request.algorithm, body.root, group.size(), request.configuration);
   body.plan = request.by_plan ? group.plan().value : 0;
   body.group_size = group.size();
   body.group_rank = group.me().value();

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <new>
 #include <thread>
 
@@ -180,6 +181,8 @@ void UnmapProbe::operator()(Probe* probe) const {
   ::munmap(probe, sizeof(Probe));
 }
 
+namespace {
+
 Result<EndpointParts> join_keeper(const AttachOptions& options) {
   const Clock::time_point deadline = Clock::now() + patience_with_keeper(options);
   Result<UniqueFd> connected = connect_until(options.keeper, deadline);
@@ -221,6 +224,25 @@ Result<EndpointParts> join_keeper(const AttachOptions& options) {
   if (!reached) parts.welcome.reach &= ~(kReachCma | kReachXpmem);
   if ((parts.welcome.reach & kReachXpmem) == 0) parts.xpmem.reset();
   return parts;
+}
+
+}  // namespace
+
+void EndEndpoint::operator()(RankEndpoint* endpoint) {
+  endpoint->shut_down();
+  kept.reset();
+}
+
+Result<AttachedEndpoint> attach(const AttachOptions& options) try {
+  Result<EndpointParts> parts = join_keeper(options);
+  if (!parts) return Error{parts.error()};
+  auto endpoint = std::make_shared<RankEndpoint>(std::move(parts).value());
+  RankEndpoint* const attached = endpoint.get();
+  AttachedEndpoint handle(attached, EndEndpoint{std::move(endpoint)});
+  watch_forks(*handle);
+  return handle;
+} catch (const std::exception& exception) {
+  return Error{std::string("cannot attach to the keeper: ") + exception.what()};
 }
 
 }  // namespace outrigger::client

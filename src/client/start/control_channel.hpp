@@ -39,7 +39,8 @@ class ControlChannel {
   // With `may_wait` false it may go unsaid; the service processes then keep their mapping until the rank leaves.
   void drop_region(RegionId region, bool may_wait);
 
-  // For node leaders: see NodeLeader.
+  // For the first rank of a node, in a job of several, right after it has attached: what the others need to know of
+  // this node, to be exchanged.
   [[nodiscard]] Result<std::vector<std::byte>> node_descriptor(std::chrono::milliseconds at_most);
   [[nodiscard]] Status take_job_map(std::span<const std::byte> descriptors, std::uint32_t node,
                                     std::chrono::milliseconds at_most);
@@ -49,8 +50,11 @@ class ControlChannel {
   // The DPU reaches nothing here any more, but what the service processes may map (Regions::leave_dpu).
   void has_left_dpu(std::span<const Region> mapped);
 
-  // See Client::show.
-  void show(ControlKind what, int fd);
+  // Gives the keeper of this node memory that holds what this rank counts (report/ledger.hpp): it outlives the rank.
+  // Or its events (trace/event_memory.hpp), which the service process of this rank adds to: it says there when it does.
+  // `what`: counts or trace; or, without a descriptor, trace_settle: what a service process on a DPU has noted until
+  // now is to be in that memory, which says when it is.
+  void show(ControlKind what, int fd = -1);
   // False: nobody has heard it.
   bool goodbye();
   // In a forked child, where other threads may have held the lock for ever: closes without locking.

@@ -13,10 +13,17 @@ namespace outrigger::mpi {
 struct Job;
 
 // Neither null nor uncommitted.
-[[nodiscard]] bool valid_type(const Job& job, MPI_Datatype type);
+[[nodiscard]] inline bool valid_type(const Job& job, MPI_Datatype type) {
+  return type != constants().datatype_null && shape_of(job, type).committed;
+}
 
 // A null buffer can only be right for no data, or with a type whose displacements are addresses.
-[[nodiscard]] bool valid_buffer(const Job& job, const void* buffer, MPI_Datatype type, bool has_data);
+[[nodiscard]] inline bool valid_buffer(const Job& job, const void* buffer, MPI_Datatype type, bool has_data) {
+  if (buffer == MPI_IN_PLACE) return false;
+  if (buffer != nullptr || !has_data) return true;
+  const TypeShape shape = shape_of(job, type);
+  return !shape.predefined || shape.size == 0;
+}
 
 template <class Count>
 [[nodiscard]] bool valid_side(const Job& job, const void* buffer, Count count, MPI_Datatype type) {

@@ -172,10 +172,10 @@ bool pass_on(const Offload& offload, steer::CollectiveForm form, Count count, MP
 // A blank operation of this collective.
 [[nodiscard]] inline Operation& new_operation(Collective collective, const Offload& offload, bool in_place) {
   Operation& operation = *make_operation();
-  operation.collective = collective;
+  operation.asked.collective = collective;
   operation.comm = offload.comm;
-  operation.algorithm = offload.answer.algorithm;
-  operation.by_plan = offload.answer.by_plan;
+  operation.asked.algorithm = offload.answer.algorithm;
+  operation.asked.by_plan = offload.answer.by_plan;
   operation.in_place = in_place;
   return operation;
 }

@@ -18,8 +18,8 @@ bool offload_bcast(Job& job, Form form, void* buffer, Count count, MPI_Datatype 
   if (comm == nullptr) return pass_on(offload, call, count, type, shape);
   if (!is_rank_of(*comm, root)) return decline();
   Operation& operation = new_operation(Collective::ibcast, offload, false);
-  operation.root = static_cast<std::uint32_t>(root);
-  const bool sends = *operation.root == comm->me().value();
+  operation.asked.root = static_cast<std::uint32_t>(root);
+  const bool sends = *operation.asked.root == comm->me().value();
   operation.send.set_shared(buffer, sends ? count : 0, type, shape, comm->size());
   operation.receive.set_shared(buffer, sends ? 0 : count, type, shape, comm->size());
   return offload_operation(job, timer, offload, operation, request);

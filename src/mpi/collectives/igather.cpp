@@ -42,7 +42,7 @@ bool offload_gather(Job& job, Form form, const void* send_buffer, Count send_cou
     return decline();
   }
   Operation& operation = new_operation(Collective::igather, offload, in_place);
-  operation.root = static_cast<std::uint32_t>(root);
+  operation.asked.root = static_cast<std::uint32_t>(root);
   operation.send.set_shared(in_place ? nullptr : send_buffer, in_place ? 0 : count, type, shape, comm->size());
   if (is_root) {
     const TypeShape receive_shape = shape_of(job, receive_type);

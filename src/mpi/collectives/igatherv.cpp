@@ -46,7 +46,7 @@ bool offload_gatherv(Job& job, Form form, const void* send_buffer, Count send_co
     return decline();
   }
   Operation& operation = new_operation(Collective::igatherv, offload, in_place);
-  operation.root = static_cast<std::uint32_t>(root);
+  operation.asked.root = static_cast<std::uint32_t>(root);
   const MPI_Datatype type = in_place ? receive_type : send_type;
   const TypeShape shape = shape_of(job, type);
   operation.send.set_shared(in_place ? nullptr : send_buffer, in_place ? 0 : send_count, type, shape, comm->size());

@@ -41,7 +41,7 @@ bool offload_scatter(Job& job, Form form, const void* send_buffer, Count send_co
     return decline();
   }
   Operation& operation = new_operation(Collective::iscatter, offload, in_place);
-  operation.root = static_cast<std::uint32_t>(root);
+  operation.asked.root = static_cast<std::uint32_t>(root);
   operation.receive.set_shared(in_place ? nullptr : receive_buffer, in_place ? 0 : count, type, shape, comm->size());
   if (is_root) {
     operation.send.set_regular(send_buffer, send_count, send_type, shape_of(job, send_type), comm->size());

@@ -47,7 +47,7 @@ bool offload_scatterv(Job& job, Form form, const void* send_buffer, const Count*
     return decline();
   }
   Operation& operation = new_operation(Collective::iscatterv, offload, in_place);
-  operation.root = static_cast<std::uint32_t>(root);
+  operation.asked.root = static_cast<std::uint32_t>(root);
   const MPI_Datatype type = in_place ? send_type : receive_type;
   const TypeShape shape = shape_of(job, type);
   operation.receive.set_shared(in_place ? nullptr : receive_buffer, in_place ? 0 : receive_count, type, shape,

@@ -7,12 +7,15 @@
 #include <chrono>
 #include <cstring>
 #include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/futex_lock.hpp"
 #include "base/last_words.hpp"
 #include "base/no_cancellation.hpp"
+#include "client/operations/pending_operation.hpp"
 #include "mpi/collectives/bad_buffers.hpp"
 #include "mpi/collectives/small_blocks.hpp"
 #include "mpi/completion/defined.hpp"
@@ -37,7 +40,7 @@ constexpr auto kDrainLimit = std::chrono::seconds(30);
 // The error handler may end the job, and a launcher then throw away what it has not read.
 constexpr std::chrono::milliseconds kToBeRead{1000};
 
-constinit std::mutex list_mutex;
+constinit FutexLock list_mutex;
 constinit std::mutex freed_mutex;
 constinit Operation* active_operations = nullptr;
 constinit Operation* next_look = nullptr;  // of them, by progress_some(); nullptr: the first
@@ -79,12 +82,23 @@ void recycle(Operation* operation) {
   delete operation;
 }
 
+// A status that says so, but for its error.
+MPI_Status make_status_of_collective() {
+  MPI_Status status{};
+  status.MPI_SOURCE = MPI_ANY_SOURCE;
+  status.MPI_TAG = MPI_ANY_TAG;
+  real().Status_set_elements(&status, constants().byte, 0);
+  real().Status_set_cancelled(&status, 0);
+  return status;
+}
+
+// The MPI calls this for each request, so it does not ask the MPI each time.
 int query(void* /*state*/, MPI_Status* status) {
   if (status == MPI_STATUS_IGNORE) return MPI_SUCCESS;
-  status->MPI_SOURCE = MPI_ANY_SOURCE;
-  status->MPI_TAG = MPI_ANY_TAG;
-  real().Status_set_elements(status, constants().byte, 0);
-  real().Status_set_cancelled(status, 0);
+  static const MPI_Status of_collective = make_status_of_collective();
+  const int error = status->MPI_ERROR;  // is not the function's to change
+  *status = of_collective;
+  status->MPI_ERROR = error;
   return MPI_SUCCESS;
 }
 
@@ -131,15 +145,16 @@ std::string details_of(const Operation& operation, const client::OperationResult
 
 void explain(const Job& job, const Operation& operation, const client::OperationResult& result) {
   if (result.status == CompletionStatus::ok || result.status == CompletionStatus::truncated) return;
-  print("rank %u: %s on a communicator of %u ranks failed: %s%s", job.world_rank, name_of(operation.collective).data(),
-        operation.comm->size(), name_of(result.status).data(), details_of(operation, result).c_str());
+  print("rank %u: %s on a communicator of %u ranks failed: %s%s", job.world_rank,
+        name_of(operation.asked.collective).data(), operation.comm->size(), name_of(result.status).data(),
+        details_of(operation, result).c_str());
   wait_until_read(STDERR_FILENO, kToBeRead);
 }
 
 // The service process is done with it. After the request is marked complete the operation may be gone.
 void finish(Job& job, Operation& operation) {
   const NoCancellation whole;  // others wait for it
-  const client::OperationResult result = job.client->result(*operation.pending);
+  const client::OperationResult& result = operation.pending->result;
   if (operation.error == MPI_SUCCESS) operation.error = error_code(result.status);
   explain(job, operation, result);
   if (result.status == CompletionStatus::ok) mark_received(operation);
@@ -191,6 +206,10 @@ std::array<OperationHold, kLooksAtOnce> some_active() {
   return some;
 }
 
+std::span<const std::uint32_t> neighbors_of(const Blocks& blocks) {
+  return blocks.neighbors() == nullptr ? std::span<const std::uint32_t>() : blocks.neighbors()->ranks;
+}
+
 // Some blocks are unpacked by a message (types/packing.hpp), which the MPI cannot wait for inside of its progress.
 bool may_need_message(const Operation& operation) {
   return !operation.receive.dense() && operation.receive.largest_bytes() > kPackChunkBytes;
@@ -212,14 +231,14 @@ Operation* make_operation() {
       spare = operation->next;
       --spares;
       operation->next = nullptr;
-      operation->root.reset();
-      operation->reduction.reset();
-      operation->part_offset_bytes = 0;
+      operation->asked.root.reset();
+      operation->asked.reduction.reset();
+      operation->asked.part_offset_bytes = 0;
       operation->persistent = nullptr;
       operation->in_place = operation->source_overwritten = operation->freed_by_user = false;
       operation->holders.store(1, std::memory_order_relaxed);
       operation->taken.store(false, std::memory_order_relaxed);
-      operation->copies_own_block = operation->own_block_by_rank = false;
+      operation->copies_own_block = operation->asked.own_block_done = false;
       operation->busy.store(false, std::memory_order_relaxed);
       operation->done.store(false, std::memory_order_relaxed);
       operation->error = MPI_SUCCESS;
@@ -231,30 +250,22 @@ Operation* make_operation() {
 }
 
 void launch(Job& job, Operation& operation, std::uint64_t sequence) {
-  client::OperationRequest request;
-  request.group = operation.comm->group(*job.client);
-  request.sequence = sequence;
-  request.native_calls = operation.comm->take_native_calls(sequence);
-  request.collective = operation.collective;
-  request.algorithm = operation.algorithm;
-  request.configuration = job.digest;
-  request.send = operation.send.layout();
-  request.receive = operation.receive.layout();
-  if (const NeighborSide* side = operation.send.neighbors()) request.send_neighbors = side->ranks;
-  if (const NeighborSide* side = operation.receive.neighbors()) request.receive_neighbors = side->ranks;
-  request.by_plan = operation.by_plan;
-  request.own_block_done = operation.own_block_by_rank;
-  request.root = operation.root.value_or(0);
-  request.reduction = operation.reduction;
-  request.part_offset_bytes = operation.part_offset_bytes;
-  request.receive_from_root = is_rooted(operation.collective);
-  request.timed = operation.counted != nullptr;
+  client::OperationRequest& asked = operation.asked;
+  asked.group = operation.comm->group(*job.client);
+  asked.sequence = sequence;
+  asked.native_calls = operation.comm->take_native_calls(sequence);
+  asked.configuration = job.digest;
+  asked.send_neighbors = neighbors_of(operation.send);
+  asked.receive_neighbors = neighbors_of(operation.receive);
+  asked.timed = operation.counted != nullptr;
   // A barrier has no memory to keep, and is not to be told of before its end.
-  request.kept =
-      operation.collective != Collective::ibarrier && is_kept(job, operation.send) && is_kept(job, operation.receive);
-  if (request.kept) request.staging = {operation.send.hand_over_staging(), operation.receive.hand_over_staging()};
-  operation.pending = request.group == nullptr ? nullptr : job.client->post(request);
-  if (operation.pending == nullptr) die("no memory left for the arguments of %s", name_of(operation.collective).data());
+  asked.kept =
+      asked.collective != Collective::ibarrier && is_kept(job, operation.send) && is_kept(job, operation.receive);
+  asked.staging = {};
+  if (asked.kept) asked.staging = {operation.send.hand_over_staging(), operation.receive.hand_over_staging()};
+  operation.pending = job.client->post(asked);
+  asked.group.reset();  // the operation in flight has it
+  if (operation.pending == nullptr) die("no memory left for the arguments of %s", name_of(asked.collective).data());
   if (operation.persistent != nullptr) {
     link(operation);
     operation.busy.store(false, std::memory_order_release);  // last: from now on other threads may finish it

@@ -7,10 +7,9 @@
 
 #include <atomic>
 #include <cstdint>
-#include <optional>
 #include <utility>
 
-#include "client/client.hpp"
+#include "client/operations/operation_request.hpp"
 #include "mpi/communicators/comm_state.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/types/blocks.hpp"
@@ -23,22 +22,18 @@ struct Job;
 struct PersistentStarts;
 
 struct Operation {
-  Collective collective = Collective::ialltoall;
+  // The one description of the operation: the client makes the slot's request from it. It stays from one run of a
+  // persistent collective to the next.
+  client::OperationRequest asked;
   CommState* comm = nullptr;  // holds a reference
   client::PendingOperationPtr pending;
   MPI_Request request{};
   PersistentStarts* persistent = nullptr;  // of a persistent collective: it is used for one run after the other
-  Blocks send;
-  Blocks receive;
-  Algorithm algorithm = Algorithm::ring_pull;
-  std::optional<std::uint32_t> root;    // of a collective that has one
-  std::optional<Reduction> reduction;   // of one that reduces
-  std::uint64_t part_offset_bytes = 0;  // ... by parts: where in the vector the own one begins
-  bool by_plan = false;                 // the dispatch plan has decided
+  Blocks send{asked.send};
+  Blocks receive{asked.receive};
   bool in_place = false;
   bool source_overwritten = false;         // in place, and blocks are received where blocks are sent from
   bool copies_own_block = false;           // this rank has to, and has not yet
-  bool own_block_by_rank = false;          // ... or has
   bool freed_by_user = false;              // MPI_Request_free before the end
   bool active = false;                     // handed over, and not done; under the lists' lock
   std::atomic<std::uint32_t> holders = 1;  // its request, and calls that look at it
@@ -57,7 +52,7 @@ struct Operation {
 // The block that need not be copied between the user's buffer and staging, as it is where it belongs; peers(): none. Of
 // a reduction every block is a part of the vector.
 [[nodiscard]] inline std::uint32_t block_in_place(const Operation& operation) {
-  const bool is_there = operation.in_place && !operation.reduction;
+  const bool is_there = operation.in_place && !operation.asked.reduction;
   return is_there ? operation.comm->me().value() : operation.receive.peers();
 }
 

@@ -24,7 +24,7 @@ constinit std::atomic<bool> said = false;
 // Once, by the first rank of the communicator, and of all communicators only by those whose first rank is its node's.
 void say_core_is_taken(const Job& job, const CommState& comm) {
   if (comm.me() != GroupRank{0} || job.local_rank != 0 || said.exchange(true, std::memory_order_relaxed)) return;
-  const client::Client::Statistics statistics = job.client->statistics();
+  const client::ClientStatistics statistics = job.client->statistics();
   const std::uint64_t wanted_ns = statistics.service_ran_ns + statistics.service_waited_ns;
   const auto percent = static_cast<unsigned>(wanted_ns == 0 ? 0 : statistics.service_waited_ns * 100 / wanted_ns);
   if (percent < kWorthSaying) {
@@ -65,7 +65,7 @@ Offload at_starts(CommState& comm, const steer::Call& call) {
 enum class Placement { mapped, private_memory, staged, small, unreachable };
 
 // All blocks lie in one range that the service processes map.
-bool is_mapped(const client::Client& client, const Blocks& blocks) {
+bool is_mapped(client::RankEndpoint& client, const Blocks& blocks) {
   const client::BufferLayout& layout = blocks.layout();
   const std::optional<OffsetRange> range = layout.range(blocks.peers());
   if (!range) return false;
@@ -104,17 +104,17 @@ Placement place(Job& job, Blocks& blocks, Access access) {
 }
 
 bool is_at_root(const Operation& operation) {
-  return operation.root == operation.comm->me().value();
+  return operation.asked.root == operation.comm->me().value();
 }
 
 // Does the rank send itself something? Of a broadcast it is there already, of a reduction there is no such block.
 bool has_own_block(const Operation& operation) {
-  if (operation.in_place || operation.reduction || operation.collective == Collective::ibcast) return false;
-  return !operation.root || is_at_root(operation);
+  if (operation.in_place || operation.asked.reduction || operation.asked.collective == Collective::ibcast) return false;
+  return !operation.asked.root || is_at_root(operation);
 }
 
 bool copies_own_block(const Job& job, const Operation& operation) {
-  const bool others_can = job.client->copier() || job.client->reached_by(kReachXpmem | kReachRdma);
+  const bool others_can = job.client->lending().copier_runs() || job.client->reached_by(kReachXpmem | kReachRdma);
   return copy::rank_copies_own_block(pair_with(operation.send, operation.comm->me().value()).bytes, others_can);
 }
 
@@ -175,8 +175,9 @@ void post_operation(Job& job, Operation& operation) {
         has_own_block(operation) && (is_small || (!mapped && copies_own_block(job, operation)));
   }
   // In place, and at the root of a broadcast, it is there already.
-  const bool is_there = operation.in_place || (operation.collective == Collective::ibcast && is_at_root(operation));
-  operation.own_block_by_rank = !operation.reduction && (operation.copies_own_block || is_there);
+  const bool is_there =
+      operation.in_place || (operation.asked.collective == Collective::ibcast && is_at_root(operation));
+  operation.asked.own_block_done = !operation.asked.reduction && (operation.copies_own_block || is_there);
   if (counting()) count_post(operation);
   const std::uint64_t sequence = operation.comm->next_sequence();
   launch(job, operation, sequence);

@@ -19,13 +19,13 @@ Reducing reducing_of(const Job& job, MPI_Op operation, MPI_Datatype type) {
 Operation& new_reduction(Collective collective, const Offload& offload, const Reducing& reducing, MPI_Datatype type,
                          const ReducedSides& sides) {
   Operation& operation = new_operation(collective, offload, sides.in_place);
-  operation.reduction = reducing.reduction;
+  operation.asked.reduction = reducing.reduction;
   operation.source_overwritten = sides.in_place;
   const std::uint32_t size = offload.comm->size();
   operation.send.set_shared(sides.in_place ? sides.to : sides.from, sides.sent, type, reducing.shape, size);
   operation.receive.set_shared(sides.to, sides.received, type, reducing.shape, size);
-  operation.part_offset_bytes = bytes_in(sides.first, reducing.shape);
-  operation.root = sides.root;
+  operation.asked.part_offset_bytes = bytes_in(sides.first, reducing.shape);
+  operation.asked.root = sides.root;
   return operation;
 }
 

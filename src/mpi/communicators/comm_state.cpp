@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/futex_lock.hpp"
 #include "client/operations/client_group.hpp"
 #include "mpi/job/job.hpp"
 #include "mpi/native/constants.hpp"
@@ -14,7 +15,7 @@
 namespace outrigger::mpi {
 namespace {
 
-constinit std::mutex states_mutex;
+constinit FutexLock states_mutex;
 constinit CommState* all_states = nullptr;
 
 constexpr GroupId kWorldGroup{0x6F75747269676765ULL, 0x72776F726C640000ULL};
@@ -183,9 +184,11 @@ void CommState::attached_to(MPI_Comm comm) {
   comm_ = comm;
 }
 
-std::shared_ptr<const client::Group> CommState::group(client::Client& client) {
+const std::shared_ptr<const client::Group>& CommState::group(client::RankEndpoint& client) {
+  if (known_group_.load(std::memory_order_acquire) != nullptr) return group_;
   const std::scoped_lock lock(states_mutex);
   if (group_ == nullptr) group_ = client.define_group(id_, *members_, me_);
+  known_group_.store(group_.get(), std::memory_order_release);
   return group_;
 }
 
@@ -195,13 +198,15 @@ void CommState::note_decisions() {
 }
 
 void CommState::drop_group() {
+  known_group_.store(nullptr, std::memory_order_relaxed);
   if (steer::Dispatcher* known = known_dispatcher()) known->close();
   native_tally_ = {};
   group_.reset();
 }
 
-void CommState::count_native_call(client::Client& client) {
-  if (!native_tally_.has_begun()) native_tally_ = client.native_tally(id_, sequence_.load(std::memory_order_relaxed));
+void CommState::count_native_call(client::RankEndpoint& client) {
+  if (!native_tally_.has_begun())
+    native_tally_ = client::NativeTally(client.native_tallies(), id_, sequence_.load(std::memory_order_relaxed));
   native_tally_.count();
 }
 

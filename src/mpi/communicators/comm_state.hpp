@@ -20,7 +20,7 @@
 #include <optional>
 #include <vector>
 
-#include "client/client.hpp"
+#include "client/rank_endpoint.hpp"
 #include "mpi/communicators/neighbors.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/report/counting.hpp"
@@ -81,7 +81,7 @@ class CommState {
   // A call is left to the MPI for its counts, and is not the first.
   void count_native_call() { native_tally_.count(); }
   // ... or is.
-  void count_native_call(client::Client& client);
+  void count_native_call(client::RankEndpoint& client);
   // Before the operation of that number is posted: how many such calls there have been since the one before it.
   [[nodiscard]] std::uint32_t take_native_calls(std::uint64_t sequence) { return native_tally_.post(sequence); }
 
@@ -92,8 +92,8 @@ class CommState {
   // The user has freed the communicator.
   void detached() { freed_.store(true, std::memory_order_release); }
 
-  // The group as the client knows it, made at first use.
-  [[nodiscard]] std::shared_ptr<const client::Group> group(client::Client& client);
+  // The group as the client knows it, made at first use; null: none can be made.
+  [[nodiscard]] const std::shared_ptr<const client::Group>& group(client::RankEndpoint& client);
   // Its first rank notes cached decisions for the next run.
   void note_decisions();
   // The client goes away; nothing is posted any more.
@@ -140,6 +140,7 @@ class CommState {
   CommState* base_;  // with a reference
   std::atomic<std::uint32_t> references_ = 1;
   std::shared_ptr<const client::Group> group_;
+  std::atomic<const client::Group*> known_group_ = nullptr;  // it, once it is made
   const steer::DispatchSettings& settings_;
   const bool off_at_first_;
   std::atomic<steer::Dispatcher*> dispatcher_ = nullptr;  // owned

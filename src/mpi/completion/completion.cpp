@@ -32,8 +32,8 @@ OurRequests::~OurRequests() {
 
 void OurRequests::add(std::size_t index, Operation& operation) {
   if (is_native(operation)) return;
-  Entry entry{.index = index, .operation = &operation};
-  entry.inactive = entry.done = operation.persistent != nullptr && !is_running(operation);
+  const bool inactive = operation.persistent != nullptr && !is_running(operation);
+  const Entry entry{index, &operation, inactive, inactive, MPI_SUCCESS};
   if (size_ < kInline) {
     few_[size_] = entry;
   } else {

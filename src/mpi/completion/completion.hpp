@@ -29,11 +29,11 @@ class OurRequests {
   explicit OurRequests(std::span<const MPI_Request> requests);
 
   struct Entry {
-    std::size_t index = 0;           // in the array
-    Operation* operation = nullptr;  // held
-    bool inactive = false;           // a persistent one that is not started; counts as done
-    bool done = false;
-    int error = MPI_SUCCESS;  // of the operation, once done
+    std::size_t index;     // in the array
+    Operation* operation;  // held
+    bool inactive;         // a persistent one that is not started; counts as done
+    bool done;
+    int error;  // of the operation, once done
   };
   ~OurRequests();
   OurRequests(const OurRequests&) = delete;
@@ -72,7 +72,7 @@ class OurRequests {
   void look_at(Job& job, Entry& entry);
   void add(std::size_t index, Operation& operation);
 
-  std::array<Entry, kInline> few_{};
+  std::array<Entry, kInline> few_;  // the first `size_` are written
   std::vector<Entry> many_;
   std::size_t size_ = 0;
   bool failed_ = false;  // one of them has an error

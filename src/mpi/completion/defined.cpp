@@ -41,15 +41,15 @@ void mark_received(const Operation& operation) {
   const Blocks& blocks = operation.receive;
   const client::BufferLayout& layout = blocks.layout();
   const std::uint32_t me = operation.comm->me().value();
-  if (operation.reduction) {  // one block, if the rank gets any
+  if (operation.asked.reduction) {  // one block, if the rank gets any
     if (layout.block_bytes != 0) mark(blocks.handed(0), layout.block_bytes);
     return;
   }
   // Of what this process copies itself valgrind knows more than we.
-  const bool own_is_known = operation.in_place || (operation.own_block_by_rank && !msan());
-  if (is_rooted(operation.collective)) {  // one block, from the root
-    const bool sent_alone = operation.collective == Collective::ibcast;
-    if (*operation.root == me && (own_is_known || sent_alone)) return;
+  const bool own_is_known = operation.in_place || (operation.asked.own_block_done && !msan());
+  if (is_rooted(operation.asked.collective)) {  // one block, from the root
+    const bool sent_alone = operation.asked.collective == Collective::ibcast;
+    if (*operation.asked.root == me && (own_is_known || sent_alone)) return;
     if (layout.block_bytes != 0) mark(blocks.handed(0), layout.block_bytes);
     return;
   }

@@ -8,7 +8,7 @@ namespace outrigger::mpi {
 namespace detail {
 
 constinit std::atomic<std::uint32_t> outstanding = 0;
-constinit std::mutex table_mutex;
+constinit FutexLock table_mutex;
 constinit RequestTable table_of_requests;
 
 void RequestTable::insert(std::uint64_t key, Operation* operation) {

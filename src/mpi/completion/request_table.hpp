@@ -11,6 +11,7 @@
 #include <mutex>
 #include <span>
 
+#include "base/futex_lock.hpp"
 #include "mpi/native/abi.hpp"
 
 namespace outrigger::mpi {
@@ -81,7 +82,7 @@ class RequestTable {
   std::size_t used_ = 0;
 };
 
-extern constinit std::mutex table_mutex;
+extern constinit FutexLock table_mutex;
 extern constinit RequestTable table_of_requests;
 
 }  // namespace detail

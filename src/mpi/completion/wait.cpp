@@ -10,6 +10,7 @@ namespace outrigger::mpi {
 namespace {
 
 void count_waits(OurRequests& ours) {
+  if (!counting()) return;
   for (const OurRequests::Entry& entry : ours.entries()) count_wait(*entry.operation);
 }
 

@@ -51,7 +51,7 @@ void relax() {
 
 // Once on each node.
 void say_if_unprotected(const Job& job) {
-  if (job.local_rank != 0 || !job.client->node_leader().is_unprotected() || said_unprotected.exchange(true)) return;
+  if (job.local_rank != 0 || !job.client->control().is_unprotected() || said_unprotected.exchange(true)) return;
   print("the keeper of this node is gone (killed?): the job goes on, and ends if one of its service processes dies");
 }
 
@@ -61,7 +61,7 @@ void drive_native() {
 }
 
 void keep_going(Job& job) {
-  static_cast<void>(job.client->help_where_alone());
+  static_cast<void>(job.client->lending().help_where_alone());
   static constinit std::atomic<std::uint32_t> tests = 0;
   if (tests.fetch_add(1, std::memory_order_relaxed) % 256 == 255) end_if_lost(job);
 }
@@ -78,12 +78,12 @@ void Waiter::drive() {
 }
 
 Waiter::~Waiter() {
-  if (helps_) job_.client->leave_wait();
+  if (helps_) job_.client->lending().leave_wait();
 }
 
 void Waiter::pause() {
-  if (!std::exchange(waits_, true)) helps_ = job_.client->enter_wait();
-  if (helps_ && job_.client->help()) {
+  if (!std::exchange(waits_, true)) helps_ = job_.client->lending().enter_wait();
+  if (helps_ && job_.client->lending().help()) {
     drive();  // who copies on and on still owes the native MPI its turns
     rounds_ = 0;
     return;

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "client/client.hpp"
+#include "client/start/attach.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/native/abi.hpp"
 #include "steer/rank/decision_file.hpp"
@@ -18,7 +18,7 @@ namespace outrigger::mpi {
 struct Job {
   Config config;
   std::uint64_t digest = 0;  // of the configuration
-  std::unique_ptr<client::Client> client;
+  client::AttachedEndpoint client;
   std::uint32_t world_rank = 0;
   std::uint32_t world_size = 0;
   std::uint32_t local_rank = 0;

@@ -26,14 +26,15 @@ bool wants_more_alignment(MPI_Info info) {
 
 // Jobs whose service processes have no core offload what the user asks for, and what trials have shown to be better so.
 bool could_be_used(const Job& job) {
-  return !job.dispatch.native_at_first || job.config.selection.wants_offload() || job.client->has_posted();
+  return !job.dispatch.native_at_first || job.config.selection.wants_offload() ||
+         job.client->heap().has_seen_operation();
 }
 
 // Memory that the service processes can map too, or nullptr.
 void* shared_memory(Job& job, MPI_Aint bytes, MPI_Info info) {
   if (bytes < 0 || static_cast<std::uint64_t>(bytes) < kSharedFromBytes) return nullptr;
   if (!could_be_used(job) || wants_more_alignment(info)) return nullptr;
-  return job.client->allocate(static_cast<std::uint64_t>(bytes));
+  return job.client->heap().allocate_for_program(static_cast<std::uint64_t>(bytes));
 }
 
 struct Allocation {

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/futex_lock.hpp"
 #include "mpi/memory/accelerators.hpp"
 
 namespace outrigger::mpi {
@@ -35,7 +36,7 @@ class KnownMappings {
 
  private:
   static constexpr std::size_t kMost = 32;
-  std::mutex mutex_;
+  FutexLock mutex_;
   std::array<MappedRange, kMost> known_{};
   std::size_t next_ = 0;
 };

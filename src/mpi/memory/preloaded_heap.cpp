@@ -23,7 +23,7 @@ const SharedHeap* find_shared_heap() {
 void use_shared_heap(const Job& job) {
   if (!job.config.memory.heap) return;
   const SharedHeap* heap = find_shared_heap();
-  const bool shared = heap != nullptr && job.client->share_heap(*heap);
+  const bool shared = heap != nullptr && job.client->heap().share(*heap);
   if (shared || job.local_rank != 0) return;
   if (job.client->reached_by(kReachRdma)) {
     print("no shared heap: service processes on a DPU reach any memory without it");

@@ -17,7 +17,7 @@ bool keep_for_starts(const Offload::Starts& starts, Operation& operation, MPI_Re
   operation.comm = operation.comm->derive_persistent(starts.ordinal);
   operation.request = request;
   operation.persistent = new PersistentStarts{starts.key, starts.table};
-  operation.by_plan = !starts.table.by_user;
+  operation.asked.by_plan = !starts.table.by_user;
   // Types may be freed from now on.
   for (Blocks* side : {&operation.send, &operation.receive}) side->keep_type();
   insert_request(request, operation);
@@ -53,20 +53,20 @@ bool start_offloaded(const Job& job, Operation& operation) {
   CommState& comm = *operation.comm;
   const steer::Answer answer = decide_start(job, comm, starts.key, starts.table);
   starts.native = answer.reason;
-  operation.algorithm = answer.algorithm;
+  operation.asked.algorithm = answer.algorithm;
   if (answer.way == steer::Way::offloaded) return true;
   starts.state = PersistentStarts::State::native;
   if (!starts.key.without_sizes()) {
     comm.count_native_call(*job.client);
   } else if (answer.reason == NativeReason::small_blocks) {
-    comm.dispatcher().note_largest_block(operation.collective, operation.receive.largest_bytes());
+    comm.dispatcher().note_largest_block(operation.asked.collective, operation.receive.largest_bytes());
   }
   return false;
 }
 
 void start_run(Job& job, Operation& operation) {
   operation.persistent->state = PersistentStarts::State::running;
-  operation.copies_own_block = operation.own_block_by_rank = false;
+  operation.copies_own_block = operation.asked.own_block_done = false;
   operation.error = MPI_SUCCESS;
   operation.posted_ns = 0;
   operation.busy.store(true, std::memory_order_relaxed);  // for others that still look at its last run

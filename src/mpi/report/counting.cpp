@@ -31,7 +31,7 @@ constexpr std::size_t kMaxRecords = 1024;  // communicators counted one by one; 
 // The rest is for "(other communicators)" and phases, with one for those beyond the limit.
 constexpr std::uint32_t kSharedRows = report::kLedgerRows - kCallKinds - (kMaxPhases + 1);
 
-constinit std::mutex ledger_mutex;
+constinit FutexLock ledger_mutex;
 constinit std::size_t records_made = 0;
 constinit bool is_readable = false;  // there is a ledger, of this process
 // May have been left by longjmp().

@@ -14,6 +14,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/futex_lock.hpp"
 #include "base/tick_clock.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/native/real.hpp"
@@ -101,7 +102,7 @@ class RowChange {
   [[nodiscard]] static Sums sums_of(const report::LedgerRow& row);
   void add_to_phase();
 
-  std::scoped_lock<std::mutex> lock_;
+  std::scoped_lock<FutexLock> lock_;
   report::LedgerRow& row_;
   report::LedgerRow* phase_;
   Sums before_;  // in a phase

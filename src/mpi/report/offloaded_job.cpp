@@ -12,7 +12,7 @@
 namespace outrigger::mpi {
 namespace {
 
-report::ServiceFigures service_of(const client::Client& client) {
+report::ServiceFigures service_of(const client::RankEndpoint& client) {
   const WelcomeBody& welcome = client.welcome();
   report::ServiceFigures figures;
   figures.sp = welcome.sp;
@@ -24,8 +24,8 @@ report::ServiceFigures service_of(const client::Client& client) {
   return figures;
 }
 
-void note_statistics(const client::Client& client) {
-  const client::Client::Statistics statistics = client.statistics();
+void note_statistics(const client::RankEndpoint& client) {
+  const client::ClientStatistics statistics = client.statistics();
   change_header([&](report::LedgerHeader& header) {
     header.last.waiting_bytes = statistics.helped_bytes;
     header.last.huge_bytes = statistics.huge_bytes;
@@ -62,7 +62,7 @@ void start_report(Job& job) {
     header.heap_is_used = job.config.memory.heap ? 1 : 0;
     header.service = service_of(*job.client);
   });
-  if (ledger().fd() >= 0) job.client->show(ControlKind::counts, ledger().fd());
+  if (ledger().fd() >= 0) job.client->control().show(ControlKind::counts, ledger().fd());
   if (job.world_rank == 0 && !job.config.report.empty()) write_beginning();
 }
 

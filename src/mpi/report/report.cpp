@@ -63,7 +63,7 @@ void count_post(Operation& operation) {
   operation.posted_ns = operation.hides_from_ns = monotonic_ns();
   operation.hides_until_ns = 0;
   change_row(*operation.counted, [&](report::LedgerRow& row) {
-    ++row.algorithms[index_of(operation.algorithm)];
+    ++row.algorithms[index_of(operation.asked.algorithm)];
     if (operation.send.staged()) row.reached[report::kBounceBytes] += operation.send.total_bytes();
     if (operation.receive.staged()) row.reached[report::kBounceBytes] += operation.receive.total_bytes();
   });
@@ -83,7 +83,7 @@ void count_completion(const Operation& operation, const client::OperationResult&
   if (operation.counted == nullptr || !counting()) return;
   change_row(*operation.counted, [&](report::LedgerRow& row) {
     for (std::size_t i = 0; i < kReachCount; ++i) row.reached[i] += result.bytes_by_reach[i];
-    if (operation.own_block_by_rank) {
+    if (operation.asked.own_block_done) {
       row.reached[report::kOwnBytes] += pair_with(operation.receive, operation.comm->me().value()).bytes;
     }
     row.late += result.late_announcements;

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "client/client.hpp"
+#include "client/operations/operation_request.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/report/counting.hpp"
 #include "mpi/trace/traced_requests.hpp"

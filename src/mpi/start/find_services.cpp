@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -154,26 +155,25 @@ Status open_up(const Job& job, Meeting& meeting, bool on_dpu) {
 
 // Memory that service processes map takes descriptors, here and in the keeper, whose limit is this process's hard one.
 // Where they reach private memory, staging does without. Empty: there is some.
-std::string why_no_staging(client::Client& client) {
+std::string why_no_staging(client::RankEndpoint& client) {
   constexpr rlim_t kFew = 256;
   constexpr rlim_t kMany = 4096;
   rlimit limit{};
   if (client.reached_by(kReachCma | kReachRdma) || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
   if (limit.rlim_max >= kMany) return {};
-  void* memory = limit.rlim_max < kFew ? nullptr : client.allocate_staging(1);
+  void* memory = limit.rlim_max < kFew ? nullptr : client.staging().allocate(1);
   if (memory == nullptr) {
     return "no file descriptors left for memory that service processes map, and they reach no other (limit " +
            std::to_string(limit.rlim_max) + "); raise ulimit -n";
   }
-  client.release_staging(memory);
+  client.staging().release(memory);
   return {};
 }
 
 // Empty: this rank has everything that it needs.
 std::string set_up(Job& job, Meeting& meeting, bool on_dpu) {
   if (const Status opened = open_up(job, meeting, on_dpu); !opened) return opened.error();
-  Result<std::unique_ptr<client::Client>> attached =
-      client::Client::attach(attach_options(job, meeting.keeper, on_dpu));
+  Result<client::AttachedEndpoint> attached = client::attach(attach_options(job, meeting.keeper, on_dpu));
   if (!attached) return attached.error().empty() ? "the service process refused the rank" : attached.error();
   job.client = std::move(attached.value());
   if (job.type_keyval == MPI_KEYVAL_INVALID && !register_datatypes(job)) return "MPI gives out no type attribute";
@@ -184,13 +184,14 @@ std::string set_up(Job& job, Meeting& meeting, bool on_dpu) {
 // over the nodes' leaders.
 std::string introduce_nodes(const Job& job, const Meeting& meeting) {
   if (job.nodes == 1 || job.local_rank != 0) return {};
-  const Result<std::vector<std::byte>> descriptor = job.client->node_leader().descriptor(job.config.init_timeout_ms);
+  const std::chrono::milliseconds patience(job.config.init_timeout_ms);
+  const Result<std::vector<std::byte>> descriptor = job.client->control().node_descriptor(patience);
   // Collective: also without a descriptor.
   const std::vector<std::byte> descriptors =
       gather_among(meeting.layout.leaders, job.node, descriptor ? descriptor.value() : std::vector<std::byte>{});
   if (!descriptor) return descriptor.error();
   if (descriptors.empty()) return "a node has no descriptor";
-  const Status taken = job.client->node_leader().take_job_map(descriptors, job.node, job.config.init_timeout_ms);
+  const Status taken = job.client->control().take_job_map(descriptors, job.node, patience);
   return taken ? std::string() : taken.error();
 }
 

@@ -46,7 +46,7 @@ bool is_settled() {
 }
 
 void settle_on_dpu(Job& job) {
-  job.client->show(ControlKind::trace_settle);
+  job.client->control().show(ControlKind::trace_settle);
   const auto over = [&] { return is_settled() || job.client->fatal(); };
   if (!wait_until(std::chrono::steady_clock::now() + kForTheDpu, over)) {
     print("the trace lacks the last events of the DPU of rank %u: they have not come in time", job.world_rank);
@@ -82,7 +82,7 @@ void start_trace(Job& job) {
   about.started_ns = monotonic_ns();
   if (!start_together(about, job.config.trace)) return;
   if (trace_memory().fd() < 0) return;
-  job.client->show(ControlKind::trace, trace_memory().fd());
+  job.client->control().show(ControlKind::trace, trace_memory().fd());
   (void)wait_until(std::chrono::steady_clock::now() + kForTheService, &is_shared);
 }
 

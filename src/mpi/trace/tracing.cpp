@@ -32,8 +32,9 @@ std::unordered_set<GroupId>& noted_groups() {
 
 // Where they are what the rank sends, all of it.
 std::optional<std::uint64_t> bytes_of(const Operation& operation) {
-  const bool to_each = operation.collective == Collective::ialltoall ||
-                       operation.collective == Collective::ialltoallv || operation.collective == Collective::ialltoallw;
+  const bool to_each = operation.asked.collective == Collective::ialltoall ||
+                       operation.asked.collective == Collective::ialltoallv ||
+                       operation.asked.collective == Collective::ialltoallw;
   if (!to_each || operation.in_place) return std::nullopt;
   return operation.send.total_bytes();
 }
@@ -115,7 +116,7 @@ void trace_call(const TracedCall& call) {
 void trace_post(const Operation& operation, std::uint64_t sequence) {
   if (!tracing()) return;
   const CommState& comm = *operation.comm;
-  const TracedPost post{comm.id(),     sequence,    index_of(operation.algorithm),
+  const TracedPost post{comm.id(),     sequence,    index_of(operation.asked.algorithm),
                         comm.record(), comm.size(), bytes_of(operation)};
   if (operation.persistent != nullptr) {
     request_is_posted(operation.request, post);

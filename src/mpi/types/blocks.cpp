@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/rank_endpoint.hpp"
 #include "mpi/native/die.hpp"
 #include "mpi/native/real.hpp"
 
@@ -43,39 +44,39 @@ void Blocks::start(Form form, const void* buffer, std::uint32_t peers) {
 void Blocks::sum_up() {
   total_bytes_ = largest_bytes_ = 0;
   bool dense = true;
-  if (listed()) {
-    for (std::uint32_t i = 0; i < peers_; ++i) {
-      total_bytes_ += bytes_of(i);
-      largest_bytes_ = std::max(largest_bytes_, bytes_of(i));
-      dense = dense && (bytes_of(i) == 0 || shape(i).dense_for(counts_[i]));
-    }
-  } else {
-    total_bytes_ = different_ * bytes_of(0);
-    largest_bytes_ = peers_ == 0 ? 0 : bytes_of(0);
-    dense = shape_.dense_for(count_);
+  for (std::uint32_t i = 0; i < peers_; ++i) {
+    total_bytes_ += bytes_of(i);
+    largest_bytes_ = std::max(largest_bytes_, bytes_of(i));
+    dense = dense && (bytes_of(i) == 0 || shape(i).dense_for(counts_[i]));
   }
-  const bool apart = neighbors_ != nullptr && neighbors_->repeats();  // in the buffer, and together where handed over
-  dense_ = total_bytes_ == 0 || (dense && !apart);
+  dense_ = total_bytes_ == 0 || (dense && !lies_apart());
 }
 
 void Blocks::set_regular(const void* buffer, std::int64_t count, MPI_Datatype type, const TypeShape& shape,
                          std::uint32_t peers) {
   start(Form::regular, buffer, peers);
+  set_equal(count, type, shape);
+  stride_ = count * shape.extent;
+}
+
+void Blocks::set_equal(std::int64_t count, MPI_Datatype type, const TypeShape& shape) {
   type_ = type;
   shape_ = shape;
   count_ = count;
-  stride_ = count * shape.extent;
-  sum_up();
+  const auto bytes = static_cast<std::uint64_t>(count * shape.size);
+  total_bytes_ = different_ * bytes;
+  largest_bytes_ = peers_ == 0 ? 0 : bytes;
+  dense_ = total_bytes_ == 0 || shape.dense_for(count);
 }
 
 void Blocks::set_shared(const void* buffer, std::int64_t count, MPI_Datatype type, const TypeShape& shape,
                         std::uint32_t peers, const NeighborSide* neighbors) {
-  set_regular(buffer, count, type, shape, peers);
-  form_ = Form::shared;
-  neighbors_ = neighbors;
-  stride_ = 0;
+  start(Form::shared, buffer, peers);
   different_ = std::min(1U, peers);
-  sum_up();
+  neighbors_ = neighbors;
+  set_equal(count, type, shape);
+  stride_ = 0;
+  dense_ = dense_ && !(lies_apart() && total_bytes_ != 0);
 }
 
 HandedPair pair_with(const Blocks& blocks, std::uint32_t rank) {
@@ -89,13 +90,14 @@ HandedPair pair_with(const Blocks& blocks, std::uint32_t rank) {
   return pair;
 }
 
-void Blocks::end_run(client::Client& client) {
-  if (staging_ != nullptr && !staging_handed_over_) client.release_staging(staging_);
+void Blocks::end_run(client::RankEndpoint& client) {
+  if (staging_ == nullptr) return;
+  if (!staging_handed_over_) client.staging().release(staging_);
   staging_ = nullptr;
   staging_handed_over_ = false;
 }
 
-void Blocks::reset(client::Client* client) {
+void Blocks::reset(client::RankEndpoint* client) {
   if (client != nullptr) end_run(*client);
   staging_ = nullptr;
   staging_handed_over_ = false;
@@ -119,7 +121,7 @@ void Blocks::use_buffer() {
   }
 }
 
-bool Blocks::use_staging(client::Client& client) {
+bool Blocks::use_staging(client::RankEndpoint& client) {
   std::uint64_t needed = 0;
   buffer_handed_ = false;
   if (listed() || neighbors_ != nullptr) {
@@ -134,7 +136,7 @@ bool Blocks::use_staging(client::Client& client) {
   } else {
     needed = aligned(bytes_of(0)) * different_;
   }
-  staging_ = client.allocate_staging(std::max<std::uint64_t>(needed, kStagingAlignment));
+  staging_ = client.staging().allocate(std::max<std::uint64_t>(needed, kStagingAlignment));
   if (staging_ == nullptr) return false;
   const std::uint64_t stride = form_ == Form::regular ? aligned(bytes_of(0)) : 0;
   if (listed() || neighbors_ != nullptr) {

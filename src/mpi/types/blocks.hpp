@@ -8,15 +8,21 @@
 #include <span>
 #include <vector>
 
-#include "client/client.hpp"
+#include "client/operations/operation_request.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/types/neighbor_side.hpp"
 #include "mpi/types/packing.hpp"
+
+namespace outrigger::client {
+class RankEndpoint;
+}
 
 namespace outrigger::mpi {
 
 class Blocks {
  public:
+  // Writes the layout that is handed over to `handed`, which must outlive this.
+  explicit Blocks(client::BufferLayout& handed) : handed_(handed) {}
   // Peer i's block: `count` elements at i * count elements from the buffer.
   void set_regular(const void* buffer, std::int64_t count, MPI_Datatype type, const TypeShape& shape,
                    std::uint32_t peers);
@@ -43,9 +49,9 @@ class Blocks {
   template <class ElementOf>
   void set_neighbors(const NeighborSide& side, const void* buffer, const ElementOf& element);
   // Forgets buffers and type references; keeps the memory of the lists.
-  void reset(client::Client* client);
+  void reset(client::RankEndpoint* client);
   // Gives back staging memory alone: the blocks are to be used again.
-  void end_run(client::Client& client);
+  void end_run(client::RankEndpoint& client);
 
   [[nodiscard]] std::uint64_t bytes_of(std::uint32_t peer) const {
     return static_cast<std::uint64_t>(count_of(peer) * shape(peer).size);
@@ -58,7 +64,7 @@ class Blocks {
   // Chooses the buffer itself, which is described once. Only for dense blocks.
   void use_buffer();
   // Chooses staging memory of the blocks' size. False: there is none.
-  [[nodiscard]] bool use_staging(client::Client& client);
+  [[nodiscard]] bool use_staging(client::RankEndpoint& client);
   [[nodiscard]] bool staged() const { return staging_ != nullptr; }
   // Gives up the staging memory, which stays in use until reset: to whoever gives it back.
   [[nodiscard]] void* hand_over_staging() {
@@ -101,7 +107,12 @@ class Blocks {
     return form_ == Form::typed ? typed_[peer].shape : shape_;
   }
   void start(Form form, const void* buffer, std::uint32_t peers);
+  // All peers' blocks alike.
+  void set_equal(std::int64_t count, MPI_Datatype type, const TypeShape& shape);
+  // Listed ones.
   void sum_up();
+  // A neighbor has several blocks, which are handed over as one.
+  [[nodiscard]] bool lies_apart() const { return neighbors_ != nullptr && neighbors_->repeats(); }
   void hand_over(const void* base);
 
   const void* buffer_ = nullptr;
@@ -123,7 +134,7 @@ class Blocks {
   std::vector<MPI_Datatype> lasting_;  // in the place of the program's, and to be freed
   void* staging_ = nullptr;
   bool staging_handed_over_ = false;
-  client::BufferLayout handed_;      // in the buffer or staging
+  client::BufferLayout& handed_;     // in the buffer or staging
   std::vector<PairExtent> extents_;  // listed, or of neighbors: its
   std::vector<PairExtent> joined_;   // the same by neighbor, where one has several
 };

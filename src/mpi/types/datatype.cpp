@@ -15,21 +15,6 @@
 namespace outrigger::mpi {
 namespace {
 
-// Predefined types live for ever, so what is known of them may too. Direct mapped, replaced never: later types that
-// fall on a taken entry are looked at anew each time.
-struct Predefined {
-  std::uint64_t key;
-  TypeShape shape;
-};
-constexpr std::size_t kPredefinedEntries = 512;
-constinit std::array<std::atomic<const Predefined*>, kPredefinedEntries> predefined_cache{};
-
-std::atomic<const Predefined*>& cache_entry(MPI_Datatype type) {
-  const std::uint64_t key = handle_key(type);
-  return predefined_cache[(key * 0x9E3779B97F4A7C15ULL) >> 55];
-}
-static_assert(kPredefinedEntries == 1U << 9);
-
 bool is_predefined(int combiner) {
   return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_REAL || combiner == MPI_COMBINER_F90_COMPLEX ||
          combiner == MPI_COMBINER_F90_INTEGER || combiner == kCombinerValueIndex;
@@ -308,10 +293,10 @@ void forget_datatypes(Job& job) {
   real().Type_free_keyval(&job.type_keyval);
 }
 
-TypeShape shape_of(const Job& job, MPI_Datatype type) {
-  std::atomic<const Predefined*>& entry = cache_entry(type);
-  const Predefined* known = entry.load(std::memory_order_acquire);
-  if (known != nullptr && known->key == handle_key(type)) return known->shape;
+constinit std::array<std::atomic<const detail::Predefined*>, 1U << detail::kPredefinedEntriesLog2>
+    detail::predefined_types{};
+
+TypeShape detail::find_shape(const Job& job, MPI_Datatype type) {
   void* value = nullptr;
   int found = 0;
   const bool derived = !is_predefined(Envelope(type).combiner);
@@ -321,7 +306,7 @@ TypeShape shape_of(const Job& job, MPI_Datatype type) {
   if (!derived) {
     auto* fresh = new Predefined{handle_key(type), shape};
     const Predefined* empty = nullptr;
-    if (!entry.compare_exchange_strong(empty, fresh, std::memory_order_acq_rel)) delete fresh;
+    if (!predefined_entry(type).compare_exchange_strong(empty, fresh, std::memory_order_acq_rel)) delete fresh;
   } else if (shape.committed) {
     remember(job, type, shape);
   }

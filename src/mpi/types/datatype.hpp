@@ -2,6 +2,9 @@
 // packing.
 #pragma once
 
+#include <array>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "mpi/native/abi.hpp"
@@ -25,7 +28,26 @@ struct TypeShape {
 [[nodiscard]] bool register_datatypes(Job& job);
 void forget_datatypes(Job& job);
 
+namespace detail {
+// Predefined types live for ever, so what is known of them may too. Direct mapped, replaced never: later types that
+// fall on a taken entry are looked at anew each time.
+struct Predefined {
+  std::uint64_t key;
+  TypeShape shape;
+};
+inline constexpr std::size_t kPredefinedEntriesLog2 = 9;
+extern constinit std::array<std::atomic<const Predefined*>, 1U << kPredefinedEntriesLog2> predefined_types;
+
+[[nodiscard]] inline std::atomic<const Predefined*>& predefined_entry(MPI_Datatype type) {
+  return predefined_types[(handle_key(type) * 0x9E3779B97F4A7C15ULL) >> (64 - kPredefinedEntriesLog2)];
+}
+[[nodiscard]] TypeShape find_shape(const Job& job, MPI_Datatype type);
+}  // namespace detail
+
 // Found once per type (cached: on an attribute for derived types). The type must not be MPI_DATATYPE_NULL. Any thread.
-[[nodiscard]] TypeShape shape_of(const Job& job, MPI_Datatype type);
+[[nodiscard]] inline TypeShape shape_of(const Job& job, MPI_Datatype type) {
+  const detail::Predefined* known = detail::predefined_entry(type).load(std::memory_order_acquire);
+  return known != nullptr && known->key == handle_key(type) ? known->shape : detail::find_shape(job, type);
+}
 
 }  // namespace outrigger::mpi

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <chrono>
 
+#include "base/no_cancellation.hpp"
 #include "protocol/build_version.hpp"
 
 namespace outrigger {
@@ -144,6 +145,7 @@ std::vector<std::byte> encode_control(ControlKind kind, std::span<const std::byt
 }
 
 bool ControlSocket::send_packet(std::span<const std::byte> packet, std::span<const int> fds, int timeout_ms) {
+  const NoCancellation whole;  // the caller holds locks
   if (!fd_.valid() || fds.size() > kMaxControlFds) return false;
   iovec data{const_cast<std::byte*>(packet.data()), packet.size()};
   alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int) * kMaxControlFds)> rights{};
@@ -168,6 +170,7 @@ bool ControlSocket::send_packet(std::span<const std::byte> packet, std::span<con
 }
 
 ControlSocket::Received ControlSocket::receive(int timeout_ms) {
+  const NoCancellation whole;
   Received received;
   if (!fd_.valid()) {
     received.event = Event::closed;

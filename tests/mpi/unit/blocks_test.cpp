@@ -20,7 +20,8 @@ class BlocksTest : public ::testing::Test {
   MPI_Datatype int_ = mpi_.predefined(4);
   TypeShape int_shape_ = shape_of(mpi_.job, int_);
   std::array<std::byte, 256> buffer_{};
-  Blocks blocks_;
+  client::BufferLayout handed_;
+  Blocks blocks_{handed_};
 
   [[nodiscard]] Extents extents() const { return {blocks_.layout().extents.begin(), blocks_.layout().extents.end()}; }
   // Two ints, at 4 and 12.
@@ -104,7 +105,7 @@ class StagedBlocks : public BlocksOfNeighbors {
  protected:
   ~StagedBlocks() override { blocks_.reset(client_.get()); }
   client::test::FakeNode node_;
-  std::unique_ptr<client::Client> client_ = node_.attach();
+  client::AttachedEndpoint client_ = node_.attach();
 };
 
 TEST_F(StagedBlocks, ArePackedOneBehindTheOther) {

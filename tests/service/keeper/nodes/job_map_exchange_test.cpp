@@ -12,8 +12,8 @@
 namespace outrigger::testing {
 namespace {
 
-using Clients = std::vector<Result<std::unique_ptr<client::Client>>>;
-constexpr std::uint32_t kTimeoutMs = 20000;
+using Clients = std::vector<Result<client::AttachedEndpoint>>;
+constexpr std::chrono::milliseconds kTimeout{20000};
 
 // Two nodes of two ranks each; world ranks 0 and 1 live on the first.
 class TwoNodes : public ::testing::Test {
@@ -32,12 +32,12 @@ class TwoNodes : public ::testing::Test {
       for (const auto& client : clients_[i]) ASSERT_TRUE(client) << client.error();
     }
     for (std::uint32_t i = 0; i < 2; ++i) {
-      auto descriptor = rank(2 * i).node_leader().descriptor(kTimeoutMs);
+      auto descriptor = rank(2 * i).control().node_descriptor(kTimeout);
       ASSERT_TRUE(descriptor) << descriptor.error();
       descriptors_[i] = std::move(descriptor).value();
     }
   }
-  [[nodiscard]] client::Client& rank(std::uint32_t world_rank) {
+  [[nodiscard]] client::RankEndpoint& rank(std::uint32_t world_rank) {
     return *clients_[world_rank / 2][world_rank % 2].value();
   }
   [[nodiscard]] std::vector<std::byte> job_map() const {
@@ -47,14 +47,14 @@ class TwoNodes : public ::testing::Test {
   }
   void introduce() {
     for (std::uint32_t i = 0; i < 2; ++i) {
-      const Status taken = rank(2 * i).node_leader().take_job_map(job_map(), i, kTimeoutMs);
+      const Status taken = rank(2 * i).control().take_job_map(job_map(), i, kTimeout);
       ASSERT_TRUE(taken) << taken.error();
     }
   }
   // The keeper and its service processes are there, and know the rank.
   void expect_alive(std::uint32_t world_rank) {
     // It is never released: each time another one is announced.
-    EXPECT_NE(rank(world_rank).allocate_staging(1 << 20), nullptr);
+    EXPECT_NE(rank(world_rank).staging().allocate(1 << 20), nullptr);
     EXPECT_FALSE(rank(world_rank).fatal());
   }
   // All four exchange a block with each.
@@ -86,7 +86,7 @@ class TwoNodes : public ::testing::Test {
         ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "rank " << i;
         std::this_thread::yield();
       }
-      EXPECT_EQ(rank(i).result(*operations[i]).status, CompletionStatus::ok);
+      EXPECT_EQ(operations[i]->result.status, CompletionStatus::ok);
       for (std::size_t j = 0; j < receive[i].size(); ++j) {
         ASSERT_EQ(receive[i][j], static_cast<std::byte>(i * 16 + j / block_bytes)) << i << " " << j;
       }
@@ -152,7 +152,7 @@ TEST_F(TwoNodes, AJobMapThatIsNoneIsRefused) {
     std::vector<std::byte> descriptors = job_map();
     std::uint32_t node = 0;
     attack.spoil(descriptors, node);
-    const Status taken = rank(0).node_leader().take_job_map(descriptors, node, kTimeoutMs);
+    const Status taken = rank(0).control().take_job_map(descriptors, node, kTimeout);
     ASSERT_FALSE(taken);
     EXPECT_NE(taken.error().find("job map"), std::string::npos) << taken.error();
     expect_alive(0);
@@ -169,7 +169,7 @@ TEST_F(TwoNodes, AJobMapThatMisplacesRanksOfTheNodeIsRefused) {
   ASSERT_TRUE(decoded) << decoded.error();
   std::swap(decoded.value().nodes[0].ranks[0].sp, decoded.value().nodes[0].ranks[1].sp);
   for (const NodeDescriptor& descriptor : decoded.value().nodes) encode_descriptor(descriptor, descriptors);
-  const Status taken = rank(0).node_leader().take_job_map(descriptors, 0, kTimeoutMs);
+  const Status taken = rank(0).control().take_job_map(descriptors, 0, kTimeout);
   ASSERT_FALSE(taken);
   EXPECT_NE(taken.error().find("job map"), std::string::npos) << taken.error();
   expect_alive(0);
@@ -179,7 +179,7 @@ TEST_F(TwoNodes, AJobMapThatMisplacesRanksOfTheNodeIsRefused) {
 TEST_F(TwoNodes, ASecondJobMapCostsTheConnection) {
   start();
   introduce();
-  EXPECT_FALSE(rank(0).node_leader().take_job_map(job_map(), 0, kTimeoutMs));
+  EXPECT_FALSE(rank(0).control().take_job_map(job_map(), 0, kTimeout));
   EXPECT_TRUE(rank(0).fatal());
   expect_alive(1);
   expect_alive(2);
@@ -187,7 +187,7 @@ TEST_F(TwoNodes, ASecondJobMapCostsTheConnection) {
 
 TEST_F(TwoNodes, AJobMapOfARankThatIsNotTheNodeLeaderCostsItsConnection) {
   start();
-  EXPECT_FALSE(rank(1).node_leader().take_job_map(job_map(), 0, kTimeoutMs));
+  EXPECT_FALSE(rank(1).control().take_job_map(job_map(), 0, kTimeout));
   EXPECT_TRUE(rank(1).fatal());
   expect_alive(0);
   introduce();
@@ -199,7 +199,7 @@ TEST(OneNode, AJobMapCostsTheConnection) {
   auto clients = node.attach_all();
   ASSERT_TRUE(clients[0] && clients[1]);
   const std::vector<std::byte> some(100);
-  EXPECT_FALSE(clients[0].value()->node_leader().take_job_map(some, 0, kTimeoutMs));
+  EXPECT_FALSE(clients[0].value()->control().take_job_map(some, 0, kTimeout));
   EXPECT_TRUE(clients[0].value()->fatal());
   EXPECT_FALSE(clients[1].value()->fatal());
 }

@@ -34,10 +34,10 @@ report::Ledger make_ledger(std::uint32_t rank, const std::string& path) {
   return ledger;
 }
 
-std::vector<std::unique_ptr<client::Client>> attach_both(Node& node) {
-  std::vector<std::unique_ptr<client::Client>> clients(2);
-  std::thread other([&] { clients[1] = std::move(client::Client::attach(node.attach_options(1))).value(); });
-  clients[0] = std::move(client::Client::attach(node.attach_options(0))).value();
+std::vector<client::AttachedEndpoint> attach_both(Node& node) {
+  std::vector<client::AttachedEndpoint> clients(2);
+  std::thread other([&] { clients[1] = std::move(client::attach(node.attach_options(1))).value(); });
+  clients[0] = std::move(client::attach(node.attach_options(0))).value();
   other.join();
   return clients;
 }
@@ -60,8 +60,9 @@ class Counts : public ::testing::Test {
           made.push_back(make_ledger(rank, rank == 0 ? path_ : fs::path()));
         return made;
       }();
-      std::vector<std::unique_ptr<client::Client>> clients = attach_both(node);
-      for (std::uint32_t rank = 0; rank < 2; ++rank) clients[rank]->show(ControlKind::counts, ledgers[rank].fd());
+      std::vector<client::AttachedEndpoint> clients = attach_both(node);
+      for (std::uint32_t rank = 0; rank < 2; ++rank)
+        clients[rank]->control().show(ControlKind::counts, ledgers[rank].fd());
       before_they_go(ledgers);
       clients.clear();
     }

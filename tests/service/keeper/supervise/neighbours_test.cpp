@@ -160,7 +160,7 @@ TEST(Neighbours, OffIsOff) {
 class Jobs : public ::testing::Test {
  protected:
   using Node = testing::Node;
-  using Clients = std::vector<Result<std::unique_ptr<client::Client>>>;
+  using Clients = std::vector<Result<client::AttachedEndpoint>>;
 
   static testing::NodeOptions job(const std::string& name) {
     testing::NodeOptions options;
