@@ -30,6 +30,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "protocol": ("base/", "copy/"),
     "steer": ("base/", "protocol/"),
     "reduce": ("protocol/",),
+    "intranode": ("base/", "protocol/reduction.hpp", "reduce/"),
     "proof": ("base/", "protocol/"),
     "copy": ("base/",),
     "fabric": ("base/", "protocol/", "reduce/"),
@@ -61,7 +62,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "steer/plan/",
     ),
     "sim": (*SEAMS, "engine/", "fabric/sim/", "base/", "protocol/", "reduce/"),
-    "mpi": ("client/", "base/", "copy/", "protocol/", "report/", "trace/", "steer/plan/", "steer/rank/"),
+    "mpi": ("client/", "intranode/", "base/", "copy/", "protocol/", "report/", "trace/", "steer/plan/", "steer/rank/"),
     "heap": (
         "base/",
         "protocol/",
