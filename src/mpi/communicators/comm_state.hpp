@@ -178,6 +178,9 @@ void forget_communicators(Job& job);
 // An intracommunicator of one rank, as MPI_COMM_SELF and its duplicates, which have no state.
 [[nodiscard]] bool is_group_of_one(MPI_Comm comm);
 
+// The members' ranks in our world, in the order of the communicator; empty when one is not in it.
+[[nodiscard]] std::vector<WorldRank> world_ranks_of(const Job& job, MPI_Comm comm);
+
 // Calls `visit` with each state, of communicators and persistent collectives, under the lock of their list.
 void each_state(const std::function<void(CommState&)>& visit);
 

@@ -67,6 +67,13 @@ Status read_choice(Config& config) {
   return Done{};
 }
 
+Status read_intranode(Config& config) {
+  const std::string_view text = variable(setting::kIntranode);
+  if (!text.empty() && text != "on" && text != "off") return bad(setting::kIntranode, text, "use on or off");
+  config.intranode = text != "off";
+  return Done{};
+}
+
 // A file called "-" is not what was meant.
 Status check_report() {
   const std::string_view text = variable(setting::kReport);
@@ -182,10 +189,11 @@ Result<Config> read_config() {
   for (const Status& status :
        {read_number(setting::kServices, config.services), read_number(setting::kInitTimeout, config.init_timeout_ms),
         read_number(setting::kPretendNodes, config.pretend_nodes), read_algorithms(config), read_choice(config),
-        check_report(), read_memory(config), read_claims(config), read_dpus(config), read_log(config),
-        read_daemon(config)}) {
+        read_intranode(config), check_report(), read_memory(config), read_claims(config), read_dpus(config),
+        read_log(config), read_daemon(config)}) {
     if (!status) return Error{status.error()};
   }
+  config.without_services = !variable(setting::kServices).empty() && config.services == 0;
   if (config.pretend_nodes == 0) return bad(setting::kPretendNodes, "0", "at least 1");
   if (config.services > kMaxServices) {
     return bad(setting::kServices, std::to_string(config.services), "at most " + std::to_string(kMaxServices));
@@ -223,6 +231,8 @@ std::uint64_t Config::digest() const {
   mix(live ? 1 : 0);
   mix(measured_choice ? 1 : 0);
   mix(early_trials ? 1 : 0);
+  mix(without_services ? 1 : 0);
+  mix(intranode ? 1 : 0);
   for (const char letter : dpus) mix(static_cast<std::uint64_t>(letter));
   return digest;
 }
