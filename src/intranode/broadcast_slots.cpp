@@ -19,8 +19,6 @@
 // Team of p, n bytes in chunks of 16 KiB:
 //     cost    n copied in by the root, n copied out by each other, one after the other only for the first chunk
 //     bounds  two slots; the root is at most two chunks ahead of the slowest reader
-#include <algorithm>
-
 #include "intranode/algorithms.hpp"
 #include "intranode/slot_copies.hpp"
 
@@ -28,16 +26,16 @@ namespace outrigger::intranode {
 
 Outcome broadcast_slots(Meeting& meeting, std::span<std::byte> buffer, std::uint32_t root) {
   std::uint64_t step = meeting.begin();
-  if (buffer.size() > kSlotBytes) meeting.extend((buffer.size() - 1) / kSlotBytes);
-  for (std::size_t done = 0; done < buffer.size(); done += kSlotBytes, ++step) {
-    const std::span<std::byte> chunk = buffer.subspan(done, std::min(kSlotBytes, buffer.size() - done));
+  meeting.extend(steps_of(buffer.size(), kSlotBytes) - 1);
+  for (std::uint64_t done = 0; done < buffer.size(); done += kSlotBytes, ++step) {
+    const std::span<std::byte> chunk = piece_of(buffer, done, kSlotBytes);
     if (meeting.rank() == root) {
       if (!meeting.wait_slot(step)) return Outcome::ended;
-      copy_in(meeting.own_slot(step), chunk.data(), chunk.size());
+      copy_in(meeting.own_slot(step), chunk);
       meeting.arrive(step);
     } else {
       if (!meeting.wait_arrived(root, step)) return Outcome::ended;
-      copy_out(chunk.data(), meeting.slot(root, step), chunk.size());
+      copy_out(chunk, meeting.slot(root, step));
       meeting.leave(step);
     }
   }

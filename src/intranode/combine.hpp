@@ -11,8 +11,12 @@
 
 namespace outrigger::intranode {
 
+// Longer elements are not for this room.
+inline constexpr std::uint32_t kMostElementBytes = 256;
+
 class Combine {
  public:
+  // 1 to kMostElementBytes.
   explicit Combine(std::uint32_t element_bytes) : element_bytes_(element_bytes) {}
   virtual ~Combine() = default;
 

@@ -52,6 +52,16 @@ class Meeting {
   }
   [[nodiscard]] std::byte* own_slot(std::uint64_t step) const { return slot(rank_, step); }
 
+  // A word that goes with the step, as the slot does.
+  void set_word(std::uint64_t step, std::uint64_t value) {
+    steps::writes(&member(rank_).words[step % 2], sizeof value);
+    member(rank_).words[step % 2] = value;
+  }
+  [[nodiscard]] std::uint64_t word(std::uint32_t other, std::uint64_t step) const {
+    steps::reads(&members_[other].words[step % 2], sizeof(std::uint64_t));
+    return members_[other].words[step % 2];
+  }
+
   void arrive(std::uint64_t step) { Waiter::raise(member(rank_).arrived, step); }
   void leave(std::uint64_t step) { Waiter::raise(member(rank_).left, step); }
 

@@ -64,9 +64,9 @@ class Team {
   Outcome reduce_scatter(const std::byte* mine, std::span<const std::uint64_t> bytes, std::byte* into,
                          const Combine& combine);
   // Each member's own `combine` takes the contributions of members up to itself, or below it. Member 0 gets nothing of
-  // exscan(): its `into` is left as it is, and its `combine` may be null.
+  // exscan(): its `into` is left as it is, and of its `combine` only the length of elements counts.
   Outcome scan(std::span<const std::byte> mine, std::byte* into, const Combine& combine);
-  Outcome exscan(std::span<const std::byte> mine, std::byte* into, const Combine* combine);
+  Outcome exscan(std::span<const std::byte> mine, std::byte* into, const Combine& combine);
 
  private:
   ControlArea area_;
