@@ -16,6 +16,8 @@ namespace {
 // Of a process. Each takes some memory, and time of its ranks to set up.
 constexpr std::uint32_t kMostTeams = 128;
 constinit std::atomic<std::uint32_t> teams = 0;
+// In communicators with fewer blocking collectives it does not pay.
+constexpr std::uint32_t kSetUpAt = 16;
 // What a call has used of scratch memory is kept up to here.
 constexpr std::size_t kKeptScratch = std::size_t{1} << 20;
 
@@ -33,7 +35,8 @@ int delete_team(MPI_Comm /*comm*/, int /*keyval*/, void* value, void* /*extra*/)
 
 }  // namespace
 
-RankTeam::RankTeam(std::uint32_t rank, std::uint32_t size) : rank_(rank), size_(size) {}
+RankTeam::RankTeam(std::uint32_t rank, std::uint32_t size, std::uint32_t set_up_at)
+    : rank_(rank), size_(size), set_up_at_(set_up_at) {}
 
 RankTeam::~RankTeam() {
   if (team_) teams.fetch_sub(1, std::memory_order_relaxed);
@@ -77,19 +80,20 @@ RankTeam::Kind* RankTeam::kind_of(const TeamCallKey& key) {
 
 void RankTeam::judge(steer::TurnsTrial& trial) {
   times_.resize(size_);
-  times_[rank_] = trial.times();
-  for (std::uint32_t member = 0; member < size_; ++member) {
-    const auto told = std::as_writable_bytes(std::span(&times_[member], 1));
-    if (team_->broadcast(told, member) != intranode::Outcome::done) die("a rank could not tell others its times");
-  }
+  const auto mine = std::as_bytes(std::span(&trial.times(), 1));
+  const auto all = std::as_writable_bytes(std::span(times_));
+  const auto blocks = intranode::Blocks::regular(all.data(), mine.size());
+  if (team_->allgather(mine, blocks) != intranode::Outcome::done)
+    die("the ranks could not tell each other their times");
   trial.judge(times_);
 }
 
-const intranode::Combine& RankTeam::combine(const Reduction& reduction) {
-  const auto known = std::ranges::find(combines_, reduction, &KnownCombine::reduction);
-  if (known != combines_.end()) return *known->combine;
-  auto made = std::make_unique<intranode::TreeCombine>(intranode::TreeCombine::in_rank_order(reduction, size_));
-  return *combines_.emplace_back(KnownCombine{reduction, std::move(made)}).combine;
+const intranode::Combine& RankTeam::combine(const Reduction& reduction, std::uint32_t members) {
+  for (const KnownCombine& known : combines_) {
+    if (known.reduction == reduction && known.members == members) return *known.combine;
+  }
+  auto made = std::make_unique<intranode::TreeCombine>(intranode::TreeCombine::in_rank_order(reduction, members));
+  return *combines_.emplace_back(KnownCombine{reduction, members, std::move(made)}).combine;
 }
 
 std::byte* RankTeam::scratch(std::size_t which, std::size_t bytes) {
@@ -132,7 +136,9 @@ RankTeam* look_up_team(const Job& job, MPI_Comm comm) {
     int size = 0;
     real().Comm_rank(comm, &rank);
     real().Comm_size(comm, &size);
-    auto made = std::make_unique<RankTeam>(static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(size));
+    const std::uint32_t set_up_at = job.config.intranode == Config::Intranode::always ? 1 : kSetUpAt;
+    auto made =
+        std::make_unique<RankTeam>(static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(size), set_up_at);
     if (real().Comm_set_attr(comm, job.team_keyval, made.get()) != MPI_SUCCESS) return nullptr;
     value = made.release();
   }

@@ -2,7 +2,7 @@
 // which of them they do: hangs on the communicator as an attribute.
 //
 // Nothing is set up for communicators with few calls. Every rank counts the program's blocking collectives on the
-// communicator; in the kSetUpAt-th, where all its members are, they meet:
+// communicator; in the 16th, where all its members are, they meet:
 //
 //     PMPI_Allgather        where each of them is; the first also where its memory for the team is
 //     PMPI_Allreduce (min)  have all of them mapped it?
@@ -43,7 +43,8 @@ struct TeamCallKey {
 
 class RankTeam {
  public:
-  RankTeam(std::uint32_t rank, std::uint32_t size);
+  // They meet in the call of this number, from 1.
+  RankTeam(std::uint32_t rank, std::uint32_t size, std::uint32_t set_up_at);
   RankTeam(const RankTeam&) = delete;
   RankTeam& operator=(const RankTeam&) = delete;
   ~RankTeam();
@@ -57,9 +58,9 @@ class RankTeam {
   [[nodiscard]] bool joins(Job& job, MPI_Comm comm) {
     if (team_) [[likely]]
       return true;
-    if (is_native() || ++calls_ < kSetUpAt) return false;
+    if (is_native() || ++calls_ < set_up_at_) return false;
     set_up(job, comm);
-    return false;
+    return team_.has_value();
   }
 
   // Of a team: how calls of this kind are done. nullptr: natively, for there are too many kinds.
@@ -72,8 +73,8 @@ class RankTeam {
   void judge(steer::TurnsTrial& trial);
 
   [[nodiscard]] intranode::Team& team() { return *team_; }
-  // Of an operation whose order does not show.
-  [[nodiscard]] const intranode::Combine& combine(const Reduction& reduction);
+  // For the first so many members; the order of the operation must not show.
+  [[nodiscard]] const intranode::Combine& combine(const Reduction& reduction, std::uint32_t members);
   // Memory of this thread's call, for as many bytes, and what was asked for before in it: `which` is 0 or 1.
   [[nodiscard]] std::byte* scratch(std::size_t which, std::size_t bytes);
   void give_back_scratch();
@@ -87,7 +88,6 @@ class RankTeam {
   void enters(CollectiveCall call);
 
  private:
-  static constexpr std::uint32_t kSetUpAt = 16;
   static constexpr std::size_t kMostKinds = 256;  // more are native
 
   void set_up(Job& job, MPI_Comm comm);
@@ -96,6 +96,7 @@ class RankTeam {
   std::uint32_t rank_;
   std::uint32_t size_;
   std::atomic<bool> native_ = false;
+  std::uint32_t set_up_at_;
   std::uint32_t calls_ = 0;
   std::unique_ptr<RankWaiter> waiter_;
   std::optional<intranode::Team> team_;
@@ -103,6 +104,7 @@ class RankTeam {
   Kind* last_kind_ = nullptr;
   struct KnownCombine {
     Reduction reduction;
+    std::uint32_t members;
     std::unique_ptr<const intranode::Combine> combine;
   };
   std::vector<KnownCombine> combines_;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "mpi/collectives/arguments.hpp"
+#include "mpi/intranode/native_bits.hpp"
 #include "mpi/job/job.hpp"
 #include "mpi/native/entry.hpp"
 #include "mpi/types/reducible.hpp"
@@ -153,6 +154,18 @@ bool valid_allreduce(const Job& job, TeamArguments& call) {
   return !refused && valid_reduced_type(job, call);
 }
 
+// The first rank gets nothing of an exscan, and may have no room for it.
+bool valid_scan(const Job& job, TeamArguments& call, const RankTeam& team) {
+  const bool receives = call.call == CollectiveCall::scan || team.rank() != 0 || call.send.in_place();
+  if (receives && !valid_side(job, call.receive.buffer, call.receive.count, call.receive.type)) return false;
+  if (!call.send.in_place()) {
+    if (!valid_side(job, call.send.buffer, call.send.count, call.send.type)) return false;
+    const bool has_data = receives && call.send.count != 0;
+    if (aliased(call.send.buffer, call.send.type, call.receive.buffer, call.receive.type, has_data)) return false;
+  }
+  return valid_reduced_type(job, call);
+}
+
 bool valid_reduce(const Job& job, TeamArguments& call, const RankTeam& team) {
   if (!is_member(call.root, team) || call.send.count < 0) return false;
   const bool is_root = std::cmp_equal(call.root, team.rank());
@@ -226,6 +239,8 @@ TeamArguments TeamArguments::of(CollectiveCall call, std::span<const Word> words
       arguments.root = reader.next<int>();
       break;
     case CollectiveCall::allreduce:
+    case CollectiveCall::scan:
+    case CollectiveCall::exscan:
     case CollectiveCall::reduce_scatter_block: reader.reduced(arguments, false); break;
     case CollectiveCall::reduce_scatter: reader.reduced(arguments, true); break;
     default: break;
@@ -250,6 +265,8 @@ bool TeamArguments::valid(const Job& job, const RankTeam& team) {
     case CollectiveCall::scatterv: return valid_rooted(job, *this, team, receive, send);
     case CollectiveCall::reduce: return valid_reduce(job, *this, team);
     case CollectiveCall::allreduce: return valid_allreduce(job, *this);
+    case CollectiveCall::scan:
+    case CollectiveCall::exscan: return valid_scan(job, *this, team);
     case CollectiveCall::reduce_scatter:
     case CollectiveCall::reduce_scatter_block: return valid_reduce_scatter(job, *this, team);
     default: return false;
@@ -265,21 +282,15 @@ std::optional<std::uint64_t> TeamArguments::block_bytes() const {
       return send.in_place() ? bytes_in(receive.count, receive.shape) : bytes_in(send.count, send.shape);
     case CollectiveCall::scatter:
       return receive.in_place() ? bytes_in(send.count, send.shape) : bytes_in(receive.count, receive.shape);
-    case CollectiveCall::bcast:
-    case CollectiveCall::reduce:
-    case CollectiveCall::allreduce:
-    case CollectiveCall::reduce_scatter:
-    case CollectiveCall::reduce_scatter_block: return bytes_in(send.count, send.shape);
-    default: return std::nullopt;
+    case CollectiveCall::bcast: return bytes_in(send.count, send.shape);
+    default: return is_reduction(call) ? std::optional(bytes_in(send.count, send.shape)) : std::nullopt;
   }
 }
 
 std::optional<TeamCallKey> TeamArguments::key() const {
   const TeamCallKey key{steer::CallKey::of(*offloaded_as(call), true, block_bytes()), reduction};
-  const bool reduces = call == CollectiveCall::reduce || call == CollectiveCall::allreduce ||
-                       call == CollectiveCall::reduce_scatter || call == CollectiveCall::reduce_scatter_block;
-  if (!reduces) return key;
-  return reduction && is_exact(*reduction) ? std::optional(key) : std::nullopt;
+  if (!is_reduction(call)) return key;
+  return reduction && has_native_bits(*reduction) ? std::optional(key) : std::nullopt;
 }
 
 }  // namespace outrigger::mpi

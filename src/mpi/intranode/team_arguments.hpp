@@ -28,6 +28,34 @@ struct TeamSide {
   [[nodiscard]] bool in_place() const { return buffer == MPI_IN_PLACE; }
 };
 
+[[nodiscard]] constexpr bool is_reduction(CollectiveCall call) {
+  switch (call) {
+    case CollectiveCall::reduce:
+    case CollectiveCall::allreduce:
+    case CollectiveCall::reduce_scatter:
+    case CollectiveCall::reduce_scatter_block:
+    case CollectiveCall::scan:
+    case CollectiveCall::exscan: return true;
+    default: return false;
+  }
+}
+// Others are always native.
+[[nodiscard]] constexpr bool is_done_by_teams(CollectiveCall call) {
+  switch (call) {
+    case CollectiveCall::barrier:
+    case CollectiveCall::bcast:
+    case CollectiveCall::allgather:
+    case CollectiveCall::allgatherv:
+    case CollectiveCall::alltoall:
+    case CollectiveCall::alltoallv:
+    case CollectiveCall::gather:
+    case CollectiveCall::gatherv:
+    case CollectiveCall::scatter:
+    case CollectiveCall::scatterv: return true;
+    default: return is_reduction(call);
+  }
+}
+
 struct TeamArguments {
   CollectiveCall call = CollectiveCall::barrier;
   bool large = false;  // counts and displacements are MPI_Count and MPI_Aint

@@ -62,6 +62,7 @@ void TeamBlocks::lay_out_in_buffer(RankTeam::Lists& lists) {
   }
   std::byte* base = address_of(side_.buffer, lowest + side_.shape.first);
   blocks_ = intranode::Blocks::irregular(base, lists.bytes.data(), lists.offsets.data());
+  if (!side_.listed) blocks_.each = bytes_of(side_, side_.count);
 }
 
 void TeamBlocks::lay_out_packed(RankTeam& team, std::size_t which) {

@@ -69,8 +69,11 @@ Status read_choice(Config& config) {
 
 Status read_intranode(Config& config) {
   const std::string_view text = variable(setting::kIntranode);
-  if (!text.empty() && text != "on" && text != "off") return bad(setting::kIntranode, text, "use on or off");
-  config.intranode = text != "off";
+  using enum Config::Intranode;
+  if (!text.empty() && text != "on" && text != "off" && text != "always") {
+    return bad(setting::kIntranode, text, "use on, off or always");
+  }
+  config.intranode = text == "off" ? off : text == "always" ? always : on;
   return Done{};
 }
 
@@ -232,7 +235,7 @@ std::uint64_t Config::digest() const {
   mix(measured_choice ? 1 : 0);
   mix(early_trials ? 1 : 0);
   mix(without_services ? 1 : 0);
-  mix(intranode ? 1 : 0);
+  mix(static_cast<std::uint64_t>(intranode));
   for (const char letter : dpus) mix(static_cast<std::uint64_t>(letter));
   return digest;
 }

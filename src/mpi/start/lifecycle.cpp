@@ -138,7 +138,7 @@ std::string serve(Job& job) {
 // The ranks of a node may do collectives by themselves from now on, unless the user has said no or the MPI gives out no
 // attributes.
 bool begin_intranode(Job& job) {
-  if (!job.config.intranode) return false;
+  if (job.config.intranode == Config::Intranode::off) return false;
   if (job.type_keyval == MPI_KEYVAL_INVALID && !register_datatypes(job)) return false;
   if (!register_teams(job)) return false;
   detail::intranode_job.store(&job, std::memory_order_release);

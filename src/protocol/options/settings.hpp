@@ -62,9 +62,9 @@ inline constexpr std::array kSettings{
                "the time at most, and done in the better way; early: tried after 140 calls already, for short runs "
                "that are to teach later ones; fixed: as the built-in table says",
                true, false},
-    SettingRow{setting::kIntranode, "on", "on, off",
-               "on: the ranks of a node do blocking collectives among themselves through shared memory, where that is "
-               "faster than their MPI",
+    SettingRow{setting::kIntranode, "on", "on, off, always",
+               "on: the ranks of a node do blocking collectives by themselves through shared memory, where trials show "
+               "that this is faster than their MPI; always: wherever they can, from the first call on",
                true, false},
     SettingRow{setting::kReach, "all, without heap", "words with commas between them",
                "how memory may be reached, and what helps with it", true, false},
