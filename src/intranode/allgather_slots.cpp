@@ -28,6 +28,7 @@ Outcome allgather_slots(Meeting& meeting, std::span<const std::byte> mine, const
   for (std::uint32_t other = 0; !into.is_regular() && other < meeting.size(); ++other) {
     longest = std::max<std::uint64_t>(longest, into.of(other).size());
   }
+  if (longest == 0) return Outcome::done;
   std::uint64_t step = meeting.begin();
   meeting.extend(steps_of(longest, kSlotBytes) - 1);
   for (std::uint64_t done = 0; done < longest; done += kSlotBytes, ++step) {
@@ -42,7 +43,6 @@ Outcome allgather_slots(Meeting& meeting, std::span<const std::byte> mine, const
     }
     meeting.leave(step);
   }
-  meeting.end();
   return Outcome::done;
 }
 

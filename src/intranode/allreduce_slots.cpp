@@ -23,6 +23,7 @@
 namespace outrigger::intranode {
 
 Outcome allreduce_slots(Meeting& meeting, std::span<const std::byte> mine, std::byte* into, const Combine& combine) {
+  if (mine.empty()) return Outcome::done;
   const std::size_t most = slot_elements(combine);
   std::uint64_t step = meeting.begin();
   meeting.extend(steps_of(mine.size(), most) - 1);
@@ -40,7 +41,6 @@ Outcome allreduce_slots(Meeting& meeting, std::span<const std::byte> mine, std::
     contributions.combine_into({into + done, own.size()}, combine, done);
     meeting.leave(step);
   }
-  meeting.end();
   return Outcome::done;
 }
 

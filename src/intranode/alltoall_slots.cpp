@@ -47,6 +47,7 @@ void fill_cells(Meeting& meeting, const Cells& cells, const Blocks& from, std::u
 }  // namespace
 
 Outcome alltoall_slots(Meeting& meeting, const Blocks& from, const Blocks& into, bool equal) {
+  if (equal && from.each == 0) return Outcome::done;
   const Cells cells(meeting.size(), equal ? from.each : kSlotBytes);
   std::uint64_t longest = longest_of(from, meeting);
   const std::uint64_t first = meeting.begin();
@@ -68,7 +69,6 @@ Outcome alltoall_slots(Meeting& meeting, const Blocks& from, const Blocks& into,
     if (!equal && step == first) meeting.extend(steps_of(longest, cells.bytes()) - 1);
     meeting.leave(step);
   }
-  meeting.end();
   return Outcome::done;
 }
 

@@ -25,7 +25,7 @@ Outcome barrier_flat(Meeting& meeting) {
   const std::uint64_t step = meeting.begin();
   meeting.arrive(step);
   if (!meeting.wait_all_arrived(step)) return Outcome::ended;
-  meeting.end();
+  meeting.all_left(step);
   return Outcome::done;
 }
 

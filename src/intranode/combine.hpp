@@ -6,13 +6,14 @@
 #include <span>
 #include <vector>
 
+#include "intranode/flag.hpp"
 #include "protocol/reduction.hpp"
 #include "reduce/reduce.hpp"
 
 namespace outrigger::intranode {
 
-// Longer elements are not for this room.
-inline constexpr std::uint32_t kMostElementBytes = 256;
+// A cell of a slot holds one. Longer elements are not for this room.
+inline constexpr std::uint32_t kMostElementBytes = kSlotBytes / kMostMembers;
 
 class Combine {
  public:

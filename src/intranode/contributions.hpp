@@ -26,7 +26,6 @@ class Contributions {
   std::array<const std::byte*, kMostMembers> at_{};
 };
 
-static_assert(kMostElementBytes <= kSlotBytes / kMostMembers, "a cell holds an element");
 // Bytes of whole elements that fit into a slot.
 [[nodiscard]] inline std::size_t slot_elements(const Combine& combine) {
   return kSlotBytes - kSlotBytes % combine.element_bytes();

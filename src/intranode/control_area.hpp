@@ -10,6 +10,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include "base/result.hpp"
 #include "base/shared_memory.hpp"
@@ -17,10 +19,6 @@
 #include "intranode/flag.hpp"
 
 namespace outrigger::intranode {
-
-// Members of a team, at most: larger ones are not made.
-inline constexpr std::uint32_t kMostMembers = 64;
-inline constexpr std::size_t kSlotBytes = std::size_t{16} << 10;
 
 // A range of its owner's memory.
 struct PublishedBuffer {
@@ -49,6 +47,7 @@ struct MemberArea {
   alignas(4096) std::array<std::array<std::byte, kSlotBytes>, 2> slots;
 };
 
+// Copies share the mapping.
 class ControlArea {
  public:
   // Zeroed memory for a team. One member creates it and passes the descriptor on (or the others open
@@ -61,13 +60,14 @@ class ControlArea {
 
   [[nodiscard]] std::uint32_t members() const { return members_; }
   [[nodiscard]] MemberArea& member(std::uint32_t rank) const {
-    return reinterpret_cast<MemberArea*>(mapping_.base())[rank];
+    return reinterpret_cast<MemberArea*>(mapping_->base())[rank];
   }
 
  private:
-  ControlArea(Mapping mapping, std::uint32_t members) : mapping_(std::move(mapping)), members_(members) {}
+  ControlArea(Mapping mapping, std::uint32_t members)
+      : mapping_(std::make_shared<Mapping>(std::move(mapping))), members_(members) {}
 
-  Mapping mapping_;
+  std::shared_ptr<Mapping> mapping_;
   std::uint32_t members_;
 };
 

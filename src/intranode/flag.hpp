@@ -6,23 +6,38 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <source_location>
 
 #if defined(OUTRIGGER_EXPLORE)
 #include OUTRIGGER_EXPLORE
 #else
-namespace outrigger::intranode::steps {
+namespace outrigger::intranode {
 
-inline std::uint64_t load(const std::atomic<std::uint64_t>& word) {
+// Members of a team, at most: larger ones are not made.
+inline constexpr std::uint32_t kMostMembers = 64;
+inline constexpr std::size_t kSlotBytes = std::size_t{16} << 10;
+
+namespace steps {
+
+// A place in an algorithm that raises or waits for a flag.
+using Site = std::source_location;
+// Only mutations leave one out.
+[[nodiscard]] constexpr bool keeps(const Site&) {
+  return true;
+}
+
+[[nodiscard]] inline std::uint64_t load(const std::atomic<std::uint64_t>& word) {
   return word.load(std::memory_order_acquire);
 }
 inline void store(std::atomic<std::uint64_t>& word, std::uint64_t value) {
   word.store(value, std::memory_order_release);
 }
-// What follows reads or has written memory that members share and that only flags order.
+// What follows reads or writes memory that members share and that only flags order.
 inline void reads(const void*, std::size_t) {}
 inline void writes(const void*, std::size_t) {}
 
-}  // namespace outrigger::intranode::steps
+}  // namespace steps
+}  // namespace outrigger::intranode
 #endif
 
 namespace outrigger::intranode {

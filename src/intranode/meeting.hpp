@@ -24,6 +24,8 @@
 namespace outrigger::intranode {
 
 class Meeting {
+  using Site = steps::Site;
+
  public:
   Meeting(const ControlArea& area, std::uint32_t rank, Waiter& waiter)
       : members_(&area.member(0)), rank_(rank), size_(area.members()), waiter_(&waiter) {}
@@ -44,7 +46,7 @@ class Meeting {
   // The operation has `steps` more; all members say the same.
   void extend(std::uint64_t steps) { last_ += steps; }
   // The operation's steps are over for this member: it reads nothing of others any more.
-  void end() { leave(last_); }
+  void end(Site site = Site::current()) { leave(last_, site); }
 
   [[nodiscard]] MemberArea& member(std::uint32_t rank) const { return members_[rank]; }
   [[nodiscard]] std::byte* slot(std::uint32_t rank, std::uint64_t step) const {
@@ -62,40 +64,50 @@ class Meeting {
     return members_[other].words[step % 2];
   }
 
-  void arrive(std::uint64_t step) { Waiter::raise(member(rank_).arrived, step); }
-  void leave(std::uint64_t step) { Waiter::raise(member(rank_).left, step); }
+  void arrive(std::uint64_t step, Site site = Site::current()) {
+    if (steps::keeps(site)) Waiter::raise(member(rank_).arrived, step);
+  }
+  void leave(std::uint64_t step, Site site = Site::current()) {
+    if (steps::keeps(site)) Waiter::raise(member(rank_).left, step);
+  }
 
-  [[nodiscard]] bool wait_arrived(std::uint32_t other, std::uint64_t step) {
+  [[nodiscard]] bool wait_arrived(std::uint32_t other, std::uint64_t step, Site site = Site::current()) {
+    if (!steps::keeps(site)) return true;
     if (!waiter_->wait(members_[other].arrived, step, other)) return false;
     if (gone_[other] < first_ - 1) gone_[other] = first_ - 1;
     return true;
   }
-  [[nodiscard]] bool wait_all_arrived(std::uint64_t step) {
+  [[nodiscard]] bool wait_all_arrived(std::uint64_t step, Site site = Site::current()) {
     for (std::uint32_t distance = 1; distance < size_; ++distance) {
-      if (!wait_arrived(after(distance), step)) return false;
+      if (!wait_arrived(after(distance), step, site)) return false;
     }
     return true;
   }
-  [[nodiscard]] bool wait_left(std::uint32_t other, std::uint64_t step) {
-    if (gone_[other] >= step) return true;
+  [[nodiscard]] bool wait_left(std::uint32_t other, std::uint64_t step, Site site = Site::current()) {
+    if (gone_[other] >= step || !steps::keeps(site)) return true;
     if (!waiter_->wait(members_[other].left, step, other)) return false;
     gone_[other] = step;
     return true;
   }
-  [[nodiscard]] bool wait_all_left(std::uint64_t step) {
+  [[nodiscard]] bool wait_all_left(std::uint64_t step, Site site = Site::current()) {
     for (std::uint32_t distance = 1; distance < size_; ++distance) {
-      if (!wait_left(after(distance), step)) return false;
+      if (!wait_left(after(distance), step, site)) return false;
     }
     return true;
   }
 
+  // All have arrived in a step in which nobody reads.
+  void all_left(std::uint64_t step) { gone_.fill(step); }
+
   // Waits until this member's slot for `step` may be written, if all the others read it in this operation ...
-  [[nodiscard]] bool wait_slot(std::uint64_t step) { return step < 3 || wait_all_left(step - 2); }
+  [[nodiscard]] bool wait_slot(std::uint64_t step, Site site = Site::current()) {
+    return step < 3 || wait_all_left(step - 2, site);
+  }
   // ... or `reader` alone.
-  [[nodiscard]] bool wait_slot_for(std::uint32_t reader, std::uint64_t step) {
+  [[nodiscard]] bool wait_slot_for(std::uint32_t reader, std::uint64_t step, Site site = Site::current()) {
     if (step < 3) return true;
     const std::uint64_t before = step - 2 < first_ ? step - 2 : first_ - 1;
-    return wait_all_left(before) && (reader == rank_ || wait_left(reader, step - 2));
+    return wait_all_left(before, site) && (reader == rank_ || wait_left(reader, step - 2, site));
   }
 
  private:

@@ -46,6 +46,7 @@ Outcome reduce_scatter_slots(Meeting& meeting, const std::byte* mine, std::span<
     offset += bytes[member];
     longest = std::max(longest, bytes[member]);
   }
+  if (longest == 0) return Outcome::done;
   const std::span<const std::byte> own_block = blocks[meeting.rank()];
   const std::uint64_t own_first = static_cast<std::uint64_t>(own_block.data() - mine) / combine.element_bytes();
   const Cells cells(meeting.size(), longest, combine.element_bytes());
@@ -74,7 +75,6 @@ Outcome reduce_scatter_slots(Meeting& meeting, const std::byte* mine, std::span<
     }
     meeting.leave(step);
   }
-  meeting.end();
   return Outcome::done;
 }
 

@@ -22,6 +22,7 @@ namespace outrigger::intranode {
 
 Outcome scan_slots(Meeting& meeting, std::span<const std::byte> mine, std::byte* into, const Combine& combine,
                    bool with_own) {
+  if (mine.empty()) return Outcome::done;
   const std::size_t most = slot_elements(combine);
   std::uint64_t step = meeting.begin();
   meeting.extend(steps_of(mine.size(), most) - 1);
@@ -38,7 +39,6 @@ Outcome scan_slots(Meeting& meeting, std::span<const std::byte> mine, std::byte*
     if (with_own || meeting.rank() > 0) contributions.combine_into({into + done, own.size()}, combine, done);
     meeting.leave(step);
   }
-  meeting.end();
   return Outcome::done;
 }
 

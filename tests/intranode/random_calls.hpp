@@ -32,7 +32,9 @@ inline void add_balanced(std::vector<std::uint8_t>& program, std::uint32_t low, 
 class RandomCalls {
  public:
   // Blocks are shorter than `most` bytes.
-  RandomCalls(Team& team, std::uint64_t seed, std::size_t most) : team_(team), random_(seed), most_(most) {}
+  // `shared`: a byte for each member, that only barriers order.
+  RandomCalls(Team& team, std::uint64_t seed, std::size_t most, std::byte* shared)
+      : team_(team), random_(seed), most_(most), shared_(shared) {}
 
   // Makes the next call. What is wrong with its result, or nothing.
   [[nodiscard]] std::string next() {
@@ -114,7 +116,7 @@ class RandomCalls {
 
   [[nodiscard]] bool make_call() {
     switch (kind_) {
-      case 0: return team_.barrier() == Outcome::done;
+      case 0: return barrier();
       case 1: return broadcast();
       case 2: return gather(true);
       case 3: return gather(false);
@@ -129,6 +131,17 @@ class RandomCalls {
       case 12: return reduce_scatter();
       default: return scan();
     }
+  }
+
+  bool barrier() {
+    steps::writes(shared_ + rank(), 1);
+    shared_[rank()] = static_cast<std::byte>(call_);
+    if (team_.barrier() != Outcome::done) return false;
+    for (std::uint32_t i = 0; i < size(); ++i) {
+      steps::reads(shared_ + i, 1);
+      if (shared_[i] != static_cast<std::byte>(call_)) return false;
+    }
+    return team_.barrier() == Outcome::done;
   }
 
   bool broadcast() {
@@ -284,6 +297,7 @@ class RandomCalls {
   Team& team_;
   std::mt19937_64 random_;
   std::size_t most_;
+  std::byte* shared_;
   std::uint64_t call_ = 0;
   int kind_ = 0;
   bool in_place_ = false;

@@ -44,8 +44,9 @@ TEST(TeamTest, ABarrierEndsWhenAllHaveEntered) {
 
 TEST(TeamTest, RandomCallsGiveWhatTheyMust) {
   for (const std::uint32_t size : {1U, 2U, 3U, 4U, 7U}) {
+    Bytes shared(size);
     run_team(size, [&](Team& team) {
-      RandomCalls calls(team, size, 100'000);
+      RandomCalls calls(team, size, 100'000, shared.data());
       for (int call = 0; call < 400; ++call) ASSERT_EQ(calls.next(), "");
     });
   }
