@@ -93,7 +93,7 @@ class Job:
 
         One that ranks need costs them more than overlap gains. Who fixes the choice wants it all the same.
         """
-        if self.dpus.shares:
+        if self.dpus.shares or self.settings.services == 0:
             return [binding.KEEP_NO_CORE]
         return [] if self.settings.is_fixed() else [binding.KEEP_SPARE_ONLY]
 

@@ -15,7 +15,9 @@ TO_TERMINAL = "-"
 """The report's file, where --report stands alone."""
 
 Build = Annotated[Path | None, typer.Option("--build", help="Build directory to use.", show_default="build/release")]
-Services = Annotated[int | None, typer.Option("--services", help="Service processes per node.")]
+Services = Annotated[
+    int | None, typer.Option("--services", help="Service processes per node; 0: none, nothing is offloaded.")
+]
 Algorithm = Annotated[
     list[str] | None,
     typer.Option(
@@ -48,6 +50,16 @@ Blocking = Annotated[
         "--blocking",
         metavar="on|off",
         help="Offload the blocking forms, too, or never. Unless given, where it was measured to pay.",
+    ),
+]
+Intranode = Annotated[
+    str | None,
+    typer.Option(
+        "--intranode",
+        metavar="on|off|always",
+        help="on: the ranks of a node do blocking collectives by themselves, through shared memory, where trials show "
+        "that it is faster; always: wherever they can.",
+        show_default="on",
     ),
 ]
 SharedHeap = Annotated[

@@ -123,9 +123,9 @@ def _rank(seconds: float, rank: int) -> str:
 
 def _served(entry: Call, report: Report) -> str:
     """How the calls were done."""
-    parts = [f"[green]offloaded{'' if entry.offloaded == entry.calls else f' {entry.offloaded:,}'}[/]"]
-    only = len(entry.native) == 1 and entry.offloaded == 0
-    parts = parts if entry.offloaded else []
+    ways = (("offloaded", entry.offloaded), ("by ranks", entry.by_ranks))
+    parts = [f"[green]{way}{'' if calls == entry.calls else f' {calls:,}'}[/]" for way, calls in ways if calls]
+    only = len(entry.native) == 1 and not parts
     native = [(why(reason, entry, report), calls) for reason, calls in entry.native.items() if calls]
     parts += [reason if only else f"{calls:,} {reason}" for reason, calls in native]
     return "\n".join(parts)

@@ -111,6 +111,8 @@ class Call:
     tests: Tests = Tests()
     before_wait: BeforeWait = BeforeWait()
     group: str = ""
+    by_ranks: int = 0
+    """Calls that the ranks of a node did by themselves."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -73,6 +73,12 @@ def headline(report: Report, kept: Sequence[Kept] = ()) -> str:
     offloaded, calls = counts(report)
     if calls == 0:
         return ""
+    by_ranks = sum(entry.by_ranks for entry in report.calls)
+    if offloaded == 0 and by_ranks:
+        return (
+            f"{by_ranks:,} of {plural(calls, 'collective call')} done by the ranks themselves through shared memory, "
+            "where trials found that faster than the MPI. Nothing was offloaded."
+        )
     if offloaded == 0:
         why = ", as the whole job did" if report.native_because else _why_none(report, kept)
         return f"Nothing was offloaded: all {plural(calls, 'collective call')} ran natively{why}."

@@ -14,6 +14,7 @@ ENABLE = "OUTRIGGER_ENABLE"
 SERVICES = "OUTRIGGER_SERVICES"
 ALGORITHM = "OUTRIGGER_ALGORITHM"
 CHOICE = "OUTRIGGER_CHOICE"
+INTRANODE = "OUTRIGGER_INTRANODE"
 REACH = "OUTRIGGER_REACH"
 REPORT = "OUTRIGGER_REPORT"
 TRACE = "OUTRIGGER_TRACE"
@@ -30,6 +31,7 @@ JOB = "OUTRIGGER_JOB"
 HEAP = "heap"
 FIXED = "fixed"
 CHOICES = ("measured", "early", FIXED)
+INTRANODES = ("on", "off", "always")
 AIDS = {"--shared-heap": HEAP, "--wait-copies": "wait_copies", "--huge-pages": "huge_pages"}
 """The options that are short for a word of --reach."""
 
@@ -39,11 +41,14 @@ class Settings:
     """Checked settings of a run."""
 
     services: int | None = None
+    """Per node. 0: nothing is offloaded."""
     algorithms: tuple[str, ...] = ()
     """Rules of the selection table, as the library reads them."""
     blocking: str | None = None
     """The last of these rules: for blocking forms that no other names."""
     choice: str | None = None
+    intranode: str | None = None
+    """Whether ranks do blocking collectives by themselves."""
     reach: str | None = None
     aids: tuple[str, ...] = ()
     """Words of OUTRIGGER_REACH that follow: of those for one thing the last counts."""
@@ -64,6 +69,8 @@ class Settings:
             variables[ALGORITHM] = ",".join(filter(None, [*self.algorithms, self.blocking, before]))
         if self.choice is not None:
             variables[CHOICE] = self.choice
+        if self.intranode is not None:
+            variables[INTRANODE] = self.intranode
         if self.reach is not None or self.aids:
             variables[REACH] = ",".join(filter(None, [self.reach or present.get(REACH), *self.aids]))
         if self.live:
@@ -107,6 +114,13 @@ def parse_choice(text: str | None) -> str | None:
     return text
 
 
+def parse_intranode(text: str | None) -> str | None:
+    """Checks whether ranks do blocking collectives by themselves; None was not given."""
+    if text is not None and text not in INTRANODES:
+        raise UserError(f"--intranode {text}: {or_known(text, INTRANODES)}")
+    return text
+
+
 def check_names(found: Artifacts, environment: Mapping[str, str]) -> str | None:
     """What to say of a variable with our prefix that is no setting; None if there is none."""
     if any(name.startswith("OUTRIGGER_") and name != BUILD for name in environment):
@@ -123,8 +137,8 @@ def parse_switch(option: str, text: str | None) -> bool | None:
 
 def _services(found: Artifacts, services: int | None) -> int | None:
     most = tables.read(found).limits.services if services is not None else 0
-    if services is not None and not 1 <= services <= most:
-        raise UserError(f"--services {services}: from 1 to {most} service processes per node")
+    if services is not None and not 0 <= services <= most:
+        raise UserError(f"--services {services}: from 0 to {most} service processes per node")
     return services
 
 
@@ -134,6 +148,7 @@ def make(
     services: int | None = None,
     algorithms: Sequence[str] | None = None,
     choice: str | None = None,
+    intranode: str | None = None,
     reach: str | None = None,
     blocking: str | None = None,
     shared_heap: str | None = None,
@@ -150,6 +165,7 @@ def make(
         algorithms=selection.words(found, algorithms) if algorithms else (),
         blocking=blocks,
         choice=parse_choice(choice),
+        intranode=parse_intranode(intranode),
         reach=parse_reach(found, reach) if reach is not None else None,
         aids=tuple(word if on else f"-{word}" for word, on in parsed if on is not None),
         live=live,

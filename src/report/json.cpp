@@ -80,6 +80,7 @@ Json json_call(const CallFigures& figures) {
   add_communicator(row, total);
   row["calls"] = total.calls;
   row["offloaded"] = total.offloaded;
+  row["by_ranks"] = total.by_ranks;
   row["native"] = counts_by_name(kReasonNames, total.native, Zeros::left_out);
   row["bytes"] = {
       {"calls", total.measured}, {"sum", total.bytes}, {"min", total.least_bytes}, {"max", total.most_bytes}};

@@ -36,6 +36,7 @@
 //        "communicator": "MPI_COMM_WORLD", "group": "<32 hex digits>", "size": 4,
 //        "calls": 40,               // of all ranks together
 //        "offloaded": 40, "native": {"<reason>": calls, ...},
+//        "by_ranks": 0,             // done by the ranks of a node among themselves
 //        "bytes": {                 // what a rank hands over in a call, or gets where it hands over nothing
 //          "calls": 40, "sum": n, "min": n, "max": n},       // of as many calls, whose arguments were valid
 //        "seconds": spread,         // in the call and, of nonblocking ones, in completion calls, per rank

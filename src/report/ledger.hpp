@@ -54,6 +54,7 @@ struct LedgerRow {
   std::array<char, kNameBytes> name{};
   std::uint64_t calls = 0;
   std::uint64_t offloaded = 0;
+  std::uint64_t by_ranks = 0;  // done by the ranks of a node among themselves
   std::array<std::uint64_t, kNativeReasons> native{};
   std::array<std::uint64_t, kAlgorithms.size()> algorithms{};  // offloaded by each, as kAlgorithms
   std::array<std::uint64_t, kByteKinds> reached{};             // bytes received, by reach

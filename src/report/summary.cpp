@@ -44,6 +44,7 @@ void add(LedgerRow& total, const LedgerRow& row) {
   total.size = row.size;
   total.calls += row.calls;
   total.offloaded += row.offloaded;
+  total.by_ranks += row.by_ranks;
   add(total.native, row.native);
   add(total.algorithms, row.algorithms);
   add(total.reached, row.reached);
@@ -75,6 +76,7 @@ LedgerRow offered(LedgerRow row) {
   std::uint64_t& of_one = row.native[static_cast<std::size_t>(NativeReason::group_of_one)];
   of_one -= std::min(of_one, row.alone);
   row.calls -= std::min(row.calls, row.alone);
+  row.calls -= std::min(row.calls, row.by_ranks);
   return row;
 }
 

@@ -28,6 +28,7 @@ def run(
     choice: options.Choice = None,
     reach: options.Reach = None,
     blocking: options.Blocking = None,
+    intranode: options.Intranode = None,
     shared_heap: options.SharedHeap = None,
     wait_copies: options.WaitCopies = None,
     huge_pages: options.HugePages = None,
@@ -112,7 +113,7 @@ def run(
         mpi=mpi,
         settings=settings.make(
             found, services=services, algorithms=algorithm, choice=choice, reach=reach, blocking=blocking,
-            shared_heap=shared_heap, wait_copies=wait_copies, huge_pages=huge_pages, live=live,
+            intranode=intranode, shared_heap=shared_heap, wait_copies=wait_copies, huge_pages=huge_pages, live=live,
         ),
         hosts=Hosts(hostfile, dpufile, dpu_pattern, launcher, agent, oversubscribe, pretend_nodes),
         bind=binding.NONE if no_bind else binding.parse_bind(bind),

@@ -13,6 +13,7 @@
 #include "mpi/collectives/post.hpp"
 #include "mpi/completion/completion.hpp"
 #include "mpi/completion/waiting.hpp"
+#include "mpi/intranode/by_ranks.hpp"
 #include "mpi/job/job.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/entry.hpp"
@@ -129,7 +130,8 @@ struct Persistent<offload> {
 template <CollectiveCall call, auto offload, Counts counts = Counts::int_sized>
 using CountedNonblocking = Counted<call, CallForm::nonblocking, counts, Nonblocking<offload>>;
 template <CollectiveCall call, auto offload, Counts counts = Counts::int_sized>
-using CountedBlocking = Counted<call, CallForm::blocking, counts, Blocking<offload>>;
+using CountedBlocking =
+    Counted<call, CallForm::blocking, counts, ByRanks<call, counts == Counts::large, Blocking<offload>>>;
 template <CollectiveCall call, auto offload, Counts counts = Counts::int_sized>
 using CountedPersistent = Counted<call, CallForm::persistent, counts, Persistent<offload>>;
 

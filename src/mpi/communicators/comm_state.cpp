@@ -65,27 +65,6 @@ int delete_attribute(MPI_Comm /*comm*/, int /*keyval*/, void* value, void* /*ext
   return MPI_SUCCESS;
 }
 
-// The members' ranks in our world, in the order of the communicator; empty when one is not in it. MPICH 5 gives a
-// topology of some ranks, when it is not to reorder them, the group of all: the first of it are the members.
-std::vector<WorldRank> world_ranks_of(const Job& job, MPI_Comm comm) {
-  MPI_Group group{};
-  int size = 0;
-  real().Comm_group(comm, &group);
-  real().Comm_size(comm, &size);
-  std::vector<int> here(static_cast<std::size_t>(size));
-  std::vector<int> there(here.size());
-  std::iota(here.begin(), here.end(), 0);
-  real().Group_translate_ranks(group, size, here.data(), job.world_group, there.data());
-  real().Group_free(&group);
-  std::vector<WorldRank> members;
-  members.reserve(there.size());
-  for (const int rank : there) {
-    if (rank < 0) return {};  // MPI_UNDEFINED
-    members.emplace_back(static_cast<std::uint32_t>(rank));
-  }
-  return members;
-}
-
 // Rank 0 of the communicator makes an id that it makes only once.
 std::optional<GroupId> agree_on_id(const Job& job, MPI_Comm comm, int me) {
   static constinit std::atomic<std::uint64_t> created = 0;
@@ -129,6 +108,27 @@ constinit std::atomic<std::uint64_t> freed_communicators = 0;
 
 void note_freed_communicator() {
   detail::freed_communicators.fetch_add(1, std::memory_order_seq_cst);
+}
+
+// MPICH 5 gives a topology of some ranks, when it is not to reorder them, the group of all: the first of it are the
+// members.
+std::vector<WorldRank> world_ranks_of(const Job& job, MPI_Comm comm) {
+  MPI_Group group{};
+  int size = 0;
+  real().Comm_group(comm, &group);
+  real().Comm_size(comm, &size);
+  std::vector<int> here(static_cast<std::size_t>(size));
+  std::vector<int> there(here.size());
+  std::iota(here.begin(), here.end(), 0);
+  real().Group_translate_ranks(group, size, here.data(), job.world_group, there.data());
+  real().Group_free(&group);
+  std::vector<WorldRank> members;
+  members.reserve(there.size());
+  for (const int rank : there) {
+    if (rank < 0) return {};  // MPI_UNDEFINED
+    members.emplace_back(static_cast<std::uint32_t>(rank));
+  }
+  return members;
 }
 
 CommState::CommState(const steer::DispatchSettings& settings, GroupId id, Members members, GroupRank me, bool off,

@@ -67,6 +67,7 @@ class CommState {
     const steer::Dispatcher* known = known_dispatcher();
     return known != nullptr ? known->off_here() : off_at_first_;
   }
+  [[nodiscard]] bool off() const { return off_here() || steer::everything_is_off.load(std::memory_order_relaxed); }
   // Any thread. The program does something else with the communicator for a while.
   void interrupt_trials() {
     if (steer::Dispatcher* known = known_dispatcher()) known->interrupt();
@@ -162,6 +163,9 @@ void forget_communicators(Job& job);
 [[nodiscard]] bool is_intercommunicator(MPI_Comm comm);
 // An intracommunicator of one rank, as MPI_COMM_SELF and its duplicates, which have no state.
 [[nodiscard]] bool is_group_of_one(MPI_Comm comm);
+
+// The members' ranks in our world, in the order of the communicator; empty when one is not in it.
+[[nodiscard]] std::vector<WorldRank> world_ranks_of(const Job& job, MPI_Comm comm);
 
 // Calls `visit` with each state, of communicators and persistent collectives, under the lock of their list.
 void each_state(const std::function<void(CommState&)>& visit);

@@ -67,6 +67,16 @@ Status read_choice(Config& config) {
   return Done{};
 }
 
+Status read_intranode(Config& config) {
+  const std::string_view text = variable(setting::kIntranode);
+  using enum Config::Intranode;
+  if (!text.empty() && text != "on" && text != "off" && text != "always") {
+    return bad(setting::kIntranode, text, "use on, off or always");
+  }
+  config.intranode = text == "off" ? off : text == "always" ? always : on;
+  return Done{};
+}
+
 // A file called "-" is not what was meant.
 Status check_report() {
   const std::string_view text = variable(setting::kReport);
@@ -182,10 +192,11 @@ Result<Config> read_config() {
   for (const Status& status :
        {read_number(setting::kServices, config.services), read_number(setting::kInitTimeout, config.init_timeout_ms),
         read_number(setting::kPretendNodes, config.pretend_nodes), read_algorithms(config), read_choice(config),
-        check_report(), read_memory(config), read_claims(config), read_dpus(config), read_log(config),
-        read_daemon(config)}) {
+        read_intranode(config), check_report(), read_memory(config), read_claims(config), read_dpus(config),
+        read_log(config), read_daemon(config)}) {
     if (!status) return Error{status.error()};
   }
+  config.without_services = !variable(setting::kServices).empty() && config.services == 0;
   if (config.pretend_nodes == 0) return bad(setting::kPretendNodes, "0", "at least 1");
   if (config.services > kMaxServices) {
     return bad(setting::kServices, std::to_string(config.services), "at most " + std::to_string(kMaxServices));
@@ -223,6 +234,8 @@ std::uint64_t Config::digest() const {
   mix(live ? 1 : 0);
   mix(measured_choice ? 1 : 0);
   mix(early_trials ? 1 : 0);
+  mix(without_services ? 1 : 0);
+  mix(static_cast<std::uint64_t>(intranode));
   for (const char letter : dpus) mix(static_cast<std::uint64_t>(letter));
   return digest;
 }

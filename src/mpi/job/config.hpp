@@ -16,6 +16,10 @@ namespace outrigger::mpi {
 
 struct Config {
   std::uint32_t services = 0;  // 0: the keeper decides
+  bool without_services = false;
+  // The ranks of a node do blocking collectives by themselves: where trials show that it pays, or wherever they can.
+  enum class Intranode : std::uint8_t { off, on, always };
+  Intranode intranode = Intranode::on;
   std::string service_cpus;
   std::string claims_scope;  // empty: the keeper tells other jobs nothing of its cores
   std::string claims_job;    // empty: it is not of an `outrigger run`

@@ -1,5 +1,5 @@
-// The running program as the library sees it, from MPI_Init to MPI_Finalize. There is none while the program runs
-// natively; entry points then pass everything on.
+// The running program as the library sees it, from MPI_Init to MPI_Finalize. While nothing is offloaded there is no
+// current one, and entry points pass everything on; but ranks may still do collectives by themselves (mpi/intranode).
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,8 @@ namespace outrigger::mpi {
 
 struct Job {
   Config config;
-  std::uint64_t digest = 0;  // of the configuration
-  client::AttachedEndpoint client;
+  std::uint64_t digest = 0;         // of the configuration
+  client::AttachedEndpoint client;  // nullptr: nothing is offloaded
   std::uint32_t world_rank = 0;
   std::uint32_t world_size = 0;
   std::uint32_t local_rank = 0;
@@ -37,15 +37,23 @@ struct Job {
   MPI_Group world_group{};
   int comm_keyval = MPI_KEYVAL_INVALID;
   int type_keyval = MPI_KEYVAL_INVALID;
+  int team_keyval = MPI_KEYVAL_INVALID;
 };
 
 namespace detail {
 extern constinit std::atomic<Job*> current_job;
-}
+extern constinit std::atomic<Job*> intranode_job;
+}  // namespace detail
 
 // nullptr: native. Valid until MPI_Finalize.
 [[nodiscard]] inline Job* current_job() {
   return detail::current_job.load(std::memory_order_acquire);
+}
+
+// The job in which the ranks of a node may do blocking collectives by themselves: the current one, or one in which
+// nothing is offloaded. nullptr: they may not. Valid until MPI_Finalize.
+[[nodiscard]] inline Job* intranode_job() {
+  return detail::intranode_job.load(std::memory_order_acquire);
 }
 
 }  // namespace outrigger::mpi

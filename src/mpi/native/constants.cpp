@@ -20,6 +20,7 @@ void fill_constants(const char* mpi_name) {
   constants.unsigned_long_long = MPI_UNSIGNED_LONG_LONG;
   constants.double_precision = MPI_DOUBLE;
   constants.sum = MPI_SUM;
+  constants.min = MPI_MIN;
   constants.errors_return = MPI_ERRORS_RETURN;
   constants.mpi_name = mpi_name;
   constants.rejects_aliases = std::string_view(constants.mpi_name) != "Open MPI";

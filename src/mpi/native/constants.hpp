@@ -20,6 +20,7 @@ struct Constants {
   MPI_Datatype unsigned_long_long{};
   MPI_Datatype double_precision{};
   MPI_Op sum{};
+  MPI_Op min{};
   MPI_Errhandler errors_return{};
   const char* mpi_name = nullptr;  // of the loaded MPI, for people
   bool rejects_aliases = false;    // the loaded MPI looks for a buffer that is given as both sides of a collective

@@ -277,6 +277,10 @@ void CallCount::count_call(LedgerRow& row) const {
     ++row.offloaded;
     return;
   }
+  if (by_ranks_) {
+    ++row.by_ranks;
+    return;
+  }
   NativeReason why = reason();
   if (row.size == 1 && !report::could_be_offloaded(why)) {
     why = NativeReason::group_of_one;

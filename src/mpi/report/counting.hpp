@@ -134,6 +134,8 @@ class CallCount {
   [[nodiscard]] static CallCount* current();
 
   void stays_native(report::NativeReason reason) { reason_ = reason; }
+  // The ranks do it by themselves.
+  void done_by_ranks() { by_ranks_ = true; }
   // It is offloaded: the row is known from now on.
   report::LedgerRow& offloaded_on(const CommState& comm);
   [[nodiscard]] report::LedgerRow* offloaded_row() const { return offloaded_; }
@@ -155,6 +157,7 @@ class CallCount {
   bool large_counts_;
   report::NativeReason reason_ = report::NativeReason::none;
   report::LedgerRow* offloaded_ = nullptr;
+  bool by_ranks_ = false;
   std::optional<TracedPost> post_;
   CallCount* outer_;
   std::int64_t began_ns_;

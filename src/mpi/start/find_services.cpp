@@ -200,8 +200,11 @@ std::string introduce_nodes(const Job& job, const Meeting& meeting) {
 // be one machine.
 void share_cores(Job& job, const Meeting& meeting) {
   constexpr double kSlack = 0.01;  // of sums of fractions
-  const WelcomeBody& welcome = job.client->welcome();
-  const std::uint32_t homeless = welcome.core_share == copy::CoreShare::own ? 0 : welcome.sp_count;
+  std::uint32_t homeless = 0;
+  if (job.client != nullptr) {
+    const WelcomeBody& welcome = job.client->welcome();
+    homeless = welcome.core_share == copy::CoreShare::own ? 0 : welcome.sp_count;
+  }
   const client::CoreLoad load = client::load_of_cores(meeting.origins, meeting.layout, job.world_rank, homeless);
   using copy::RankCores;
   const double room = load.cores + kSlack;
@@ -217,14 +220,18 @@ std::string try_services(Job& job, bool on_dpu) {
   if (problem.empty() && job.nodes > 1) problem = first_problem(job, introduce_nodes(job, meeting));
   if (problem.empty()) {
     job.on_dpu = on_dpu;
-    share_cores(job, meeting);
   } else {
     job.client.reset();
   }
+  share_cores(job, meeting);
   return problem;
 }
 
 }  // namespace
+
+void find_places(Job& job) {
+  share_cores(job, meet(job));
+}
 
 std::string find_services(Job& job) {
   if (!job.config.dpus.empty()) {

@@ -12,4 +12,7 @@ namespace outrigger::mpi {
 // and cores. Empty: all ranks are served; else none is, for this reason. Collective over the world.
 [[nodiscard]] std::string find_services(Job& job);
 
+// Sets the job's nodes, places and cores alone. Collective over the world.
+void find_places(Job& job);
+
 }  // namespace outrigger::mpi

@@ -10,6 +10,7 @@
 #include "mpi/completion/driving.hpp"
 #include "mpi/completion/native_waits.hpp"
 #include "mpi/completion/waiting.hpp"
+#include "mpi/intranode/rank_team.hpp"
 #include "mpi/job/job.hpp"
 #include "mpi/job/standing.hpp"
 #include "mpi/memory/preloaded_heap.hpp"
@@ -127,16 +128,52 @@ void trace_natively(const Job& job, const std::string& because, bool together) {
   start_native_trace({job.world_rank, job.world_size, trace_path(), because, together});
 }
 
+// Empty: all ranks are served; else why none is. Collective over the world.
+std::string serve(Job& job) {
+  if (!job.config.without_services) return find_services(job);
+  find_places(job);
+  return "no service processes are wanted";
+}
+
+// The ranks of a node may do collectives by themselves from now on, unless the user has said no or the MPI gives out no
+// attributes.
+bool begin_intranode(Job& job) {
+  if (job.config.intranode == Config::Intranode::off) return false;
+  if (job.type_keyval == MPI_KEYVAL_INVALID && !register_datatypes(job)) return false;
+  if (!register_teams(job)) return false;
+  detail::intranode_job.store(&job, std::memory_order_release);
+  return true;
+}
+
+void forget_handles(Job& job) {
+  forget_teams(job);
+  if (job.type_keyval != MPI_KEYVAL_INVALID) forget_datatypes(job);
+  free_handles(job);
+}
+
+// Of one in which nothing is offloaded.
+void end_intranode_job() {
+  Job* job = detail::intranode_job.exchange(nullptr, std::memory_order_acq_rel);
+  if (job == nullptr) return;
+  end_driving();
+  forget_handles(*job);
+  delete job;
+}
+
 // Those who have agreed to offload cannot, all for the same reason.
-std::string go_native(Job& job, const std::string& problem) {
-  if (job.world_rank == 0) print("running natively: %s", problem.c_str());
+std::string go_native(std::unique_ptr<Job> kept, const std::string& problem) {
+  Job& job = *kept;
+  if (job.world_rank == 0 && !job.config.without_services) print("running natively: %s", problem.c_str());
   if (!job.config.report.empty()) {
     report_natively(job, problem, constants().comm_world, job.world_rank == 0);
   }
   trace_natively(job, problem, true);
   job.client.reset();
-  if (job.type_keyval != MPI_KEYVAL_INVALID) forget_datatypes(job);
-  free_handles(job);
+  if (begin_intranode(job)) {
+    static_cast<void>(kept.release());
+  } else {
+    forget_handles(job);
+  }
   return problem;
 }
 
@@ -165,7 +202,7 @@ std::string try_to_start() {
     return agreement.reason;
   }
   make_handles(*job);
-  if (std::string problem = find_services(*job); !problem.empty()) return go_native(*job, problem);
+  if (std::string problem = serve(*job); !problem.empty()) return go_native(std::move(job), problem);
   if (job->config.measured_choice) {
     job->decisions = std::make_unique<steer::DecisionFile>(whose_cores(*job), &mpi_name, &refuse_decision_file);
   }
@@ -179,6 +216,7 @@ std::string try_to_start() {
   start_report(*job);
   start_trace(*job);
   if (!register_communicators(*job)) die("MPI gives out no communicator attribute");
+  static_cast<void>(begin_intranode(*job));
   detail::current_job.store(job.release(), std::memory_order_release);
   return {};
 }
@@ -196,6 +234,7 @@ void end_job() {
   note_open_phases();
   note_finalized();
   if (job == nullptr) {
+    end_intranode_job();
     end_trace();
     end_native_report();
     return end_counting_on_demand();
@@ -210,11 +249,11 @@ void end_job() {
   end_counting_on_demand();
   keep_decisions(*job);
   describe_wire(*job);
+  detail::intranode_job.store(nullptr, std::memory_order_release);
   detail::current_job.store(nullptr, std::memory_order_release);
   forget_all_persistent();
   forget_communicators(*job);
-  forget_datatypes(*job);
-  free_handles(*job);
+  forget_handles(*job);
   job->client.reset();
   delete job;
 }

@@ -79,8 +79,8 @@ struct CvarIndex {
     if (const int code = see_native_cvars(count); code != MPI_SUCCESS) return code;
     int& found = *argument<int*>(index);
     const auto rows = cvar_rows();
-    const std::string_view wanted(argument<const char*>(name));
-    const auto ours = std::ranges::find_if(rows, [&](const SettingRow* row) { return row->name == wanted; });
+    const std::string_view wanted_name(argument<const char*>(name));
+    const auto ours = std::ranges::find_if(rows, [&](const SettingRow* row) { return row->name == wanted_name; });
     if (ours != rows.end()) {
       found = cvar_indices().of_ours(static_cast<int>(ours - rows.begin()));
       return MPI_SUCCESS;

@@ -11,12 +11,12 @@
 namespace outrigger::mpi {
 namespace {
 
-constinit std::mutex names_mutex;
+constinit std::mutex traced_names_mutex;
 
 // The last place is for all those beyond the limit.
 std::uint16_t number_of(std::string_view name) {
   static auto* known = new std::unordered_map<std::string, std::uint16_t>;
-  const std::scoped_lock lock(names_mutex);
+  const std::scoped_lock lock(traced_names_mutex);
   const std::string short_name(name.substr(0, report::kNameBytes - 1));
   const auto found = known->find(short_name);
   if (found != known->end()) return found->second;

@@ -24,6 +24,7 @@ inline constexpr const char* kServices = "OUTRIGGER_SERVICES";
 inline constexpr const char* kServiceCpus = "OUTRIGGER_SERVICE_CPUS";
 inline constexpr const char* kAlgorithm = "OUTRIGGER_ALGORITHM";
 inline constexpr const char* kChoice = "OUTRIGGER_CHOICE";
+inline constexpr const char* kIntranode = "OUTRIGGER_INTRANODE";
 inline constexpr const char* kReach = "OUTRIGGER_REACH";
 inline constexpr const char* kReport = "OUTRIGGER_REPORT";
 inline constexpr const char* kTrace = "OUTRIGGER_TRACE";
@@ -47,7 +48,7 @@ inline constexpr std::uint32_t kInitTimeoutMs = 20000;
 inline constexpr std::array kSettings{
     SettingRow{setting::kEnable, "on", "on, off", "off: nothing is offloaded", false, false},
     SettingRow{setting::kServices, "by the launcher: one for eight ranks", "a number, at most 64",
-               "service processes per node", false, false},
+               "service processes per node; 0 on all ranks: none, and nothing is offloaded", false, false},
     SettingRow{setting::kServiceCpus, "cores that no rank may use", "CPUs, like 6,7", "where they run", false, false},
     SettingRow{
         setting::kCoreClaims, "on", "on, off, or a word",
@@ -60,6 +61,10 @@ inline constexpr std::array kSettings{
                "measured: what no rule decides is tried natively and offloaded in turn, when that costs a fiftieth of "
                "the time at most, and done in the better way; early: tried after 140 calls already, for short runs "
                "that are to teach later ones; fixed: as the built-in table says",
+               true, false},
+    SettingRow{setting::kIntranode, "on", "on, off, always",
+               "on: the ranks of a node do blocking collectives by themselves through shared memory, where trials show "
+               "that this is faster than their MPI; always: wherever they can, from the first call on",
                true, false},
     SettingRow{setting::kReach, "all, without heap", "words with commas between them",
                "how memory may be reached, and what helps with it", true, false},

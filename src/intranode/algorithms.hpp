@@ -1,0 +1,29 @@
+// The algorithms of src/intranode, one file each. All members call the same one.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "intranode/combine.hpp"
+#include "intranode/meeting.hpp"
+#include "intranode/member_blocks.hpp"
+
+namespace outrigger::intranode {
+
+Outcome barrier_flat(Meeting& meeting);
+Outcome broadcast_slots(Meeting& meeting, std::span<std::byte> buffer, std::uint32_t root);
+// `equal`: all blocks are equally long, as all members know.
+Outcome gather_slots(Meeting& meeting, std::span<const std::byte> mine, const Blocks& into, std::uint32_t root,
+                     bool equal);
+Outcome scatter_slots(Meeting& meeting, const Blocks& from, std::span<std::byte> mine, std::uint32_t root, bool equal);
+Outcome allgather_slots(Meeting& meeting, std::span<const std::byte> mine, const Blocks& into);
+Outcome alltoall_slots(Meeting& meeting, const Blocks& from, const Blocks& into, bool equal);
+Outcome reduce_slots(Meeting& meeting, std::span<const std::byte> mine, std::byte* into, const Combine& combine,
+                     std::uint32_t root);
+Outcome allreduce_slots(Meeting& meeting, std::span<const std::byte> mine, std::byte* into, const Combine& combine);
+Outcome reduce_scatter_slots(Meeting& meeting, const std::byte* mine, std::span<const std::uint64_t> bytes,
+                             std::byte* into, const Combine& combine);
+Outcome scan_slots(Meeting& meeting, std::span<const std::byte> mine, std::byte* into, const Combine& combine,
+                   bool with_own);
+
+}  // namespace outrigger::intranode

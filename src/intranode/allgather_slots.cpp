@@ -1,0 +1,49 @@
+// slots: every member copies its block into its slot and copies the others' out.
+//
+// Source: MPICH's release-gather ("Framework for Scalable Intra-node Collective Operations using Shared Memory", Jain
+// et al., SC 2018), with a buffer for each member instead of each parent.
+//
+// Source and code (-: ours):
+//     a member copies a chunk into its cell when it is free | `wait_slot`, `copy_in`
+//     it releases the others                                | `arrive`
+//     each copies the chunk out                             | `wait_arrived`, `copy_out`
+//     - beginning with the member after it: not all at once | `after`
+//
+// Picture (3 members):
+//
+//     slot of 0: | 0 |    read by 1, 2
+//     slot of 1: | 1 |    read by 2, 0
+//     slot of 2: | 2 |    read by 0, 1
+//
+// Team of p, blocks of n:
+//     cost    n copied in and n (p - 1) copied out by each; a step for each 16 KiB of the longest block
+//     bounds  one slot of 16 KiB and step
+#include "intranode/algorithms.hpp"
+#include "intranode/slot_copies.hpp"
+
+namespace outrigger::intranode {
+
+Outcome allgather_slots(Meeting& meeting, std::span<const std::byte> mine, const Blocks& into) {
+  std::uint64_t longest = into.each;
+  for (std::uint32_t other = 0; !into.is_regular() && other < meeting.size(); ++other) {
+    longest = std::max<std::uint64_t>(longest, into.of(other).size());
+  }
+  if (longest == 0) return Outcome::done;
+  std::uint64_t step = meeting.begin();
+  meeting.extend(steps_of(longest, kSlotBytes) - 1);
+  for (std::uint64_t done = 0; done < longest; done += kSlotBytes, ++step) {
+    if (!meeting.wait_slot(step)) return Outcome::ended;
+    copy_in(meeting.own_slot(step), piece_of(mine, done, kSlotBytes));
+    meeting.arrive(step);
+    copy_own(piece_of(into.of(meeting.rank()), done, kSlotBytes), piece_of(mine, done, kSlotBytes).data());
+    for (std::uint32_t distance = 1; distance < meeting.size(); ++distance) {
+      const std::uint32_t other = meeting.after(distance);
+      if (!meeting.wait_arrived(other, step)) return Outcome::ended;
+      copy_out(piece_of(into.of(other), done, kSlotBytes), meeting.slot(other, step));
+    }
+    meeting.leave(step);
+  }
+  return Outcome::done;
+}
+
+}  // namespace outrigger::intranode

@@ -1,0 +1,53 @@
+// The steps by which the members of a team synchronize: numbers in shared memory that only grow, each written by one
+// member. Tests compile this room a second time with OUTRIGGER_EXPLORE, a header that chooses the order of these steps.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <source_location>
+
+#if defined(OUTRIGGER_EXPLORE)
+#include OUTRIGGER_EXPLORE
+#else
+namespace outrigger::intranode {
+
+// Members of a team, at most: larger ones are not made.
+inline constexpr std::uint32_t kMostMembers = 64;
+inline constexpr std::size_t kSlotBytes = std::size_t{16} << 10;
+
+namespace steps {
+
+// A place in an algorithm that raises or waits for a flag.
+using Site = std::source_location;
+// Only mutations leave one out.
+[[nodiscard]] constexpr bool keeps(const Site&) {
+  return true;
+}
+
+[[nodiscard]] inline std::uint64_t load(const std::atomic<std::uint64_t>& word) {
+  return word.load(std::memory_order_acquire);
+}
+inline void store(std::atomic<std::uint64_t>& word, std::uint64_t value) {
+  word.store(value, std::memory_order_release);
+}
+// What follows reads or writes memory that members share and that only flags order.
+inline void reads(const void*, std::size_t) {}
+inline void writes(const void*, std::size_t) {}
+
+}  // namespace steps
+}  // namespace outrigger::intranode
+#endif
+
+namespace outrigger::intranode {
+
+// One cache line. `value` never falls. Its first half is the futex word of members that sleep.
+struct alignas(64) Flag {
+  std::atomic<std::uint64_t> value;
+  std::atomic<std::uint32_t> sleepers;  // members that sleep, or are about to, until the flag is raised
+};
+static_assert(sizeof(Flag) == 64);
+static_assert(std::endian::native == std::endian::little, "the futex word is the first half");
+
+}  // namespace outrigger::intranode

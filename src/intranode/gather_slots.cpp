@@ -1,0 +1,76 @@
+// slots: every member copies its block into its slots, the root copies them out.
+//
+// Source: MPICH's release-gather ("Framework for Scalable Intra-node Collective Operations using Shared Memory", Jain
+// et al., SC 2018), gather step.
+//
+// Source and code (-: ours):
+//     a child copies a chunk into its cell when it is free | `wait_slot_for`, `copy_in`
+//     it tells its parent                                  | `arrive`
+//     the parent takes the chunks of its children          | `wait_arrived`, `copy_out`
+//     it tells that the cells are free                     | `leave`
+//     - only the root of a v-form knows the longest block  | `set_word`, `extend`
+//
+// Picture (root 0):
+//
+//     slots of 1: | 1, chunk s | 1, chunk s + 1 | ──▶ 0
+//     slots of 2: | 2, chunk s | 2, chunk s + 1 | ──▶ 0
+//
+// Team of p, blocks of n:
+//     cost    n copied in by each, n (p - 1) copied out by the root
+//     bounds  two slots; a member is at most two chunks ahead of the root. With `equal`, members of short blocks do not
+//             wait for the root
+#include "intranode/algorithms.hpp"
+#include "intranode/slot_copies.hpp"
+
+namespace outrigger::intranode {
+namespace {
+
+Outcome gather_at_root(Meeting& meeting, std::span<const std::byte> mine, const Blocks& into, bool equal) {
+  std::uint64_t longest = 0;
+  for (std::uint32_t other = 0; other < meeting.size(); ++other) {
+    longest = std::max<std::uint64_t>(longest, into.of(other).size());
+  }
+  std::uint64_t step = meeting.begin();
+  meeting.extend(steps_of(longest, kSlotBytes) - 1);
+  if (!equal) {
+    if (!meeting.wait_slot(step)) return Outcome::ended;
+    meeting.set_word(step, longest);
+    meeting.arrive(step);
+  }
+  copy_own(into.of(meeting.rank()), mine.data());
+  for (std::uint64_t done = 0; done < longest; done += kSlotBytes, ++step) {
+    for (std::uint32_t distance = 1; distance < meeting.size(); ++distance) {
+      const std::uint32_t other = meeting.after(distance);
+      const std::span<std::byte> piece = piece_of(into.of(other), done, kSlotBytes);
+      if (piece.empty()) continue;
+      if (!meeting.wait_arrived(other, step)) return Outcome::ended;
+      copy_out(piece, meeting.slot(other, step));
+    }
+    meeting.leave(step);
+  }
+  meeting.end();
+  return Outcome::done;
+}
+
+}  // namespace
+
+Outcome gather_slots(Meeting& meeting, std::span<const std::byte> mine, const Blocks& into, std::uint32_t root,
+                     bool equal) {
+  if (meeting.rank() == root) return gather_at_root(meeting, mine, into, equal);
+  const std::uint64_t first = meeting.begin();
+  std::uint64_t step = first;
+  if (equal) meeting.extend(steps_of(mine.size(), kSlotBytes) - 1);
+  for (std::uint64_t done = 0; done < mine.size(); done += kSlotBytes, ++step) {
+    if (!meeting.wait_slot_for(root, step)) return Outcome::ended;
+    copy_in(meeting.own_slot(step), piece_of(mine, done, kSlotBytes));
+    meeting.arrive(step);
+  }
+  if (!equal) {
+    if (!meeting.wait_arrived(root, first)) return Outcome::ended;
+    meeting.extend(steps_of(meeting.word(root, first), kSlotBytes) - 1);
+  }
+  meeting.end();
+  return Outcome::done;
+}
+
+}  // namespace outrigger::intranode

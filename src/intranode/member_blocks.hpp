@@ -1,0 +1,33 @@
+// What collectives are given and what they return.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace outrigger::intranode {
+
+enum class [[nodiscard]] Outcome : std::uint8_t {
+  done,
+  ended,  // Waiter::overdue() has ended the wait: buffers are undefined, and the team must not be used again
+};
+
+// One block for each member: equally long ones in a row, or anywhere.
+struct Blocks {
+  std::byte* base = nullptr;
+  std::uint64_t each = 0;                  // bytes of every block ...
+  const std::uint64_t* bytes = nullptr;    // ... or, if not null, of each
+  const std::uint64_t* offsets = nullptr;  // from `base`; with `bytes`
+
+  [[nodiscard]] static Blocks regular(std::byte* base, std::uint64_t each) { return {base, each, nullptr, nullptr}; }
+  [[nodiscard]] static Blocks irregular(std::byte* base, const std::uint64_t* bytes, const std::uint64_t* offsets) {
+    return {base, 0, bytes, offsets};
+  }
+  [[nodiscard]] bool is_regular() const { return bytes == nullptr; }
+  [[nodiscard]] std::span<std::byte> of(std::uint32_t member) const {
+    if (is_regular()) return {base + member * each, each};
+    return {base + offsets[member], bytes[member]};
+  }
+};
+
+}  // namespace outrigger::intranode

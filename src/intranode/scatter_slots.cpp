@@ -1,0 +1,73 @@
+// slots: the root copies the blocks into cells of its slots, one for each reader, and each member copies its own out.
+//
+// Source: MPICH's release-gather ("Framework for Scalable Intra-node Collective Operations using Shared Memory", Jain
+// et al., SC 2018), release step.
+//
+// Source and code (-: ours):
+//     the parent copies chunks into cells when they are free | `wait_slot`, `copy_in`
+//     it releases the children                               | `arrive`
+//     a child copies its chunk out                           | `wait_arrived`, `copy_out`
+//     it tells that the cell is free                         | `leave`
+//     - only the root of a v-form knows the longest block    | `set_word`, `extend`
+//
+// Picture (root 0):
+//
+//     slots of 0: | 1 | 2 | 3 |  step s        1, 2, 3 read a cell each
+//                 | 1 | 2 | 3 |  step s + 1
+//
+// Team of p, blocks of n:
+//     cost    n (p - 1) copied in by the root, n copied out by each other
+//     bounds  two slots; the root is at most two steps ahead of the slowest reader
+#include "intranode/algorithms.hpp"
+#include "intranode/slot_copies.hpp"
+
+namespace outrigger::intranode {
+namespace {
+
+Outcome scatter_at_root(Meeting& meeting, const Blocks& from, std::span<std::byte> mine, bool equal) {
+  std::uint64_t longest = 0;
+  for (std::uint32_t other = 0; other < meeting.size(); ++other) {
+    if (other != meeting.rank()) longest = std::max<std::uint64_t>(longest, from.of(other).size());
+  }
+  const Cells cells(meeting.size(), equal ? from.each : kSlotBytes);
+  const std::uint64_t first = meeting.begin();
+  std::uint64_t step = first;
+  meeting.extend(steps_of(longest, cells.bytes()) - 1);
+  for (std::uint64_t done = 0; done < longest || step == first; done += cells.bytes(), ++step) {
+    if (!meeting.wait_slot(step)) return Outcome::ended;
+    for (std::uint32_t distance = 1; distance < meeting.size(); ++distance) {
+      const std::uint32_t other = meeting.after(distance);
+      copy_in(cells.in(meeting.own_slot(step), meeting.rank(), other),
+              piece_of<const std::byte>(from.of(other), done, cells.bytes()));
+    }
+    if (!equal && step == first) meeting.set_word(step, longest);
+    meeting.arrive(step);
+  }
+  copy_own(mine, from.of(meeting.rank()).data());
+  meeting.end();
+  return Outcome::done;
+}
+
+}  // namespace
+
+Outcome scatter_slots(Meeting& meeting, const Blocks& from, std::span<std::byte> mine, std::uint32_t root, bool equal) {
+  if (meeting.rank() == root) return scatter_at_root(meeting, from, mine, equal);
+  const Cells cells(meeting.size(), equal ? mine.size() : kSlotBytes);
+  const std::uint64_t first = meeting.begin();
+  std::uint64_t longest = mine.size();
+  if (!equal) {
+    if (!meeting.wait_arrived(root, first)) return Outcome::ended;
+    longest = meeting.word(root, first);
+  }
+  meeting.extend(steps_of(longest, cells.bytes()) - 1);
+  std::uint64_t step = first;
+  for (std::uint64_t done = 0; done < mine.size(); done += cells.bytes(), ++step) {
+    if (!meeting.wait_arrived(root, step)) return Outcome::ended;
+    copy_out(piece_of(mine, done, cells.bytes()), cells.in(meeting.slot(root, step), root, meeting.rank()));
+    meeting.leave(step);
+  }
+  meeting.end();
+  return Outcome::done;
+}
+
+}  // namespace outrigger::intranode

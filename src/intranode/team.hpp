@@ -1,0 +1,77 @@
+// Blocking collectives by the ranks of a node through shared memory, without MPI and without a service process.
+//
+// Every member calls the same operations in the same order, as MPI wants it of the ranks of a communicator, with sizes
+// that fit together. All sizes are in bytes and all blocks contiguous: callers pack what is not. An operation is
+// complete when it returns; buffers are then the caller's again. Members are 0 to size() - 1.
+//
+// Thread rule: one thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "intranode/combine.hpp"
+#include "intranode/control_area.hpp"
+#include "intranode/meeting.hpp"
+#include "intranode/member_blocks.hpp"
+#include "intranode/waiter.hpp"
+
+namespace outrigger::intranode {
+
+class Team {
+ public:
+  // `waiter` outlives it. Makes itself known to the others; needs none of them.
+  Team(ControlArea area, std::uint32_t rank, Waiter& waiter);
+
+  // Before the first other operation: finds out, with all members, which ways of moving bytes there are.
+  Outcome open();
+
+  [[nodiscard]] std::uint32_t rank() const { return meeting_.rank(); }
+  [[nodiscard]] std::uint32_t size() const { return meeting_.size(); }
+  // May members read each other's private memory? The same for all. After open().
+  [[nodiscard]] bool reads_directly() const { return reads_directly_; }
+
+  Outcome barrier();
+  // The root's `buffer` to all others. Equally long everywhere.
+  Outcome broadcast(std::span<std::byte> buffer, std::uint32_t root);
+
+  // Each member's `mine` to the root's `into`, which nobody else has to give. `mine` may be the root's own block in
+  // place. Equally long everywhere ...
+  Outcome gather(std::span<const std::byte> mine, const Blocks& into, std::uint32_t root);
+  // ... or not: each member knows its own length, the root all.
+  Outcome gatherv(std::span<const std::byte> mine, const Blocks& into, std::uint32_t root);
+  // The other way round.
+  Outcome scatter(const Blocks& from, std::span<std::byte> mine, std::uint32_t root);
+  Outcome scatterv(const Blocks& from, std::span<std::byte> mine, std::uint32_t root);
+
+  // Each member's `mine` to everybody's `into`; all know all lengths, also where they differ. `mine` may be the
+  // member's own block in `into`.
+  Outcome allgather(std::span<const std::byte> mine, const Blocks& into);
+  // Block j of i's `from` to block i of j's `into`. Equally long everywhere ...
+  Outcome alltoall(const Blocks& from, const Blocks& into);
+  // ... or not: each pair's two ends know its length.
+  Outcome alltoallv(const Blocks& from, const Blocks& into);
+  // In place: `blocks` is both, and the blocks of a pair are equally long.
+  Outcome alltoall_in_place(const Blocks& blocks, bool equal_everywhere);
+
+  // `mine` and `into` are equally long everywhere, whole elements, and either the same or apart; only the root's `into`
+  // counts for reduce(). All members combine alike.
+  Outcome reduce(std::span<const std::byte> mine, std::byte* into, const Combine& combine, std::uint32_t root);
+  Outcome allreduce(std::span<const std::byte> mine, std::byte* into, const Combine& combine);
+  // `mine` holds a block for each member, in a row; member i gets the result of block i, bytes[i] long. All know all
+  // `bytes`. In place: `into` is the start of `mine`.
+  Outcome reduce_scatter(const std::byte* mine, std::span<const std::uint64_t> bytes, std::byte* into,
+                         const Combine& combine);
+  // Each member's own `combine` takes the contributions of members up to itself, or below it. Member 0 gets nothing of
+  // exscan(): its `into` is left as it is, and of its `combine` only the length of elements counts.
+  Outcome scan(std::span<const std::byte> mine, std::byte* into, const Combine& combine);
+  Outcome exscan(std::span<const std::byte> mine, std::byte* into, const Combine& combine);
+
+ private:
+  ControlArea area_;
+  Meeting meeting_;
+  bool reads_directly_ = false;
+};
+
+}  // namespace outrigger::intranode

@@ -1,0 +1,66 @@
+// How a member waits for the others: it spins, yields, and after a while sleeps. Meanwhile the program's other traffic
+// makes progress, and a member that never arrives is reported.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "intranode/flag.hpp"
+
+namespace outrigger::intranode {
+
+struct WaitPolicy {
+  // Looks at the flag before the first yield. 0: yield at once.
+  std::uint32_t spins = 2000;
+  // Yields before the first sleep. Each is one look.
+  std::uint32_t yields = 2000;
+  // At most so long at a time. A wake-up that is lost costs that time, and progress() is called that often.
+  std::chrono::nanoseconds sleep{std::chrono::milliseconds(1)};
+  // Time from one overdue() to the next.
+  std::chrono::nanoseconds patience{std::chrono::seconds(10)};
+
+  // For members that each have a core.
+  [[nodiscard]] static WaitPolicy own_core() { return {}; }
+  // For members that share cores: a member that spins would keep the one it waits for from running.
+  [[nodiscard]] static WaitPolicy shared_core() { return {.spins = 20, .yields = 2000}; }
+};
+
+// One member's waiting. Derive from it to add hooks. They run in the waiting thread, inside the collective call, and
+// must not call the team. Thread rule: the team's.
+class Waiter {
+ public:
+  explicit Waiter(WaitPolicy policy = WaitPolicy::own_core()) : policy_(policy) {}
+  virtual ~Waiter() = default;
+  Waiter(const Waiter&) = delete;
+  Waiter& operator=(const Waiter&) = delete;
+
+  [[nodiscard]] const WaitPolicy& policy() const { return policy_; }
+  void set_policy(const WaitPolicy& policy) { policy_ = policy; }
+
+  // Waits until the flag of member `whose` is at least `value`. False: overdue() has ended the wait.
+  [[nodiscard]] bool wait(Flag& flag, std::uint64_t value, std::uint32_t whose) {
+    return steps::load(flag.value) >= value || wait_long(flag, value, whose);
+  }
+  // Raises an own flag, and wakes members that sleep on it.
+  static void raise(Flag& flag, std::uint64_t value) {
+    steps::store(flag.value, value);
+    if (flag.sleepers.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      wake(flag);
+  }
+
+ protected:
+  // Lets the program's other communication go on. Called every few dozen looks, at every yield and after every sleep.
+  virtual void progress() {}
+  // Member `whose` has been waited for since `waited`; called once every `patience`. False: the wait cannot end well
+  // (the member has died, the job aborts), and the operation ends with Outcome::ended.
+  [[nodiscard]] virtual bool overdue(std::uint32_t /*whose*/, std::chrono::nanoseconds /*waited*/) { return true; }
+
+ private:
+  [[nodiscard]] bool wait_long(Flag& flag, std::uint64_t value, std::uint32_t whose);
+  void sleep(Flag& flag, std::uint64_t value) const;
+  static void wake(Flag& flag);
+
+  WaitPolicy policy_;
+};
+
+}  // namespace outrigger::intranode

@@ -1,0 +1,43 @@
+#include "mpi/intranode/native_bits.hpp"
+
+#include "mpi/native/abi.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+[[maybe_unused]] bool is_short(ElementType type) {
+  return type == ElementType::int8 || type == ElementType::int16 || type == ElementType::uint8 ||
+         type == ElementType::uint16;
+}
+
+[[maybe_unused]] bool is_unsigned(ElementType type) {
+  return type == ElementType::uint8 || type == ElementType::uint16 || type == ElementType::uint32 ||
+         type == ElementType::uint64;
+}
+
+// Open MPI 4.1 adds short integers by instructions that saturate, where vectors are long enough for these.
+bool may_saturate([[maybe_unused]] const Reduction& reduction) {
+#if defined(OUTRIGGER_ABI_OPENMPI)
+  return reduction.operation == ReduceOperation::sum && is_short(reduction.type);
+#else
+  return false;
+#endif
+}
+
+// MPICH 4.0 compares unsigned integers as signed ones.
+bool may_lose_sign([[maybe_unused]] const Reduction& reduction) {
+#if defined(OUTRIGGER_ABI_OPENMPI)
+  return false;
+#else
+  const bool compares = reduction.operation == ReduceOperation::max || reduction.operation == ReduceOperation::min;
+  return compares && is_unsigned(reduction.type);
+#endif
+}
+
+}  // namespace
+
+bool has_native_bits(const Reduction& reduction) {
+  return is_exact(reduction) && !may_saturate(reduction) && !may_lose_sign(reduction);
+}
+
+}  // namespace outrigger::mpi

@@ -1,0 +1,46 @@
+// One blocking collective of the program: natively, or by the ranks of its communicator.
+//
+//     RanksCall call(job, collective, words, large);
+//     if (call.by_ranks()) return call.perform();
+//     ... native call ...
+//     call.ended();
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "mpi/intranode/team_arguments.hpp"
+#include "mpi/native/real.hpp"
+#include "protocol/collective_calls.hpp"
+
+namespace outrigger::mpi {
+
+struct Job;
+
+class RanksCall {
+ public:
+  // `words`: the call's arguments. Comes to the same on all ranks.
+  RanksCall(Job& job, CollectiveCall call, std::span<const Word> words, bool large_counts);
+
+  [[nodiscard]] bool by_ranks() const { return turn_.way == steer::Way::ranks; }
+  // What the call returns.
+  [[nodiscard]] int perform();
+  // The native call has returned.
+  void ended() {
+    if (turn_.timed) [[unlikely]]
+      note_time();
+  }
+
+ private:
+  void choose();
+  void note_time();
+
+  Job& job_;
+  TeamArguments arguments_;
+  RankTeam* team_ = nullptr;
+  RankTeam::Kind* kind_ = nullptr;
+  steer::TurnsTrial::Turn turn_;
+  std::int64_t began_ns_ = 0;
+};
+
+}  // namespace outrigger::mpi

@@ -1,0 +1,296 @@
+#include "mpi/intranode/team_arguments.hpp"
+
+#include <utility>
+
+#include "mpi/collectives/arguments.hpp"
+#include "mpi/intranode/native_bits.hpp"
+#include "mpi/job/job.hpp"
+#include "mpi/native/entry.hpp"
+#include "mpi/types/reducible.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+// Reads the arguments of a call one after the other.
+class WordReader {
+ public:
+  WordReader(std::span<const Word> words, bool large) : words_(words), large_(large) {}
+
+  template <class T>
+  [[nodiscard]] T next() {
+    return argument<T>(words_[place_++]);
+  }
+  [[nodiscard]] std::int64_t count() {
+    const Word word = words_[place_++];
+    return large_ ? static_cast<std::int64_t>(word) : static_cast<std::int64_t>(static_cast<int>(word));
+  }
+  // Buffer, count, type.
+  void regular(TeamSide& side) {
+    side.buffer = next<const void*>();
+    side.count = count();
+    side.type = next<MPI_Datatype>();
+  }
+  // Buffer, counts, displacements, type.
+  void irregular(TeamSide& side) {
+    side.buffer = next<const void*>();
+    side.counts = words_[place_++];
+    side.displacements = words_[place_++];
+    side.type = next<MPI_Datatype>();
+    side.listed = true;
+  }
+  // Both buffers, count or counts, type, operation.
+  void reduced(TeamArguments& arguments, bool counts) {
+    arguments.send.buffer = next<const void*>();
+    arguments.receive.buffer = next<const void*>();
+    if (counts) {
+      arguments.receive.counts = words_[place_++];
+      arguments.receive.listed = true;
+    } else {
+      arguments.send.count = arguments.receive.count = count();
+    }
+    arguments.send.type = arguments.receive.type = next<MPI_Datatype>();
+    arguments.operation = next<MPI_Op>();
+  }
+
+ private:
+  std::span<const Word> words_;
+  bool large_;
+  std::size_t place_ = 0;
+};
+
+bool valid_blocks(const Job& job, const TeamArguments& arguments, const TeamSide& side, std::uint32_t members) {
+  if (!side.listed) return valid_side(job, side.buffer, side.count, side.type);
+  if (arguments.large) {
+    return valid_sides(job, side.buffer, argument<const MPI_Count*>(side.counts),
+                       argument<const MPI_Aint*>(side.displacements), side.type, members);
+  }
+  return valid_sides(job, side.buffer, argument<const int*>(side.counts), argument<const int*>(side.displacements),
+                     side.type, members);
+}
+
+// Of reduce_scatter: there is a count for each member.
+bool valid_counts(const TeamArguments& arguments, std::uint32_t members) {
+  if (arguments.receive.counts == 0) return false;
+  for (std::uint32_t member = 0; member < members; ++member) {
+    if (arguments.count_at(arguments.receive, member) < 0) return false;
+  }
+  return true;
+}
+
+bool is_member(int root, const RankTeam& team) {
+  return root >= 0 && static_cast<std::uint32_t>(root) < team.size();
+}
+
+// `own`: where the member's own block is on the other side.
+bool valid_apart(const TeamSide& one, const void* own, const TeamSide& other, bool same_counts) {
+  return one.in_place() || !aliased(one.buffer, one.type, own, other.type, same_counts);
+}
+
+const void* own_block(const TeamArguments& arguments, const TeamSide& side, std::uint32_t me) {
+  return offset_address(side.buffer, arguments.offset_at(side, me));
+}
+
+bool have_same_counts(const TeamArguments& arguments, const TeamSide& one, const TeamSide& other, std::uint32_t me) {
+  const std::int64_t sent = arguments.count_at(one, me);
+  const std::int64_t received = arguments.count_at(other, me);
+  if (one.listed || other.listed) return sent != 0 && received != 0;
+  return sent == received && sent != 0;
+}
+
+void look_at(const Job& job, TeamSide& side) {
+  side.shape = shape_of(job, side.type);
+}
+
+bool valid_exchange(const Job& job, TeamArguments& call, const RankTeam& team) {
+  if (!valid_blocks(job, call, call.receive, team.size())) return false;
+  look_at(job, call.receive);
+  if (call.send.in_place()) return true;
+  if (!valid_blocks(job, call, call.send, team.size())) return false;
+  look_at(job, call.send);
+  const bool same_counts = call.send.listed ? call.send.counts == call.receive.counts
+                                            : call.send.count == call.receive.count && call.send.count != 0;
+  return !aliased(call.send.buffer, call.send.type, call.receive.buffer, call.receive.type, same_counts);
+}
+
+bool valid_allgather(const Job& job, TeamArguments& call, const RankTeam& team) {
+  if (!valid_blocks(job, call, call.receive, team.size())) return false;
+  look_at(job, call.receive);
+  if (call.send.in_place()) return true;
+  if (!valid_side(job, call.send.buffer, call.send.count, call.send.type)) return false;
+  look_at(job, call.send);
+  return valid_apart(call.send, own_block(call, call.receive, team.rank()), call.receive,
+                     have_same_counts(call, call.send, call.receive, team.rank()));
+}
+
+// `mine` is what each member has, `all` counts at the root.
+bool valid_rooted(const Job& job, TeamArguments& call, const RankTeam& team, TeamSide& mine, TeamSide& all) {
+  if (!is_member(call.root, team)) return false;
+  const bool is_root = std::cmp_equal(call.root, team.rank());
+  if (mine.in_place() && !is_root) return false;
+  if (!mine.in_place()) {
+    if (!valid_side(job, mine.buffer, mine.count, mine.type)) return false;
+    look_at(job, mine);
+  }
+  if (!is_root) return true;
+  if (!valid_blocks(job, call, all, team.size())) return false;
+  look_at(job, all);
+  return valid_apart(mine, own_block(call, all, team.rank()), all, have_same_counts(call, mine, all, team.rank()));
+}
+
+bool valid_reduced_type(const Job& job, TeamArguments& call) {
+  if (!valid_type(job, call.send.type)) return false;
+  look_at(job, call.send);
+  call.receive.shape = call.send.shape;
+  call.reduction = reduction_of(call.operation, call.send.type, call.send.shape);
+  return true;
+}
+
+bool valid_allreduce(const Job& job, TeamArguments& call) {
+  if (!valid_side(job, call.receive.buffer, call.receive.count, call.receive.type)) return false;
+  if (!call.send.in_place() && !valid_side(job, call.send.buffer, call.send.count, call.send.type)) return false;
+  // Open MPI looks for that from two elements on; all others bear it nowhere.
+  const bool refused =
+      call.send.buffer == call.receive.buffer && call.send.count > (constants().rejects_aliases ? 0 : 1);
+  return !refused && valid_reduced_type(job, call);
+}
+
+// The first rank gets nothing of an exscan, and may have no room for it.
+bool valid_scan(const Job& job, TeamArguments& call, const RankTeam& team) {
+  const bool receives = call.call == CollectiveCall::scan || team.rank() != 0 || call.send.in_place();
+  if (receives && !valid_side(job, call.receive.buffer, call.receive.count, call.receive.type)) return false;
+  if (!call.send.in_place()) {
+    if (!valid_side(job, call.send.buffer, call.send.count, call.send.type)) return false;
+    const bool has_data = receives && call.send.count != 0;
+    if (aliased(call.send.buffer, call.send.type, call.receive.buffer, call.receive.type, has_data)) return false;
+  }
+  return valid_reduced_type(job, call);
+}
+
+bool valid_reduce(const Job& job, TeamArguments& call, const RankTeam& team) {
+  if (!is_member(call.root, team) || call.send.count < 0) return false;
+  const bool is_root = std::cmp_equal(call.root, team.rank());
+  if (call.send.in_place() && !is_root) return false;
+  if (!call.send.in_place() && !valid_side(job, call.send.buffer, call.send.count, call.send.type)) return false;
+  if (is_root) {
+    if (!valid_side(job, call.receive.buffer, call.receive.count, call.receive.type)) return false;
+    if (call.send.buffer == call.receive.buffer && call.send.count != 0) return false;
+  }
+  return valid_reduced_type(job, call);
+}
+
+bool valid_reduce_scatter(const Job& job, TeamArguments& call, const RankTeam& team) {
+  std::int64_t total = 0;
+  if (call.receive.listed && !valid_counts(call, team.size())) return false;
+  for (std::uint32_t member = 0; member < team.size(); ++member) total += call.count_at(call.receive, member);
+  const std::int64_t own = call.count_at(call.receive, team.rank());
+  call.send.count = total;
+  const bool in_place = call.send.in_place();
+  if (!valid_side(job, call.receive.buffer, in_place ? total : own, call.receive.type)) return false;
+  if (!in_place) {
+    if (!valid_side(job, call.send.buffer, total, call.send.type)) return false;
+    if (aliased(call.send.buffer, call.send.type, call.receive.buffer, call.receive.type, own != 0)) return false;
+  }
+  return valid_reduced_type(job, call);
+}
+
+}  // namespace
+
+TeamArguments TeamArguments::of(CollectiveCall call, std::span<const Word> words, bool large) {
+  TeamArguments arguments;
+  arguments.call = call;
+  arguments.large = large;
+  WordReader reader(words, large);
+  switch (call) {
+    case CollectiveCall::bcast:
+      reader.regular(arguments.send);
+      arguments.root = reader.next<int>();
+      break;
+    case CollectiveCall::allgather:
+    case CollectiveCall::alltoall:
+      reader.regular(arguments.send);
+      reader.regular(arguments.receive);
+      break;
+    case CollectiveCall::allgatherv:
+      reader.regular(arguments.send);
+      reader.irregular(arguments.receive);
+      break;
+    case CollectiveCall::alltoallv:
+      reader.irregular(arguments.send);
+      reader.irregular(arguments.receive);
+      break;
+    case CollectiveCall::gather:
+    case CollectiveCall::scatter:
+      reader.regular(arguments.send);
+      reader.regular(arguments.receive);
+      arguments.root = reader.next<int>();
+      break;
+    case CollectiveCall::gatherv:
+      reader.regular(arguments.send);
+      reader.irregular(arguments.receive);
+      arguments.root = reader.next<int>();
+      break;
+    case CollectiveCall::scatterv:
+      reader.irregular(arguments.send);
+      reader.regular(arguments.receive);
+      arguments.root = reader.next<int>();
+      break;
+    case CollectiveCall::reduce:
+      reader.reduced(arguments, false);
+      arguments.root = reader.next<int>();
+      break;
+    case CollectiveCall::allreduce:
+    case CollectiveCall::scan:
+    case CollectiveCall::exscan:
+    case CollectiveCall::reduce_scatter_block: reader.reduced(arguments, false); break;
+    case CollectiveCall::reduce_scatter: reader.reduced(arguments, true); break;
+    default: break;
+  }
+  return arguments;
+}
+
+bool TeamArguments::valid(const Job& job, const RankTeam& team) {
+  switch (call) {
+    case CollectiveCall::barrier: return true;
+    case CollectiveCall::bcast:
+      if (!is_member(root, team) || !valid_side(job, send.buffer, send.count, send.type)) return false;
+      look_at(job, send);
+      return true;
+    case CollectiveCall::allgather:
+    case CollectiveCall::allgatherv: return valid_allgather(job, *this, team);
+    case CollectiveCall::alltoall:
+    case CollectiveCall::alltoallv: return valid_exchange(job, *this, team);
+    case CollectiveCall::gather:
+    case CollectiveCall::gatherv: return valid_rooted(job, *this, team, send, receive);
+    case CollectiveCall::scatter:
+    case CollectiveCall::scatterv: return valid_rooted(job, *this, team, receive, send);
+    case CollectiveCall::reduce: return valid_reduce(job, *this, team);
+    case CollectiveCall::allreduce: return valid_allreduce(job, *this);
+    case CollectiveCall::scan:
+    case CollectiveCall::exscan: return valid_scan(job, *this, team);
+    case CollectiveCall::reduce_scatter:
+    case CollectiveCall::reduce_scatter_block: return valid_reduce_scatter(job, *this, team);
+    default: return false;
+  }
+}
+
+std::optional<std::uint64_t> TeamArguments::block_bytes() const {
+  switch (call) {
+    case CollectiveCall::barrier: return 0;
+    case CollectiveCall::allgather:
+    case CollectiveCall::alltoall: return bytes_in(receive.count, receive.shape);
+    case CollectiveCall::gather:
+      return send.in_place() ? bytes_in(receive.count, receive.shape) : bytes_in(send.count, send.shape);
+    case CollectiveCall::scatter:
+      return receive.in_place() ? bytes_in(send.count, send.shape) : bytes_in(receive.count, receive.shape);
+    case CollectiveCall::bcast: return bytes_in(send.count, send.shape);
+    default: return is_reduction(call) ? std::optional(bytes_in(send.count, send.shape)) : std::nullopt;
+  }
+}
+
+std::optional<TeamCallKey> TeamArguments::key() const {
+  const TeamCallKey key{steer::CallKey::of(*offloaded_as(call), true, block_bytes()), reduction};
+  if (!is_reduction(call)) return key;
+  return reduction && has_native_bits(*reduction) ? std::optional(key) : std::nullopt;
+}
+
+}  // namespace outrigger::mpi

@@ -1,0 +1,92 @@
+// The arguments of a blocking collective, of all bindings and count sizes alike.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "mpi/intranode/rank_team.hpp"
+#include "mpi/native/abi.hpp"
+#include "mpi/native/real.hpp"
+#include "mpi/types/datatype.hpp"
+#include "protocol/collective_calls.hpp"
+
+namespace outrigger::mpi {
+
+struct Job;
+
+// One side of a call: a block for each member, or one.
+struct TeamSide {
+  const void* buffer = nullptr;
+  bool listed = false;     // blocks have counts of their own
+  std::int64_t count = 0;  // of each block, where they are alike
+  Word counts = 0;         // else an array of them
+  Word displacements = 0;  // ... and of places; of what is reduced there are none
+  MPI_Datatype type{};
+  TypeShape shape{};
+
+  [[nodiscard]] bool in_place() const { return buffer == MPI_IN_PLACE; }
+};
+
+[[nodiscard]] constexpr bool is_reduction(CollectiveCall call) {
+  switch (call) {
+    case CollectiveCall::reduce:
+    case CollectiveCall::allreduce:
+    case CollectiveCall::reduce_scatter:
+    case CollectiveCall::reduce_scatter_block:
+    case CollectiveCall::scan:
+    case CollectiveCall::exscan: return true;
+    default: return false;
+  }
+}
+// Others are always native.
+[[nodiscard]] constexpr bool is_done_by_teams(CollectiveCall call) {
+  switch (call) {
+    case CollectiveCall::barrier:
+    case CollectiveCall::bcast:
+    case CollectiveCall::allgather:
+    case CollectiveCall::allgatherv:
+    case CollectiveCall::alltoall:
+    case CollectiveCall::alltoallv:
+    case CollectiveCall::gather:
+    case CollectiveCall::gatherv:
+    case CollectiveCall::scatter:
+    case CollectiveCall::scatterv: return true;
+    default: return is_reduction(call);
+  }
+}
+
+struct TeamArguments {
+  CollectiveCall call = CollectiveCall::barrier;
+  bool large = false;  // counts and displacements are MPI_Count and MPI_Aint
+  TeamSide send;       // of a broadcast the buffer
+  TeamSide receive;
+  MPI_Op operation{};
+  int root = 0;
+  std::optional<Reduction> reduction;
+
+  // Not looked at before valid() is asked.
+  [[nodiscard]] static TeamArguments of(CollectiveCall call, std::span<const Word> words, bool large);
+  // May the MPI accept them? And fills in the shapes and the reduction.
+  [[nodiscard]] bool valid(const Job& job, const RankTeam& team);
+  // How such calls are told apart. Nothing: ranks never do them.
+  [[nodiscard]] std::optional<TeamCallKey> key() const;
+  // Of a block, where MPI makes it alike on all ranks.
+  [[nodiscard]] std::optional<std::uint64_t> block_bytes() const;
+
+  [[nodiscard]] std::int64_t count_at(const TeamSide& side, std::uint32_t member) const {
+    if (!side.listed) return side.count;
+    return large ? static_cast<std::int64_t>(reinterpret_cast<const MPI_Count*>(side.counts)[member])
+                 : static_cast<std::int64_t>(reinterpret_cast<const int*>(side.counts)[member]);
+  }
+  // From the buffer, in bytes.
+  [[nodiscard]] std::int64_t offset_at(const TeamSide& side, std::uint32_t member) const {
+    if (!side.listed) return static_cast<std::int64_t>(member) * side.count * side.shape.extent;
+    const std::int64_t elements =
+        large ? static_cast<std::int64_t>(reinterpret_cast<const MPI_Aint*>(side.displacements)[member])
+              : static_cast<std::int64_t>(reinterpret_cast<const int*>(side.displacements)[member]);
+    return elements * side.shape.extent;
+  }
+};
+
+}  // namespace outrigger::mpi

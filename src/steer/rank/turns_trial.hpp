@@ -1,0 +1,74 @@
+// Whether a communicator's calls of one kind are better done by its MPI or by its ranks themselves (src/intranode):
+// both ways are tried in turn, and from time to time again.
+//
+// Every rank of the communicator makes these calls in the same order, so the ordinal of a call decides alike on all of
+// them. Times differ: after the last call of a trial the ranks tell each other theirs, and judge them alike.
+//
+// A call costs what ranks spend in it after the last of them has come: waiting for a late one is no way's fault.
+//
+// Thread rule: one thread at a time.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace outrigger::steer {
+
+enum class Way : std::uint8_t { native, ranks };
+
+// The calls of a trial as one rank has timed them.
+struct TurnTimes {
+  static constexpr std::uint32_t kTimed = 9;  // of each way
+  struct Call {
+    std::int64_t began_ns = 0;
+    std::int64_t ended_ns = 0;
+  };
+  std::array<std::array<Call, kTimed>, 2> calls{};  // by way
+};
+
+class TurnsTrial {
+ public:
+  struct Turn {
+    Way way = Way::native;
+    bool timed = false;      // note() is told its times
+    std::uint32_t slot = 0;  // of the timed ones of this way
+  };
+
+  // A trial has been made: judge() comes before the next call.
+  [[nodiscard]] bool is_over() const { return tried_ == kCalls; }
+  // The next call.
+  [[nodiscard]] Turn next() {
+    if (left_ != 0) [[likely]] {
+      --left_;
+      return {way_};
+    }
+    return next_of_trial();
+  }
+  void note(const Turn& turn, const TurnTimes::Call& call);
+  // This rank's, of the trial that has just been made.
+  [[nodiscard]] const TurnTimes& times() const { return *times_; }
+  // With the times of all ranks.
+  void judge(std::span<const TurnTimes> all);
+
+  // Of all calls that are not part of a trial.
+  [[nodiscard]] Way way() const { return way_; }
+
+ private:
+  static constexpr std::uint32_t kWarmUps = 2;  // of each way: memory is touched, caches fill
+  static constexpr std::uint32_t kCalls = 2 * (kWarmUps + TurnTimes::kTimed);
+  static constexpr std::uint64_t kFirstQuiet = 4'000;  // calls between two trials
+  static constexpr std::uint64_t kLongestQuiet = 1'000'000;
+
+  [[nodiscard]] Turn next_of_trial();
+
+  Way way_ = Way::native;
+  std::uint32_t tried_ = 0;  // calls of the trial under way
+  std::uint64_t left_ = 0;   // calls until the next one begins
+  std::uint64_t quiet_ = kFirstQuiet;
+  std::unique_ptr<TurnTimes> times_;  // while one is under way
+};
+
+}  // namespace outrigger::steer

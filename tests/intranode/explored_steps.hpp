@@ -1,0 +1,26 @@
+// What src/intranode/flag.hpp includes where OUTRIGGER_EXPLORE names this file: every step goes through an Explorer.
+// Slots are small, so that short blocks take several steps.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <source_location>
+
+namespace outrigger::intranode {
+
+inline constexpr std::uint32_t kMostMembers = 4;
+inline constexpr std::size_t kSlotBytes = 96;
+
+namespace steps {
+
+using Site = std::source_location;
+
+[[nodiscard]] bool keeps(const Site& site);
+[[nodiscard]] std::uint64_t load(const std::atomic<std::uint64_t>& word);
+void store(std::atomic<std::uint64_t>& word, std::uint64_t value);
+void reads(const void* memory, std::size_t bytes);
+void writes(const void* memory, std::size_t bytes);
+
+}  // namespace steps
+}  // namespace outrigger::intranode

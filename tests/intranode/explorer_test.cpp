@@ -1,0 +1,96 @@
+// Random calls of small teams under many orders of their steps, and what happens if a step is left out.
+#include "explorer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+
+#include "random_calls.hpp"
+
+namespace outrigger::intranode {
+namespace {
+
+// A waiter that only looks: the explorer chooses when.
+constexpr WaitPolicy kLook{.spins = UINT32_MAX};
+
+struct ExploredTeam {
+  explicit ExploredTeam(std::uint32_t members)
+      : size(members), fd(ControlArea::create(size).value()), area(ControlArea::attach(fd.get(), size).value()) {}
+  // As new.
+  void reset(Explorer& explorer) const {
+    std::memset(static_cast<void*>(&area.member(0)), 0, ControlArea::bytes(size));
+    explorer.watch(&area.member(0), ControlArea::bytes(size));
+  }
+  // Watched memory that no collective uses.
+  [[nodiscard]] std::byte* shared() const {
+    return reinterpret_cast<std::byte*>(&area.member(0).published[kMostMembers - 1]);
+  }
+  std::uint32_t size;
+  UniqueFd fd;
+  ControlArea area;
+};
+
+// One run of `calls` random calls.
+std::string run_calls(Explorer& explorer, ExploredTeam& team, Choices& choices, std::uint64_t seed, int calls) {
+  team.reset(explorer);
+  return explorer.run(team.size, choices, [&](std::uint32_t rank) -> std::string {
+    Waiter waiter(kLook);
+    Team own(team.area, rank, waiter);
+    if (own.open() != Outcome::done) return "open() has ended";
+    RandomCalls random(own, seed, 300, team.shared());
+    for (int call = 0; call < calls; ++call) {
+      if (const std::string wrong = random.next(); !wrong.empty()) return wrong;
+    }
+    return "";
+  });
+}
+
+// What is wrong in any of `runs`, or nothing.
+std::string explore(Explorer& explorer, std::uint64_t runs) {
+  std::array<ExploredTeam, 2> teams{ExploredTeam(2), ExploredTeam(3)};
+  RandomChoices choices(1, runs);
+  for (std::uint64_t seed = 0; choices.next_run(3); ++seed) {
+    if (std::string wrong = run_calls(explorer, teams[seed % 2], choices, seed, 6); !wrong.empty()) {
+      return "seed " + std::to_string(seed) + ": " + wrong;
+    }
+  }
+  return "";
+}
+
+TEST(ExplorerTest, NoOrderOfStepsGivesAWrongResult) {
+  Explorer explorer;
+  EXPECT_EQ(explore(explorer, 3000), "");
+}
+
+TEST(ExplorerTest, EveryStepIsNeeded) {
+  Explorer explorer;
+  ASSERT_EQ(explore(explorer, 200), "");
+  const std::set<std::string> sites = explorer.sites();
+  EXPECT_GE(sites.size(), 30U);
+  for (const std::string& site : sites) {
+    for (const Mutation mutation : {Mutation::dropped, Mutation::unordered}) {
+      explorer.mutate(mutation, site);
+      EXPECT_NE(explore(explorer, 20'000), "") << site << (mutation == Mutation::dropped ? " dropped" : " unordered");
+    }
+  }
+}
+
+// Every order of the steps of two members in one call, or as many as there is time for.
+TEST(ExplorerTest, AllOrdersOfACallAreRight) {
+  Explorer explorer;
+  ExploredTeam team(2);
+  std::uint64_t complete = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    AllChoices choices;
+    bool more = true;
+    for (std::uint64_t run = 0; run < 5'000 && (more = choices.next_run(2)); ++run) {
+      ASSERT_EQ(run_calls(explorer, team, choices, seed, 1), "") << "seed " << seed;
+    }
+    if (!more) ++complete;
+  }
+  EXPECT_GE(complete, 10U);
+}
+
+}  // namespace
+}  // namespace outrigger::intranode

@@ -1,0 +1,90 @@
+#include "steer/rank/turns_trial.hpp"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace outrigger::steer {
+namespace {
+
+struct Costs {
+  std::int64_t native_ns;
+  std::int64_t ranks_ns;
+};
+
+// Two ranks through one trial. The second comes to every call `late_ns` after the first.
+struct TwoRanks {
+  std::vector<TurnsTrial> trials = std::vector<TurnsTrial>(2);
+  std::int64_t now_ns = 1'000'000;
+
+  void make_trial(const Costs& costs, std::int64_t late_ns = 0) {
+    while (!trials[0].is_over()) {
+      const TurnsTrial::Turn turn = trials[0].next();
+      const TurnsTrial::Turn other = trials[1].next();
+      ASSERT_EQ(turn.way, other.way);
+      const std::int64_t end_ns = now_ns + late_ns + (turn.way == Way::native ? costs.native_ns : costs.ranks_ns);
+      if (turn.timed) {
+        trials[0].note(turn, {now_ns, end_ns});
+        trials[1].note(other, {now_ns + late_ns, end_ns});
+      }
+      now_ns = end_ns;
+    }
+    const std::vector<TurnTimes> all{trials[0].times(), trials[1].times()};
+    for (TurnsTrial& trial : trials) trial.judge(all);
+  }
+  // Calls until another trial begins.
+  std::uint64_t quiet_calls() {
+    std::uint64_t calls = 0;
+    const Way way = trials[0].way();
+    for (;; ++calls) {
+      const TurnsTrial::Turn turn = trials[0].next();
+      if (turn.way != way || turn.timed) return calls;
+    }
+  }
+};
+
+TEST(TurnsTrial, TheFasterWayIsTaken) {
+  TwoRanks ranks;
+  ranks.make_trial({1000, 500});
+  EXPECT_EQ(ranks.trials[0].way(), Way::ranks);
+  EXPECT_EQ(ranks.trials[1].next().way, Way::ranks);
+}
+
+TEST(TurnsTrial, WhatIsNotClearlyFasterStaysNative) {
+  TwoRanks ranks;
+  ranks.make_trial({1000, 980});
+  EXPECT_EQ(ranks.trials[0].way(), Way::native);
+}
+
+TEST(TurnsTrial, WaitingForALateRankDoesNotCount) {
+  TwoRanks ranks;
+  ranks.make_trial({1000, 900}, 1'000'000);
+  EXPECT_EQ(ranks.trials[0].way(), Way::ranks);
+}
+
+TEST(TurnsTrial, BothWaysAreTriedEquallyOften) {
+  TurnsTrial trial;
+  int native = 0;
+  int by_ranks = 0;
+  int timed = 0;
+  while (!trial.is_over()) {
+    const TurnsTrial::Turn turn = trial.next();
+    ++(turn.way == Way::native ? native : by_ranks);
+    timed += turn.timed ? 1 : 0;
+  }
+  EXPECT_EQ(native, by_ranks);
+  EXPECT_EQ(timed, 2 * static_cast<int>(TurnTimes::kTimed));
+}
+
+TEST(TurnsTrial, TrialsBecomeRarer) {
+  TwoRanks ranks;
+  ranks.make_trial({1000, 700});
+  const std::uint64_t first = ranks.quiet_calls();
+  TwoRanks clear;
+  clear.make_trial({1000, 100});
+  EXPECT_GT(clear.quiet_calls(), first);
+  EXPECT_GT(first, 1000U);
+}
+
+}  // namespace
+}  // namespace outrigger::steer
