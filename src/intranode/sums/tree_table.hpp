@@ -1,0 +1,79 @@
+// When to learn which tree: the reductions of one communicator, by their exact number of elements, as an MPI may change
+// its algorithm at any number. The step depends only on the calls so far and on what the members have agreed on, so
+// it is the same at all members.
+//
+//     calls 1 .. kLookUpAfter      native
+//     next                         look up: a tree of an earlier job (tree_file.hpp), verified by kVerifyVectors
+//     .. kCallsForEach * learning_calls()   native, if none was found
+//     next                         learn
+//     from then on                 use, or native for good
+//
+// Cost model: a learned call takes about half of native's time, so learning is repaid after twice its calls. It begins
+// after kCallsForEach times its calls: a program that ends right then has lost 1 / kCallsForEach of that time.
+//
+// Bounds: kMostKeys; the least recently used gives way, and is looked up again.
+// Thread rule: as for the communicator's collectives, one at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <string>
+
+#include "intranode/sums/sum_tree.hpp"
+#include "intranode/sums/tree_learner.hpp"
+#include "protocol/reduction.hpp"
+
+namespace outrigger::intranode {
+
+struct TreeKey {
+  std::string form;  // one word: the collective, and the root or the member on which the tree depends, as reduce@3
+  std::uint32_t members = 0;
+  Reduction reduction;
+  std::uint64_t elements = 0;
+  bool operator==(const TreeKey&) const = default;
+};
+
+enum class TreeStep : std::uint8_t { native, look_up, learn, use };
+
+class TreeTable {
+ public:
+  static constexpr std::size_t kMostKeys = 128;
+  static constexpr std::uint64_t kLookUpAfter = 32;
+  static constexpr std::uint64_t kCallsForEach = 16;
+  static constexpr std::size_t kVerifyVectors = 1;
+
+  struct Entry {
+    TreeKey key;
+    std::uint64_t calls = 0;
+    bool looked_up = false;
+    bool settled = false;         // learned or refused
+    std::optional<SumTree> tree;  // settled without one: native for good
+    SumRefusal refusal = SumRefusal::none;
+  };
+
+  // `first_call_learns`: without counting calls, for tests and for users who ask for it.
+  explicit TreeTable(bool first_call_learns = false) : at_once_(first_call_learns) {}
+
+  // Counts a call. The entry is valid until the next call of a member function other than settle().
+  struct Next {
+    TreeStep step;
+    Entry* entry;
+  };
+  [[nodiscard]] Next next(const TreeKey& key, std::size_t learning_calls);
+
+  // After TreeStep::look_up without a tree.
+  static void not_found(Entry& entry) { entry.looked_up = true; }
+  // What the members agreed on.
+  static void settle(Entry& entry, std::optional<SumTree> tree, SumRefusal refusal);
+
+  // For reports.
+  [[nodiscard]] const std::list<Entry>& entries() const { return entries_; }
+
+ private:
+  bool at_once_;
+  std::list<Entry> entries_;  // the most recently used first
+};
+
+}  // namespace outrigger::intranode
