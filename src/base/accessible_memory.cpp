@@ -16,6 +16,7 @@
 #include <type_traits>
 
 #include "base/unique_fd.hpp"
+#include "base/unique_file.hpp"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
@@ -24,10 +25,6 @@
 
 namespace outrigger {
 namespace {
-
-struct CloseFile {
-  void operator()(std::FILE* file) const { (void)std::fclose(file); }
-};
 
 std::uintptr_t page_bytes() {
   static const auto bytes = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
@@ -111,7 +108,7 @@ class Mappings {
 
   bool may_be_asked_ = may_make_rare_calls();
   UniqueFd descriptor_{may_be_asked_ ? ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC) : -1};
-  std::unique_ptr<std::FILE, CloseFile> text_;
+  UniqueFile text_;
   MappedRange last_;
 };
 

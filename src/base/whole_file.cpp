@@ -11,15 +11,13 @@
 #include <cstring>
 #include <memory>
 
+#include "base/unique_file.hpp"
+
 namespace outrigger {
 namespace {
 
-struct CloseFile {
-  void operator()(std::FILE* file) const { (void)std::fclose(file); }
-};
-
 Status write_to(const std::string& path, const std::string& text) {
-  const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "we"));
+  const UniqueFile file(std::fopen(path.c_str(), "we"));
   if (file == nullptr) return Error{std::strerror(errno)};
   if (std::fwrite(text.data(), 1, text.size(), file.get()) != text.size()) return Error{std::strerror(errno)};
   if (std::fflush(file.get()) != 0) return Error{std::strerror(errno)};
