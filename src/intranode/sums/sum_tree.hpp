@@ -1,6 +1,6 @@
 // The order in which an MPI reduces the contributions of p members, and its evaluation in exactly that order.
 //
-// A tree has a leaf for each contribution and a node for each operation, e.g. ((0 1) (2 3)). Sums and products of
+// A tree has a leaf for each contribution and a node for each operation, e.g. ((0,1),(2,3)). Sums and products of
 // floating-point numbers have the same bits by equal trees. tree_learner.hpp finds the tree of an MPI.
 //
 //     cost      one load from each contribution and one store for each element; intermediate results stay in registers
@@ -57,13 +57,13 @@ class SumTree {
   [[nodiscard]] static SumTree linear(std::size_t members);
   // Nothing: not a tree of all contributions, each once.
   [[nodiscard]] static std::optional<SumTree> of(std::size_t members, std::vector<Node> nodes);
-  // Of what text() has written.
+  // Reads what text() wrote. Nothing: malformed.
   [[nodiscard]] static std::optional<SumTree> parse(std::string_view text);
 
   [[nodiscard]] std::size_t members() const { return members_; }
   // In the order of evaluation: each after its operands. The last is the root; none with one member.
   [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
-  // Such as ((0 1) (2 3)). At most kMostText characters.
+  // Such as ((0,1),(2,3)). At most kMostText characters.
   [[nodiscard]] std::string text() const;
   static constexpr std::size_t kMostText = 8 * kMostMembers;
 

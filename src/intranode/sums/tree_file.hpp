@@ -6,7 +6,7 @@
 //   machine Intel(R) Xeon(R) ..., 64 CPUs
 //   mpi Open MPI v4.1.4, ..., build id 5f3c...
 //   cores one node, 8 members, ...
-//   allreduce 4 sum float64 1024 ((0 1) (2 3))
+//   allreduce 4 sum float64 1024 ((0,1),(2,3))
 //   allreduce 6 sum float64 1024 native                    refused: not probed again
 //
 // A file that is something else is left alone, as for decisions (steer/rank/decision_file.hpp). At kMostLines nothing

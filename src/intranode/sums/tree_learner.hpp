@@ -15,11 +15,11 @@
 //     min, max   ties of zeros with different signs give the order of the leaves, as the left operand wins; a NaN makes
 //                its node forget the right operand, which gives the subtrees
 //
-// What has been learned was the same in all elements, and the same in two sweeps. Vectors of pseudo-random numbers are
-// then reduced natively and by the tree, and must have the same bits: numbers of like and of very different magnitudes,
-// cancellation, overflow, denormals, infinities, signed zeros. Where the native result of a sum or a product is a NaN,
-// ours must be one, too (sum_tree.hpp has the rule); minima and maxima are compared with NaNs and payloads.
-// An MPI that adds in another precision, fuses, or orders by arrival is refused.
+// All elements must give the same sizes, in two sweeps. Vectors of pseudo-random numbers are then reduced natively and
+// by the tree, and must have the same bits: numbers of like and of very different magnitudes, cancellation, overflow,
+// denormals, infinities, signed zeros. Where the native result of a sum or a product is a NaN, ours must be one, too
+// (sum_tree.hpp has the rule); minima and maxima are compared with NaNs and payloads. An MPI that adds in another
+// precision, fuses, or orders by arrival is refused.
 //
 //     cost      learning_calls() native calls of the whole vector; twice its memory
 //     bounds    SumTree::kMostMembers; kMostRounds calls in a sweep, but more where vectors are too short to hold all
@@ -77,7 +77,7 @@ enum class SumRefusal : std::uint8_t {
 [[nodiscard]] std::string_view name_of(SumRefusal refusal);
 
 struct Learned {
-  // Of the contributions 0 to summed - 1. Nothing, without a refusal: this member gets no result, and knows nothing.
+  // It has the contributions 0 to summed - 1. Nothing, without a refusal: this member gets no result to learn from.
   std::optional<SumTree> tree;
   SumRefusal refusal = SumRefusal::none;
 };

@@ -65,7 +65,7 @@ class TreeTable {
 
   // After TreeStep::look_up without a tree.
   static void not_found(Entry& entry) { entry.looked_up = true; }
-  // What the members agreed on.
+  // The entry has what the members agreed on.
   static void settle(Entry& entry, std::optional<SumTree> tree, SumRefusal refusal);
 
   // For reports.
