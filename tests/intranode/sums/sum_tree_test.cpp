@@ -94,8 +94,8 @@ TYPED_TEST(Vectors, HaveTheBitsOfScalarOperations) {
 
 TYPED_TEST(Vectors, OfAnyLength) {
   std::mt19937_64 random(2);
-  for (const std::size_t elements : {0, 1, 31, 127, 128, 129, 511, 512, 513, 5000}) {
-    for (const std::size_t members : {2, 4, 7, 8, 9, 64}) {
+  for (const std::size_t elements : std::initializer_list<std::size_t>{0, 1, 31, 127, 128, 129, 511, 512, 513, 5000}) {
+    for (const std::size_t members : std::initializer_list<std::size_t>{2, 4, 7, 8, 9, 64}) {
       for (const ScalarTree& tree : trees(members, random)) compare<TypeParam>(tree, ReduceOperation::sum, 3, elements);
     }
   }
@@ -103,7 +103,7 @@ TYPED_TEST(Vectors, OfAnyLength) {
 
 TYPED_TEST(Vectors, MayBeOverwritten) {
   std::mt19937_64 random(3);
-  for (const std::size_t members : {2, 3, 5, 8, 11}) {
+  for (const std::size_t members : std::initializer_list<std::size_t>{2, 3, 5, 8, 11}) {
     for (const ScalarTree& scalar : trees(members, random)) {
       for (std::size_t out = 0; out < members; ++out) {
         auto contributions = random_contributions<TypeParam>(ReduceOperation::max, members, members, 700);
