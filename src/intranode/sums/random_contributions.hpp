@@ -1,11 +1,9 @@
 // Pseudo-random contributions that make orders of addition show. Each member can compute those of all.
 #pragma once
 
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 
 #include "protocol/reduction.hpp"
@@ -22,7 +20,6 @@ class RandomContributions {
     const std::uint64_t kind = mixed(mixed(vector_) + element);
     const std::uint64_t bits = mixed(kind + 1 + member);
     const std::uint64_t fraction = mixed(bits);
-    if (operation_ == ReduceOperation::min || operation_ == ReduceOperation::max) return ordered(kind, bits, fraction);
     return operation_ == ReduceOperation::prod ? factor(kind, bits, fraction) : addend(kind, bits, fraction);
   }
 
@@ -88,22 +85,6 @@ class RandomContributions {
       default: return number(bits, exponent(bits, -2, 4), fraction);
     }
   }
-  static T ordered(std::uint64_t kind, std::uint64_t bits, std::uint64_t fraction) {
-    const std::uint64_t choice = (bits >> 16) % 8;
-    if (kind % 4 != 0 && choice == 0) return not_a_number(bits);
-    if (kind % 4 == 1) return (bits & 1) != 0 ? -T{0} : T{0};
-    if (choice == 1) return special(bits);
-    return number(bits, exponent(bits, -1, 2), kind % 4 == 2 ? fraction & ~(~std::uint64_t{0} >> 2) : fraction);
-  }
-  static T not_a_number(std::uint64_t bits) {
-    T value = std::copysign(Limits::quiet_NaN(), (bits & 1) != 0 ? T{-1} : T{1});
-    // The lowest byte of the payload.
-    const auto payload = static_cast<std::uint8_t>(bits >> 24);
-    constexpr bool kLittle = std::endian::native == std::endian::little;
-    std::memcpy(reinterpret_cast<std::byte*>(&value) + (kLittle ? 0 : sizeof(T) - 1), &payload, 1);
-    return value;
-  }
-
   ReduceOperation operation_;
   std::uint64_t vector_;
 };

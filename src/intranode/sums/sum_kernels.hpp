@@ -18,6 +18,9 @@ struct FusedKernels {
   FusedKernel kernels[2][2][2][kMostMembers + 1];
   // By type. Is one of `elements` a NaN?
   bool (*has_nan[2])(const std::byte* from, std::size_t elements);
+  // By type and operation (minimum, maximum), of any number of members. True: the result may depend on the order.
+  bool (*extremum[2][2])(const std::byte* const* contributions, std::size_t members, std::byte* out,
+                         std::size_t elements);
 };
 
 [[nodiscard]] const FusedKernels& fused_baseline();
@@ -63,6 +66,11 @@ struct Lanes {
     Value value;
     __builtin_memcpy(&value, from, sizeof(value));
     return value;
+  }
+  static Mask bits_of(Value value) {
+    Mask bits;
+    __builtin_memcpy(&bits, &value, sizeof(bits));
+    return bits;
   }
   static bool any(Mask mask) {
     bool found = false;
@@ -139,6 +147,50 @@ bool has_nan(const std::byte* from, std::size_t elements) {
   return found;
 }
 
+// `left` becomes the greater (less) of both, and `left` where neither is: then bits that differ show the order, and so
+// does a NaN.
+template <class Set, class Many, bool greatest>
+[[gnu::always_inline]] inline void take_extremum(typename Many::Value& left, const typename Many::Value& right,
+                                                 typename Many::Mask& shows) {
+  using Mask = typename Many::Mask;
+  const Mask better = greatest ? right > left : right < left;
+  const Mask worse = greatest ? right < left : right > left;
+  const Mask left_bits = Many::bits_of(left);
+  const Mask right_bits = Many::bits_of(right);
+  shows |= ~(better | worse) & ((left_bits != right_bits) | (left != left));
+  const Mask bits = (right_bits & better) | (left_bits & ~better);
+  __builtin_memcpy(&left, &bits, sizeof(left));
+}
+
+template <class Set, class T, std::size_t bytes, bool greatest>
+bool extremum(const std::byte* const* contributions, std::size_t members, std::byte* out, std::size_t elements) {
+  using Many = Lanes<Set, T, bytes>;
+  constexpr std::size_t kAtOnce = 4;
+  typename Many::Mask shows{};
+  const std::size_t end = elements * sizeof(T);
+  std::size_t at = 0;
+  for (; at + kAtOnce * bytes <= end; at += kAtOnce * bytes) {
+    typename Many::Value values[kAtOnce];
+    for (std::size_t k = 0; k < kAtOnce; ++k) values[k] = Many::load(contributions[0] + at + k * bytes);
+    for (std::size_t i = 1; i < members; ++i) {
+      for (std::size_t k = 0; k < kAtOnce; ++k)
+        take_extremum<Set, Many, greatest>(values[k], Many::load(contributions[i] + at + k * bytes), shows);
+    }
+    __builtin_memcpy(out + at, values, sizeof(values));
+  }
+  for (; at < end; at += sizeof(T)) {  // the other lanes are zeros
+    typename Many::Value value{};
+    __builtin_memcpy(&value, contributions[0] + at, sizeof(T));
+    for (std::size_t i = 1; i < members; ++i) {
+      typename Many::Value right{};
+      __builtin_memcpy(&right, contributions[i] + at, sizeof(T));
+      take_extremum<Set, Many, greatest>(value, right, shows);
+    }
+    __builtin_memcpy(out + at, &value, sizeof(T));
+  }
+  return Many::any(shows);
+}
+
 template <class Set, std::size_t bytes, class T, std::size_t members>
 constexpr void add_fused(FusedKernel (&kernels)[2][2][FusedKernels::kMostMembers + 1]) {
   kernels[0][0][members] = fused<Set, T, bytes, false, false, members>;
@@ -155,6 +207,10 @@ constexpr FusedKernels make_fused() {
   add_fused<Set, bytes, double, FusedKernels::kMostMembers>(all.kernels[1]);
   all.has_nan[0] = has_nan<Set, float, bytes>;
   all.has_nan[1] = has_nan<Set, double, bytes>;
+  all.extremum[0][0] = extremum<Set, float, bytes, false>;
+  all.extremum[0][1] = extremum<Set, float, bytes, true>;
+  all.extremum[1][0] = extremum<Set, double, bytes, false>;
+  all.extremum[1][1] = extremum<Set, double, bytes, true>;
   return all;
 }
 

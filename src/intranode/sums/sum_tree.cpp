@@ -5,6 +5,7 @@
 #include <bit>
 #include <cassert>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -182,15 +183,36 @@ Parts parts_of(ElementType type) {
   }
 }
 
+long double long_double_at(const std::byte* from, std::size_t place) {
+  long double value;
+  std::memcpy(&value, from + place * sizeof(value), sizeof(value));
+  return value;
+}
+
+// As FusedKernels::extremum.
+bool extremum_of_long_doubles(bool greatest, std::span<const std::byte* const> contributions, std::byte* out,
+                              std::size_t elements) {
+  bool shows = false;
+  for (std::size_t t = 0; t < elements; ++t) {
+    long double value = long_double_at(contributions[0], t);
+    for (const std::byte* contribution : contributions.subspan(1)) {
+      const long double right = long_double_at(contribution, t);
+      if (greatest ? right > value : right < value) {
+        value = right;
+      } else if (!(greatest ? right < value : right > value)) {
+        shows |= value != right || std::signbit(value) != std::signbit(right);
+      }
+    }
+    std::memcpy(out + t * sizeof(value), &value, sizeof(value));
+  }
+  return shows;
+}
+
 bool has_nans(ElementType part, const std::byte* from, std::size_t parts) {
   if (part != ElementType::long_double)
     return fused_kernels().has_nan[part == ElementType::float64 ? 1 : 0](from, parts);
   bool found = false;
-  for (std::size_t i = 0; i < parts; ++i) {
-    long double value;
-    std::memcpy(&value, from + i * sizeof(value), sizeof(value));
-    found |= value != value;
-  }
+  for (std::size_t i = 0; i < parts; ++i) found |= std::isnan(long_double_at(from, i));
   return found;
 }
 
@@ -249,39 +271,52 @@ bool is_evaluated(const Reduction& reduction) {
 
 Bits evaluate(const SumTree& tree, const Reduction& reduction, std::span<const std::byte* const> contributions,
               std::byte* out, std::size_t elements) {
-  assert(contributions.size() == tree.members_ && is_evaluated(reduction));
-  const auto [part, count] = parts_of(reduction.type);
-  const bool sums = reduction.operation == ReduceOperation::sum || reduction.operation == ReduceOperation::prod;
   const std::size_t members = tree.members_;
-  if (members > 1 && members <= FusedKernels::kMostMembers && sums && part != ElementType::long_double &&
-      tree.shape_ != SumTree::Shape::other) {
-    const auto& kernels = fused_kernels().kernels[part == ElementType::float64 ? 1 : 0];
+  assert(contributions.size() == members && is_evaluated(reduction));
+  if (members == 1) {  // nothing is added: natively a copy, too
+    if (out != contributions[0]) std::memcpy(out, contributions[0], elements * reduction.element_bytes());
+    return Bits::exact;
+  }
+  const auto [part, count] = parts_of(reduction.type);
+  const std::size_t parts = elements * count;
+  const bool long_double = part == ElementType::long_double;
+  const std::size_t type = part == ElementType::float64 ? 1 : 0;
+  if (!rounds(reduction)) {
+    const bool greatest = reduction.operation == ReduceOperation::max;
+    const bool shows =
+        long_double ? extremum_of_long_doubles(greatest, contributions, out, parts)
+                    : fused_kernels().extremum[type][greatest ? 1 : 0](contributions.data(), members, out, parts);
+    return shows ? Bits::ask_native : Bits::exact;
+  }
+  if (members <= FusedKernels::kMostMembers && !long_double && tree.shape_ != SumTree::Shape::other) {
     const std::size_t operation = reduction.operation == ReduceOperation::prod ? 1 : 0;
     const std::size_t shape = tree.shape_ == SumTree::Shape::linear ? 1 : 0;
-    return kernels[operation][shape][members](contributions.data(), out, elements * count) ? Bits::ask_native
-                                                                                           : Bits::exact;
+    const bool nan = fused_kernels().kernels[type][operation][shape][members](contributions.data(), out, parts);
+    return nan ? Bits::ask_native : Bits::exact;
   }
-  const std::size_t bytes = elements * reduction.element_bytes();
-  if (members == 1) {
-    if (out != contributions[0]) std::memcpy(out, contributions[0], bytes);
-    return Bits::exact;  // nothing was added: natively a copy, too
-  }
+  return tree.evaluate_blocks({reduction.operation, part}, contributions, out, parts);
+}
+
+Bits SumTree::evaluate_blocks(const Reduction& reduction, std::span<const std::byte* const> contributions,
+                              std::byte* out, std::size_t elements) const {
   const reduce::Kernel kernel = reduce::kernel_of(reduction);
+  const std::size_t element_bytes = reduction.element_bytes();
   alignas(64) std::array<std::array<std::byte, kBlockBytes>, kMostBlocks> blocks;
   bool nan = false;
-  for (std::size_t at = 0; at < bytes; at += kBlockBytes) {
-    const std::size_t size = std::min(kBlockBytes, bytes - at);
+  for (std::size_t at = 0; at < elements * element_bytes; at += kBlockBytes) {
+    const std::size_t size = std::min(kBlockBytes, elements * element_bytes - at);
     const auto from = [&](std::size_t operand) -> const std::byte* {
-      return operand < members ? contributions[operand] + at : blocks[tree.places_[operand - members]].data();
+      return operand < members_ ? contributions[operand] + at : blocks[places_[operand - members_]].data();
     };
-    for (std::size_t k = 0; k < tree.nodes_.size(); ++k) {
-      const auto [left, right] = tree.nodes_[k];
-      const bool last = k + 1 == tree.nodes_.size();
-      std::byte* const into = last && from(right) != out + at ? out + at : blocks[tree.places_[k]].data();
-      kernel(from(left), from(right), into, size / reduction.element_bytes());
+    for (std::size_t k = 0; k < nodes_.size(); ++k) {
+      const auto [left, right] = nodes_[k];
+      const bool last = k + 1 == nodes_.size();
+      // A kernel may overwrite its left operand only.
+      std::byte* const into = last && from(right) != out + at ? out + at : blocks[places_[k]].data();
+      kernel(from(left), from(right), into, size / element_bytes);
       if (last && into != out + at) std::memcpy(out + at, into, size);
     }
-    if (sums) nan |= has_nans(part, out + at, count * (size / reduction.element_bytes()));
+    nan |= has_nans(reduction.type, out + at, size / element_bytes);
   }
   return nan ? Bits::ask_native : Bits::exact;
 }

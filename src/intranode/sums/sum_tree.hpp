@@ -1,7 +1,7 @@
 // The order in which an MPI reduces the contributions of p members, and its evaluation in exactly that order.
 //
 // A tree has a leaf for each contribution and a node for each operation, e.g. ((0,1),(2,3)). Sums and products of
-// floating-point numbers have the same bits by equal trees. tree_learner.hpp finds the tree of an MPI.
+// floating-point numbers have the same bits by equal trees. order_learner.hpp finds the trees of an MPI.
 //
 //     cost      one load from each contribution and one store for each element; intermediate results stay in registers
 //               (balanced and linear trees of 2 to 8 members, sums and products of float and double) or in blocks that
@@ -17,8 +17,7 @@
 //               along a vector. So evaluate() promises no payload: it returns Bits::ask_native as soon as one result
 //               is a NaN, and the caller must take the result of the native call. NaNs reach the root of the tree, so
 //               none is missed
-// For minima and maxima the left operand wins where operands are equal or one is a NaN, so order of operands counts in
-// the tree. NaNs and signed zeros keep all bits, and evaluate() always returns Bits::exact.
+// Minima and maxima need no tree; sum_order.hpp says when they ask the native call.
 //
 // Thread rule: any.
 #pragma once
@@ -37,7 +36,7 @@ namespace outrigger::intranode {
 
 enum class Bits : std::uint8_t {
   exact,
-  ask_native,  // the result has a NaN: only the native call knows its payload
+  ask_native,  // the result has a NaN, or depends on more than the tree: only the native call knows all bits
 };
 
 class SumTree {
@@ -74,6 +73,8 @@ class SumTree {
   enum class Shape : std::uint8_t { other, balanced, linear };
 
   SumTree(std::size_t members, std::vector<Node> nodes);
+  [[nodiscard]] Bits evaluate_blocks(const Reduction& reduction, std::span<const std::byte* const> contributions,
+                                     std::byte* out, std::size_t elements) const;
 
   std::size_t members_;
   std::vector<Node> nodes_;

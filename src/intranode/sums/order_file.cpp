@@ -1,4 +1,4 @@
-#include "intranode/sums/tree_file.hpp"
+#include "intranode/sums/order_file.hpp"
 
 #include <sstream>
 #include <utility>
@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kMostLines = 4096;
 
-std::string words_of(const TreeKey& key) {
+std::string words_of(const OrderKey& key) {
   std::ostringstream words;
   words << key.form << ' ' << key.members << ' ' << name_of(key.reduction.operation) << ' '
         << name_of(key.reduction.type) << ' ' << key.elements;
@@ -25,27 +25,27 @@ bool is_line(const std::string& words_of_key, const std::string& value) {
   words >> form >> members >> operation >> type >> elements;
   std::string more;
   if (!words || (words >> more)) return false;
-  return value == "native" || SumTree::parse(value);
+  return value == "native" || SumOrder::parse(value).has_value();
 }
 
 }  // namespace
 
-TreeFile::TreeFile(std::string placement, std::string mpi, void (*refuse)(const std::string& path))
+OrderFile::OrderFile(std::string placement, std::string mpi, void (*refuse)(const std::string& path))
     : cache_(
           {"outrigger-sums 1", "sums", kMostLines, &is_line}, std::move(placement),
           [mpi = std::move(mpi)] { return mpi; }, refuse) {}
 
-std::optional<TreeFile::Found> TreeFile::find(const TreeKey& key) {
+std::optional<OrderFile::Found> OrderFile::find(const OrderKey& key) {
   const std::optional<std::string> value = cache_.find(words_of(key));
   if (!value) return std::nullopt;
-  return Found{SumTree::parse(*value)};
+  return Found{SumOrder::parse(*value)};
 }
 
-void TreeFile::note(const TreeKey& key, const std::optional<SumTree>& tree) {
-  cache_.note(words_of(key), tree ? tree->text() : "native");
+void OrderFile::note(const OrderKey& key, const std::optional<SumOrder>& order) {
+  cache_.note(words_of(key), order ? order->text() : "native");
 }
 
-void TreeFile::save() {
+void OrderFile::save() {
   cache_.save();
 }
 

@@ -1,4 +1,4 @@
-// Trees of earlier jobs, in the user's cache directory (base/line_cache.hpp): a file for each kind of machine, MPI and
+// Orders of earlier jobs, in the user's cache directory (base/line_cache.hpp): a file for each kind of machine, MPI and
 // placement, with a line for each key. The first member of a communicator reads it, and sends the others what it found;
 // it adds to it at the end of the job.
 //
@@ -19,24 +19,24 @@
 #include <string>
 
 #include "base/line_cache.hpp"
-#include "intranode/sums/sum_tree.hpp"
-#include "intranode/sums/tree_table.hpp"
+#include "intranode/sums/order_table.hpp"
+#include "intranode/sums/sum_order.hpp"
 
 namespace outrigger::intranode {
 
-class TreeFile {
+class OrderFile {
  public:
   // `mpi`: name, version and build of the MPI library. `placement`: where the members are, as far as an MPI may look at
   // it. One line each. `refuse`: says that the file of this path is another one.
-  TreeFile(std::string placement, std::string mpi, void (*refuse)(const std::string& path));
+  OrderFile(std::string placement, std::string mpi, void (*refuse)(const std::string& path));
 
   struct Found {
-    std::optional<SumTree> tree;  // nothing: refused
+    std::optional<SumOrder> order;  // nothing: refused
   };
-  [[nodiscard]] std::optional<Found> find(const TreeKey& key);
-  // Nothing for `tree`: refused.
-  void note(const TreeKey& key, const std::optional<SumTree>& tree);
-  // Adds what was noted to the file. A failed write is ignored: trees are learned again.
+  [[nodiscard]] std::optional<Found> find(const OrderKey& key);
+  // Nothing for `order`: refused.
+  void note(const OrderKey& key, const std::optional<SumOrder>& order);
+  // Adds what was noted to the file. A failed write is ignored: orders are learned again.
   void save();
 
  private:

@@ -1,4 +1,4 @@
-// Learns the tree by which an MPI reduces, from results alone.
+// Learns the order in which an MPI reduces, from results alone.
 //
 // Source: P. Xie, Y. Gao, Y. Wang, J. Xue: Revealing Floating-Point Accumulation Orders in Software/Hardware
 // Implementations (FPRev), arXiv:2411.00442. A sum of M, -M and ones, with M so large that M + 1 = M: the ones that are
@@ -12,19 +12,19 @@
 //
 //     products   i has the smallest denormal d, j a large power of two, the others 1 + 2^-8: d * (1 + 2^-8)^k = d. The
 //                result counts the leaves outside of i's side where i and j meet; two probes for a pair give the size
-//     min, max   ties of zeros with different signs give the order of the leaves, as the left operand wins; a NaN makes
-//                its node forget the right operand, which gives the subtrees
+//     min, max   have no order to learn (sum_order.hpp)
 //
-// All elements must give the same sizes, in two sweeps. Vectors of pseudo-random numbers are then reduced natively and
-// by the tree, and must have the same bits: numbers of like and of very different magnitudes, cancellation, overflow,
-// denormals, infinities, signed zeros. Where the native result of a sum or a product is a NaN, ours must be one, too
-// (sum_tree.hpp has the rule); minima and maxima are compared with NaNs and payloads. An MPI that adds in another
-// precision, fuses, or orders by arrival is refused.
+// There are two sweeps of all probes. The first finds the parts of the vector that have the same sizes, the second
+// confirms them in each element. Vectors of pseudo-random numbers are then reduced natively and in our order, and must
+// have the same bits: numbers of like and of very different magnitudes, cancellation, overflow, denormals, infinities,
+// signed zeros. Where the native result is a NaN, ours must be one, too; its payload is not compared (sum_tree.hpp).
+// An MPI that adds in another precision, fuses, or orders by arrival is refused.
 //
-//     cost      learning_calls() native calls of the whole vector; twice its memory
-//     bounds    SumTree::kMostMembers; kMostRounds calls in a sweep, but more where vectors are too short to hold all
-//               probes. With up to 16 members every element gets every probe of a sum; beyond, vectors of random
-//               numbers find the elements that differ
+//     cost      learning_calls() native calls of the whole vector; memory of twice the vector and 8 bytes an element
+//     bounds    SumTree::kMostMembers, SumOrder::kMostParts. A sweep has kMostRounds calls, or more where a vector is
+//     too
+//               short to hold all probes. Up to 16 members (11 for products) every element has every probe; beyond,
+//               there is one part, and vectors of random numbers find the elements that differ
 //
 // Thread rule: any one thread at a time for a communicator, as for the native calls.
 #pragma once
@@ -35,7 +35,7 @@
 #include <optional>
 #include <string_view>
 
-#include "intranode/sums/sum_tree.hpp"
+#include "intranode/sums/sum_order.hpp"
 #include "protocol/reduction.hpp"
 
 namespace outrigger::intranode {
@@ -67,32 +67,40 @@ struct Learning {
 
 enum class SumRefusal : std::uint8_t {
   none,
-  unsupported,    // not is_evaluated(), no element, or too many members
+  unsupported,    // not is_supported()
   native_failed,  // an error of the MPI
-  varies,         // differs between elements or calls
+  varies,         // differs between calls, or has too many parts
   no_tree,        // the results are those of no tree
-  other_bits,     // pseudo-random vectors have other bits by the tree
+  other_bits,     // pseudo-random vectors have other bits in the order that was learned
+  asks,           // too many results depend on more than the order (NaNs)
 };
 // For reports, one word: varies.
 [[nodiscard]] std::string_view name_of(SumRefusal refusal);
 
 struct Learned {
-  // It has the contributions 0 to summed - 1. Nothing, without a refusal: this member gets no result to learn from.
-  std::optional<SumTree> tree;
+  // It has the contributions 0 to summed - 1, and the numbers of elements are those of the contributions. Nothing,
+  // without a refusal: this member gets no result to learn from.
+  std::optional<SumOrder> order;
   SumRefusal refusal = SumRefusal::none;
 };
+
+// is_evaluated(), at least one element, 1 to SumTree::kMostMembers members.
+[[nodiscard]] bool is_supported(const Learning& learning);
+// Of learn(). 0: not supported, or any_order().
+[[nodiscard]] std::size_t learning_calls(const Learning& learning);
+// In calls of the program's: those that multiply denormals take longer.
+[[nodiscard]] std::size_t learning_cost(const Learning& learning);
 
 // Collective: all members make learning_calls() calls of `native`, whatever the results are. Only an error of `native`
 // ends it earlier, and MPI's errors are the same at all members or fatal.
 //
-// The caller agrees afterwards: the tree may be used if no member was refused, and, where all members evaluate parts of
-// one result (allreduce), if all have the same tree.
+// The caller agrees afterwards: the order may be used if no member was refused, and, where all members evaluate parts
+// of one result (allreduce), if all have the same order.
 [[nodiscard]] Learned learn(const NativeReduction& native, const Learning& learning);
-[[nodiscard]] std::size_t learning_calls(const Learning& learning);
 
 // Collective: compares `vectors` vectors of pseudo-random numbers, the ones from `first_vector` on, with as many calls.
-// For trees of earlier jobs, before their first use. A member that gets no result may give any tree.
-[[nodiscard]] SumRefusal verify(const NativeReduction& native, const Learning& learning, const SumTree& tree,
+// For orders of earlier jobs, before their first use. A member that gets no result may give any order.
+[[nodiscard]] SumRefusal verify(const NativeReduction& native, const Learning& learning, const SumOrder& order,
                                 std::uint64_t first_vector, std::size_t vectors);
 
 }  // namespace outrigger::intranode

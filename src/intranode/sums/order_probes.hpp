@@ -1,4 +1,4 @@
-// The probes that tree_learner.hpp describes: numbers in, observations out, and the tree that they give. One class for
+// The probes that order_learner.hpp describes: numbers in, observations out, and the tree that they give. One class for
 // each kind of operation, for elements of type T.
 //
 //     count()                        probes of a sweep
@@ -171,98 +171,5 @@ class ProductProbes {
   Pairs pairs_;
   std::size_t summed_;
 };
-
-// Minima and maxima: which of two wins a tie, and who is forgotten beside whose NaN.
-template <class T>
-class OrderProbes {
- public:
-  OrderProbes(std::size_t members, std::size_t summed, bool greatest)
-      : pairs_(members), summed_(summed), sign_(greatest ? T{1} : T{-1}) {}
-
-  // For each pair: a tie, a NaN at i, a NaN at j.
-  [[nodiscard]] std::size_t count() const { return 3 * pairs_.count(); }
-  [[nodiscard]] bool concerns(std::size_t probe) const { return pairs_[probe / 3].second < summed_; }
-
-  [[nodiscard]] T value(std::size_t probe, std::size_t member, bool turned) const {
-    const auto [i, j] = pairs_[probe / 3];
-    if (probe % 3 == 0) {
-      const T zero = turned ? -T{0} : T{0};
-      return member == i ? zero : member == j ? -zero : -sign_;
-    }
-    const std::size_t at = probe % 3 == 1 ? i : j;
-    const std::size_t other = probe % 3 == 1 ? j : i;
-    if (member == at) return std::copysign(std::numeric_limits<T>::quiet_NaN(), turned ? T{-1} : T{1});
-    return member == other ? sign_ : -sign_;
-  }
-  // Tie: 1 if i wins, else 0. NaN: 1 if the other is forgotten, else 0.
-  [[nodiscard]] std::uint8_t observe(std::size_t probe, T result, bool turned) const {
-    if (probe % 3 == 0) {
-      if (result != 0) return kNothing;
-      return std::signbit(result) == turned ? 1 : 0;
-    }
-    if (result == sign_) return 0;
-    return std::isnan(result) || result == -sign_ ? 1 : kNothing;
-  }
-  [[nodiscard]] std::optional<SumTree> tree(std::span<const std::uint8_t> observed) const;
-
- private:
-  Pairs pairs_;
-  std::size_t summed_;
-  T sign_;
-};
-
-// Leaves in the order of a walk through the tree, and how many the largest subtree has that begins with each.
-class TreeOfWalk {
- public:
-  static std::optional<SumTree> build(const std::vector<std::uint8_t>& walk, const std::vector<std::size_t>& sizes) {
-    TreeOfWalk builder(walk, sizes);
-    if (sizes.front() != walk.size() || !builder.add(0)) return std::nullopt;
-    return SumTree::of(walk.size(), std::move(builder.nodes_));
-  }
-
- private:
-  TreeOfWalk(const std::vector<std::uint8_t>& walk, const std::vector<std::size_t>& sizes)
-      : walk_(walk), sizes_(sizes) {}
-
-  std::optional<std::uint8_t> add(std::size_t place) {
-    const std::size_t end = place + sizes_[place];
-    std::uint8_t tree = walk_[place];
-    for (std::size_t next = place + 1; next < end; next += sizes_[next]) {
-      if (sizes_[next] == 0 || next + sizes_[next] > end) return std::nullopt;
-      const auto sibling = add(next);
-      if (!sibling) return std::nullopt;
-      nodes_.push_back({tree, *sibling});
-      tree = static_cast<std::uint8_t>(walk_.size() + nodes_.size() - 1);
-    }
-    return tree;
-  }
-
-  const std::vector<std::uint8_t>& walk_;
-  const std::vector<std::size_t>& sizes_;
-  std::vector<SumTree::Node> nodes_;
-};
-
-template <class T>
-std::optional<SumTree> OrderProbes<T>::tree(std::span<const std::uint8_t> observed) const {
-  std::vector<std::size_t> wins(summed_, 0);
-  std::vector<std::size_t> forgets(summed_, 1);  // with itself
-  for (std::size_t j = 1; j < summed_; ++j) {
-    for (std::size_t i = 0; i < j; ++i) {
-      const std::size_t probe = 3 * Pairs::number_of(i, j);
-      ++wins[observed[probe] != 0 ? i : j];
-      forgets[i] += observed[probe + 1];
-      forgets[j] += observed[probe + 2];
-    }
-  }
-  std::vector<std::uint8_t> walk(summed_, kNothing);
-  std::vector<std::size_t> sizes(summed_);
-  for (std::size_t i = 0; i < summed_; ++i) {
-    const std::size_t place = summed_ - 1 - wins[i];
-    if (walk[place] != kNothing) return std::nullopt;
-    walk[place] = static_cast<std::uint8_t>(i);
-    sizes[place] = forgets[i];
-  }
-  return TreeOfWalk::build(walk, sizes);
-}
 
 }  // namespace outrigger::intranode
