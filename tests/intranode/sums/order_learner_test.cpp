@@ -409,6 +409,17 @@ TEST(Learner, RefusesWhatItCannotLearn) {
   EXPECT_EQ(learn(fails, Learning::allreduce(0, 4, sum, 10)).refusal, SumRefusal::native_failed);
 }
 
+// M + 1 is more than M there: nothing is learned, and nothing wrong.
+TEST(Learner, RefusesOtherRounding) {
+  const auto upward = [](const std::function<double(std::size_t)>& of) {
+    std::fesetround(FE_UPWARD);
+    const volatile double all = (of(0) + of(1)) + of(2);
+    std::fesetround(FE_TONEAREST);
+    return static_cast<double>(all);
+  };
+  EXPECT_EQ(learned_alone<double>(3, ReduceOperation::sum, 100, upward).refusal, SumRefusal::no_tree);
+}
+
 // Programs may trap what probes do, and read the flags of what they did themselves.
 TEST(Learner, LeavesTheProgramsFloatingPointEnvironment) {
   std::feclearexcept(FE_ALL_EXCEPT);

@@ -2,11 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <cfenv>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <random>
 #include <vector>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include "intranode/sums/random_contributions.hpp"
 #include "intranode/sums/sum_kernels.hpp"
@@ -194,6 +199,32 @@ TEST(Fused, HasTheSameBitsByTheBaseline) {
         }
       }
     }
+  }
+}
+
+// Additions have the modes of the calling thread, whichever kernel does them.
+TEST(Modes, AreTheCallingThreads) {
+  const std::vector<std::vector<double>> contributions{{1e-310, 1}, {1e-310, 1e-17}, {1e-310, 1e-17}};
+  const auto sums = [&](const SumTree& tree) {
+    std::vector<double> out(2);
+    EXPECT_EQ(evaluate(tree, {ReduceOperation::sum, ElementType::float64}, places(contributions),
+                       reinterpret_cast<std::byte*>(out.data()), 2),
+              Bits::exact);
+    return out;
+  };
+  for (const char* text : {"((0,1),2)", "(2,(1,0))"}) {
+    const SumTree tree = SumTree::parse(text).value();
+    EXPECT_GT(sums(tree)[0], 0);
+    EXPECT_EQ(sums(tree)[1], 1);
+    std::fesetround(FE_UPWARD);
+    EXPECT_GT(sums(tree)[1], 1);
+    std::fesetround(FE_TONEAREST);
+#if defined(__x86_64__)
+    const unsigned modes = _mm_getcsr();
+    _mm_setcsr(modes | 0x8040U);  // FTZ, DAZ
+    EXPECT_EQ(sums(tree)[0], 0);
+    _mm_setcsr(modes);
+#endif
   }
 }
 
