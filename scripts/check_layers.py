@@ -78,6 +78,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "protocol/shared": ("protocol",),
     "protocol/wire": ("protocol", "protocol/shared"),
     "protocol/options": ("protocol", "protocol/wire"),
+    "intranode": ("intranode/sums",),
+    "intranode/sums": (),
     "steer/plan": (),
     "steer/rank": ("steer/plan",),
     "steer/coordinator": ("steer/plan",),

@@ -1,0 +1,140 @@
+#include "base/line_cache.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "base/unique_fd.hpp"
+#include "base/whole_file.hpp"
+
+namespace outrigger {
+namespace {
+
+std::string of_environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+std::string cache_directory() {
+  std::string cache = of_environment("XDG_CACHE_HOME");
+  if (!cache.starts_with('/')) {
+    const std::string home = of_environment("HOME");
+    if (!home.starts_with('/')) return {};
+    cache = home + "/.cache";
+  }
+  return cache + "/outrigger";
+}
+
+std::string machine() {
+  std::ifstream file("/proc/cpuinfo");
+  std::string model = "unknown";
+  for (std::string line; std::getline(file, line);) {
+    const auto colon = line.find(": ");
+    if (!line.starts_with("model name") || colon == std::string::npos) continue;
+    model = line.substr(colon + 2);
+    break;
+  }
+  return model + ", " + std::to_string(::sysconf(_SC_NPROCESSORS_ONLN)) + " CPUs";
+}
+
+std::string hash_of(const std::string& text) {
+  std::uint64_t hash = 0xCBF29CE484222325ULL;
+  for (const char letter : text) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001B3ULL;
+  std::array<char, 17> digits{};
+  static_cast<void>(std::snprintf(digits.data(), digits.size(), "%016llx", static_cast<unsigned long long>(hash)));
+  return digits.data();
+}
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// In time, or not at all: the file may be on a network.
+bool take_lock(int fd) {
+  for (int tries = 0; tries < 20; ++tries) {
+    if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
+    if (errno != EWOULDBLOCK && errno != EINTR) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
+}
+
+}  // namespace
+
+bool LineCache::read(const std::string& text, Lines& lines) const {
+  if (!text.starts_with(header_)) return false;
+  std::istringstream all(text.substr(header_.size()));
+  Lines found;
+  for (std::string line; std::getline(all, line);) {
+    const std::size_t space = line.rfind(' ');
+    if (space == std::string::npos || found.size() >= kind_.most_lines) return false;
+    const std::string key = line.substr(0, space);
+    const std::string value = line.substr(space + 1);
+    if (!kind_.is_line(key, value)) return false;
+    found.insert_or_assign(key, value);
+  }
+  lines = std::move(found);
+  return true;
+}
+
+void LineCache::read_file() {
+  if (std::exchange(is_read_, true)) return;
+  directory_ = cache_directory();
+  if (directory_.empty()) return;
+  const std::string here = machine();
+  const std::string mpi = mpi_name_();
+  header_ = kind_.title + "\nmachine " + here + "\nmpi " + mpi + "\ncores " + cores_ + "\n";
+  path_ = directory_ + "/" + kind_.files + "-" + hash_of(here + "/" + mpi + "/" + cores_) + ".txt";
+  const std::string text = contents(path_);
+  if (text.empty() || read(text, known_)) return;
+  usable_ = false;
+  refuse_(path_);
+}
+
+std::optional<std::string> LineCache::find(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  read_file();
+  const auto found = known_.find(key);
+  return found == known_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void LineCache::note(const std::string& key, const std::string& value) {
+  const std::lock_guard lock(mutex_);
+  noted_.insert_or_assign(key, value);
+}
+
+void LineCache::save() {
+  const std::lock_guard lock(mutex_);
+  if (noted_.empty()) return;
+  read_file();
+  if (directory_.empty() || !usable_) return;
+  static_cast<void>(::mkdir(directory_.substr(0, directory_.rfind('/')).c_str(), 0700));
+  static_cast<void>(::mkdir(directory_.c_str(), 0700));
+  const UniqueFd guard(::open((path_ + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!guard.valid() || !take_lock(guard.get())) return;
+  Lines all;
+  const std::string before = contents(path_);
+  if (!before.empty() && !read(before, all)) return;
+  for (const auto& [key, value] : noted_) {
+    if (all.size() < kind_.most_lines || all.contains(key)) all.insert_or_assign(key, value);
+  }
+  std::string text = header_;
+  for (const auto& [key, value] : all) text.append(key).append(" ").append(value).append("\n");
+  if (text != before) static_cast<void>(write_file(path_, text, false));
+}
+
+}  // namespace outrigger

@@ -1,0 +1,67 @@
+// Keys with values that a user's runs keep for later ones: a file for each kind of machine, MPI and placement, in
+// $XDG_CACHE_HOME/outrigger or ~/.cache/outrigger.
+//
+//   outrigger-choices 2                              the title
+//   machine Intel(R) Xeon(R) ..., 64 CPUs
+//   mpi Open MPI v4.1.4, ...
+//   cores ranks have their own, service processes have others
+//   ialltoall nonblocking 17 64 2 32 4 native        a key of words, and a value of one word
+//
+// A file that is something else, or of another machine or MPI, is left alone, and one line says so.
+//
+// Thread rule: any thread.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace outrigger {
+
+class LineCache {
+ public:
+  struct Kind {
+    std::string title;
+    std::string files;       // choices: choices-<hash>.txt
+    std::size_t most_lines;  // at the limit nothing is added
+    bool (*is_line)(const std::string& key, const std::string& value);
+  };
+  // `cores`: the placement, in words. `mpi_name`: of the MPI, asked when it is needed. `refuse`: says that the file of
+  // this path is another one.
+  LineCache(Kind kind, std::string cores, std::function<std::string()> mpi_name,
+            void (*refuse)(const std::string& path))
+      : kind_(std::move(kind)), cores_(std::move(cores)), mpi_name_(std::move(mpi_name)), refuse_(refuse) {}
+
+  // The value that an earlier run kept. Nothing: not known.
+  [[nodiscard]] std::optional<std::string> find(const std::string& key);
+  void note(const std::string& key, const std::string& value);
+  // Adds what was noted to the file, which other ranks and jobs may do as well. A failed write is ignored.
+  void save();
+
+ private:
+  using Lines = std::map<std::string, std::string>;
+
+  // False: it is not one of ours.
+  [[nodiscard]] bool read(const std::string& text, Lines& lines) const;
+  void read_file();
+
+  Kind kind_;
+  std::string cores_;
+  std::function<std::string()> mpi_name_;
+  void (*refuse_)(const std::string& path);
+  std::mutex mutex_;
+  bool is_read_ = false;
+  bool usable_ = true;
+  // Once it is read. An empty directory: nothing is kept.
+  std::string directory_;
+  std::string path_;
+  std::string header_;
+  Lines known_;
+  Lines noted_;
+};
+
+}  // namespace outrigger

@@ -1,0 +1,86 @@
+// When to learn which order: the reductions of one communicator, by their exact number of elements, as an MPI may
+// change its algorithm at any number. The step depends only on the calls so far and on what the members have agreed on,
+// so it is the same at all members.
+//
+//     calls 1 .. kLookUpAfter      native
+//     next                         look up: the order of an earlier job (order_file.hpp), verified by kVerifyVectors
+//     .. kCallsForEach * learning_cost()   native, if none was found
+//     next                         learn
+//     from then on                 use, or native for good
+//
+// Cost model: a learned call takes about half of native's time, so learning is repaid after twice its calls. It begins
+// after kCallsForEach times its calls: a program that ends right then has lost 1 / kCallsForEach of that time.
+//
+// Minima and maxima are used from the first call on (sum_order.hpp). Calls that evaluate() could not do are done twice;
+// after kMostAsked of them a key is native for good.
+//
+// Bounds: kMostKeys; the least recently used gives way, and is looked up again.
+// Thread rule: as for the communicator's collectives, one at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <string>
+
+#include "intranode/sums/order_learner.hpp"
+#include "intranode/sums/sum_order.hpp"
+#include "protocol/reduction.hpp"
+
+namespace outrigger::intranode {
+
+struct OrderKey {
+  std::string form;  // one word: the collective, and the root or the member on which the order depends, as reduce@3
+  std::uint32_t members = 0;
+  Reduction reduction;
+  std::uint64_t elements = 0;
+  bool operator==(const OrderKey&) const = default;
+};
+
+enum class OrderStep : std::uint8_t { native, look_up, learn, use };
+
+class OrderTable {
+ public:
+  static constexpr std::size_t kMostKeys = 128;
+  static constexpr std::uint64_t kLookUpAfter = 32;
+  static constexpr std::uint64_t kCallsForEach = 16;
+  static constexpr std::size_t kVerifyVectors = 1;
+  static constexpr std::uint32_t kMostAsked = 16;
+
+  struct Entry {
+    OrderKey key;
+    std::uint64_t calls = 0;
+    bool looked_up = false;
+    bool settled = false;           // learned or refused
+    std::optional<SumOrder> order;  // settled without one: native for good
+    SumRefusal refusal = SumRefusal::none;
+    std::uint32_t asked = 0;
+  };
+
+  // `first_call_learns`: without counting calls, for tests and for users who ask for it.
+  explicit OrderTable(bool first_call_learns = false) : at_once_(first_call_learns) {}
+
+  // Counts a call. The entry is valid until the next next().
+  struct Next {
+    OrderStep step;
+    Entry* entry;
+  };
+  [[nodiscard]] Next next(const OrderKey& key, const Learning& learning);
+
+  // After OrderStep::look_up without an order.
+  static void not_found(Entry& entry) { entry.looked_up = true; }
+  // The entry has what the members agreed on.
+  static void settle(Entry& entry, std::optional<SumOrder> order, SumRefusal refusal);
+  // Some member had Bits::ask_native, so the call was done twice.
+  static void asked(Entry& entry);
+
+  // For reports.
+  [[nodiscard]] const std::list<Entry>& entries() const { return entries_; }
+
+ private:
+  bool at_once_;
+  std::list<Entry> entries_;  // the most recently used first
+};
+
+}  // namespace outrigger::intranode

@@ -1,0 +1,163 @@
+#include "intranode/sums/order_table.hpp"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "intranode/sums/order_file.hpp"
+
+namespace outrigger::intranode {
+namespace {
+
+constexpr Reduction kSum{ReduceOperation::sum, ElementType::float64};
+
+OrderKey key_of(std::uint64_t elements) {
+  return {"allreduce", 4, kSum, elements};
+}
+
+Learning learning_of(std::uint64_t elements) {
+  return Learning::allreduce(0, 4, kSum, elements);
+}
+
+OrderTable::Next next(OrderTable& table, std::uint64_t elements) {
+  return table.next(key_of(elements), learning_of(elements));
+}
+
+TEST(Table, LearnsAfterEnoughCalls) {
+  OrderTable table;
+  const std::size_t cost = learning_calls(learning_of(8));
+  for (std::uint64_t call = 1; call <= OrderTable::kLookUpAfter; ++call)
+    ASSERT_EQ(next(table, 8).step, OrderStep::native) << call;
+  const auto look_up = next(table, 8);
+  ASSERT_EQ(look_up.step, OrderStep::look_up);
+  OrderTable::not_found(*look_up.entry);
+  for (std::uint64_t call = OrderTable::kLookUpAfter + 2; call <= OrderTable::kCallsForEach * cost; ++call)
+    ASSERT_EQ(next(table, 8).step, OrderStep::native) << call;
+  // Other numbers of elements have their own trees.
+  ASSERT_EQ(next(table, 9).step, OrderStep::native);
+  const auto learn = next(table, 8);
+  ASSERT_EQ(learn.step, OrderStep::learn);
+  OrderTable::settle(*learn.entry, SumOrder(SumTree::balanced(4)), SumRefusal::none);
+  const auto use = next(table, 8);
+  ASSERT_EQ(use.step, OrderStep::use);
+  EXPECT_EQ(use.entry->order, SumOrder(SumTree::balanced(4)));
+}
+
+TEST(Table, IsNativeForGoodAfterARefusal) {
+  OrderTable table(true);
+  const auto look_up = next(table, 8);
+  ASSERT_EQ(look_up.step, OrderStep::look_up);
+  OrderTable::not_found(*look_up.entry);
+  const auto learn = next(table, 8);
+  ASSERT_EQ(learn.step, OrderStep::learn);
+  OrderTable::settle(*learn.entry, std::nullopt, SumRefusal::varies);
+  for (int call = 0; call < 1000; ++call) ASSERT_EQ(next(table, 8).step, OrderStep::native);
+  EXPECT_EQ(name_of(table.entries().front().refusal), "varies");
+}
+
+TEST(Table, IsNativeWhereNothingCanBeLearned) {
+  OrderTable table(true);
+  for (int call = 0; call < 100; ++call)
+    ASSERT_EQ(table.next({"allreduce", 99, kSum, 8}, Learning::allreduce(0, 99, kSum, 8)).step, OrderStep::native);
+}
+
+TEST(Table, UsesMaximaAtOnce) {
+  OrderTable table;
+  const Reduction max{ReduceOperation::max, ElementType::float32};
+  const auto first = table.next({"scan@2", 4, max, 8}, {2, 4, max, 8, 3, 0, 8, true});
+  ASSERT_EQ(first.step, OrderStep::use);
+  EXPECT_EQ(first.entry->order->members(), 3U);
+}
+
+TEST(Table, IsNativeForGoodAfterManyNaNs) {
+  OrderTable table;
+  OrderTable::settle(*next(table, 8).entry, SumOrder(SumTree::linear(4)), SumRefusal::none);
+  for (std::uint32_t call = 0; call < OrderTable::kMostAsked; ++call) {
+    const auto use = next(table, 8);
+    ASSERT_EQ(use.step, OrderStep::use);
+    OrderTable::asked(*use.entry);
+  }
+  EXPECT_EQ(next(table, 8).step, OrderStep::native);
+  EXPECT_EQ(name_of(table.entries().front().refusal), "nans");
+}
+
+TEST(Table, DropsTheLeastRecentlyUsed) {
+  OrderTable table;
+  OrderTable::settle(*next(table, 1000).entry, SumOrder(SumTree::balanced(4)), SumRefusal::none);
+  OrderTable::settle(*next(table, 1).entry, SumOrder(SumTree::balanced(4)), SumRefusal::none);
+  for (std::uint64_t elements = 2; elements < OrderTable::kMostKeys + 1; ++elements) {
+    ASSERT_EQ(next(table, 1000).step, OrderStep::use);
+    ASSERT_EQ(next(table, elements).step, OrderStep::native);
+  }
+  EXPECT_EQ(table.entries().size(), OrderTable::kMostKeys);
+  EXPECT_EQ(next(table, 1000).step, OrderStep::use);
+  EXPECT_EQ(next(table, 1).step, OrderStep::native);
+  EXPECT_EQ(table.entries().size(), OrderTable::kMostKeys);
+}
+
+class File : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = testing::TempDir() + "sums-XXXXXX";
+    directory = ::mkdtemp(name.data());
+    ::setenv("XDG_CACHE_HOME", directory.c_str(), 1);
+    refused = 0;
+  }
+  void TearDown() override {
+    ::unsetenv("XDG_CACHE_HOME");
+    std::filesystem::remove_all(directory);
+  }
+  static OrderFile opened(const std::string& mpi = "Some MPI 1.0") {
+    return {"one node", mpi, [](const std::string&) { ++refused; }};
+  }
+  [[nodiscard]] std::filesystem::path only_file() const {
+    std::filesystem::path found;
+    for (const auto& entry : std::filesystem::directory_iterator(directory / "outrigger")) {
+      if (entry.path().extension() == ".txt") found = entry.path();
+    }
+    return found;
+  }
+
+  std::filesystem::path directory;
+  static inline int refused = 0;
+};
+
+TEST_F(File, KeepsTreesForLaterJobs) {
+  OrderFile first = opened();
+  EXPECT_FALSE(first.find(key_of(8)));
+  first.note(key_of(8), SumOrder(SumTree::linear(4)));
+  first.note(key_of(9), std::nullopt);
+  first.save();
+  OrderFile other = opened();
+  other.note(key_of(10), SumOrder(SumTree::balanced(4)));
+  other.save();
+  OrderFile second = opened();
+  EXPECT_EQ(second.find(key_of(8)).value().order, SumOrder(SumTree::linear(4)));
+  EXPECT_EQ(second.find(key_of(9)).value().order, std::nullopt);
+  EXPECT_EQ(second.find(key_of(10)).value().order, SumOrder(SumTree::balanced(4)));
+  EXPECT_FALSE(second.find(key_of(11)));
+  EXPECT_FALSE(opened("Some MPI 2.0").find(key_of(8)));
+  EXPECT_EQ(refused, 0);
+}
+
+TEST_F(File, LeavesAnotherOneAlone) {
+  OrderFile first = opened();
+  first.note(key_of(8), SumOrder(SumTree::linear(4)));
+  first.save();
+  const std::filesystem::path path = only_file();
+  std::ofstream(path, std::ios::app) << "allreduce 4 sum float64 8 (0,0)\n";
+  OrderFile second = opened();
+  EXPECT_FALSE(second.find(key_of(8)));
+  EXPECT_EQ(refused, 1);
+  const auto size = std::filesystem::file_size(path);
+  second.note(key_of(9), SumOrder(SumTree::linear(4)));
+  second.save();
+  EXPECT_EQ(std::filesystem::file_size(path), size);
+}
+
+}  // namespace
+}  // namespace outrigger::intranode
