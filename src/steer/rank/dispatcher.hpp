@@ -28,6 +28,7 @@
 #include "steer/rank/dispatch_port.hpp"
 #include "steer/rank/native_run.hpp"
 #include "steer/rank/trial_runner.hpp"
+#include "steer/rank/way.hpp"
 
 namespace outrigger::steer {
 
@@ -52,7 +53,6 @@ struct Call {
   [[nodiscard]] CallKey key() const { return CallKey::of(form.collective, form.blocking, block_bytes); }
 };
 
-enum class Way : std::uint8_t { native, offloaded };
 enum class Lasts : std::uint8_t { once, run, for_good };
 
 struct Answer {

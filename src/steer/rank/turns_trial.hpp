@@ -15,9 +15,9 @@
 #include <memory>
 #include <span>
 
-namespace outrigger::steer {
+#include "steer/rank/way.hpp"
 
-enum class Way : std::uint8_t { native, ranks };
+namespace outrigger::steer {
 
 // The calls of a trial as one rank has timed them.
 struct TurnTimes {
@@ -26,7 +26,7 @@ struct TurnTimes {
     std::int64_t began_ns = 0;
     std::int64_t ended_ns = 0;
   };
-  std::array<std::array<Call, kTimed>, 2> calls{};  // by way
+  std::array<std::array<Call, kTimed>, 2> calls{};  // natively and by ranks
 };
 
 class TurnsTrial {
