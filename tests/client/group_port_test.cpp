@@ -16,7 +16,7 @@ struct GroupPort : ::testing::Test {
   }
 
   FakeNode node;
-  std::unique_ptr<Client> client = node.attach();
+  AttachedEndpoint client = node.attach();
   std::shared_ptr<const Group> group = client->define_group(GroupId{7, 9}, world(8), GroupRank(3));
 };
 
