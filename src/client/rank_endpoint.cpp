@@ -158,21 +158,43 @@ bool RankEndpoint::job_ended() noexcept try {
 }
 
 PendingOperationPtr RankEndpoint::post(const OperationRequest& request) noexcept try {
-  using Reached = SideMemory::Reached;
   if (lock_.is_inert() || !request.group || &request.group->owner() != this || !fits_group(request)) return nullptr;
   heap_.see_operation(request.send.base, request.receive.base);
   SlotRequestBody body = describe(request);
+  std::optional<Outdated> outdated;
   PendingOperationPtr operation;
   Lock lock(lock_.mutex);
   operation.reset(posts_.make().release());
   operation->begin(request.group);
-  std::vector<std::unique_ptr<PendingOperation>> read = posts_.take_read();
+  if (posts_.kept() != 0 || !heap_.is_followed()) [[unlikely]]
+    outdated.emplace(Outdated{heap_.follow(posts_), posts_.take_read()});
   if (posts_.kept() >= kMostKept) body.flags &= ~kSlotKept;
   if (regions_.registers()) body.flags &= ~kSlotTimed;  // a DPU has a clock of its own
-  std::vector<Region> outdated = heap_.follow(posts_);
-  const SideMemory send = describe_side(request.send, body.group_size, regions_, body.send, operation->in_heap[0]);
+  const std::optional<BothSides> sides = place(request, body, *operation);
+  if (sides) {
+    lending_.posted(request, sides->send, sides->receive);
+  } else {
+    regions_.release_registrations(body);
+  }
+  const bool growing = sides && arguments_.growing();
+  doorbell_.unlock_and_ring(lock);
+  if (outdated) let_go(std::move(*outdated));
+  if (!sides) return nullptr;
+  operation->staging = request.staging;
+  if (growing) wait_for_growth();
+  lending_.may_wait(std::max(sides->send.bytes, sides->receive.bytes));
+  return operation;
+} catch (...) {
+  return nullptr;
+}
+
+std::optional<RankEndpoint::BothSides> RankEndpoint::place(const OperationRequest& request, SlotRequestBody& body,
+                                                           PendingOperation& operation) {
+  using Reached = SideMemory::Reached;
+  const SideMemory send = describe_side(request.send, body.group_size, regions_, body.send, operation.in_heap[0]);
   const SideMemory receive =
-      describe_side(request.receive, body.group_size, regions_, body.receive, operation->in_heap[1]);
+      describe_side(request.receive, body.group_size, regions_, body.receive, operation.in_heap[1]);
+  if (send.reached == Reached::never || receive.reached == Reached::never) return std::nullopt;
   if (send.is_private || receive.is_private) body.flags &= ~kSlotKept;  // it goes with this process
   if (request.collective == Collective::ireduce_scatter) {
     body.receive.stride_bytes = static_cast<std::int64_t>(request.part_offset_bytes);
@@ -182,24 +204,8 @@ PendingOperationPtr RankEndpoint::post(const OperationRequest& request) noexcept
   const bool named = is_of_neighbors(request.collective);
   if (named || send.reached == Reached::with_bytes) arguments.send.extents = request.send.extents;
   if (named || receive.reached == Reached::with_bytes) arguments.receive.extents = request.receive.extents;
-  const bool posted =
-      send.reached != Reached::never && receive.reached != Reached::never && posts_.post(*operation, body, arguments);
-  if (posted) {
-    lending_.posted(request, send, receive);
-  } else {
-    regions_.release_registrations(body);
-  }
-  const bool growing = posted && arguments_.growing();
-  doorbell_.unlock_and_ring(lock);
-  for (Region& region : outdated) regions_.drop(std::move(region));
-  let_go(std::move(read));
-  if (!posted) return nullptr;
-  operation->staging = request.staging;
-  if (growing) wait_for_growth();
-  lending_.may_wait(std::max(send.bytes, receive.bytes));
-  return operation;
-} catch (...) {
-  return nullptr;
+  if (!posts_.post(operation, body, arguments)) return std::nullopt;
+  return BothSides{send, receive};
 }
 
 // Left on the heap, the operation would wait for the program's next call, which may be a long one into the native MPI.
@@ -278,9 +284,9 @@ void RankEndpoint::give_back_staging(const std::array<void*, 2>& staging) {
 }
 
 // The last operation on a communicator that has been freed ends its group, which takes the lock.
-void RankEndpoint::let_go(std::vector<std::unique_ptr<PendingOperation>> read) {
-  for (const std::unique_ptr<PendingOperation>& operation : read) give_back_staging(operation->staging);
-  read.clear();
+void RankEndpoint::let_go(Outdated outdated) {
+  for (Region& region : outdated.regions) regions_.drop(std::move(region));
+  for (const std::unique_ptr<PendingOperation>& operation : outdated.read) give_back_staging(operation->staging);
 }
 
 void RankEndpoint::wait_for_completion(microseconds at_most, bool helps) noexcept try {
@@ -349,7 +355,7 @@ ClientUsage RankEndpoint::usage() {
   posts_.reap();
   posts_.post_waiting();
   doorbell_.unlock_and_ring(lock);
-  let_go(std::move(read));
+  let_go({{}, std::move(read)});
   lock.lock();
   return {posts_.slots_in_use(),     posts_.without_slot(),   posts_.kept(),
           arguments_.bytes_in_use(), staging_.bytes_in_use(), regions_.count()};

@@ -134,8 +134,20 @@ class RankEndpoint : public GroupOwner, public std::enable_shared_from_this<Rank
   [[nodiscard]] bool collect(PendingOperation& operation);
   // Of an operation that is done.
   void give_back_staging(const std::array<void*, 2>& staging);
-  // Kept ones that others have read. Without the lock.
-  void let_go(std::vector<std::unique_ptr<PendingOperation>> read);
+  // Regions of a heap's earlier generations, and kept operations that others have read.
+  struct Outdated {
+    std::vector<Region> regions;
+    std::vector<std::unique_ptr<PendingOperation>> read;
+  };
+  // Without the lock.
+  void let_go(Outdated outdated);
+  struct BothSides {
+    SideMemory send;
+    SideMemory receive;
+  };
+  // Under the lock. Adds to the body where blocks and arguments are, and posts it. Nothing: that cannot be.
+  [[nodiscard]] std::optional<BothSides> place(const OperationRequest& request, SlotRequestBody& body,
+                                               PendingOperation& operation);
 
   EndpointLock lock_;
   const std::uint64_t serial_;  // of all endpoints of this process, from 1

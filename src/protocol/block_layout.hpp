@@ -54,9 +54,11 @@ struct BlockLayout {
     };
     if (extents.empty()) {
       std::int64_t last = 0;
+      std::int64_t end = 0;
       if (__builtin_mul_overflow(stride_bytes, static_cast<std::int64_t>(members) - 1, &last)) return std::nullopt;
-      if (!include(0, block_bytes) || !include(last, block_bytes)) return std::nullopt;
-      return all;
+      if (block_bytes == 0) return all;
+      if (__builtin_add_overflow(std::max<std::int64_t>(0, last), block_bytes, &end)) return std::nullopt;
+      return OffsetRange{std::min<std::int64_t>(0, last), end};
     }
     for (const PairExtent& extent : extents) {
       if (!include(extent.offset_bytes, extent.bytes)) return std::nullopt;

@@ -40,7 +40,11 @@ class HeapRegions {
   // Under the lock. Keeps up with the heap's generations. Regions that are no longer needed come back, to be dropped
   // without the lock.
   [[nodiscard]] std::vector<Region> follow(const Posts& posts) {
-    return is_up_to_date() ? std::vector<Region>() : follow_generations(posts);
+    return is_followed() ? std::vector<Region>() : follow_generations(posts);
+  }
+  // Under the lock. follow() has nothing to do.
+  [[nodiscard]] bool is_followed() const {
+    return heap_ == nullptr || (heap_->serial() == serial_ && !coming_ && retired_.empty());
   }
   // Under the lock, while a fork() is prepared: what operations use stays shared. The heap's own handlers run after
   // this, before the process is copied.
@@ -48,9 +52,6 @@ class HeapRegions {
 
  private:
   [[nodiscard]] bool can_map() const { return !lock_.is_inert() && !regions_.registers() && regions_.maps(); }
-  [[nodiscard]] bool is_up_to_date() const {
-    return heap_ == nullptr || (heap_->serial() == serial_ && !coming_ && retired_.empty());
-  }
   void share_if_for_program(const void* memory);
   // Of the heap's generation; admitted.
   [[nodiscard]] std::optional<Region> current();

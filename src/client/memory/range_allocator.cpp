@@ -1,6 +1,5 @@
 #include "client/memory/range_allocator.hpp"
 
-#include <bit>
 #include <iterator>
 
 namespace outrigger::client {
@@ -9,45 +8,18 @@ RangeAllocator::RangeAllocator() {
   for (std::vector<MemoryRange>& cached : small_) cached.reserve(kCachedPerClass);
 }
 
-std::uint64_t RangeAllocator::rounded(std::uint64_t bytes) {
-  if (bytes <= kAlignment) return kAlignment;
-  if (bytes <= kLargestSmall) return std::bit_ceil(bytes);
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
-std::size_t RangeAllocator::class_of(std::uint64_t rounded_bytes) {
-  return static_cast<std::size_t>(std::bit_width(rounded_bytes) - std::bit_width(kAlignment));
-}
-
 void RangeAllocator::add_chunk(RegionId region, std::uint64_t address, std::uint64_t bytes) {
   coalesce(MemoryRange{region, address, bytes});
 }
 
-std::optional<MemoryRange> RangeAllocator::allocate(std::uint64_t bytes) {
-  const std::uint64_t wanted = rounded(bytes);
-  std::optional<MemoryRange> range;
-  if (wanted <= kLargestSmall && !small_[class_of(wanted)].empty()) {
-    range = small_[class_of(wanted)].back();
-    small_[class_of(wanted)].pop_back();
-  } else {
-    range = first_fit(wanted);
-    if (!range) {
-      flush_small();
-      range = first_fit(wanted);
-    }
+std::optional<MemoryRange> RangeAllocator::allocate_anew(std::uint64_t rounded_bytes) {
+  std::optional<MemoryRange> range = first_fit(rounded_bytes);
+  if (!range) {
+    flush_small();
+    range = first_fit(rounded_bytes);
   }
   if (range) bytes_in_use_ += range->bytes;
   return range;
-}
-
-void RangeAllocator::release(const MemoryRange& range) {
-  if (range.bytes == 0) return;
-  bytes_in_use_ -= range.bytes;
-  if (range.bytes <= kLargestSmall && small_[class_of(range.bytes)].size() < kCachedPerClass) {
-    small_[class_of(range.bytes)].push_back(range);
-  } else {
-    coalesce(range);
-  }
 }
 
 std::vector<MemoryRange> RangeAllocator::take_all() {

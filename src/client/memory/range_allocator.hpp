@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -31,15 +32,35 @@ class RangeAllocator {
   void add_chunk(RegionId region, std::uint64_t address, std::uint64_t bytes);
 
   // 64-byte aligned. Nothing when no chunk has room.
-  [[nodiscard]] std::optional<MemoryRange> allocate(std::uint64_t bytes);
-  void release(const MemoryRange& range);
+  [[nodiscard]] std::optional<MemoryRange> allocate(std::uint64_t bytes) {
+    const std::uint64_t wanted = rounded(bytes);
+    if (wanted > kLargestSmall || small_[class_of(wanted)].empty()) return allocate_anew(wanted);
+    std::vector<MemoryRange>& cached = small_[class_of(wanted)];
+    const MemoryRange range = cached.back();
+    cached.pop_back();
+    bytes_in_use_ += range.bytes;
+    return range;
+  }
+  void release(const MemoryRange& range) {
+    if (range.bytes == 0) return;
+    bytes_in_use_ -= range.bytes;
+    if (range.bytes <= kLargestSmall && small_[class_of(range.bytes)].size() < kCachedPerClass) {
+      small_[class_of(range.bytes)].push_back(range);
+    } else {
+      coalesce(range);
+    }
+  }
   // All that is free. The allocator has nothing left to hand out.
   [[nodiscard]] std::vector<MemoryRange> take_all();
 
   [[nodiscard]] std::uint64_t bytes_in_use() const { return bytes_in_use_; }
 
   // Requests are rounded up to this; a chunk of that size is certain to hold the request.
-  [[nodiscard]] static std::uint64_t rounded(std::uint64_t bytes);
+  [[nodiscard]] static std::uint64_t rounded(std::uint64_t bytes) {
+    if (bytes <= kAlignment) return kAlignment;
+    if (bytes <= kLargestSmall) return std::bit_ceil(bytes);
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
   // Of a chunk to be added when a request does not fit.
   [[nodiscard]] static std::uint64_t chunk_bytes_for(std::uint64_t bytes) {
     return std::max(kLeastChunkBytes, rounded(bytes));
@@ -57,7 +78,10 @@ class RangeAllocator {
     RegionId region;
   };
 
-  [[nodiscard]] static std::size_t class_of(std::uint64_t rounded_bytes);
+  [[nodiscard]] static std::size_t class_of(std::uint64_t rounded_bytes) {
+    return static_cast<std::size_t>(std::bit_width(rounded_bytes) - std::bit_width(kAlignment));
+  }
+  [[nodiscard]] std::optional<MemoryRange> allocate_anew(std::uint64_t rounded_bytes);
   [[nodiscard]] std::optional<MemoryRange> first_fit(std::uint64_t rounded_bytes);
   void coalesce(const MemoryRange& range);
   void flush_small();

@@ -108,9 +108,14 @@ std::optional<MemoryRange> Posts::copy_arguments(SlotRequestBody& body, const Op
 }
 
 std::optional<MemoryRange> Posts::allocate_arguments(std::uint64_t bytes) {
-  std::optional<MemoryRange> range = arguments_.allocate(bytes);
-  if (!range && reap()) range = arguments_.allocate(bytes);
-  return range ? range : arguments_.grow_for(bytes);
+  const std::optional<MemoryRange> range = arguments_.allocate(bytes);
+  if (range) return range;
+  return reap_and_allocate(bytes, true);
+}
+
+std::optional<MemoryRange> Posts::reap_and_allocate(std::uint64_t bytes, bool may_grow) {
+  std::optional<MemoryRange> range = reap() ? arguments_.allocate(bytes) : std::nullopt;
+  return range || !may_grow ? range : arguments_.grow_for(bytes);
 }
 
 void Posts::post_waiting() {
@@ -173,8 +178,9 @@ bool Posts::collect_if_filled(PendingOperation& operation) {
   return true;
 }
 
-std::vector<std::unique_ptr<PendingOperation>> Posts::take_read_of_kept() {
+std::vector<std::unique_ptr<PendingOperation>> Posts::take_read() {
   std::vector<std::unique_ptr<PendingOperation>> read;
+  if (kept_.empty()) return read;
   const std::uint32_t completions = header_.completions.load(std::memory_order_acquire);  // as in reap()
   if (std::exchange(looked_completions_, completions) == completions) return read;
   std::erase_if(kept_, [&](std::unique_ptr<PendingOperation>& operation) {
@@ -223,9 +229,8 @@ void Posts::retire(const Group& group) {
 }
 
 std::optional<MemoryRange> Posts::allocate_members(std::uint64_t bytes) {
-  std::optional<MemoryRange> range = arguments_.allocate(bytes);
-  if (!range && reap()) range = arguments_.allocate(bytes);
-  return range;
+  const std::optional<MemoryRange> range = arguments_.allocate(bytes);
+  return range ? range : reap_and_allocate(bytes, false);
 }
 
 PlanNumber Posts::take_plan() {

@@ -75,9 +75,7 @@ class Posts {
   // The same of a kept operation that is filled: it is left as it is but for its result.
   bool collect_if_filled(PendingOperation& operation);
   // Kept operations that were dropped and are done by now. To be destroyed without the lock: groups take it.
-  [[nodiscard]] std::vector<std::unique_ptr<PendingOperation>> take_read() {
-    return kept_.empty() ? std::vector<std::unique_ptr<PendingOperation>>() : take_read_of_kept();
-  }
+  [[nodiscard]] std::vector<std::unique_ptr<PendingOperation>> take_read();
   [[nodiscard]] std::size_t kept() const { return kept_.size(); }
   // Takes back slots and records that are done, whether or not somebody polls them: a program may wait for its last
   // operation first. True when there was any.
@@ -100,13 +98,13 @@ class Posts {
  private:
   static constexpr std::size_t kMostSpare = 64;  // kept for the next posts; more are given back
 
-  [[nodiscard]] std::vector<std::unique_ptr<PendingOperation>> take_read_of_kept();
   [[nodiscard]] bool post_or_keep(PendingOperation& operation, SlotRequestBody& body,
                                   const OperationArguments& arguments);
   // Puts the request into a slot, or an overflow record. False: no argument memory at present; no slot of a DPU's.
   [[nodiscard]] bool place(PendingOperation& operation, SlotRequestBody& body, const OperationArguments& arguments);
   [[nodiscard]] std::optional<MemoryRange> copy_arguments(SlotRequestBody& body, const OperationArguments& arguments);
   [[nodiscard]] std::optional<MemoryRange> allocate_arguments(std::uint64_t bytes);
+  [[nodiscard]] std::optional<MemoryRange> reap_and_allocate(std::uint64_t bytes, bool may_grow);
   void reject(PendingOperation& operation);
   [[nodiscard]] bool nothing_can_be_placed() const { return arguments_.cannot_grow() && placed_ == 0; }
   [[nodiscard]] bool out_of_slots() { return slots_.all_in_use() && (!reap() || slots_.all_in_use()); }

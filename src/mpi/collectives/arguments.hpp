@@ -14,7 +14,8 @@ struct Job;
 
 // Neither null nor uncommitted.
 [[nodiscard]] inline bool valid_type(const Job& job, MPI_Datatype type) {
-  return type != constants().datatype_null && shape_of(job, type).committed;
+  return type != constants().datatype_null &&
+         (detail::predefined_shape(type) != nullptr || shape_of(job, type).committed);
 }
 
 // A null buffer can only be right for no data, or with a type whose displacements are addresses.

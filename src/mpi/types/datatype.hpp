@@ -42,12 +42,17 @@ extern constinit std::array<std::atomic<const Predefined*>, 1U << kPredefinedEnt
   return predefined_types[(handle_key(type) * 0x9E3779B97F4A7C15ULL) >> (64 - kPredefinedEntriesLog2)];
 }
 [[nodiscard]] TypeShape find_shape(const Job& job, MPI_Datatype type);
+// nullptr: not known, or not predefined.
+[[nodiscard]] inline const TypeShape* predefined_shape(MPI_Datatype type) {
+  const Predefined* known = predefined_entry(type).load(std::memory_order_acquire);
+  return known != nullptr && known->key == handle_key(type) ? &known->shape : nullptr;
+}
 }  // namespace detail
 
 // Found once per type (cached: on an attribute for derived types). The type must not be MPI_DATATYPE_NULL. Any thread.
 [[nodiscard]] inline TypeShape shape_of(const Job& job, MPI_Datatype type) {
-  const detail::Predefined* known = detail::predefined_entry(type).load(std::memory_order_acquire);
-  return known != nullptr && known->key == handle_key(type) ? known->shape : detail::find_shape(job, type);
+  const TypeShape* known = detail::predefined_shape(type);
+  return known != nullptr ? *known : detail::find_shape(job, type);
 }
 
 }  // namespace outrigger::mpi
