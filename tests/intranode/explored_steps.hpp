@@ -1,4 +1,4 @@
-// What src/intranode/flag.hpp includes where OUTRIGGER_EXPLORE names this file: every step goes through an Explorer.
+// src/intranode/flag.hpp includes this where OUTRIGGER_EXPLORE names it: every step goes through an Explorer.
 // Slots are small, so that short blocks take several steps.
 #pragma once
 
