@@ -6,8 +6,9 @@
     //     5 the host is told                           | core/operation.cpp `context.fabric.complete(`
 
 A row begins where the left column does. It names code in backticks, behind its file (under src/engine or in its
-algorithms/) if it is not in the algorithm's own. Prints, as file:line, each row that names no code, each piece of code
-or file that is not there, and each algorithm of registry.hpp without a table. Exits with 1 when there is one.
+algorithms/; under src/intranode) if it is not in the algorithm's own. Prints, as file:line, each row that names no
+code, each piece of code or file that is not there, and each algorithm of registry.hpp or intranode/algorithms.hpp
+without a table. Exits with 1 when there is one.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from functools import cache
 from pathlib import Path
 
 OWN_ENGINE = Path(__file__).resolve().parent.parent / "src" / "engine"
+OWN_INTRANODE = OWN_ENGINE.parent / "intranode"
 
 DECLARATION = re.compile(r"^Task (\w+)\(Operation& operation, LocalRank& rank\);", re.MULTILINE)
+INTRANODE_DECLARATION = re.compile(r"^Outcome (\w+)\(Meeting& meeting\b", re.MULTILINE)
 TITLE = re.compile(r"// Source and code \(.+\):")
 ROW = re.compile(r"//     (?P<left>.*) \|(?: (?P<right>.*))?")
 NAMED = re.compile(r"(?:(?P<file>[\w/]+\.[ch]pp) )?`(?P<code>[^`]+)`")
@@ -84,15 +87,28 @@ def check_algorithm(path: Path, engine: Path) -> list[str]:
     return problems
 
 
-def main(arguments: list[str]) -> int:
-    """`arguments`: the directory to look at, src/engine unless given."""
-    engine = Path(arguments[0]).resolve() if arguments else OWN_ENGINE
+def check_engine(engine: Path) -> tuple[int, list[str]]:
+    """The number of the engine's algorithms, and what is wrong with their headers."""
     names = DECLARATION.findall((engine / "registry.hpp").read_text(encoding="utf-8"))
     problems = [problem for name in names for problem in check_algorithm(engine / "algorithms" / f"{name}.cpp", engine)]
+    return len(names), problems
+
+
+def check_intranode(room: Path) -> tuple[int, list[str]]:
+    """The same of src/intranode."""
+    names = INTRANODE_DECLARATION.findall((room / "algorithms.hpp").read_text(encoding="utf-8"))
+    return len(names), [problem for name in names for problem in check_algorithm(room / f"{name}.cpp", room)]
+
+
+def main(arguments: list[str]) -> int:
+    """`arguments`: the engine's directory; otherwise all of this project's algorithms."""
+    rooms = [check_engine(Path(arguments[0]).resolve())] if arguments else []
+    rooms = rooms or [check_engine(OWN_ENGINE), check_intranode(OWN_INTRANODE)]
+    problems = [problem for _, found in rooms for problem in found]
     for problem in problems:
         print(problem, file=sys.stderr)
-    print(f"{len(names)} algorithms, {len(problems)} problems in their headers")
-    return 1 if problems or not names else 0
+    print(f"{sum(count for count, _ in rooms)} algorithms, {len(problems)} problems in their headers")
+    return 1 if problems or any(count == 0 for count, _ in rooms) else 0
 
 
 if __name__ == "__main__":

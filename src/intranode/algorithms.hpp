@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "intranode/combine.hpp"
@@ -21,6 +22,9 @@ Outcome alltoall_slots(Meeting& meeting, const Blocks& from, const Blocks& into,
 Outcome reduce_slots(Meeting& meeting, std::span<const std::byte> mine, std::byte* into, const Combine& combine,
                      std::uint32_t root);
 Outcome allreduce_slots(Meeting& meeting, std::span<const std::byte> mine, std::byte* into, const Combine& combine);
+// No root: everybody gets the result.
+Outcome reduce_shared_slices(Meeting& meeting, std::span<const std::byte> mine, std::byte* into, const Combine& combine,
+                             std::optional<std::uint32_t> root);
 Outcome reduce_scatter_slots(Meeting& meeting, const std::byte* mine, std::span<const std::uint64_t> bytes,
                              std::byte* into, const Combine& combine);
 Outcome scan_slots(Meeting& meeting, std::span<const std::byte> mine, std::byte* into, const Combine& combine,

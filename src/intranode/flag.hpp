@@ -21,6 +21,9 @@ inline constexpr std::uint32_t kSlots = 2;
 inline constexpr std::size_t kSlotBytes = std::size_t{32} << 10;
 // As much goes beside the flag, in its cache line.
 inline constexpr std::size_t kLittleBytes = 16;
+// Members of a team, and bytes that they have together, from which a reduction is shared out in slices.
+inline constexpr std::uint32_t kSlicingMembers = 4;
+inline constexpr std::size_t kSlicingBytes = std::size_t{64} << 10;
 
 namespace steps {
 

@@ -1,4 +1,4 @@
-// What collectives are given and what they return.
+// Arguments and results of collectives.
 #pragma once
 
 #include <cstddef>

@@ -43,7 +43,7 @@ class Cells {
   }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   [[nodiscard]] std::size_t all() const { return bytes_ * others_; }
-  // Of `reader`, in the slot of `owner`.
+  // The cell for `reader` in the slot of `owner`.
   [[nodiscard]] std::byte* in(std::byte* slot, std::uint32_t owner, std::uint32_t reader) const {
     return slot + (reader < owner ? reader : reader - 1) * bytes_;
   }

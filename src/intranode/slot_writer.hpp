@@ -15,6 +15,9 @@
 
 namespace outrigger::intranode {
 
+// By streaming stores, where the processor has them. At least 64 bytes.
+void stream_into(std::byte* to, std::span<const std::byte> from);
+
 class SlotWriter {
  public:
   void copy(std::byte* slot, std::span<const std::byte> from) {

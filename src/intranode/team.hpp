@@ -1,7 +1,7 @@
 // Blocking collectives by the ranks of a node through shared memory, without MPI and without a service process.
 //
 // Every member calls the same operations in the same order, as MPI wants it of the ranks of a communicator, with sizes
-// that fit together. All sizes are in bytes and all blocks contiguous: callers pack what is not. An operation is
+// that fit together. All sizes are in bytes. Blocks are contiguous; callers pack others. An operation is
 // complete when it returns; buffers are then the caller's again. Members are 0 to size() - 1.
 //
 // Thread rule: one thread at a time.
@@ -34,7 +34,7 @@ class Team {
   // The root's `buffer` to all others. Equally long everywhere.
   Outcome broadcast(std::span<std::byte> buffer, std::uint32_t root);
 
-  // Each member's `mine` to the root's `into`, which nobody else has to give. `mine` may be the root's own block in
+  // Each member's `mine` to the root's `into`, which the others need not give. `mine` may be the root's own block in
   // place. Equally long everywhere ...
   Outcome gather(std::span<const std::byte> mine, const Blocks& into, std::uint32_t root);
   // ... or not: each member knows its own length, the root all.

@@ -1,4 +1,4 @@
-// What src/intranode/flag.hpp includes where OUTRIGGER_EXPLORE names this file: every step goes through an Explorer.
+// src/intranode/flag.hpp includes this where OUTRIGGER_EXPLORE names it: every step goes through an Explorer.
 // Slots are small, so that short blocks take several steps.
 #pragma once
 
@@ -13,6 +13,8 @@ inline constexpr std::uint32_t kMostMembers = 4;
 inline constexpr std::uint32_t kSlots = 2;
 inline constexpr std::size_t kSlotBytes = 96;
 inline constexpr std::size_t kLittleBytes = 16;
+inline constexpr std::uint32_t kSlicingMembers = 3;
+inline constexpr std::size_t kSlicingBytes = 100;
 
 namespace steps {
 

@@ -110,7 +110,7 @@ struct Explorer::Run {
     if (!unordered()) join(own.clock, words[&word].clock);
     return word.load(std::memory_order_relaxed);
   }
-  // Nobody can see it yet: no choice.
+  // No other member can see it yet: no choice.
   void store(Word& word, std::uint64_t value) {
     Fiber& own = fiber();
     own.buffer.push_back({&word, value, unordered() ? Clock{} : own.clock});

@@ -78,7 +78,7 @@ enum class Mutation : std::uint8_t { none, dropped, unordered };
 
 class Explorer {
  public:
-  // A run's members: `member(rank)` is called in each one's fiber and says what is wrong, or nothing.
+  // A run's members: `member(rank)` is called in each one's fiber and returns an error, or nothing.
   using Member = std::function<std::string(std::uint32_t rank)>;
 
   void mutate(Mutation mutation, const std::string& site) {
@@ -87,7 +87,7 @@ class Explorer {
   }
   // Memory in which accesses are checked. Forgets earlier ones.
   void watch(const void* memory, std::size_t bytes);
-  // One run. What went wrong, or nothing: a race, a deadlock, or what a member says.
+  // One run. Returns the error, if any: a race, a deadlock, or what a member returns.
   [[nodiscard]] std::string run(std::uint32_t members, Choices& choices, const Member& member);
   // Places that have been passed in any run.
   [[nodiscard]] const std::set<std::string>& sites() const { return sites_; }

@@ -44,7 +44,7 @@ std::string run_calls(Explorer& explorer, ExploredTeam& team, Choices& choices, 
   });
 }
 
-// What is wrong in any of `runs`, or nothing.
+// The first error in `runs`, or nothing.
 std::string explore(Explorer& explorer, std::uint64_t runs) {
   std::array<ExploredTeam, 2> teams{ExploredTeam(2), ExploredTeam(3)};
   RandomChoices choices(1, runs);

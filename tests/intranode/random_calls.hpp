@@ -36,7 +36,7 @@ class RandomCalls {
   RandomCalls(Team& team, std::uint64_t seed, std::size_t most, std::byte* shared)
       : team_(team), random_(seed), most_(most), shared_(shared) {}
 
-  // Makes the next call. What is wrong with its result, or nothing.
+  // Makes the next call. Returns an error about its result, or nothing.
   [[nodiscard]] std::string next() {
     ++call_;
     kind_ = static_cast<int>(random_() % 14);
@@ -56,7 +56,7 @@ class RandomCalls {
   [[nodiscard]] std::uint32_t size() const { return team_.size(); }
   [[nodiscard]] std::uint32_t rank() const { return team_.rank(); }
 
-  // What `from` has for `to` in this call: `bytes` of it.
+  // The block from `from` to `to` in this call: `bytes` of it.
   [[nodiscard]] Bytes sent(std::uint32_t from, std::uint32_t to, std::size_t bytes) const {
     Bytes data(bytes);
     std::uint64_t state = call_ * 1'000'003 + from * 1009 + to * 31 + 7;
