@@ -16,8 +16,8 @@
 //     slot of 2: | 2 |    read by 0, 1
 //
 // Team of p, blocks of n:
-//     cost    n copied in and n (p - 1) copied out by each; a step for each 16 KiB of the longest block
-//     bounds  one slot of 16 KiB and step
+//     cost    n copied in and n (p - 1) copied out by each; a step for each 32 KiB of the longest block
+//     bounds  one slot of 32 KiB and step
 #include "intranode/algorithms.hpp"
 #include "intranode/slot_copies.hpp"
 
@@ -33,13 +33,15 @@ Outcome allgather_slots(Meeting& meeting, std::span<const std::byte> mine, const
   meeting.extend(steps_of(longest, kSlotBytes) - 1);
   for (std::uint64_t done = 0; done < longest; done += kSlotBytes, ++step) {
     if (!meeting.wait_slot(step)) return Outcome::ended;
-    copy_in(meeting.own_slot(step), piece_of(mine, done, kSlotBytes));
+    const std::span<const std::byte> own = piece_of(mine, done, kSlotBytes);
+    meeting.copy_in(meeting.own_slot(step, own.size()), own);
     meeting.arrive(step);
-    copy_own(piece_of(into.of(meeting.rank()), done, kSlotBytes), piece_of(mine, done, kSlotBytes).data());
+    copy_own(piece_of(into.of(meeting.rank()), done, kSlotBytes), own.data());
     for (std::uint32_t distance = 1; distance < meeting.size(); ++distance) {
       const std::uint32_t other = meeting.after(distance);
       if (!meeting.wait_arrived(other, step)) return Outcome::ended;
-      copy_out(piece_of(into.of(other), done, kSlotBytes), meeting.slot(other, step));
+      const std::span<std::byte> piece = piece_of(into.of(other), done, kSlotBytes);
+      copy_out(piece, meeting.slot(other, step, piece.size()));
     }
     meeting.leave(step);
   }

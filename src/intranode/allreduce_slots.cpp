@@ -16,7 +16,7 @@
 //
 // Team of p, n bytes:
 //     cost    n copied in and n (p - 1) combined by each
-//     bounds  one slot of 16 KiB and step
+//     bounds  one slot of 32 KiB and step
 #include "intranode/algorithms.hpp"
 #include "intranode/contributions.hpp"
 
@@ -30,13 +30,13 @@ Outcome allreduce_slots(Meeting& meeting, std::span<const std::byte> mine, std::
   for (std::uint64_t done = 0; done < mine.size(); done += most, ++step) {
     const std::span<const std::byte> own = piece_of(mine, done, most);
     if (!meeting.wait_slot(step)) return Outcome::ended;
-    copy_in(meeting.own_slot(step), own);
+    meeting.copy_in(meeting.own_slot(step, own.size()), own);
     meeting.arrive(step);
     Contributions contributions(meeting.rank(), own.data());
     for (std::uint32_t distance = 1; distance < meeting.size(); ++distance) {
       const std::uint32_t other = meeting.after(distance);
       if (!meeting.wait_arrived(other, step)) return Outcome::ended;
-      contributions.add(other, meeting.slot(other, step), own.size());
+      contributions.add(other, meeting.slot(other, step, own.size()), own.size());
     }
     contributions.combine_into({into + done, own.size()}, combine, done);
     meeting.leave(step);

@@ -18,8 +18,8 @@
 //     slot of 2: | 20 | 21 |    member 0 reads 10, 20
 //
 // Team of p, blocks of n:
-//     cost    n (p - 1) copied in and n (p - 1) copied out by each; a step for each 16 KiB / (p - 1) of the longest
-//     block bounds  one slot of 16 KiB and step
+//     cost    n (p - 1) copied in and n (p - 1) copied out by each; a step for each 32 KiB / (p - 1) of the longest
+//     block bounds  one slot of 32 KiB and step
 //
 // In place: what a step overwrites is in the slot already.
 #include "intranode/algorithms.hpp"
@@ -37,10 +37,11 @@ std::uint64_t longest_of(const Blocks& blocks, const Meeting& meeting) {
 }
 
 void fill_cells(Meeting& meeting, const Cells& cells, const Blocks& from, std::uint64_t step, std::uint64_t done) {
-  std::byte* slot = meeting.own_slot(step);
+  std::byte* slot = meeting.own_slot(step, cells.all());
   for (std::uint32_t distance = 1; distance < meeting.size(); ++distance) {
     const std::uint32_t other = meeting.after(distance);
-    copy_in(cells.in(slot, meeting.rank(), other), piece_of<const std::byte>(from.of(other), done, cells.bytes()));
+    meeting.copy_in(cells.in(slot, meeting.rank(), other),
+                    piece_of<const std::byte>(from.of(other), done, cells.bytes()));
   }
 }
 
@@ -63,7 +64,7 @@ Outcome alltoall_slots(Meeting& meeting, const Blocks& from, const Blocks& into,
       const std::uint32_t other = meeting.after(distance);
       if (!meeting.wait_arrived(other, step)) return Outcome::ended;
       copy_out(piece_of(into.of(other), done, cells.bytes()),
-               cells.in(meeting.slot(other, step), other, meeting.rank()));
+               cells.in(meeting.slot(other, step, cells.all()), other, meeting.rank()));
       if (!equal && step == first) longest = std::max(longest, meeting.word(other, step));
     }
     if (!equal && step == first) meeting.extend(steps_of(longest, cells.bytes()) - 1);

@@ -16,7 +16,7 @@
 //     root:   a ▶ slot s ── b ▶ slot s+1 ── (left >= s) c ▶ slot s+2 ── returns
 //     others:     a ◀ ─────────── b ◀ ─────────────────────── c ◀
 //
-// Team of p, n bytes in chunks of 16 KiB:
+// Team of p, n bytes in chunks of 32 KiB:
 //     cost    n copied in by the root, n copied out by each other, one after the other only for the first chunk
 //     bounds  two slots; the root is at most two chunks ahead of the slowest reader
 #include "intranode/algorithms.hpp"
@@ -31,11 +31,11 @@ Outcome broadcast_slots(Meeting& meeting, std::span<std::byte> buffer, std::uint
     const std::span<std::byte> chunk = piece_of(buffer, done, kSlotBytes);
     if (meeting.rank() == root) {
       if (!meeting.wait_slot(step)) return Outcome::ended;
-      copy_in(meeting.own_slot(step), chunk);
+      meeting.copy_in(meeting.own_slot(step, chunk.size()), chunk);
       meeting.arrive(step);
     } else {
       if (!meeting.wait_arrived(root, step)) return Outcome::ended;
-      copy_out(chunk, meeting.slot(root, step));
+      copy_out(chunk, meeting.slot(root, step, chunk.size()));
       meeting.leave(step);
     }
   }

@@ -14,6 +14,7 @@ namespace {
 
 // Intermediate results stay in the first-level cache: all of a block's have so much room together.
 constexpr std::size_t kScratchBytes = std::size_t{16} << 10;
+constexpr std::size_t kLine = 64;
 
 struct Value {
   const std::byte* at = nullptr;
@@ -79,7 +80,7 @@ void TreeCombine::apply(std::span<const std::byte* const> contributions, std::by
     return;
   }
   alignas(64) std::array<std::byte, kScratchBytes> scratch;  // NOLINT(cppcoreguidelines-pro-type-member-init)
-  const std::size_t block = kScratchBytes / places_ / element_bytes() & ~std::size_t{7};
+  const std::size_t block = kScratchBytes / places_ / kLine * kLine / element_bytes();
   for (std::size_t done = 0; done < elements; done += block) {
     const std::size_t offset = done * element_bytes();
     apply_block(contributions, offset, into + offset, std::min(block, elements - done), scratch);
@@ -91,7 +92,7 @@ void TreeCombine::apply_block(std::span<const std::byte* const> contributions, s
   std::array<Value, kMostMembers> stack;
   std::size_t depth = 0;
   std::uint64_t free = ~std::uint64_t{0};
-  const std::size_t place_bytes = scratch.size() / places_ & ~std::size_t{63};
+  const std::size_t place_bytes = scratch.size() / places_ / kLine * kLine;
   for (std::size_t i = 0; i < program_.size(); ++i) {
     if (program_[i] != kJoin) {
       stack[depth++] = {contributions[program_[i]] + offset, -1};

@@ -1,7 +1,7 @@
-// The shared memory by which the members of a team meet: flags, published buffers and slots. One memfd per team, so
-// nothing is left behind when its members end, however they end.
+// The shared memory by which the members of a team meet: flags and slots. One memfd per team, so nothing is left behind
+// when its members end, however they end.
 //
-//     member 0: arrived | left | identity | published ... | slot 0 | slot 1 |
+//     member 0: arrived, little | left | slot 0 | slot 1 |
 //     member 1: ...
 //
 // Pages of slots get memory when they are first written.
@@ -20,32 +20,16 @@
 
 namespace outrigger::intranode {
 
-// A range of its owner's memory.
-struct PublishedBuffer {
-  std::uint64_t address = 0;
-  std::uint64_t bytes = 0;
-};
-
-// What a member says of itself before the first operation.
-struct Identity {
-  std::int32_t pid = 0;
-  std::uint64_t probe_address = 0;  // of a word that holds `probe_value`: process ids differ between namespaces
-  std::uint64_t probe_value = 0;
-};
-
 // One member's part. Only that member writes it.
 struct MemberArea {
-  // The last step whose slot, published buffers and words are there.
-  Flag arrived;
+  // The last step whose contents are in the slot, or beside the flag if they are few: by turns, too.
+  alignas(64) Flag arrived;
+  std::array<std::array<std::byte, kLittleBytes>, kSlots> little;
   // The last step in which the member has read all that it reads of others.
-  Flag left;
-  alignas(64) Identity identity;
-  // Words that belong to a step, by the step's parity: a verdict, a count.
-  std::array<std::uint64_t, 2> words;
-  // One for each member, for the others to read directly.
-  alignas(64) std::array<PublishedBuffer, kMostMembers> published;
-  alignas(4096) std::array<std::array<std::byte, kSlotBytes>, 2> slots;
+  alignas(64) Flag left;
+  alignas(4096) std::array<std::array<std::byte, kSlotBytes>, kSlots> slots;
 };
+static_assert(offsetof(MemberArea, left) == 64, "one cache line to look at for what is little");
 
 // Copies share the mapping.
 class ControlArea {

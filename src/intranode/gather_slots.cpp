@@ -44,7 +44,7 @@ Outcome gather_at_root(Meeting& meeting, std::span<const std::byte> mine, const 
       const std::span<std::byte> piece = piece_of(into.of(other), done, kSlotBytes);
       if (piece.empty()) continue;
       if (!meeting.wait_arrived(other, step)) return Outcome::ended;
-      copy_out(piece, meeting.slot(other, step));
+      copy_out(piece, meeting.slot(other, step, piece.size()));
     }
     meeting.leave(step);
   }
@@ -62,7 +62,8 @@ Outcome gather_slots(Meeting& meeting, std::span<const std::byte> mine, const Bl
   if (equal) meeting.extend(steps_of(mine.size(), kSlotBytes) - 1);
   for (std::uint64_t done = 0; done < mine.size(); done += kSlotBytes, ++step) {
     if (!meeting.wait_slot_for(root, step)) return Outcome::ended;
-    copy_in(meeting.own_slot(step), piece_of(mine, done, kSlotBytes));
+    const std::span<const std::byte> piece = piece_of(mine, done, kSlotBytes);
+    meeting.copy_in(meeting.own_slot(step, piece.size()), piece);
     meeting.arrive(step);
   }
   if (!equal) {

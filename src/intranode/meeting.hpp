@@ -1,9 +1,9 @@
 // What the algorithms of a team are made of: steps, which all members count alike, slots and waiting.
 //
-// An operation takes one or more steps. In a step a member may fill its slot of the step's parity and raises `arrived`
-// to the step's number; others wait for that, read, and raise `left`. A slot is written again two steps later, so its
-// owner first waits until the members have left the step before the last. Flags only grow: a step may be passed over,
-// and a higher number says all that the lower ones say.
+// An operation takes one or more steps. In a step a member may fill its slot whose turn it is and raises `arrived` to
+// the step's number; others wait for that, read, and raise `left`. A slot's turn comes again two steps later (kSlots),
+// so its owner first waits until the members have left the step before the last. Flags only grow: a step may be passed
+// over, and a higher number says all that the lower ones say.
 //
 //     owner                                  reader
 //     wait: left of all >= s - 2
@@ -17,8 +17,11 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
+#include <span>
 
 #include "intranode/control_area.hpp"
+#include "intranode/slot_writer.hpp"
 #include "intranode/waiter.hpp"
 
 namespace outrigger::intranode {
@@ -49,19 +52,25 @@ class Meeting {
   void end(Site site = Site::current()) { leave(last_, site); }
 
   [[nodiscard]] MemberArea& member(std::uint32_t rank) const { return members_[rank]; }
-  [[nodiscard]] std::byte* slot(std::uint32_t rank, std::uint64_t step) const {
-    return members_[rank].slots[step % 2].data();
+  // Where a member puts its `bytes` of a step, as its readers know.
+  [[nodiscard]] std::byte* slot(std::uint32_t rank, std::uint64_t step, std::size_t bytes) const {
+    MemberArea& area = members_[rank];
+    return bytes <= kLittleBytes ? area.little[step % kSlots].data() : area.slots[step % kSlots].data();
   }
-  [[nodiscard]] std::byte* own_slot(std::uint64_t step) const { return slot(rank_, step); }
-
-  // A word that goes with the step, as the slot does.
+  [[nodiscard]] std::byte* own_slot(std::uint64_t step, std::size_t bytes) const { return slot(rank_, step, bytes); }
+  void copy_in(std::byte* own_slot, std::span<const std::byte> from) { writer_.copy(own_slot, from); }
+  // A word that goes with a step, whatever is in its slot.
   void set_word(std::uint64_t step, std::uint64_t value) {
-    steps::writes(&member(rank_).words[step % 2], sizeof value);
-    member(rank_).words[step % 2] = value;
+    std::byte* word = own_slot(step, sizeof value);
+    steps::writes(word, sizeof value);
+    std::memcpy(word, &value, sizeof value);
   }
   [[nodiscard]] std::uint64_t word(std::uint32_t other, std::uint64_t step) const {
-    steps::reads(&members_[other].words[step % 2], sizeof(std::uint64_t));
-    return members_[other].words[step % 2];
+    std::uint64_t value = 0;
+    const std::byte* word = slot(other, step, sizeof value);
+    steps::reads(word, sizeof value);
+    std::memcpy(&value, word, sizeof value);
+    return value;
   }
 
   void arrive(std::uint64_t step, Site site = Site::current()) {
@@ -101,13 +110,13 @@ class Meeting {
 
   // Waits until this member's slot for `step` may be written, if all the others read it in this operation ...
   [[nodiscard]] bool wait_slot(std::uint64_t step, Site site = Site::current()) {
-    return step < 3 || wait_all_left(step - 2, site);
+    return step <= kSlots || wait_all_left(step - kSlots, site);
   }
   // ... or `reader` alone.
   [[nodiscard]] bool wait_slot_for(std::uint32_t reader, std::uint64_t step, Site site = Site::current()) {
-    if (step < 3) return true;
-    const std::uint64_t before = step - 2 < first_ ? step - 2 : first_ - 1;
-    return wait_all_left(before, site) && (reader == rank_ || wait_left(reader, step - 2, site));
+    if (step <= kSlots) return true;
+    const std::uint64_t before = step - kSlots < first_ ? step - kSlots : first_ - 1;
+    return wait_all_left(before, site) && (reader == rank_ || wait_left(reader, step - kSlots, site));
   }
 
  private:
@@ -115,6 +124,7 @@ class Meeting {
   std::uint32_t rank_;
   std::uint32_t size_;
   Waiter* waiter_;
+  SlotWriter writer_;
   std::uint64_t first_ = 0;  // step of the operation in progress, or of the last one
   std::uint64_t last_ = 0;
   std::array<std::uint64_t, kMostMembers> gone_{};  // the last step that each member is known to have left

@@ -16,8 +16,8 @@
 //     slot of 2: | 20 | 21 |    0: 00 op 10 op 20
 //
 // Team of p, blocks of n:
-//     cost    n (p - 1) copied in and n (p - 1) combined by each; a step for each 16 KiB / (p - 1) of the longest block
-//     bounds  one slot of 16 KiB and step, and 16 KiB of stack
+//     cost    n (p - 1) copied in and n (p - 1) combined by each; a step for each 32 KiB / (p - 1) of the longest block
+//     bounds  one slot of 32 KiB and step, and 32 KiB of stack
 //
 // In place, the result overwrites the start of the contributions: positions that a step writes are in slots already. A
 // member's own piece may overlap its result, which therefore passes through the stack.
@@ -56,7 +56,8 @@ Outcome reduce_scatter_slots(Meeting& meeting, const std::byte* mine, std::span<
     if (!meeting.wait_slot(step)) return Outcome::ended;
     for (std::uint32_t distance = 1; distance < meeting.size(); ++distance) {
       const std::uint32_t other = meeting.after(distance);
-      copy_in(cells.in(meeting.own_slot(step), meeting.rank(), other), piece_of(blocks[other], done, cells.bytes()));
+      meeting.copy_in(cells.in(meeting.own_slot(step, cells.all()), meeting.rank(), other),
+                      piece_of(blocks[other], done, cells.bytes()));
     }
     meeting.arrive(step);
     const std::span<const std::byte> own = piece_of(own_block, done, cells.bytes());
@@ -64,7 +65,7 @@ Outcome reduce_scatter_slots(Meeting& meeting, const std::byte* mine, std::span<
     for (std::uint32_t distance = 1; distance < meeting.size(); ++distance) {
       const std::uint32_t other = meeting.after(distance);
       if (!meeting.wait_arrived(other, step)) return Outcome::ended;
-      contributions.add(other, cells.in(meeting.slot(other, step), other, meeting.rank()), own.size());
+      contributions.add(other, cells.in(meeting.slot(other, step, cells.all()), other, meeting.rank()), own.size());
     }
     const std::span<std::byte> result(into + done, own.size());
     const std::uint64_t at = own_first * combine.element_bytes() + done;

@@ -32,7 +32,7 @@ Outcome reduce_slots(Meeting& meeting, std::span<const std::byte> mine, std::byt
     const std::span<const std::byte> own = piece_of(mine, done, most);
     if (meeting.rank() != root) {
       if (!meeting.wait_slot_for(root, step)) return Outcome::ended;
-      copy_in(meeting.own_slot(step), own);
+      meeting.copy_in(meeting.own_slot(step, own.size()), own);
       meeting.arrive(step);
       continue;
     }
@@ -40,7 +40,7 @@ Outcome reduce_slots(Meeting& meeting, std::span<const std::byte> mine, std::byt
     for (std::uint32_t distance = 1; distance < meeting.size(); ++distance) {
       const std::uint32_t other = meeting.after(distance);
       if (!meeting.wait_arrived(other, step)) return Outcome::ended;
-      contributions.add(other, meeting.slot(other, step), own.size());
+      contributions.add(other, meeting.slot(other, step, own.size()), own.size());
     }
     contributions.combine_into({into + done, own.size()}, combine, done);
     meeting.leave(step);

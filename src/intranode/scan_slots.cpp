@@ -14,7 +14,7 @@
 //
 // Team of p, n bytes:
 //     cost    n copied in by each, n i combined by member i
-//     bounds  one slot of 16 KiB and step
+//     bounds  one slot of 32 KiB and step
 #include "intranode/algorithms.hpp"
 #include "intranode/contributions.hpp"
 
@@ -29,12 +29,12 @@ Outcome scan_slots(Meeting& meeting, std::span<const std::byte> mine, std::byte*
   for (std::uint64_t done = 0; done < mine.size(); done += most, ++step) {
     const std::span<const std::byte> own = piece_of(mine, done, most);
     if (!meeting.wait_slot(step)) return Outcome::ended;
-    copy_in(meeting.own_slot(step), own);
+    meeting.copy_in(meeting.own_slot(step, own.size()), own);
     meeting.arrive(step);
     Contributions contributions(meeting.rank(), own.data());
     for (std::uint32_t below = meeting.rank(); below-- > 0;) {
       if (!meeting.wait_arrived(below, step)) return Outcome::ended;
-      contributions.add(below, meeting.slot(below, step), own.size());
+      contributions.add(below, meeting.slot(below, step, own.size()), own.size());
     }
     if (with_own || meeting.rank() > 0) contributions.combine_into({into + done, own.size()}, combine, done);
     meeting.leave(step);

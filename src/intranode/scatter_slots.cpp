@@ -37,8 +37,8 @@ Outcome scatter_at_root(Meeting& meeting, const Blocks& from, std::span<std::byt
     if (!meeting.wait_slot(step)) return Outcome::ended;
     for (std::uint32_t distance = 1; distance < meeting.size(); ++distance) {
       const std::uint32_t other = meeting.after(distance);
-      copy_in(cells.in(meeting.own_slot(step), meeting.rank(), other),
-              piece_of<const std::byte>(from.of(other), done, cells.bytes()));
+      meeting.copy_in(cells.in(meeting.own_slot(step, cells.all()), meeting.rank(), other),
+                      piece_of<const std::byte>(from.of(other), done, cells.bytes()));
     }
     if (!equal && step == first) meeting.set_word(step, longest);
     meeting.arrive(step);
@@ -63,7 +63,8 @@ Outcome scatter_slots(Meeting& meeting, const Blocks& from, std::span<std::byte>
   std::uint64_t step = first;
   for (std::uint64_t done = 0; done < mine.size(); done += cells.bytes(), ++step) {
     if (!meeting.wait_arrived(root, step)) return Outcome::ended;
-    copy_out(piece_of(mine, done, cells.bytes()), cells.in(meeting.slot(root, step), root, meeting.rank()));
+    copy_out(piece_of(mine, done, cells.bytes()),
+             cells.in(meeting.slot(root, step, cells.all()), root, meeting.rank()));
     meeting.leave(step);
   }
   meeting.end();

@@ -1,4 +1,4 @@
-// Copies into and out of slots, and the words that members publish with a step.
+// Copies out of slots, and the pieces that blocks are copied in.
 #pragma once
 
 #include <algorithm>
@@ -11,11 +11,6 @@
 
 namespace outrigger::intranode {
 
-inline void copy_in(std::byte* slot, std::span<const std::byte> from) {
-  if (from.empty()) return;
-  steps::writes(slot, from.size());
-  std::memcpy(slot, from.data(), from.size());
-}
 inline void copy_out(std::span<std::byte> to, const std::byte* slot) {
   if (to.empty()) return;
   steps::reads(slot, to.size());
@@ -42,17 +37,19 @@ template <class Byte>
 class Cells {
  public:
   Cells(std::uint32_t members, std::uint64_t largest, std::uint32_t element_bytes = 1)
-      : bytes_(members < 3 ? kSlotBytes : kSlotBytes / (members - 1)) {
+      : others_(std::max(members, 2U) - 1), bytes_(kSlotBytes / others_) {
     if (largest < bytes_) bytes_ = largest;  // close together: fewer cache lines
     bytes_ -= bytes_ % element_bytes;
   }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  [[nodiscard]] std::size_t all() const { return bytes_ * others_; }
   // Of `reader`, in the slot of `owner`.
   [[nodiscard]] std::byte* in(std::byte* slot, std::uint32_t owner, std::uint32_t reader) const {
     return slot + (reader < owner ? reader : reader - 1) * bytes_;
   }
 
  private:
+  std::uint32_t others_;
   std::size_t bytes_;
 };
 

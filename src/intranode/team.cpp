@@ -1,7 +1,5 @@
 #include "intranode/team.hpp"
 
-#include <unistd.h>
-
 #include "intranode/algorithms.hpp"
 
 namespace outrigger::intranode {

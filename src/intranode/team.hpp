@@ -21,16 +21,14 @@ namespace outrigger::intranode {
 
 class Team {
  public:
-  // `waiter` outlives it. Makes itself known to the others; needs none of them.
+  // `waiter` outlives it.
   Team(ControlArea area, std::uint32_t rank, Waiter& waiter);
 
-  // Before the first other operation: finds out, with all members, which ways of moving bytes there are.
+  // Before the first other operation: all members have attached when it returns.
   Outcome open();
 
   [[nodiscard]] std::uint32_t rank() const { return meeting_.rank(); }
   [[nodiscard]] std::uint32_t size() const { return meeting_.size(); }
-  // May members read each other's private memory? The same for all. After open().
-  [[nodiscard]] bool reads_directly() const { return reads_directly_; }
 
   Outcome barrier();
   // The root's `buffer` to all others. Equally long everywhere.
@@ -71,7 +69,6 @@ class Team {
  private:
   ControlArea area_;
   Meeting meeting_;
-  bool reads_directly_ = false;
 };
 
 }  // namespace outrigger::intranode

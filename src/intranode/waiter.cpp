@@ -8,6 +8,8 @@ namespace outrigger::intranode {
 namespace {
 
 constexpr std::uint32_t kLooksPerProgress = 64;
+constexpr std::uint32_t kYieldsPerProgress = 4;
+constexpr std::uint32_t kYieldsPerClock = 64;
 
 void pause_core() {
 #if defined(__x86_64__)
@@ -20,27 +22,31 @@ void pause_core() {
 }  // namespace
 
 bool Waiter::wait_long(Flag& flag, std::uint64_t value, std::uint32_t whose) {
-  for (std::uint32_t spin = 1; spin <= policy_.spins; ++spin) {
+  for (std::uint32_t look = 1; look <= policy_.spins; ++look) {
     pause_core();
     if (steps::load(flag.value) >= value) return true;
-    if (spin % kLooksPerProgress == 0) progress();
+    if (look % kLooksPerProgress == 0) progress();
   }
-  const auto start = std::chrono::steady_clock::now();
-  auto next_report = start + policy_.patience;
-  for (std::uint32_t round = 0;; ++round) {
-    progress();
-    if (round < policy_.yields) {
-      (void)::sched_yield();
-    } else {
-      sleep(flag, value);
-    }
+  Overdue since{Clock::now(), Clock::now() + policy_.patience};
+  for (std::uint32_t look = 1; look <= policy_.yields; ++look) {
+    (void)::sched_yield();
     if (steps::load(flag.value) >= value) return true;
-    if (round < policy_.yields && round % kLooksPerProgress != 0) continue;
-    const auto now = std::chrono::steady_clock::now();
-    if (now < next_report) continue;
-    if (!overdue(whose, now - start)) return false;
-    next_report = now + policy_.patience;
+    if (look % kYieldsPerProgress == 0) progress();
+    if (look % kYieldsPerClock == 0 && gives_up(since, whose)) return false;
   }
+  for (;;) {
+    progress();
+    sleep(flag, value);
+    if (steps::load(flag.value) >= value) return true;
+    if (gives_up(since, whose)) return false;
+  }
+}
+
+bool Waiter::gives_up(Overdue& since, std::uint32_t whose) {
+  const Clock::time_point now = Clock::now();
+  if (now < since.next) return false;
+  since.next = now + policy_.patience;
+  return !overdue(whose, now - since.start);
 }
 
 // The writer reads `sleepers` without a fence after its store, so it may miss a member that is about to sleep. That

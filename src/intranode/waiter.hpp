@@ -49,14 +49,21 @@ class Waiter {
   }
 
  protected:
-  // Lets the program's other communication go on. Called every few dozen looks, at every yield and after every sleep.
+  // Lets the program's other communication go on. Called every few dozen looks, every few yields and before each sleep.
   virtual void progress() {}
   // Member `whose` has been waited for since `waited`; called once every `patience`. False: the wait cannot end well
   // (the member has died, the job aborts), and the operation ends with Outcome::ended.
   [[nodiscard]] virtual bool overdue(std::uint32_t /*whose*/, std::chrono::nanoseconds /*waited*/) { return true; }
 
  private:
+  using Clock = std::chrono::steady_clock;
+  struct Overdue {
+    Clock::time_point start;
+    Clock::time_point next;
+  };
+
   [[nodiscard]] bool wait_long(Flag& flag, std::uint64_t value, std::uint32_t whose);
+  [[nodiscard]] bool gives_up(Overdue& since, std::uint32_t whose);
   void sleep(Flag& flag, std::uint64_t value) const;
   static void wake(Flag& flag);
 

@@ -23,9 +23,7 @@ struct ExploredTeam {
     explorer.watch(&area.member(0), ControlArea::bytes(size));
   }
   // Watched memory that no collective uses.
-  [[nodiscard]] std::byte* shared() const {
-    return reinterpret_cast<std::byte*>(&area.member(0).published[kMostMembers - 1]);
-  }
+  [[nodiscard]] std::byte* shared() const { return reinterpret_cast<std::byte*>(&area.member(0).left + 1); }
   std::uint32_t size;
   UniqueFd fd;
   ControlArea area;

@@ -1,5 +1,7 @@
-// Teams of threads, each with its own mapping of the control area, against plain references.
+// Teams of threads and of processes, each member with its own mapping of the control area, against plain references.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <functional>
@@ -50,6 +52,40 @@ TEST(TeamTest, RandomCallsGiveWhatTheyMust) {
       for (int call = 0; call < 400; ++call) ASSERT_EQ(calls.next(), "");
     });
   }
+}
+
+TEST(TeamTest, MembersMayBeProcesses) {
+  constexpr std::uint32_t kSize = 4;
+  Result<UniqueFd> fd = ControlArea::create(kSize);
+  ASSERT_TRUE(fd.ok()) << fd.error();
+  for (std::uint32_t rank = 0; rank < kSize; ++rank) {
+    if (::fork() != 0) continue;
+    Waiter waiter(WaitPolicy::shared_core());
+    Team team(ControlArea::attach(fd.value().get(), kSize).value(), rank, waiter);
+    bool right = team.open() == Outcome::done;
+    const TreeCombine sum = TreeCombine::in_rank_order(kDoubleSum, kSize);
+    for (int call = 0; right && call < 200; ++call) {
+      std::vector<double> numbers(static_cast<std::size_t>(call) * 50, static_cast<int>(rank) + call);
+      const std::span<std::byte> bytes = std::as_writable_bytes(std::span(numbers));
+      right = team.allreduce(bytes, bytes.data(), sum) == Outcome::done;
+      for (const double number : numbers) right = right && number == 4 * call + 6;
+    }
+    ::_exit(right ? 0 : 1);
+  }
+  for (std::uint32_t rank = 0; rank < kSize; ++rank) {
+    int status = 0;
+    ASSERT_GT(::wait(&status), 0);
+    EXPECT_EQ(status, 0);
+  }
+}
+
+TEST(ControlAreaTest, RefusesMemoryThatIsTooSmall) {
+  Result<UniqueFd> fd = ControlArea::create(2);
+  ASSERT_TRUE(fd.ok()) << fd.error();
+  EXPECT_TRUE(ControlArea::attach(fd.value().get(), 2).ok());
+  EXPECT_FALSE(ControlArea::attach(fd.value().get(), 3).ok());
+  EXPECT_FALSE(ControlArea::create(0).ok());
+  EXPECT_FALSE(ControlArea::create(kMostMembers + 1).ok());
 }
 
 }  // namespace

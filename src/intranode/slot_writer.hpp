@@ -1,0 +1,42 @@
+// Copies into a slot whose lines other members have in their caches. An ordinary store first fetches its line from
+// there: 28 ns a line between cores of a Zen, nothing between threads of a core. Streaming stores fetch nothing, but
+// the reader then finds the lines farther away. So the writer measures: where ordinary copies are slow, it streams for
+// a while.
+//
+// Thread rule: one thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "intranode/flag.hpp"
+
+namespace outrigger::intranode {
+
+// By streaming stores, where the processor has them. At least 64 bytes.
+void stream_into(std::byte* to, std::span<const std::byte> from);
+
+class SlotWriter {
+ public:
+  void copy(std::byte* slot, std::span<const std::byte> from) {
+    if (from.empty()) return;
+    steps::writes(slot, from.size());
+    if (from.size() < kLong) {
+      std::memcpy(slot, from.data(), from.size());
+    } else {
+      copy_long(slot, from);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kLong = 4096;
+
+  void copy_long(std::byte* slot, std::span<const std::byte> from);
+
+  std::uint32_t streams_ = 0;  // copies to stream before the next measurement
+  std::uint32_t next_streams_ = 64;
+};
+
+}  // namespace outrigger::intranode
