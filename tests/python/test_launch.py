@@ -329,7 +329,10 @@ def test_settings_become_variables(build: Artifacts, built: Artifacts) -> None:
     assert settings.make(built, blocking="off").environment({}) == {"OUTRIGGER_ALGORITHM": "blocking=native"}
     with pytest.raises(UserError, match="--blocking yes: on or off"):
         settings.make(built, blocking="yes")
-    with pytest.raises(UserError, match="--services 65: from 1 to 64 service processes"):
+    assert settings.make(built, intranode="off").environment({}) == {"OUTRIGGER_INTRANODE": "off"}
+    with pytest.raises(UserError, match="--intranode yes: "):
+        settings.make(built, intranode="yes")
+    with pytest.raises(UserError, match="--services 65: from 0 to 64 service processes"):
         settings.make(built, services=65)
     assert plan.environment["OUTRIGGER_ALGORITHM"] == "ialltoall=scatter_dest"
     assert plan.environment["OUTRIGGER_REACH"] == "mapped,bounce"
@@ -396,7 +399,7 @@ def test_no_ranks_are_refused(build: Artifacts) -> None:
 @pytest.mark.parametrize(
     ("services", "algorithms", "reach", "message"),
     [
-        (0, [], None, "--services 0: from 1 to 64"),
+        (-1, [], None, "--services -1: from 0 to 64"),
         (None, ["ring"], None, "write COLLECTIVE=ALGORITHM"),
         (None, ["ialltoallx=ring_pull"], None, "no such collective as 'ialltoallx'; did you mean ialltoall?"),
         (None, ["ialltoall=flat"], None, "iallgather=flat or node_pull"),

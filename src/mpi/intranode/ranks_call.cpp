@@ -4,8 +4,10 @@
 #include <vector>
 
 #include "base/tick_clock.hpp"
+#include "mpi/collectives/arguments.hpp"
 #include "mpi/intranode/team_blocks.hpp"
 #include "mpi/job/job.hpp"
+#include "mpi/memory/accelerators.hpp"
 #include "mpi/native/die.hpp"
 #include "mpi/native/entry.hpp"
 #include "mpi/report/counting.hpp"
@@ -16,20 +18,41 @@ namespace {
 using intranode::Outcome;
 
 // A rule of the user's, or a table for several nodes, says how such calls are done.
-bool is_for_services(const Job& job, MPI_Comm comm, const TeamArguments& arguments) {
-  if (job.client == nullptr || !job.config.blocking) return false;
-  const CommState* state = state_of(job, comm);
-  if (state == nullptr) return false;
+bool is_for_services(const Job& job, const CommState& state, const TeamArguments& arguments) {
   const Collective collective = *offloaded_as(arguments.call);
   const auto bytes = has_alike_blocks(collective) ? arguments.block_bytes() : std::nullopt;
-  return job.config.selection.decide(true, collective, state->shape(), bytes).considered;
+  return job.config.selection.decide(true, collective, state.shape(), bytes).considered;
 }
 
-// The program has switched the communicator off.
-bool is_switched_off(const Job& job, MPI_Comm comm) {
-  if (job.client == nullptr) return false;
-  CommState* state = state_of(job, comm);
-  return state == nullptr || state->off();
+// Buffers that no call of the library gives a meaning.
+bool is_ordinary(Word buffer) {
+  return buffer != 0 && buffer != reinterpret_cast<Word>(MPI_IN_PLACE);
+}
+
+// Neither side begins where the other, or the member's own block in it, does: an MPI may refuse that.
+bool begin_apart(const TeamArguments& call, std::uint32_t me) {
+  const void* sent = call.send.buffer;
+  const void* received = call.receive.buffer;
+  return sent != received && sent != offset_address(received, call.offset_at(call.receive, me)) &&
+         received != offset_address(sent, call.offset_at(call.send, me));
+}
+
+// The same call again, but for ordinary buffers. Takes these over.
+bool is_like_last(RankTeam::LastCall& last, std::span<const Word> words, std::uint32_t me) {
+  const BufferPlaces places = buffer_places(last.arguments.call);
+  bool moved = false;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == last.words[i]) continue;
+    const bool is_buffer = i == places.send || i == places.receive;
+    if (!is_buffer || !is_ordinary(words[i]) || !is_ordinary(last.words[i])) return false;
+    last.words[i] = words[i];
+    moved = true;
+  }
+  if (!moved) return true;
+  TeamArguments& call = last.arguments;
+  if (places.send < words.size()) call.send.buffer = argument<const void*>(words[places.send]);
+  if (places.receive < words.size()) call.receive.buffer = argument<const void*>(words[places.receive]);
+  return begin_apart(call, me) && !accelerator_loaded();
 }
 
 // Each call as the team does it.
@@ -193,20 +216,37 @@ class Performance {
 }  // namespace
 
 RanksCall::RanksCall(Job& job, CollectiveCall call, std::span<const Word> words, bool large_counts) : job_(job) {
+  if (!is_done_by_teams(call)) return;
   const auto comm = argument<MPI_Comm>(words[static_cast<std::size_t>(arguments_of(call).comm)]);
   team_ = team_of(job, comm);
   if (team_ == nullptr || team_->is_native()) return;
-  if (!is_done_by_teams(call)) return;
-  arguments_ = TeamArguments::of(call, words, large_counts);
-  if (!arguments_.valid(job, *team_) || !team_->joins(job, comm)) return;
-  if (is_switched_off(job, comm) || is_for_services(job, comm, arguments_)) return;
-  choose();
+  RankTeam::LastCall& last = team_->last_call(call);
+  arguments_ = &last.arguments;
+  if (!last.known || !is_like_last(last, words, team_->rank())) {
+    last.known = false;
+    last.arguments = TeamArguments::of(call, words, large_counts);
+    look_at(last, comm);
+    if (last.known) std::ranges::copy(words, last.words.begin());
+  } else if (last.state != nullptr && last.state->off()) {
+    return;
+  }
+  if (last.kind != nullptr) choose(*last.kind);
 }
 
-void RanksCall::choose() {
-  const std::optional<TeamCallKey> key = arguments_.key();
-  kind_ = key ? team_->kind_of(*key) : nullptr;
-  if (kind_ == nullptr) return;
+void RanksCall::look_at(RankTeam::LastCall& last, MPI_Comm comm) {
+  last.kind = nullptr;
+  if (!last.arguments.valid(job_, team_->place()) || !team_->joins(job_, comm)) return;
+  last.state = job_.client == nullptr ? nullptr : state_of(job_, comm);
+  if (job_.client != nullptr && (last.state == nullptr || last.state->off())) return;
+  const bool asks_rules = job_.client != nullptr && job_.config.blocking;
+  if (asks_rules && is_for_services(job_, *last.state, last.arguments)) return;
+  const std::optional<TeamCallKey> key = last.arguments.key();
+  last.kind = key ? team_->kind_of(*key) : nullptr;
+  last.known = !asks_rules && last.arguments.tells_by_words();
+}
+
+void RanksCall::choose(RankTeam::Kind& kind) {
+  kind_ = &kind;
   if (job_.config.intranode == Config::Intranode::always) {
     turn_.way = steer::Way::ranks;
     return;
@@ -222,8 +262,8 @@ void RanksCall::note_time() {
 
 int RanksCall::perform() {
   if (CallCount* count = observing() ? CallCount::current() : nullptr) count->done_by_ranks();
-  team_->enters(arguments_.call);
-  if (Performance(job_, *team_, arguments_).run() != Outcome::done) die("a collective by ranks has not ended");
+  team_->enters(arguments_->call);
+  if (Performance(job_, *team_, *arguments_).run() != Outcome::done) die("a collective by ranks has not ended");
   team_->give_back_scratch();
   ended();
   return MPI_SUCCESS;

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-#include "mpi/intranode/team_arguments.hpp"
+#include "mpi/intranode/rank_team.hpp"
 #include "mpi/native/real.hpp"
 #include "protocol/collective_calls.hpp"
 
@@ -32,12 +32,13 @@ class RanksCall {
   }
 
  private:
-  void choose();
+  void look_at(RankTeam::LastCall& last, MPI_Comm comm);
+  void choose(RankTeam::Kind& kind);
   void note_time();
 
   Job& job_;
-  TeamArguments arguments_;
   RankTeam* team_ = nullptr;
+  const TeamArguments* arguments_ = nullptr;
   RankTeam::Kind* kind_ = nullptr;
   steer::TurnsTrial::Turn turn_;
   std::int64_t began_ns_ = 0;

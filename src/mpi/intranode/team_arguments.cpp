@@ -77,8 +77,8 @@ bool valid_counts(const TeamArguments& arguments, std::uint32_t members) {
   return true;
 }
 
-bool is_member(int root, const RankTeam& team) {
-  return root >= 0 && static_cast<std::uint32_t>(root) < team.size();
+bool is_member(int root, const TeamPlace& team) {
+  return root >= 0 && static_cast<std::uint32_t>(root) < team.size;
 }
 
 // `own`: where the member's own block is on the other side.
@@ -101,40 +101,40 @@ void look_at(const Job& job, TeamSide& side) {
   side.shape = shape_of(job, side.type);
 }
 
-bool valid_exchange(const Job& job, TeamArguments& call, const RankTeam& team) {
-  if (!valid_blocks(job, call, call.receive, team.size())) return false;
+bool valid_exchange(const Job& job, TeamArguments& call, const TeamPlace& team) {
+  if (!valid_blocks(job, call, call.receive, team.size)) return false;
   look_at(job, call.receive);
   if (call.send.in_place()) return true;
-  if (!valid_blocks(job, call, call.send, team.size())) return false;
+  if (!valid_blocks(job, call, call.send, team.size)) return false;
   look_at(job, call.send);
   const bool same_counts = call.send.listed ? call.send.counts == call.receive.counts
                                             : call.send.count == call.receive.count && call.send.count != 0;
   return !aliased(call.send.buffer, call.send.type, call.receive.buffer, call.receive.type, same_counts);
 }
 
-bool valid_allgather(const Job& job, TeamArguments& call, const RankTeam& team) {
-  if (!valid_blocks(job, call, call.receive, team.size())) return false;
+bool valid_allgather(const Job& job, TeamArguments& call, const TeamPlace& team) {
+  if (!valid_blocks(job, call, call.receive, team.size)) return false;
   look_at(job, call.receive);
   if (call.send.in_place()) return true;
   if (!valid_side(job, call.send.buffer, call.send.count, call.send.type)) return false;
   look_at(job, call.send);
-  return valid_apart(call.send, own_block(call, call.receive, team.rank()), call.receive,
-                     have_same_counts(call, call.send, call.receive, team.rank()));
+  return valid_apart(call.send, own_block(call, call.receive, team.rank), call.receive,
+                     have_same_counts(call, call.send, call.receive, team.rank));
 }
 
 // `mine` is what each member has, `all` counts at the root.
-bool valid_rooted(const Job& job, TeamArguments& call, const RankTeam& team, TeamSide& mine, TeamSide& all) {
+bool valid_rooted(const Job& job, TeamArguments& call, const TeamPlace& team, TeamSide& mine, TeamSide& all) {
   if (!is_member(call.root, team)) return false;
-  const bool is_root = std::cmp_equal(call.root, team.rank());
+  const bool is_root = std::cmp_equal(call.root, team.rank);
   if (mine.in_place() && !is_root) return false;
   if (!mine.in_place()) {
     if (!valid_side(job, mine.buffer, mine.count, mine.type)) return false;
     look_at(job, mine);
   }
   if (!is_root) return true;
-  if (!valid_blocks(job, call, all, team.size())) return false;
+  if (!valid_blocks(job, call, all, team.size)) return false;
   look_at(job, all);
-  return valid_apart(mine, own_block(call, all, team.rank()), all, have_same_counts(call, mine, all, team.rank()));
+  return valid_apart(mine, own_block(call, all, team.rank), all, have_same_counts(call, mine, all, team.rank));
 }
 
 bool valid_reduced_type(const Job& job, TeamArguments& call) {
@@ -155,8 +155,8 @@ bool valid_allreduce(const Job& job, TeamArguments& call) {
 }
 
 // The first rank gets nothing of an exscan, and may have no room for it.
-bool valid_scan(const Job& job, TeamArguments& call, const RankTeam& team) {
-  const bool receives = call.call == CollectiveCall::scan || team.rank() != 0 || call.send.in_place();
+bool valid_scan(const Job& job, TeamArguments& call, const TeamPlace& team) {
+  const bool receives = call.call == CollectiveCall::scan || team.rank != 0 || call.send.in_place();
   if (receives && !valid_side(job, call.receive.buffer, call.receive.count, call.receive.type)) return false;
   if (!call.send.in_place()) {
     if (!valid_side(job, call.send.buffer, call.send.count, call.send.type)) return false;
@@ -166,9 +166,9 @@ bool valid_scan(const Job& job, TeamArguments& call, const RankTeam& team) {
   return valid_reduced_type(job, call);
 }
 
-bool valid_reduce(const Job& job, TeamArguments& call, const RankTeam& team) {
+bool valid_reduce(const Job& job, TeamArguments& call, const TeamPlace& team) {
   if (!is_member(call.root, team) || call.send.count < 0) return false;
-  const bool is_root = std::cmp_equal(call.root, team.rank());
+  const bool is_root = std::cmp_equal(call.root, team.rank);
   if (call.send.in_place() && !is_root) return false;
   if (!call.send.in_place() && !valid_side(job, call.send.buffer, call.send.count, call.send.type)) return false;
   if (is_root) {
@@ -178,11 +178,11 @@ bool valid_reduce(const Job& job, TeamArguments& call, const RankTeam& team) {
   return valid_reduced_type(job, call);
 }
 
-bool valid_reduce_scatter(const Job& job, TeamArguments& call, const RankTeam& team) {
+bool valid_reduce_scatter(const Job& job, TeamArguments& call, const TeamPlace& team) {
   std::int64_t total = 0;
-  if (call.receive.listed && !valid_counts(call, team.size())) return false;
-  for (std::uint32_t member = 0; member < team.size(); ++member) total += call.count_at(call.receive, member);
-  const std::int64_t own = call.count_at(call.receive, team.rank());
+  if (call.receive.listed && !valid_counts(call, team.size)) return false;
+  for (std::uint32_t member = 0; member < team.size; ++member) total += call.count_at(call.receive, member);
+  const std::int64_t own = call.count_at(call.receive, team.rank);
   call.send.count = total;
   const bool in_place = call.send.in_place();
   if (!valid_side(job, call.receive.buffer, in_place ? total : own, call.receive.type)) return false;
@@ -248,7 +248,7 @@ TeamArguments TeamArguments::of(CollectiveCall call, std::span<const Word> words
   return arguments;
 }
 
-bool TeamArguments::valid(const Job& job, const RankTeam& team) {
+bool TeamArguments::valid(const Job& job, const TeamPlace& team) {
   switch (call) {
     case CollectiveCall::barrier: return true;
     case CollectiveCall::bcast:

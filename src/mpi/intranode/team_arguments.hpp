@@ -5,15 +5,29 @@
 #include <optional>
 #include <span>
 
-#include "mpi/intranode/rank_team.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/native/real.hpp"
 #include "mpi/types/datatype.hpp"
 #include "protocol/collective_calls.hpp"
+#include "protocol/reduction.hpp"
+#include "steer/plan/decision.hpp"
 
 namespace outrigger::mpi {
 
 struct Job;
+
+// The calls that are done in one way: by collective, size class where MPI makes sizes alike, and reduction.
+struct TeamCallKey {
+  steer::CallKey call;
+  std::optional<Reduction> reduction = std::nullopt;
+  bool operator==(const TeamCallKey&) const = default;
+};
+
+// Who asks, in which communicator.
+struct TeamPlace {
+  std::uint32_t rank = 0;
+  std::uint32_t size = 1;
+};
 
 // One side of a call: a block for each member, or one.
 struct TeamSide {
@@ -56,6 +70,19 @@ struct TeamSide {
   }
 }
 
+// Of a call's words; beyond them: it has no such buffer.
+struct BufferPlaces {
+  std::size_t send = SIZE_MAX;
+  std::size_t receive = SIZE_MAX;
+};
+[[nodiscard]] constexpr BufferPlaces buffer_places(CollectiveCall call) {
+  switch (call) {
+    case CollectiveCall::barrier: return {};
+    case CollectiveCall::bcast: return {.send = 0};
+    default: return is_reduction(call) ? BufferPlaces{0, 1} : BufferPlaces{0, 3};  // without lists
+  }
+}
+
 struct TeamArguments {
   CollectiveCall call = CollectiveCall::barrier;
   bool large = false;  // counts and displacements are MPI_Count and MPI_Aint
@@ -68,9 +95,14 @@ struct TeamArguments {
   // Not looked at before valid() is asked.
   [[nodiscard]] static TeamArguments of(CollectiveCall call, std::span<const Word> words, bool large);
   // May the MPI accept them? And fills in the shapes and the reduction.
-  [[nodiscard]] bool valid(const Job& job, const RankTeam& team);
+  [[nodiscard]] bool valid(const Job& job, const TeamPlace& team);
   // How such calls are told apart. Nothing: ranks never do them.
   [[nodiscard]] std::optional<TeamCallKey> key() const;
+  // Calls with the same words but for buffers come to the same: no lists, no types of the program's own.
+  [[nodiscard]] bool tells_by_words() const {
+    const auto lasts = [](const TeamSide& side) { return !side.shape.committed || side.shape.predefined; };
+    return !send.listed && !receive.listed && lasts(send) && lasts(receive);
+  }
   // Of a block, where MPI makes it alike on all ranks.
   [[nodiscard]] std::optional<std::uint64_t> block_bytes() const;
 
