@@ -86,9 +86,9 @@ struct Learned {
 
 // is_evaluated(), at least one element, 1 to SumTree::kMostMembers members.
 [[nodiscard]] bool is_supported(const Learning& learning);
-// Of learn(). 0: not supported, or any_order().
+// Native calls that learn() makes. 0: not supported, or any_order().
 [[nodiscard]] std::size_t learning_calls(const Learning& learning);
-// In calls of the program's: those that multiply denormals take longer.
+// The time of learn() in calls of the program.
 [[nodiscard]] std::size_t learning_cost(const Learning& learning);
 
 // Collective: all members make learning_calls() calls of `native`, whatever the results are. Only an error of `native`

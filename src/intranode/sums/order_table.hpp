@@ -8,8 +8,8 @@
 //     next                         learn
 //     from then on                 use, or native for good
 //
-// Cost model: a learned call takes about half of native's time, so learning is repaid after twice its calls. It begins
-// after kCallsForEach times its calls: a program that ends right then has lost 1 / kCallsForEach of that time.
+// Cost model: a learned call takes about half of native's time, so learning is repaid after twice its cost. It begins
+// after kCallsForEach times its cost: a program that ends right then has lost 1 / kCallsForEach of that time.
 //
 // Minima and maxima are used from the first call on (sum_order.hpp). Calls that evaluate() could not do are done twice;
 // after kMostAsked of them a key is native for good.

@@ -147,19 +147,15 @@ bool has_nan(const std::byte* from, std::size_t elements) {
   return found;
 }
 
-// `left` becomes the greater (less) of both, and `left` where neither is: then bits that differ show the order, and so
-// does a NaN.
+// `left` becomes the greater (less) of both. By the two rules for operands that are equal or NaNs (maxpd with its
+// operands in either order), the bits differ just where the order shows; equal NaNs are the same in every order.
 template <class Set, class Many, bool greatest>
 [[gnu::always_inline]] inline void take_extremum(typename Many::Value& left, const typename Many::Value& right,
                                                  typename Many::Mask& shows) {
-  using Mask = typename Many::Mask;
-  const Mask better = greatest ? right > left : right < left;
-  const Mask worse = greatest ? right < left : right > left;
-  const Mask left_bits = Many::bits_of(left);
-  const Mask right_bits = Many::bits_of(right);
-  shows |= ~(better | worse) & ((left_bits != right_bits) | (left != left));
-  const Mask bits = (right_bits & better) | (left_bits & ~better);
-  __builtin_memcpy(&left, &bits, sizeof(left));
+  const typename Many::Value one = (greatest ? right > left : right < left) ? right : left;
+  const typename Many::Value other = (greatest ? left > right : left < right) ? left : right;
+  shows |= Many::bits_of(one) ^ Many::bits_of(other);
+  left = one;
 }
 
 template <class Set, class T, std::size_t bytes, bool greatest>

@@ -29,7 +29,7 @@ OrderTable::Next next(OrderTable& table, std::uint64_t elements) {
 
 TEST(Table, LearnsAfterEnoughCalls) {
   OrderTable table;
-  const std::size_t cost = learning_calls(learning_of(8));
+  const std::size_t cost = learning_cost(learning_of(8));
   for (std::uint64_t call = 1; call <= OrderTable::kLookUpAfter; ++call)
     ASSERT_EQ(next(table, 8).step, OrderStep::native) << call;
   const auto look_up = next(table, 8);

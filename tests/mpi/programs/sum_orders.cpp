@@ -91,7 +91,7 @@ NativeReduction native_of(Form form, const Reduction& reduction, std::size_t ele
   };
 }
 
-// Of all ranks: the worst refusal, and whether those that have a tree have the same.
+// The worst refusal of all ranks.
 SumRefusal agreed(const Learned& learned) {
   int refusal = static_cast<int>(learned.refusal);
   MPI_Allreduce(MPI_IN_PLACE, &refusal, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
@@ -108,9 +108,21 @@ bool same_everywhere(const SumOrder& order) {
   return same != 0;
 }
 
+// The time of a native call.
+double seconds_of(const NativeReduction& native, const Learning& learning) {
+  constexpr int kCalls = 20;
+  const std::vector<std::byte> contribution(learning.elements * learning.reduction.element_bytes());
+  std::vector<std::byte> result(contribution.size());
+  native(contribution.data(), result.data());
+  const double begin = MPI_Wtime();
+  for (int call = 0; call < kCalls; ++call) native(contribution.data(), result.data());
+  return (MPI_Wtime() - begin) / kCalls;
+}
+
 void try_one(Form form, const Reduction& reduction, std::size_t elements, std::size_t vectors, Totals& totals) {
   const Learning learning = learning_of(form, reduction, elements);
   const NativeReduction native = native_of(form, reduction, elements);
+  const double native_seconds = seconds_of(native, learning);
   const double begin = MPI_Wtime();
   const Learned learned = learn(native, learning);
   const double seconds = MPI_Wtime() - begin;
@@ -131,9 +143,9 @@ void try_one(Form form, const Reduction& reduction, std::size_t elements, std::s
     ++totals.refused;
   }
   if (rank == root()) {
-    std::printf("%s %s %s %zu: %s; %zu calls, %.1f ms\n", kForms[static_cast<std::size_t>(form)],
+    std::printf("%s %s %s %zu: %s; %zu calls, %.3f ms, as %.0f native ones\n", kForms[static_cast<std::size_t>(form)],
                 name_of(reduction.operation).data(), name_of(reduction.type).data(), elements, said.c_str(), calls,
-                1e3 * seconds);
+                1e3 * seconds, seconds / native_seconds);
   }
 }
 

@@ -1,0 +1,66 @@
+#include "steer/rank/decision_file.hpp"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace outrigger::steer {
+namespace {
+
+class KeptDecisions : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = testing::TempDir() + "choices-XXXXXX";
+    directory = ::mkdtemp(name.data());
+    ::setenv("XDG_CACHE_HOME", directory.c_str(), 1);
+    refused = 0;
+  }
+  void TearDown() override {
+    ::unsetenv("XDG_CACHE_HOME");
+    std::filesystem::remove_all(directory);
+  }
+  static DecisionFile opened() {
+    return {"own cores", [] { return std::string("Some MPI"); }, [](const std::string&) { ++refused; }};
+  }
+  [[nodiscard]] std::filesystem::path only_file() const {
+    std::filesystem::path found;
+    for (const auto& entry : std::filesystem::directory_iterator(directory / "outrigger")) {
+      if (entry.path().extension() == ".txt") found = entry.path();
+    }
+    return found;
+  }
+
+  std::filesystem::path directory;
+  static inline int refused = 0;
+};
+
+TEST_F(KeptDecisions, AreFoundByLaterJobs) {
+  const GroupShape shape{.ranks = 64, .nodes = 2, .ranks_per_node = 32, .services = 4};
+  const CallKey key = CallKey::of(Collective::ialltoall, false, 1 << 15);
+  const CallKey blocking = CallKey::of(Collective::ialltoall, true, 1 << 15);
+  DecisionFile first = opened();
+  EXPECT_FALSE(first.method(shape, key));
+  const std::array decisions{CachedDecision{key, Method::by(Algorithm::scatter_dest)},
+                             CachedDecision{blocking, Method::native()}};
+  first.note(shape, decisions);
+  first.save();
+  DecisionFile second = opened();
+  EXPECT_EQ(second.method(shape, key).value().algorithm(), Algorithm::scatter_dest);
+  EXPECT_TRUE(second.method(shape, blocking).value().is_native());
+  std::stringstream text;
+  text << std::ifstream(only_file()).rdbuf();
+  EXPECT_NE(text.str().find("\nialltoall nonblocking 15 64 2 32 4 scatter_dest\n"), std::string::npos) << text.str();
+  EXPECT_EQ(refused, 0);
+
+  std::ofstream(only_file(), std::ios::app) << "ialltoall nonblocking 99 64 2 32 4 native\n";
+  EXPECT_FALSE(opened().method(shape, key));
+  EXPECT_EQ(refused, 1);
+}
+
+}  // namespace
+}  // namespace outrigger::steer
