@@ -36,7 +36,7 @@ def _offloaded(report: Path) -> int:
 def test_a_job_runs_from_the_moved_tree(tree: Tree, tmp_path: Path, mpi: str) -> None:
     program = tree.prefix / "lib/outrigger/bench" / mpi / "alltoall_bench"
     tree.outrigger(
-        "run", "-n", "2", "--algorithm", "on", "--report", tmp_path / "report.json", "--", program, *_SMALL
+        "run", "-n", "2", "--algorithm", "on", "--report-to", tmp_path / "report.json", "--", program, *_SMALL
     )  # fmt: skip
     assert _offloaded(tmp_path / "report.json") > 0
 
@@ -82,7 +82,7 @@ def test_libraries_are_looked_for_in_the_tree_and_in_the_system(tree: Tree) -> N
 def test_manual_pages_are_shown_without_a_warning(tree: Tree) -> None:
     pages = sorted((tree.prefix / "share/man").rglob("*.[18]"))
     names = {page.stem for page in pages}
-    assert {"outrigger", "outrigger-run", "outrigger-cluster-up", "outrigger-bench-fft3d", "outriggerd"} <= names
+    assert {"outrigger", "outrigger-run", "outrigger-lab-cluster-up", "outrigger-bench-fft3d", "outriggerd"} <= names
     done = subprocess.run(
         ["groff", "-man", "-Kutf8", "-Tutf8", "-ww", "-z", *pages], capture_output=True, text=True, check=False
     )
@@ -98,12 +98,13 @@ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _outrigger 2>/dev/null; printf '%s\\n
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        (["r"], {"run", "report", "replay"}),
+        (["r"], {"run", "report"}),
+        (["lab", "re"], {"replay"}),
         (["run", "--hostf"], {"--hostfile"}),
         (["run", "--blocking", ""], {"on", "off"}),
         (["bench", "fft"], {"fft3d"}),
         (["bench", "fft3d", "--gri"], {"--grid"}),
-        (["cluster", "u"], {"up"}),
+        (["lab", "cluster", "u"], {"up"}),
         (["run", "--hostfile", "/etc/hostna"], {"/etc/hostname"}),
     ],
 )

@@ -1,4 +1,4 @@
-"""What `outrigger calibrate` makes of timings whose truth is known."""
+"""What `outrigger lab calibrate` makes of timings whose truth is known."""
 
 from __future__ import annotations
 

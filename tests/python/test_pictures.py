@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
+from typed import typed
 
 from outrigger import demo, pictures
-from outrigger.cli import make_app
 from outrigger.errors import UserError
 
 
@@ -31,10 +30,10 @@ def test_only_formats_that_can_be_written() -> None:
     "words",
     [
         ("bench", "ialltoall", "--plot", "a.png"),
-        ("bench fft3d", "--plot", "a.png"),
-        ("tune",),  # which draws unless told otherwise
-        ("predict", "ialltoall", "--plot", "a.png"),
-        ("replay", "trace.json"),
+        ("bench", "fft3d", "--plot", "a.png"),
+        ("lab", "tune"),  # which draws unless told otherwise
+        ("lab", "predict", "ialltoall", "--plot", "a.png"),
+        ("lab", "replay", "trace.json"),
     ],
 )
 def test_who_asks_for_one_is_told_first(
@@ -42,7 +41,7 @@ def test_who_asks_for_one_is_told_first(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("trace.json").write_text('{"traceEvents": []}')
-    result = CliRunner().invoke(make_app(), words)
+    result = typed(words)
     assert isinstance(result.exception, UserError), result.output
     assert str(result.exception) == pictures.why_none()
     assert [path.name for path in tmp_path.iterdir()] == ["trace.json"]

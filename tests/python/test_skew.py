@@ -1,4 +1,4 @@
-"""`outrigger bench skew`: its reading of runs, its sums, its table."""
+"""`outrigger lab skew`: its reading of runs, its sums, its table."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
+from typed import typed
 
 from outrigger.artifacts import Artifacts
 from outrigger.bench import skew
 from outrigger.bench.jobs import Site
-from outrigger.cli import make_app
 from outrigger.errors import UserError
 from outrigger.mpis import Mpi
 from outrigger.settings import Settings
@@ -77,7 +76,7 @@ def test_ratios_are_those_of_neighbours() -> None:
     ],
 )
 def test_bad_options_are_named(words: list[str], complaint: str) -> None:
-    result = CliRunner().invoke(make_app(), ["bench skew", *words])
+    result = typed(["lab", "skew", *words])
     assert result.exit_code != 0
     assert complaint in (result.output if result.exit_code == 2 else str(result.exception))
 

@@ -1,4 +1,4 @@
-"""The grid of `outrigger bench --never-slower` as tables, on the terminal and in Markdown, and its closing lines."""
+"""The grid of `outrigger bench never-slower` as tables, on the terminal and in Markdown, and its closing lines."""
 
 from __future__ import annotations
 

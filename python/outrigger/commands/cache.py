@@ -43,7 +43,7 @@ def show(out: Console, kept: list[learned.Kept]) -> None:
 def cache(
     clear: Annotated[bool, typer.Option("--clear", help="Remove all of it: later runs measure again.")] = False,
 ) -> None:
-    """List what earlier runs have measured and later ones begin with: native or an algorithm, for each kind of call."""
+    """List what earlier runs have measured and later runs begin with: native, or an algorithm."""
     directory = learned.place()
     if directory is None:
         raise UserError("nothing is kept: neither XDG_CACHE_HOME nor HOME names a directory")

@@ -1,4 +1,4 @@
-"""`outrigger replay`."""
+"""`outrigger lab replay`."""
 
 from __future__ import annotations
 
@@ -40,9 +40,8 @@ def replay(
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--out", metavar="FILE.png", show_default="beside FILE, as PNG",
-            help="A picture (.png, .svg, .pdf), or a trace for Perfetto (.json, .json.gz) of events that the library "
-            "has written without outrigger run.",
+            "-o", "--out", metavar="FILE.png", show_default="a PNG beside FILE",
+            help="A picture, or for Perfetto .json or .json.gz.",
         ),
     ] = None,
     begin_ms: Annotated[float | None, typer.Option("--from", metavar="MS", help="Draw from here on.")] = None,
@@ -52,7 +51,11 @@ def replay(
         typer.Option("--ranks", metavar="LIST", help="Of these ranks, like 0-3,8.", show_default="the first 16"),
     ] = None,
 ) -> None:  # fmt: skip
-    """Draw a trace: what ranks and service processes did and when."""
+    """Draw a trace: what ranks and service processes did and when.
+
+    A picture ends in .png, .svg or .pdf. From events that the library has written without `outrigger run`, --out
+    FILE.json makes a trace for Perfetto.
+    """
     target = output or written.with_name(written.name.removesuffix(".gz").removesuffix(".json") + ".png")
     if target.suffix in pictures.SUFFIXES:
         pictures.check_drawable()
