@@ -240,3 +240,6 @@ case "$*" in *--preload*) echo '{slow}';; *) echo '{same}';; esac"""
     assert again.exit_code == 1 and "1 of 1 cells are slower" in again.output
     assert (tmp_path / "again" / "never-slower.md").read_text() == (out / "never-slower.md").read_text()
     assert (tmp_path / "again" / "mpich-4.0.2.png").exists()
+    head, row = (tmp_path / "again" / "never-slower.csv").read_text().splitlines()
+    assert head == Path("docs/using/never-slower.csv").read_text().splitlines()[0]
+    assert row.startswith("MPICH 4.0.2,equal,MPI_Ialltoall,64,1.5") and ",yes," in row

@@ -37,7 +37,7 @@ _EACH_FOUND = "auto"
 _LARGEST = 1 << 28
 _MOST_SIZES = 32
 _LEAST_BUDGET_S, _MOST_BUDGET_S = 10, 24 * 3600
-_FIGURES, _TABLE = "never-slower.json", "never-slower.md"
+_FIGURES, _TABLE, _CSV = "never-slower.json", "never-slower.md", "never-slower.csv"
 
 
 def _budget_s(text: str) -> float:
@@ -149,9 +149,10 @@ class _Writer:
         self._write(_FIGURES, formats.as_json(grid) + "\n")
 
     def pictures(self, grid: Grid) -> list[Path]:
-        """And the table, which is all where there is nothing to draw with."""
+        """And the tables, which are all where there is nothing to draw with."""
         drawn = [] if pictures.why_none() else never_slower_plot.save(grid, self.directory)
-        return [*drawn, self._write(_TABLE, never_slower_table.markdown(grid))]
+        tables = {_TABLE: never_slower_table.markdown(grid), _CSV: never_slower_table.csv_of(grid)}
+        return [*drawn, *(self._write(name, text) for name, text in tables.items())]
 
 
 def _as_grid(request: Request, groups: Sequence[Group], runs: Runs, notes: Sequence[str]) -> Grid:
