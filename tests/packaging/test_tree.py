@@ -66,8 +66,33 @@ def test_everything_is_found_in_the_tree(tree: Tree) -> None:
 
 def test_no_place_of_a_build_is_left_in_it(tree: Tree) -> None:
     own = (str(ROOT).encode(), str(BUILD).encode(), str(tree.prefix.parent / "first").encode())
-    text = [path for path in tree.prefix.rglob("*") if path.is_file()]
+    text = [path for path in tree.prefix.rglob("*") if path.is_file() and path != tree.unit]
     assert [path for path in text if any(place in path.read_bytes() for place in own)] == []
+
+
+def test_the_unit_has_the_prefix(tree: Tree) -> None:
+    """As systemd wants whole paths, it does not follow the tree to another place."""
+    first = tree.prefix.parent / "first"
+    assert f"\nExecStart={first}/bin/outriggerd dpu\n" in tree.unit.read_text()
+
+
+def test_clusters_and_dashboards_are_in_the_tree(tree: Tree) -> None:
+    share = tree.prefix / "share/outrigger"
+    for directory in ("clusters", "packaging/monitoring"):
+        brought = {path.name for path in (share / Path(directory).name).iterdir()}
+        assert brought == {path.name for path in (ROOT / directory).iterdir()}
+
+
+def test_the_command_line_needs_no_pip(tree: Tree, tmp_path: Path) -> None:
+    """A Python that has nothing but its own modules, as on a cluster without a network."""
+    succeed([sys.executable, ROOT / "packaging/vendor.py", "--out", tree.prefix / "lib/outrigger/vendor"])
+    base = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
+    succeed([base, "-m", "venv", "--without-pip", tmp_path / "bare"])
+    bare = tmp_path / "bare/bin/python"
+    for words in (["info", "--json"], ["lab", "cluster", "up", "--help"], ["watch", "--help"], ["exporter", "--help"]):
+        assert succeed([bare, tree.prefix / "bin/outrigger", *words])
+    modules = succeed([bare, "-c", "import pkgutil; print(*(found.name for found in pkgutil.iter_modules()))"])
+    assert not {"typer", "msgspec", "aiohttp"} & set(modules.split())
 
 
 def test_libraries_are_looked_for_in_the_tree_and_in_the_system(tree: Tree) -> None:
