@@ -108,7 +108,7 @@ def test_persistent_collectives_are_counted_when_they_start(offload: Mpi) -> Non
 
 
 def test_blocking_forms_that_are_offloaded(offload: Mpi) -> None:
-    env = {"OUTRIGGER_ALGORITHM": "blocking=on"}
+    env = {"OUTRIGGER_BLOCKING": "on"}
     found = read(offload.run(RANKS, ["counted", "all", str(ROUNDS)], env=env).ok().report)
     for name in ("Alltoall", "Alltoallv", "Alltoallw", "Allgather", "Allgatherv", "Bcast"):
         entry = named(found, f"MPI_{name}")

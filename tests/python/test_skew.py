@@ -93,7 +93,7 @@ case "$*" in *--preload*) echo '{line(0.5)}';; *) echo '{line()}';; esac"""
     }
     write_programs(programs)
     text = io.StringIO()
-    request = skew.Request(NAMES, 2, 4096, 100, 50, 7, 1, 3, Settings(blocking="blocking=on"), Site())
+    request = skew.Request(NAMES, 2, 4096, 100, 50, 7, 1, 3, Settings(blocking="on"), Site())
     mpis = [Mpi("mpich", "4.0.2", tmp_path / "mpirun", None)]
     (found,) = skew.run(Console(file=text, width=130), request, mpis, Artifacts(tmp_path))
     assert [one.collective for one in found.collectives] == list(NAMES)
