@@ -52,7 +52,7 @@ def test_what_it_names_is_in_these_files(file: str, names: tuple[str, ...]) -> N
 
 
 class Copy:
-    """Of the files that the steps change."""
+    """A copy of the files that the steps change."""
 
     def __init__(self, place: Path) -> None:
         self.src = place / "src"

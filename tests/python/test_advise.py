@@ -33,7 +33,7 @@ def call(
 ) -> dict[str, Any]:
     """A row of calls, 100 of each rank, `seconds` of each rank in all."""
     calls = 100 * RANKS
-    reason = more.pop("reason", "blocking form" if form == "blocking" else "selection table")
+    reason = more.pop("reason", "blocking form" if form == "blocking" else "your rule")
     prefix = "i" if form == "blocking" else ""
     row = {
         "call": f"MPI_{name.capitalize()}", "form": form, "collective": prefix + name, "communicator": "MPI_COMM_WORLD",

@@ -14,7 +14,7 @@ from typed import typed
 
 from outrigger import __version__, captured, cli, formats, tables
 from outrigger.artifacts import Artifacts
-from outrigger.cli import COMMANDS, MOVED, _uncolored, name_of
+from outrigger.cli import COMMANDS, MOVED, _uncolored, name_of, needed
 from outrigger.errors import UserError
 from outrigger.info import HugePages, Reach, Wire, huge_pages_finding, reach_findings, wire_finding
 

@@ -58,13 +58,13 @@ void CommCalls::maybe_ask(client::Courses courses, const client::Group& group,
 }
 
 void CommCalls::begin_spell(client::Courses courses, const client::Group& group, const steer::DispatchPlan& course,
-                            steer::CallKey key, bool first) {
+                            steer::CallKey key, bool first, report::NativeReason reason) {
   std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
   if (first) {
     const steer::TrialPace& pace = pace_of(key);
     most = pace.calls() < kBeforeRecall ? 0 : pace.quiet_calls();
   }
-  spells_[key.form_index()] = {courses.spell(group, course, most), key};
+  spells_[key.form_index()] = {courses.spell(group, course, most), key, reason};
   if (!key.without_sizes()) passed_[key.form_index()] = {};  // what passed in the last one may be another kind of call
 }
 

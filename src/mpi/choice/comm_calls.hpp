@@ -66,7 +66,10 @@ class CommCalls {
   [[nodiscard]] bool take_counted() { return std::exchange(counted_, false); }
   // One begins with the call that next() has been asked for. `first`: of the group, the rank that asks for trials.
   void begin_spell(client::Courses courses, const client::Group& group, const steer::DispatchPlan& course,
-                   steer::CallKey key, bool first);
+                   steer::CallKey key, bool first, report::NativeReason reason);
+  [[nodiscard]] report::NativeReason spell_reason(steer::CollectiveForm form) const {
+    return spells_[form.index()].reason;
+  }
   void forget_spells() {
     spells_ = {};
     passed_ = {};
@@ -104,6 +107,7 @@ class CommCalls {
   struct Spell {
     steer::NativeRun calls;
     steer::CallKey key;
+    report::NativeReason reason = report::NativeReason::measured_choice;  // of its calls
   };
   struct Pace {
     steer::CallKey key;

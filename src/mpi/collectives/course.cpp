@@ -43,7 +43,7 @@ Steered ask_course(const Job& job, CommState& comm, steer::CallKey key, const De
       table.algorithm && !job.native_at_first ? steer::Method::by(*table.algorithm) : steer::Method::native();
   const auto by_table = [&] {
     if (!usual.is_native()) return Steered{NativeReason::none, *usual.algorithm()};
-    return Steered{table.algorithm ? NativeReason::measured_choice : NativeReason::small_blocks};
+    return Steered{table.algorithm ? NativeReason::not_tried : NativeReason::small_blocks};
   };
   // Small blocks by a service process beside the ranks: to wake it costs more than the operation, and so would a trial.
   const bool cannot_win = !table.algorithm && job.native_at_first;
@@ -71,10 +71,10 @@ Steered ask_course(const Job& job, CommState& comm, steer::CallKey key, const De
   if (posts) comm.forget_larger_blocks(key.collective());
   if (calls.join() && !posts) courses.join(*group);
   // Not for what sizes could show to be wrong.
-  const bool is_native = steered.native == NativeReason::measured_choice ||
+  const bool is_native = steered.native == NativeReason::measured_choice || steered.native == NativeReason::not_tried ||
                          (!key.without_sizes() && steered.native == NativeReason::small_blocks && !step.suspended);
   if (is_native && !course->trial.under_way()) {
-    calls.begin_spell(courses, *group, *course, key, comm.me() == GroupRank{0});
+    calls.begin_spell(courses, *group, *course, key, comm.me() == GroupRank{0}, steered.native);
     steered.for_a_spell = true;
   }
   return steered;

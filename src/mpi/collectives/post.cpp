@@ -131,7 +131,7 @@ Offload at_starts(CommState* comm, NativeReason reason, steer::CallKey key, cons
   Offload offload;
   const std::uint64_t ordinal = comm == nullptr ? 0 : comm->next_persistent();
   const bool never = table.by_user && !table.algorithm;
-  if (reason == NativeReason::none && never) reason = NativeReason::selection_table;
+  if (reason == NativeReason::none && never) reason = NativeReason::users_rule;
   if (reason != NativeReason::none) {
     if (observing()) count_native(reason);
     return offload;
@@ -164,9 +164,9 @@ Offload choose(const Job& job, Form form, CommState* state, MPI_Comm comm, Colle
   Offload native;
   if (form == Form::persistent) return at_starts(state, reason, key, decision);
   if (reason == NativeReason::none && decision.by_user) {
-    if (!decision.algorithm && may_pass) return never(*state, NativeReason::selection_table);
+    if (!decision.algorithm && may_pass) return never(*state, NativeReason::users_rule);
     if (decision.algorithm && !services_fail(job, *state, counted)) return by_way(*state, *decision.algorithm, false);
-    reason = decision.algorithm ? NativeReason::services_died : NativeReason::selection_table;
+    reason = decision.algorithm ? NativeReason::services_died : NativeReason::users_rule;
   } else if (reason == NativeReason::none) {
     const Steered steered = ask_course(job, *state, key, decision, counted);
     if (steered.native == NativeReason::none) return by_way(*state, steered.algorithm, true);

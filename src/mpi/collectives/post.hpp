@@ -66,7 +66,7 @@ void count_native_for_good(CommState& comm, report::NativeReason reason);
   if (state == nullptr || state->by_program().off()) return {};
   const steer::NativeRun::Call call = state->calls().spell(form_of(collective, form)).next();
   if (call.native && observing()) [[unlikely]] {
-    count_native(report::NativeReason::measured_choice);
+    count_native(state->calls().spell_reason(form_of(collective, form)));
   }
   return call;
 }

@@ -21,7 +21,7 @@ Steered steer(const Job& job, Operation& operation) {
   }
   steer::NativeRun::Call call;
   if (starts.key.without_sizes()) call = comm.calls().spell({operation.collective, false}).next();
-  if (call.native) return {NativeReason::measured_choice};
+  if (call.native) return {comm.calls().spell_reason({operation.collective, false})};
   const Steered steered = ask_course(job, comm, starts.key, starts.table, call.counted);
   if (steered.native == NativeReason::small_blocks && starts.key.without_sizes()) {
     note_largest_block(job, comm, operation.collective, operation.receive.largest_bytes());

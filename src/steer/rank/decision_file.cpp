@@ -21,7 +21,7 @@
 namespace outrigger::steer {
 namespace {
 
-constexpr const char* kTitle = "outrigger-choices 2";
+constexpr const char* kTitle = "outrigger-choices 3";
 
 std::string of_environment(const char* name) {
   const char* value = std::getenv(name);
@@ -45,6 +45,10 @@ std::string contents(const std::string& path) {
   std::stringstream text;
   text << file.rdbuf();
   return text.str();
+}
+
+std::int64_t now_s() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 // In time, or not at all: the file may be on a network.
@@ -86,13 +90,14 @@ std::string DecisionFile::header() const {
   return std::string(kTitle) + "\nmachine " + place_.machine + "\nmpi " + place_.mpi + "\ncores " + place_.cores + "\n";
 }
 
-std::string DecisionFile::line_of(const Key& key, Method method) {
+std::string DecisionFile::line_of(const Key& key, const Kept& kept) {
   const auto& [call, ranks, nodes, ranks_per_node, services] = key;
   const CallKey kind{call};
   std::ostringstream line;
   line << name_of(kind.collective()) << (kind.blocking() ? " blocking " : " nonblocking ") << kind.size_class() << ' '
        << ranks << ' ' << nodes << ' ' << ranks_per_node << ' ' << services << ' '
-       << (method.is_native() ? std::string_view("native") : name_of(*method.algorithm())) << '\n';
+       << (kept.method.is_native() ? std::string_view("native") : name_of(*kept.method.algorithm())) << ' '
+       << kept.since_s << '\n';
   return line.str();
 }
 
@@ -102,9 +107,10 @@ bool DecisionFile::read_line(const std::string& line, Methods& methods) {
   std::string form;
   std::string name;
   std::uint16_t size_class = 0;
+  std::int64_t since_s = 0;
   GroupShape shape;
   words >> collective >> form >> size_class >> shape.ranks >> shape.nodes >> shape.ranks_per_node >> shape.services >>
-      name;
+      name >> since_s;
   const std::optional<Collective> known = collective_named(collective);
   const std::optional<Algorithm> algorithm = algorithm_named(name);
   const bool blocking = form == "blocking";
@@ -114,7 +120,7 @@ bool DecisionFile::read_line(const std::string& line, Methods& methods) {
   const CallKey key{static_cast<std::uint16_t>(CallKey::of(*known, blocking, 0).value + size_class)};
   const Method method = algorithm ? Method::by(*algorithm) : Method::native();
   if (!method.possible_for(key) || methods.size() >= kMostLines) return false;
-  methods.insert_or_assign(key_of(shape, key), method);
+  methods.insert_or_assign(key_of(shape, key), Kept{method, since_s});
   return true;
 }
 
@@ -144,14 +150,14 @@ std::optional<Method> DecisionFile::method(const GroupShape& shape, CallKey key)
   const std::lock_guard lock(mutex_);
   read_file();
   const auto found = known_.find(key_of(shape, key));
-  return found == known_.end() ? std::nullopt : std::optional(found->second);
+  return found == known_.end() ? std::nullopt : std::optional(found->second.method);
 }
 
 void DecisionFile::note(const GroupShape& shape, std::span<const CachedDecision> decisions) {
   const std::lock_guard lock(mutex_);
   for (const CachedDecision& decision : decisions) {
     if (decision.key.known() && has_alike_blocks(decision.key.collective()))
-      noted_.insert_or_assign(key_of(shape, decision.key), decision.method);
+      noted_.insert_or_assign(key_of(shape, decision.key), Kept{decision.method, now_s()});
   }
 }
 
@@ -168,11 +174,13 @@ void DecisionFile::save() {
   Methods all;
   const std::string before = contents(place_.file());
   if (!before.empty() && !read(before, all)) return;
-  for (const auto& [key, method] : noted_) {
-    if (all.size() < kMostLines || all.contains(key)) all.insert_or_assign(key, method);
+  for (const auto& [key, kept] : noted_) {
+    const auto known = all.find(key);
+    if (known == all.end() && all.size() == kMostLines) continue;
+    if (known == all.end() || !(known->second.method == kept.method)) all.insert_or_assign(key, kept);
   }
   std::string text = header();
-  for (const auto& [key, method] : all) text += line_of(key, method);
+  for (const auto& [key, kept] : all) text += line_of(key, kept);
   if (text != before) static_cast<void>(write_file(place_.file(), text, false));
 }
 

@@ -3,12 +3,14 @@
 // communicator reads it at first use, and adds to it at the end of the job. Nothing is kept for v-forms, whose kinds do
 // not tell sizes apart: another program has other ones.
 //
-//   outrigger-choices 2
+//   outrigger-choices 3
 //   machine Intel(R) Xeon(R) ..., 64 CPUs
 //   mpi Open MPI v4.1.4, ...
 //   cores ranks have their own, service processes have others
-//   ialltoall nonblocking 17 64 2 32 4 native        size class; ranks, nodes, ranks per node, service processes per
-//   node
+//   ialltoall nonblocking 17 64 2 32 4 native 1764300000
+//
+// A line has the size class; ranks, nodes, ranks per node, service processes per node; the decision; and since when it
+// is the same, in seconds since 1970.
 //
 // A file that is something else, or of another machine or MPI, is left alone, and one line says so.
 //
@@ -57,11 +59,15 @@ class DecisionFile {
   static constexpr std::size_t kMostLines = 4096;  // at the limit nothing is added
 
   using Key = std::tuple<std::uint16_t, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>;
-  using Methods = std::map<Key, Method>;
+  struct Kept {
+    Method method;
+    std::int64_t since_s = 0;
+  };
+  using Methods = std::map<Key, Kept>;
 
   [[nodiscard]] static Key key_of(const GroupShape& shape, CallKey key);
   [[nodiscard]] std::string header() const;
-  [[nodiscard]] static std::string line_of(const Key& key, Method method);
+  [[nodiscard]] static std::string line_of(const Key& key, const Kept& kept);
   [[nodiscard]] static bool read_line(const std::string& line, Methods& methods);
   // False: it is not one of ours.
   [[nodiscard]] bool read(const std::string& text, Methods& methods) const;
