@@ -87,9 +87,9 @@ def _table(numbers: Mapping[str, Estimate]) -> Table:
     return table
 
 
-def parse_ranks(text: str) -> list[int]:
+def parse_ranks(text: str | None) -> list[int]:
     """In rising order."""
-    if not text:
+    if text is None:
         return [cores.measured_ranks(None)]
     words = [word.strip() for word in text.split(",")]
     if not all(word.isdecimal() and int(word) >= _FEWEST_RANKS for word in words):
@@ -129,11 +129,11 @@ def calibrate(
         "cluster.toml"
     ),
     ranks: Annotated[
-        str,
+        str | None,
         typer.Option(
             "-n", "-np", metavar="LIST", help="Numbers of ranks: 2,4.", show_default="all cores but one, from 2 to 4"
         ),
-    ] = "",
+    ] = None,
     mpi: options.OneMpi = "auto",
     size_list: Annotated[
         str, typer.Option("--sizes", metavar="LIST", help="Bytes of a block, like 4K,16K:1M.")
