@@ -1,6 +1,6 @@
 """What full links alone take from a computation on the hosts of a cluster on this machine, which share its cores.
 
-    outrigger cluster up --nodes 4 --rate 1gbit --cores-per-host 1
+    outrigger lab cluster up --nodes 4 --rate 1gbit --cores-per-host 1
     .venv/bin/python bench/link_cost.py            # nothing copies a byte: sendfile, and a receiver that drops
     .venv/bin/python bench/link_cost.py --copy     # plain send and receive
 

@@ -5,7 +5,7 @@
     .venv/bin/python bench/validate_prediction.py compare bench/predictions/*.csv
 
 `measure` runs the programs of `outrigger bench`, native and offloaded in turn, on the machine that calls it. On a
-cluster in a box, call it by `outrigger cluster exec n0 --`. It refuses to start while the cluster file of the site is
+cluster in a box, call it by `outrigger lab cluster exec n0 --`. It refuses to start while the cluster file of the site is
 not calibrated and committed, so that no set is known before the numbers that it tests. `compare` runs the model on the
 same cells. bench/predictions/README.md describes the files.
 """
@@ -323,7 +323,7 @@ def judge(compared: Sequence[Compared]) -> Verdict:
 def check_frozen(cluster: Path) -> None:
     """UserError: the numbers that are to be tested are not measured, or not in the history yet."""
     if "confidence" not in tomllib.loads(cluster.read_text(encoding="utf-8")):
-        raise UserError(f"{cluster} is not calibrated; run outrigger calibrate before you measure a set that tests it")
+        raise UserError(f"{cluster} is not calibrated; run outrigger lab calibrate before you measure a set that tests it")
     git = ("git", "-C", str(PROJECT))
     changed = subprocess.run(
         [*git, "status", "--porcelain", "--", str(cluster)], capture_output=True, check=True
@@ -419,7 +419,7 @@ def main() -> int:
     measuring.add_argument("--out", type=Path, required=True)
     what = measuring.add_mutually_exclusive_group(required=True)
     what.add_argument("--sizes", help="bytes of a block, like 3K,24K")
-    what.add_argument("--calibration", type=Path, help="measure nothing: take what outrigger calibrate --json wrote")
+    what.add_argument("--calibration", type=Path, help="measure nothing: take what outrigger lab calibrate --json wrote")
     measuring.add_argument("--mpi", default="openmpi")
     measuring.add_argument("--hostfile", type=Path)
     measuring.add_argument("--rounds", type=int, default=4)

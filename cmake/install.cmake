@@ -3,7 +3,8 @@
 #   bin/          outrigger, outriggerd, outrigger-sim
 #   lib/          the preload libraries; the C API where there is one, with pkgconfig/ and cmake/
 #   lib/outrigger/     bench/ and examples/, by MPI; where packages bring them: ucx/, and vendor/ with Python packages
-#   share/outrigger/   python/, the package of the command line; examples/; what it needs (requirements.txt)
+#   share/outrigger/   python/, the package of the command line; examples/; what it needs (requirements.txt); clusters/,
+#                      for `lab predict`; monitoring/, for Prometheus and Grafana
 #   share/man, completions, modulefiles, doc; lib/systemd/system
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -158,10 +159,17 @@ write_basic_package_version_file(${made}/outriggerConfigVersion.cmake COMPATIBIL
 install(FILES ${made}/outriggerConfig.cmake ${made}/outriggerConfigVersion.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/outrigger)
 
-configure_file(${packaging}/systemd/outriggerd-dpu@.service.in ${made}/outriggerd-dpu@.service @ONLY)
+# The prefix may only be known when it is installed.
+install(
+  CODE "
+  set(outrigger_bin \"${CMAKE_INSTALL_BINDIR}\")
+  cmake_path(ABSOLUTE_PATH outrigger_bin BASE_DIRECTORY \"\${CMAKE_INSTALL_PREFIX}\" NORMALIZE)
+  configure_file(\"${packaging}/systemd/outriggerd-dpu@.service.in\" \"${made}/outriggerd-dpu@.service\" @ONLY)")
 install(FILES packaging/systemd/outriggerd-dpu.socket ${made}/outriggerd-dpu@.service DESTINATION ${OUTRIGGER_UNIT_DIR})
 install(PROGRAMS packaging/systemd/outriggerd-by-socket TYPE BIN)
 install(FILES packaging/systemd/outriggerd-by-socket.8 DESTINATION ${CMAKE_INSTALL_MANDIR}/man8)
+
+install(DIRECTORY clusters packaging/monitoring DESTINATION ${outrigger_share})
 
 install(FILES LICENSE README.md DESTINATION ${outrigger_docs})
 install(DIRECTORY docs/ DESTINATION ${outrigger_docs}/docs)

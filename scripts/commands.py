@@ -13,6 +13,9 @@ from typer.models import ArgumentInfo, CommandInfo, OptionInfo
 
 from outrigger import cli
 
+Words = tuple[str, ...]
+"""Those of a command or a group behind `outrigger`."""
+
 
 @dataclass(frozen=True)
 class Option:
@@ -38,9 +41,9 @@ class Option:
 
 @dataclass(frozen=True)
 class Command:
-    """One of them; words: all behind `outrigger`."""
+    """One of them."""
 
-    words: tuple[str, ...]
+    words: Words
     meaning: str
     options: tuple[Option, ...]
 
@@ -77,12 +80,12 @@ def _options(command: Callable[..., Any]) -> Iterator[Option]:
             yield Option(names, info.metavar or _value(kind), initial, meaning)
 
 
-def _command(words: tuple[str, ...], info: CommandInfo) -> Command:
+def _command(words: Words, info: CommandInfo) -> Command:
     assert info.callback is not None
     return Command(words, inspect.getdoc(info.callback) or "", tuple(_options(info.callback)))
 
 
-def _of(app: typer.Typer, before: tuple[str, ...]) -> Iterator[Command]:
+def _of(app: typer.Typer, before: Words) -> Iterator[Command]:
     for info in app.registered_commands:
         name = info.name or (info.callback.__name__ if info.callback else "")
         if not info.hidden:
@@ -97,10 +100,17 @@ def commands() -> list[Command]:
     return list(_of(cli.make_app(), ()))
 
 
-def groups() -> dict[str, str]:
-    """What the first words of commands of two words mean, where they are no commands themselves."""
-    return {str(group.name): str(group.typer_instance.info.help or "") for group in cli.make_app().registered_groups
-            if group.typer_instance is not None}  # fmt: skip
+def _groups(app: typer.Typer, before: Words) -> Iterator[tuple[Words, str]]:
+    for group in app.registered_groups:
+        assert group.typer_instance is not None
+        words = (*before, str(group.name))
+        yield words, str(group.typer_instance.info.help or "")
+        yield from _groups(group.typer_instance, words)
+
+
+def groups() -> dict[Words, str]:
+    """The groups of commands, by their words."""
+    return dict(_groups(cli.make_app(), ()))
 
 
 def about() -> str:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import commands
-from commands import Command, Option
+from commands import Command, Option, Words
 
 _MADE = "# Completion of outrigger, made from its help."
 
 
-def _firsts(known: Sequence[Command]) -> dict[str, str]:
-    """The first words, with what they mean."""
-    alone = {each.words[0]: each.summary for each in known if len(each.words) == 1}
-    return {**commands.groups(), **alone}
-
-
-def _seconds(known: Sequence[Command], first: str) -> dict[str, str]:
-    return {each.words[1]: each.summary for each in known if each.words[0] == first and len(each.words) > 1}
+def _tree(known: Sequence[Command]) -> dict[Words, dict[str, str]]:
+    """Maps the words of each group to the words that may follow, with their meanings. The first group is empty."""
+    named = {each.words: each.summary for each in known}
+    named = {**named, **{words: meaning for words, meaning in commands.groups().items() if words not in named}}
+    tree: dict[Words, dict[str, str]] = {(): {}}
+    for words, meaning in named.items():
+        tree.setdefault(words[:-1], {})[words[-1]] = meaning
+    return tree
 
 
 def _choices(option: Option) -> list[str]:
@@ -34,7 +34,8 @@ def _named(command: Command) -> list[Option]:
 
 _BASH = """{made}
 _outrigger() {{
-  local current="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD - 1]}}" options="" seconds="" files="" i
+  local current="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD - 1]}}"
+  local options="" following="" chosen="" i
   for ((i = 1; i < COMP_CWORD; ++i)); do
     [[ "${{COMP_WORDS[i]}}" == -- ]] || continue
     if declare -F _command_offset >/dev/null; then
@@ -44,25 +45,24 @@ _outrigger() {{
     fi
     return
   done
-  if ((COMP_CWORD == 1)); then
-    mapfile -t COMPREPLY < <(compgen -W "{firsts} --help" -- "$current")
-    return
-  fi
-  case "${{COMP_WORDS[1]}}" in
-{first_cases}
+  for ((i = 1; i < COMP_CWORD; ++i)); do
+    case "$chosen ${{COMP_WORDS[i]}}" in
+      {all_words}) chosen+=" ${{COMP_WORDS[i]}}" ;;
+      *) break ;;
+    esac
+  done
+  case "$chosen" in
+{cases}
   esac
-  ((COMP_CWORD == 2)) || seconds=""
-  case "${{COMP_WORDS[1]}} ${{COMP_WORDS[2]}}" in
-{second_cases}
-  esac
+  ((i == COMP_CWORD)) || following=""
   case "$before" in
 {value_cases}
   esac
-  if [[ "$current" == -* || ( -n "$seconds" && -z "$files" ) ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "$seconds $options --help" -- "$current")
+  if [[ "$current" == -* || -n "$following" || -z "$chosen" ]]; then
+    mapfile -t COMPREPLY < <(compgen -W "$following $options --help" -- "$current")
   else
     compopt -o filenames 2>/dev/null
-    mapfile -t COMPREPLY < <(compgen -W "$seconds" -- "$current"; compgen -f -- "$current")
+    mapfile -t COMPREPLY < <(compgen -f -- "$current")
   fi
 }}
 complete -F _outrigger outrigger
@@ -73,14 +73,23 @@ def _bash_options(command: Command) -> str:
     return " ".join(name for option in _named(command) for name in option.names)
 
 
+def _shell_words(words: Words) -> str:
+    """As the scripts gather them: with a blank before each."""
+    return '"' + "".join(f" {word}" for word in words) + '"'
+
+
+def _all_words(tree: dict[Words, dict[str, str]]) -> str:
+    return "|".join(_shell_words((*before, word)) for before, following in tree.items() for word in following)
+
+
 def bash(known: Sequence[Command]) -> str:
     """For bash, with bash-completion or without."""
+    tree = _tree(known)
     by_words = {each.words: each for each in known}
-    firsts = []
-    for first in _firsts(known):
-        options = _bash_options(by_words[(first,)]) if (first,) in by_words else ""
-        firsts.append(f'    {first}) options="{options}" seconds="{" ".join(_seconds(known, first))}" ;;')
-    seconds = [f'    "{" ".join(each.words)}") options="{_bash_options(each)}" ;;' for each in known if each.words[1:]]
+    cases = []
+    for given in dict.fromkeys((*tree, *by_words)):
+        options = _bash_options(by_words[given]) if given in by_words else ""
+        cases.append(f'    {_shell_words(given)}) options="{options}" following="{" ".join(tree.get(given, ()))}" ;;')
     values: dict[str, str] = {}
     for option in (option for each in known for option in _named(each)):
         if option.wants_file:
@@ -94,13 +103,9 @@ def bash(known: Sequence[Command]) -> str:
         values.setdefault(answer, "")
         names = [name for name in option.names if not _is_among(values, name)]
         values[answer] = "|".join(filter(None, (values[answer], *names)))
-    cases = [f"    {names}) {answer} ;;" for answer, names in values.items() if names]
+    value_cases = [f"    {names}) {answer} ;;" for answer, names in values.items() if names]
     return _BASH.format(
-        made=_MADE,
-        firsts=" ".join(_firsts(known)),
-        first_cases="\n".join(firsts),
-        second_cases="\n".join(seconds),
-        value_cases="\n".join(cases),
+        made=_MADE, all_words=_all_words(tree), cases="\n".join(cases), value_cases="\n".join(value_cases)
     )
 
 
@@ -114,24 +119,22 @@ _ZSH = """#compdef outrigger
 {made}
 _outrigger() {{
   local -a found
-  if ((CURRENT == 2)); then
-    found=({firsts})
-    _describe command found
-    return
-  fi
-  local first="$words[2]" second="$words[3]"
-  if ((CURRENT == 3)) && [[ "$words[3]" != -* ]]; then
-    case "$first" in
-{second_lists}
+  local chosen="" at=2
+  while ((at < CURRENT)); do
+    case "$chosen $words[at]" in
+      {all_words}) chosen+=" $words[at]"; ((at++)) ;;
+      *) break ;;
+    esac
+  done
+  if ((at == CURRENT)) && [[ "$words[CURRENT]" != -* ]]; then
+    case "$chosen" in
+{lists}
     esac
   fi
-  shift words
-  ((CURRENT--))
-  case "$first $second" in
-{two_words}
-  esac
-  case "$first" in
-{one_word}
+  words=("${{(@)words[at - 1, -1]}}")
+  ((CURRENT -= at - 2))
+  case "$chosen" in
+{arguments}
   esac
 }}
 _outrigger "$@"
@@ -164,22 +167,13 @@ def _zsh_list(words: dict[str, str]) -> str:
 
 def zsh(known: Sequence[Command]) -> str:
     """For zsh."""
-    firsts = _firsts(known)
-    lists = {first: _zsh_list(words) for first in firsts if (words := _seconds(known, first))}
-    second_lists = [f"      {first}) found=({words}); _describe command found ;;" for first, words in lists.items()]
-    two = [
-        f"    {_zsh_quoted(' '.join(each.words))}) shift words; ((CURRENT--)); {_zsh_arguments(each)}; return ;;"
-        for each in known
-        if each.words[1:]
+    tree = _tree(known)
+    lists = [
+        f"      {_shell_words(before)}) found=({_zsh_list(words)}); _describe command found ;;"
+        for before, words in tree.items()
     ]
-    one = [f"    {each.words[0]}) {_zsh_arguments(each)} ;;" for each in known if not each.words[1:]]
-    return _ZSH.format(
-        made=_MADE,
-        firsts=_zsh_list(firsts),
-        second_lists="\n".join(second_lists),
-        two_words="\n".join(two),
-        one_word="\n".join(one),
-    )
+    arguments = [f"    {_shell_words(each.words)}) {_zsh_arguments(each)} ;;" for each in known]
+    return _ZSH.format(made=_MADE, all_words=_all_words(tree), lists="\n".join(lists), arguments="\n".join(arguments))
 
 
 # --- fish -------------------------------------------------------------------------------------------------------------
@@ -207,14 +201,12 @@ def _fish_words(condition: str, words: dict[str, str]) -> Iterable[str]:
 def fish(known: Sequence[Command]) -> str:
     """For fish."""
     lines = [_MADE]
-    lines += _fish_words("__fish_use_subcommand", _firsts(known))
-    for first in _firsts(known):
-        seconds = _seconds(known, first)
-        if seconds:
-            others = " ".join(seconds)
-            condition = f"'__fish_seen_subcommand_from {first}; and not __fish_seen_subcommand_from {others}'"
-            lines += _fish_words(condition, seconds)
+    for before, words in _tree(known).items():
+        seen = [f"__fish_seen_subcommand_from {word}" for word in before]
+        unseen = f"not __fish_seen_subcommand_from {' '.join(words)}"
+        condition = _fish_quoted("; and ".join([*seen, unseen])) if before else "__fish_use_subcommand"
+        lines += _fish_words(condition, words)
     for command in known:
-        seen = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in command.words)
-        lines += [_fish_option(_fish_quoted(seen), option) for option in _named(command)]
+        condition = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in command.words)
+        lines += [_fish_option(_fish_quoted(condition), option) for option in _named(command)]
     return "\n".join(lines) + "\n"

@@ -71,7 +71,7 @@ def _synopsis(words: Sequence[str], command: commands.Command) -> str:
 
 def _command_page(command: commands.Command, others: Sequence[str]) -> tuple[str, str]:
     words = ("outrigger", *command.words)
-    name = " ".join(words).replace(" --", " ")
+    name = " ".join(words)
     text = _page(
         name,
         1,

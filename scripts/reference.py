@@ -23,8 +23,8 @@ from the tables in `src/protocol` and from the programs themselves; `./dev test`
 
 
 LANGUAGE = """
-* *calls*: a collective, its blocking form, `all`, or `blocking` for all blocking forms; left out: all that have the
-  algorithm.
+* *calls*: a collective, its blocking form, or `all`; left out: all that have the algorithm. `OUTRIGGER_BLOCKING` is for
+  blocking forms without a rule.
 * *condition*: a letter and a range, `N`, `LOW-`, `LOW-HIGH` or `-HIGH`, both ends included; bytes may have `K`, `M` or
   `G`.
 * *choice*: an algorithm, `native`, `on` or `auto`. Of nonblocking forms: `on`, always; `auto`, as if no rule fitted. Of
@@ -80,16 +80,13 @@ def variables(found: tables.Tables) -> str:
 def reaches(found: tables.Tables) -> str:
     ways = ((code(row.name), "yes" if row.selectable else "", row.when, row.cost) for row in found.reaches)
     brought = [f"`{row.name}` brings `{row.brings}`" for row in found.reaches if row.brings]
-    aids = ((code(aid.name), "on" if aid.initial else "off", aid.meaning) for aid in found.aids)
     return section(
         "How memory is reached",
         prose(
-            "`OUTRIGGER_REACH` and `--reach` take words with commas between them. Reaches that are named are the only "
-            "ones allowed; what is in the other table is switched on; and `-` in front takes either away. Of words for "
-            f"one thing the last counts; {'; '.join(brought)}."
+            "`OUTRIGGER_REACH` and `--reach` take names with commas between them. Reaches that are named are the only "
+            f"ones allowed, and `-` in front forbids one. Of names for one reach the last counts; {'; '.join(brought)}."
         ),
         table(("reach", "can be named", "when", "cost"), ways),
-        table(("aid", "unless named", "meaning"), aids),
     )
 
 

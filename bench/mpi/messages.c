@@ -1,4 +1,4 @@
-// What a message costs the MPI itself, for `outrigger calibrate`: between ranks 0 and 1 of the job, the others wait in
+// What a message costs the MPI itself, for `outrigger lab calibrate`: between ranks 0 and 1 of the job, the others wait in
 // MPI_Finalize. A line of JSON for each kind and size, with every sample in microseconds:
 //
 //     half_round_trip  a message there and one back, halved

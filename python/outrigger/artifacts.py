@@ -79,7 +79,7 @@ class Artifacts:
         path = self.libraries / "liboutrigger-heap.so"
         if self.layout is None and not path.exists():
             raise UserError(
-                f"{path} is missing: the shared heap needs it (--reach heap), and it is built where jemalloc is "
+                f"{path} is missing: the shared heap needs it (--shared-heap on), and it is built where jemalloc is "
                 "installed (Debian: libjemalloc-dev); then ./dev build"
             )
         return self._existing(path)

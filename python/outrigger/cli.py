@@ -5,23 +5,26 @@ Each command imports its own modules only: importing all of them takes a second.
 
 from __future__ import annotations
 
+import inspect
 import os
-import shutil
 import signal
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import takewhile
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import outrigger
-from outrigger import options
 from outrigger.errors import UserError
 from outrigger.terminal import NO_COLOR, note, replace_what_cannot_be_shown
+
+_RUN = "Run programs"
+_MACHINE = "Look at this machine"
+_LIVE = "Watch running jobs"
+_MEASURE = "Measure"
 
 
 @dataclass(frozen=True)
@@ -30,39 +33,49 @@ class Command:
 
     module: str
     name: str
+    panel: str = ""
+    """Its part of the help."""
     starts_programs: bool = False
-    """All words from the first on that is none of its options are a program's."""
+    """The first word that is not an option begins a program's command line."""
 
 
-_NEVER_SLOWER = "--never-slower"
 COMMANDS = {
-    "run": Command("commands.run", "run", starts_programs=True),
-    "report": Command("commands.report", "show_report"),
-    "info": Command("commands.info", "show_info"),
-    "doctor": Command("doctor.command", "doctor"),
-    "env": Command("switch_on", "env"),
-    "advise": Command("advise.command", "advise", starts_programs=True),
-    "replay": Command("trace.command", "replay"),
-    "tune": Command("tune.command", "tune"),
-    "cache": Command("commands.cache", "cache"),
-    "predict": Command("predict.command", "predict"),
-    "calibrate": Command("calibrate.command", "calibrate"),
-    "top": Command("live.top", "top"),
-    "watch": Command("live.watch", "watch"),
-    "exporter": Command("live.exporter", "exporter"),
-    "chaos": Command("chaos.command", "chaos", starts_programs=True),
-    "bench": Command("commands.bench", "measure"),
-    "demo": Command("commands.demo", "show_demo"),
-    # Commands of two words; "bench" alone is a command, too.
+    "run": Command("commands.run", "run", _RUN, starts_programs=True),
+    "report": Command("commands.report", "show_report", _RUN),
+    "advise": Command("advise.command", "advise", _RUN, starts_programs=True),
+    "env": Command("switch_on", "env", _RUN),
+    "info": Command("commands.info", "show_info", _MACHINE),
+    "doctor": Command("doctor.command", "doctor", _MACHINE),
+    "cache": Command("commands.cache", "cache", _MACHINE),
+    "top": Command("live.top", "top", _LIVE),
+    "watch": Command("live.watch", "watch", _LIVE),
+    "exporter": Command("live.exporter", "exporter", _LIVE),
+    "demo": Command("commands.demo", "show_demo", _MEASURE),
+    "bench": Command("commands.bench", "measure", _MEASURE),
     "bench fft3d": Command("bench.example_commands", "measure_fft3d"),
     "bench halo": Command("bench.example_commands", "measure_halo"),
     "bench training": Command("bench.example_commands", "measure_training"),
     "bench harm": Command("bench.harm", "measure_harm"),
-    "bench skew": Command("bench.skew", "measure_skew"),
-    f"bench {_NEVER_SLOWER}": Command("bench.never_slower", "measure_never_slower"),
-    "cluster": Command("cluster.commands", "app"),
+    "bench never-slower": Command("bench.never_slower", "measure_never_slower"),
+    "lab tune": Command("tune.command", "tune"),
+    "lab replay": Command("trace.command", "replay"),
+    "lab calibrate": Command("calibrate.command", "calibrate"),
+    "lab predict": Command("predict.command", "predict"),
+    "lab skew": Command("bench.skew", "measure_skew"),
+    "lab chaos": Command("chaos.command", "chaos", starts_programs=True),
+    "lab cluster": Command("cluster.commands", "app"),
 }
-"""By their words, in the order of the help."""
+"""By name, in the order of the help. The second of two words is a command below the first."""
+_GROUPS = {
+    "bench": "Measure native against offloaded: collectives, kinds of programs, costs.",
+    "lab": "Tune and model a machine, draw traces, test under faults: for laboratories and developers.",
+}
+MOVED = {
+    **{name: f"lab {name}" for name in ("tune", "replay", "calibrate", "predict", "chaos", "cluster")},
+    "bench skew": "lab skew",
+    "bench --never-slower": "bench never-slower",
+}
+"""Names of before: a message says the new one."""
 _OTHER = Command("", "")
 
 
@@ -76,6 +89,7 @@ _SWITCHES = (
     "--stops",
     "--cuts",
     "--compare-output",
+    "--report",
 )
 """Options of the commands that start programs."""
 _VALUES = ("true", "false", "on", "off", "yes", "no", "1", "0")
@@ -98,56 +112,67 @@ def of_all(
         os.environ[NO_COLOR] = "1"
 
 
-def make_app(words: Iterable[str] = COMMANDS) -> typer.Typer:
-    """`outrigger` with these of its commands."""
-    app = typer.Typer(
+def _typer(help_: str = "") -> typer.Typer:
+    return typer.Typer(
+        help=help_ or inspect.getdoc(of_all),
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
+
+
+def make_app(names: Iterable[str] = COMMANDS) -> typer.Typer:
+    """`outrigger` with these of its commands."""
+    app = _typer()
     app.callback()(of_all)
-    for each in words:
+    groups: dict[str, typer.Typer] = {}
+    for each in names:
         command = COMMANDS[each]
+        *group, name = each.split()
+        for first in group:
+            if first not in groups:
+                groups[first] = _typer(_GROUPS[first])
+                app.add_typer(groups[first], name=first, rich_help_panel=_MEASURE)
+        within = groups[group[0]] if group else app
         found = getattr(import_module(f"outrigger.{command.module}"), command.name)
         if isinstance(found, typer.Typer):
-            app.add_typer(found, name=each)
-        elif command.starts_programs:
-            app.command(each, context_settings={"allow_interspersed_args": False})(found)
-        else:
-            app.command(each)(found)
+            within.add_typer(found, name=name)
+            continue
+        others = [other.partition(" ")[2] for other in COMMANDS if other.startswith(f"{each} ")]
+        within.command(
+            name,
+            context_settings={"allow_interspersed_args": not command.starts_programs},
+            rich_help_panel=command.panel or None,
+            epilog=f"Other measurements, each with a --help of its own: {each} {', '.join(others)}."
+            if others
+            else None,
+        )(found)
     return app
 
 
-def _needed(arguments: list[str]) -> Iterable[str]:
-    """Which commands typer is to know of: the one that is given, or all, for the help and for what is none."""
+def name_of(arguments: list[str]) -> str:
+    """The name of the command that is given; empty if there is none."""
+    names = (" ".join(arguments[:words]) for words in (2, 1))
+    return next((name for name in names if name in COMMANDS), "")
+
+
+def needed(arguments: list[str]) -> Iterable[str]:
+    """The commands that typer must know: the one that is given, else all of the group, else all."""
     first = next(iter(arguments), "")
     if first == "--version":
         return ()
-    return (first,) if first in COMMANDS else COMMANDS
+    if name := name_of(arguments):
+        return (name,)
+    return [name for name in COMMANDS if name.startswith(f"{first} ")] if first in _GROUPS else COMMANDS
 
 
-def _check_report(name: str) -> None:
-    if not name.endswith(".json"):
-        raise UserError(
-            f"--report {name}: a report is written as JSON, so its name ends in .json; --report alone prints tables"
-        )
-
-
-def _split_report(arguments: list[str]) -> list[str]:
-    """Lets --report stand alone: typer's options always take a value."""
-    result: list[str] = []
-    for index, argument in enumerate(arguments):
-        if argument == "--":
-            return result + arguments[index:]
-        result.append(argument)
-        if argument == "--report":
-            following = arguments[index + 1] if index + 1 < len(arguments) else "--"
-            if Path(following).suffix and not following.startswith("-") and shutil.which(following) is None:
-                _check_report(following)
-            if not following.endswith(".json"):
-                result.append(options.TO_TERMINAL)
-    return result
+def check_moved(arguments: list[str]) -> None:
+    """Refuses a name of before."""
+    for words in (2, 1):
+        name = " ".join(arguments[:words])
+        if name in MOVED:
+            raise UserError(f"`outrigger {name}` is now `outrigger {MOVED[name]}`")
 
 
 def check_switches(arguments: list[str]) -> None:
@@ -162,15 +187,6 @@ def check_switches(arguments: list[str]) -> None:
         raise UserError(f"{switch} {word}: {switch} takes no value; leave '{word}' out, and it is switched on")
 
 
-def _join_words(arguments: list[str]) -> list[str]:
-    """The two words of a command as the one that typer knows."""
-    if arguments[:1] == ["bench"] and _NEVER_SLOWER in arguments:  # wherever it stands: its options are its own
-        others = [argument for argument in arguments[1:] if argument != _NEVER_SLOWER]
-        arguments = ["bench", _NEVER_SLOWER, *others]
-    joined = " ".join(arguments[:2])
-    return [joined, *arguments[2:]] if len(arguments) > 1 and joined in COMMANDS else arguments
-
-
 def _uncolored(arguments: list[str]) -> list[str]:
     """Options for all commands before the command's words."""
     return arguments[: sum(1 for _ in takewhile(lambda word: word == "--no-color", arguments))]
@@ -180,11 +196,13 @@ def main() -> None:
     """Entry point: errors of users become one message and exit code 2."""
     replace_what_cannot_be_shown()
     first = _uncolored(sys.argv[1:])
+    arguments = sys.argv[1 + len(first) :]
     try:
-        arguments = _join_words(_split_report(sys.argv[1 + len(first) :]))
-        if arguments and COMMANDS.get(arguments[0], _OTHER).starts_programs:
-            check_switches(arguments[1:])
-        make_app(_needed(arguments))(args=[*first, *arguments], prog_name="outrigger")
+        check_moved(arguments)
+        name = name_of(arguments)
+        if COMMANDS.get(name, _OTHER).starts_programs:
+            check_switches(arguments[len(name.split()) :])
+        make_app(needed(arguments))(args=[*first, *arguments], prog_name="outrigger")
     except UserError as error:
         note(str(error))
         sys.exit(2)

@@ -34,6 +34,18 @@ def format_cpu_list(cpus: Sequence[int]) -> str:
     return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
+_MOST_RANKS = 4
+
+
+def measured_ranks(given: int | None, fewest: int = 2) -> int:
+    """-n of a measurement. Unless given: all cores but one, which is left for the service process."""
+    if given is None:
+        return max(2, min(_MOST_RANKS, len(allowed_cores()) - 1))
+    if given < fewest:
+        raise UserError(f"-n {given}: at least {'one rank is' if fewest == 1 else f'{fewest} ranks are'} needed")
+    return given
+
+
 def without_spare(ranks: int, cores: int) -> str:
     """A note if the ranks need all cores of a machine; empty if they leave one."""
     if ranks < cores:

@@ -21,7 +21,7 @@ from outrigger.bench import interrupts, jobs, natives, plot
 from outrigger.bench.figures import Configuration, Measurement, Row, Side, as_json, read_rows
 from outrigger.bench.table import microseconds
 from outrigger.binding import NodeBinding
-from outrigger.cores import allowed_cores, without_spare
+from outrigger.cores import without_spare
 from outrigger.errors import UserError
 from outrigger.mpis import Mpi
 from outrigger.settings import FIXED, Settings
@@ -33,12 +33,6 @@ _SETTINGS = Settings(choice=FIXED)
 _SECONDS = 1
 _TIME_LIMIT_S = 120.0
 _RUNS = ("native", "offloaded", "native on all cores")
-_MOST_RANKS = 4
-
-
-def usual_ranks() -> int:
-    """A core each, and one for the service process, where there are so many; two at least."""
-    return max(2, min(_MOST_RANKS, len(allowed_cores()) - 1))
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-_TITLE = "outrigger-choices 2"
+_TITLE = "outrigger-choices 3"
 _HEADER = ("machine ", "mpi ", "cores ")
 _FILES = "choices-*.txt"
-_WORDS = 8
-"""Fields of a line: collective, form, size class, ranks, nodes, ranks per node, service processes per node, way."""
+_WORDS = 9
+"""Fields of a line: collective, form, size class, ranks, nodes, ranks per node, services per node, way, since."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,8 @@ class Choice:
     services: int
     way: str
     """`native`, or an algorithm of service processes."""
+    since: datetime
+    """When it was learned: later runs have found the same."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +64,14 @@ def place(environment: Mapping[str, str] = os.environ) -> Path | None:
 
 def _choice(line: str) -> Choice | None:
     words = line.split()
-    if len(words) != _WORDS or not all(word.isdecimal() for word in words[2:7]):
+    if len(words) != _WORDS or not all(word.isdecimal() for word in (*words[2:7], words[8])):
         return None
     size, ranks, nodes, ranks_per_node, services = map(int, words[2:7])
-    return Choice(words[0], words[1], size, ranks, nodes, ranks_per_node, services, words[7])
+    try:
+        since = datetime.fromtimestamp(int(words[8])).astimezone()
+    except (OverflowError, ValueError, OSError):
+        return None
+    return Choice(words[0], words[1], size, ranks, nodes, ranks_per_node, services, words[7], since)
 
 
 def read_file(path: Path) -> Kept:

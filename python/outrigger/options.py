@@ -7,23 +7,26 @@ from typing import Annotated
 
 import typer
 
-from outrigger.out import check_place
+from outrigger.out import check_picture, check_place
 
 MANY_NODES = "Many nodes"
-BINDING = "Binding"
-TO_TERMINAL = "-"
-"""The report's file, where --report stands alone."""
+BINDING = "Placement of ranks"
+OFFLOAD = "Offloading"
+MEMORY = "Memory"
+RESULT = "Results"
 
-Build = Annotated[Path | None, typer.Option("--build", help="Build directory to use.", show_default="build/release")]
+Build = Annotated[
+    Path | None,
+    typer.Option("--build", metavar="DIR", help="Use this build directory.", show_default="build/release"),
+]
 Services = Annotated[
-    int | None, typer.Option("--services", help="Service processes per node; 0: none, nothing is offloaded.")
+    int | None,
+    typer.Option("--services", metavar="N", help="Service processes per node; 0: none.", rich_help_panel=OFFLOAD),
 ]
 Algorithm = Annotated[
     list[str] | None,
     typer.Option(
-        "--algorithm",
-        metavar="RULES",
-        help="NAME, COLLECTIVE=NAME, NAME may be native; or rules from FILE.toml. See docs/using/reference.md.",
+        "--algorithm", metavar="RULES", help="COLLECTIVE=NAME,... or a FILE.toml of rules.", rich_help_panel=OFFLOAD
     ),
 ]
 Choice = Annotated[
@@ -31,25 +34,29 @@ Choice = Annotated[
     typer.Option(
         "--choice",
         metavar="measured|early|fixed",
-        help="measured: what no rule decides is tried natively and offloaded, and done in the better way; early: tried "
-        "soon, for short runs that are to teach later ones; fixed: nothing is tried.",
+        help="Try native and offloaded, try soon, or try nothing.",
         show_default="measured",
-    ),
-]
-Reach = Annotated[
-    str | None,
-    typer.Option(
-        "--reach",
-        metavar="WORDS",
-        help="How memory may be reached: NAME,NAME only by these, -NAME not so. `outrigger info` has their names.",
+        rich_help_panel=OFFLOAD,
     ),
 ]
 Blocking = Annotated[
     str | None,
     typer.Option(
         "--blocking",
-        metavar="on|off",
-        help="Offload the blocking forms, too, or never. Unless given, where it was measured to pay.",
+        metavar="on|off|auto",
+        help="Offload blocking collectives, too.",
+        show_default="auto: where it pays",
+        rich_help_panel=OFFLOAD,
+    ),
+]
+Reach = Annotated[
+    str | None,
+    typer.Option(
+        "--reach",
+        metavar="NAMES",
+        help="Allow these ways to memory only; -NAME forbids one.",
+        show_default="all",
+        rich_help_panel=MEMORY,
     ),
 ]
 Intranode = Annotated[
@@ -57,9 +64,9 @@ Intranode = Annotated[
     typer.Option(
         "--intranode",
         metavar="on|off|always",
-        help="on: the ranks of a node do blocking collectives by themselves, through shared memory, where trials show "
-        "that it is faster; always: wherever they can.",
-        show_default="on",
+        help="Let the ranks of a node do blocking collectives.",
+        show_default="off",
+        rich_help_panel=OFFLOAD,
     ),
 ]
 SharedHeap = Annotated[
@@ -67,7 +74,9 @@ SharedHeap = Annotated[
     typer.Option(
         "--shared-heap",
         metavar="on|off",
-        help="Short for --reach heap: large allocations come from memory that service processes map, too.",
+        help="Let service processes map large allocations.",
+        show_default="off",
+        rich_help_panel=MEMORY,
     ),
 ]
 WaitCopies = Annotated[
@@ -75,7 +84,9 @@ WaitCopies = Annotated[
     typer.Option(
         "--wait-copies",
         metavar="on|off",
-        help="off is short for --reach -wait_copies: ranks that wait make no copies for their service process.",
+        help="Let waiting ranks copy for their service process.",
+        show_default="on",
+        rich_help_panel=MEMORY,
     ),
 ]
 HugePages = Annotated[
@@ -83,7 +94,9 @@ HugePages = Annotated[
     typer.Option(
         "--huge-pages",
         metavar="on|off",
-        help="off is short for --reach -huge_pages: buffers stay in the pages they have.",
+        help="Move buffers that others often copy to huge pages.",
+        show_default="on",
+        rich_help_panel=MEMORY,
     ),
 ]
 Hostfile = Annotated[
@@ -120,30 +133,55 @@ Agent = Annotated[
     typer.Option(
         "--launch-agent",
         metavar="CMD",
-        help="What starts a command on another host: CMD HOST COMMAND.",
+        help="Starts a command on another host: CMD HOST COMMAND.",
         rich_help_panel=MANY_NODES,
+    ),
+]
+PretendNodes = Annotated[
+    int,
+    typer.Option(
+        "--pretend-nodes",
+        metavar="N",
+        min=1,
+        help="For tests: split this machine's ranks into N nodes.",
+        rich_help_panel=MANY_NODES,
+    ),
+]
+Variable = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-x", metavar="NAME[=VALUE]", help="A variable for the ranks of all hosts.", rich_help_panel=MANY_NODES
     ),
 ]
 Bind = Annotated[
     str,
     typer.Option(
-        "--bind",
-        metavar="HOW",
-        help="bunch (consecutive cores), scatter (one of each NUMA domain in turn), hybrid (a block of cores a "
-        "rank), none, or CPUs: 0,2,4 (one a rank), 0-1:2-3 (a list a rank).",
-        rich_help_panel=BINDING,
+        "--bind", metavar="HOW", help="bunch, scatter, hybrid, none, or CPUs such as 0,2,4.", rich_help_panel=BINDING
     ),
 ]
-Ranks = Annotated[int, typer.Option("-n", "-np", help="Number of ranks.")]
-SomeRanks = Annotated[int, typer.Option("-n", "-np", min=2, help="Number of ranks.")]
+Ranks = Annotated[int, typer.Option("-n", "-np", metavar="N", help="Number of ranks.")]
+MeasuredRanks = Annotated[
+    int | None,
+    typer.Option("-n", "-np", metavar="N", help="Number of ranks.", show_default="all cores but one, from 2 to 4"),
+]
+OneMpi = Annotated[
+    str,
+    typer.Option("--mpi", metavar="NAME", help="openmpi, mpich, intel, mpiabi or a directory; auto finds one."),
+]
 EachMpi = Annotated[
     str,
+    typer.Option("--mpi", metavar="NAMES", help="Of openmpi,mpich,intel, or directories."),
+]
+Pairs = Annotated[int, typer.Option("--pairs", min=1, metavar="N", help="Native and offloaded jobs, in turn.")]
+Figures = Annotated[
+    Path | None,
     typer.Option(
-        "--mpi",
-        metavar="LIST",
-        help="With commas between: openmpi, mpich, intel, or directories where one is installed; or auto: the "
-        "openmpi and mpich that are found.",
+        "--json", metavar="FILE", help="Write the figures to this file.", callback=check_place, rich_help_panel=RESULT
     ),
 ]
-Pairs = Annotated[int, typer.Option("--pairs", min=1, help="Of a native and an offloaded job, in turn.")]
-Figures = Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.", callback=check_place)]
+Picture = Annotated[
+    Path | None,
+    typer.Option(
+        "--plot", metavar="FILE", help="Draw a .png, .svg or .pdf.", callback=check_picture, rich_help_panel=RESULT
+    ),
+]

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from outrigger import report_advice, report_calls, report_headline, report_times
+from outrigger import report_advice, report_calls, report_headline
 from outrigger.learned import Kept
 from outrigger.report_data import (
     Collective,
@@ -33,8 +33,6 @@ __all__ = ["Report", "as_data", "format_bytes", "format_seconds", "offload_verdi
 
 _TAKEN = 0.005
 """Of the time. Less is not worth a line."""
-_ALL_OF_IT = 1.05
-"""Times the time of the posts: so little more is what it takes to count the call."""
 
 
 _NO_SPARE_CORE = (
@@ -45,14 +43,6 @@ _NO_SPARE_CORE = (
 
 def _spread(spread: Spread, ranks: int) -> str:
     return f"{format_seconds(spread.sum / max(ranks, 1))} ({format_seconds(spread.max)})"
-
-
-def _starting(entry: Collective, report: Report) -> str:
-    """The most of a rank is known where the post is all of it."""
-    seconds = report_times.starting_seconds(entry, report)
-    if seconds > _ALL_OF_IT * entry.post_seconds.sum:
-        return format_seconds(seconds / max(entry.size, 1))
-    return _spread(entry.post_seconds, entry.size)
 
 
 def _why_native(entry: Collective) -> str:
@@ -79,7 +69,7 @@ def _reaches(entry: Collective) -> str:
     return "\n".join(f"{format_bytes(count)} {name}" for name, count in entry.bytes.items() if count) or "-"
 
 
-def _wide_table(entries: list[Collective], report: Report) -> Table:
+def _wide_table(entries: list[Collective]) -> Table:
     table = _new_table()
     table.add_column("collective\ncommunicator", no_wrap=True)
     table.add_column("calls\nall ranks", justify="right")
@@ -95,14 +85,14 @@ def _wide_table(entries: list[Collective], report: Report) -> Table:
             _offloaded(entry),
             _why_native(entry),
             _reaches(entry),
-            _starting(entry, report),
+            _spread(entry.post_seconds, entry.size),
             _spread(entry.completion_seconds, entry.size),
             f"{entry.late_announcements:,}",
         )
     return table
 
 
-def _narrow_table(entries: list[Collective], report: Report) -> Table:
+def _narrow_table(entries: list[Collective]) -> Table:
     table = _new_table()
     table.add_column("collective\ncommunicator", no_wrap=True, min_width=24)
     for name in ("calls\nlate", "offloaded\nby"):
@@ -110,7 +100,7 @@ def _narrow_table(entries: list[Collective], report: Report) -> Table:
     table.add_column("received by\nreach")
     table.add_column("in the call\nin waits", justify="right", no_wrap=True)
     for entry in entries:
-        inside = (report_times.starting_seconds(entry, report), entry.completion_seconds.sum)
+        inside = (entry.post_seconds.sum, entry.completion_seconds.sum)
         posts, waits = (format_seconds(seconds / max(entry.size, 1)) for seconds in inside)
         table.add_row(
             f"{entry.collective}\n[dim]{escape(entry.communicator)}, {plural(entry.size, 'rank')}[/]",
@@ -125,7 +115,7 @@ def _narrow_table(entries: list[Collective], report: Report) -> Table:
 def collectives_table(report: Report, width: int) -> Table:
     """A row for each collective and communicator."""
     entries = _offloaded_rows(report)
-    return _wide_table(entries, report) if width >= report_calls.WIDE else _narrow_table(entries, report)
+    return _wide_table(entries) if width >= report_calls.WIDE else _narrow_table(entries)
 
 
 def phases_table(phases: Sequence[Phase], ranks: int) -> Table:
@@ -268,7 +258,7 @@ def show(console: Console, report: Report, kept: Sequence[Kept] = ()) -> None:
         console.print(f"[bold]{escape(line)}[/]")
     console.print(report_calls.heading(report))
     if report.calls:
-        console.print(report_calls.table(report, console.width))
+        console.print(report_calls.table(report, console.width, kept))
     for line in report_advice.advice(report):
         console.print(f"[bold]*[/] {escape(line)}")
     if _offloaded_rows(report):

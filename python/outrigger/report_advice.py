@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from outrigger.report_calls import could_block, percent, share, why
-from outrigger.report_data import Call, Report, format_bytes, format_seconds
+from outrigger.report_calls import could_block, percent, share
+from outrigger.report_data import Call, Report, format_bytes, format_seconds, in_words
 
 _LEAST_SHARE = 0.05
 """Of the run time. Less is not worth a line."""
@@ -25,6 +25,7 @@ _REASONS = {
     "invalid arguments": "the MPI was to judge its arguments",
     "small blocks": "blocks of up to 8 KiB are faster by the MPI itself",
     "service core taken": "other processes took the core of a service process",
+    "not tried": "offloading was not tried: no core is spare, and the run was short",
     "group of one": "it is a group of one rank",
 }
 
@@ -33,9 +34,9 @@ def _nonblocking(entry: Call) -> str:
     return "MPI_I" + entry.call.removeprefix("MPI_").lower()
 
 
-def _why(entry: Call, report: Report) -> str:
+def _why(entry: Call) -> str:
     reason = max(entry.native, key=lambda name: entry.native[name], default="")
-    return _REASONS.get(reason, f"of {why(reason, entry, report)}")
+    return _REASONS.get(reason, f"of {in_words(reason, entry.form)}")
 
 
 def _measured(entry: Call, report: Report) -> str:
@@ -82,7 +83,7 @@ def _what_to_do(entry: Call) -> str:
 
 
 def _line(entry: Call, report: Report) -> str:
-    native = f", native because {_why(entry, report)}." if entry.offloaded == 0 else "."
+    native = f", native because {_why(entry)}." if entry.offloaded == 0 else "."
     return _measured(entry, report) + native + _what_to_do(entry) + _late(entry)
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 
 from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from outrigger.report_data import Call, Ended, Report, format_bytes, format_seconds, in_words, plural
+from outrigger import report_choice
+from outrigger.learned import Kept
+from outrigger.report_data import Call, Ended, Report, format_bytes, format_seconds, plural
 
 WIDE = 100
 """Columns of a terminal on which the figures of a row fit on one line."""
@@ -20,31 +23,14 @@ def share(entry: Call, report: Report) -> float:
     return entry.seconds.mean / run.mean if run is not None and run.mean > 0 else 0.0
 
 
-MEASURED = "measured choice"
 _SMALL_BYTES = 8192
 """Blocks up to this size go natively in every form (src/protocol/options/selection.hpp)."""
-_TO_EACH = ("ialltoall", "iscatter", "ineighbor_alltoall")
-"""A rank sends as many blocks as there are ranks."""
 
 
 def could_block(entry: Call) -> bool:
     """A blocking form that `--blocking on` would offload: not where all blocks are small."""
     asked = entry.form == "blocking" and entry.collective is not None and "blocking form" in entry.native
-    return asked and block_bytes(entry)[1] > _SMALL_BYTES
-
-
-def block_bytes(entry: Call) -> tuple[float, float]:
-    """The least and the most of one of its blocks."""
-    to_each = entry.collective is not None and entry.collective.startswith(_TO_EACH)
-    blocks = max(entry.size, 1) if to_each else 1
-    return entry.bytes.min / blocks, entry.bytes.max / blocks
-
-
-def why(reason: str, entry: Call, report: Report) -> str:
-    """In words why calls of a row stayed native."""
-    if reason == MEASURED and not entry.offloaded and report.no_spare_core:
-        return "not tried"  # a trial offloads calls
-    return in_words(reason, entry.form)
+    return asked and report_choice.block_bytes(entry)[1] > _SMALL_BYTES
 
 
 def percent(part: float) -> str:
@@ -121,12 +107,14 @@ def _rank(seconds: float, rank: int) -> str:
     return f"{format_seconds(seconds)} [dim]({rank})[/]"
 
 
-def _served(entry: Call, report: Report) -> str:
+def _served(entry: Call, report: Report, kept: Sequence[Kept]) -> str:
     """How the calls were done."""
     ways = (("offloaded", entry.offloaded), ("by ranks", entry.by_ranks))
     parts = [f"[green]{way}{'' if calls == entry.calls else f' {calls:,}'}[/]" for way, calls in ways if calls]
     only = len(entry.native) == 1 and not parts
-    native = [(why(reason, entry, report), calls) for reason, calls in entry.native.items() if calls]
+    native = [
+        (report_choice.why(reason, entry, report, kept), calls) for reason, calls in entry.native.items() if calls
+    ]
     parts += [reason if only else f"{calls:,} {reason}" for reason, calls in native]
     return "\n".join(parts)
 
@@ -148,7 +136,7 @@ def _least_and_most(entry: Call) -> tuple[str, str]:
     return _rank(seconds.min, seconds.min_rank), _rank(seconds.max, seconds.max_rank)
 
 
-def _wide_table(report: Report) -> Table:
+def _wide_table(report: Report, kept: Sequence[Kept]) -> Table:
     made = _new_table()
     made.add_column("call\ncommunicator", overflow="fold")
     for heading in (
@@ -164,11 +152,11 @@ def _wide_table(report: Report) -> Table:
     for entry in _in_order(report):
         time, part = format_seconds(entry.seconds.mean), percent(share(entry, report))
         figures = (f"{entry.calls:,}", _bytes(entry), time, part, *_least_and_most(entry))
-        made.add_row(_name(entry), *figures, _served(entry, report))
+        made.add_row(_name(entry), *figures, _served(entry, report, kept))
     return made
 
 
-def _narrow_table(report: Report) -> Table:
+def _narrow_table(report: Report, kept: Sequence[Kept]) -> Table:
     made = _new_table()
     made.add_column("call\ncommunicator", no_wrap=True, min_width=24)
     for heading in ("calls\nbytes", "time\nof run", "least (rank)\nmost (rank)"):
@@ -177,10 +165,10 @@ def _narrow_table(report: Report) -> Table:
     for entry in _in_order(report):
         calls = f"{entry.calls:,}\n[dim]{format_bytes(entry.bytes.mean) if entry.bytes.sum else '-'}[/]"
         time = f"{format_seconds(entry.seconds.mean)}\n[dim]{percent(share(entry, report))}[/]"
-        made.add_row(_name(entry), calls, time, "\n".join(_least_and_most(entry)), _served(entry, report))
+        made.add_row(_name(entry), calls, time, "\n".join(_least_and_most(entry)), _served(entry, report, kept))
     return made
 
 
-def table(report: Report, width: int) -> Table:
+def table(report: Report, width: int, kept: Sequence[Kept] = ()) -> Table:
     """A row for each call and communicator, the longest first."""
-    return _wide_table(report) if width >= WIDE else _narrow_table(report)
+    return _wide_table(report, kept) if width >= WIDE else _narrow_table(report, kept)

@@ -1,4 +1,4 @@
-"""Explains calls that stayed native by the measured choice, if nothing was offloaded."""
+"""Explains calls that stayed native because of a measured choice, or because nothing was tried."""
 
 from __future__ import annotations
 
@@ -6,26 +6,35 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from outrigger import learned
-from outrigger.report_calls import MEASURED, block_bytes
-from outrigger.report_data import Call, Report, format_seconds
+from outrigger.report_data import Call, Report, format_seconds, in_words
 
+MEASURED = "measured choice"
+NOT_TRIED = "not tried"
+CHOSEN = (MEASURED, NOT_TRIED)
+"""Reasons of the choice between native and offloaded."""
+_TO_EACH = ("ialltoall", "iscatter", "ineighbor_alltoall")
+"""A rank sends as many blocks as there are ranks."""
 _BEFORE_A_TRIAL = 140
 """Calls of a kind (docs/inside/algorithms.md, By measuring)."""
 _OF_A_NAME = 5
 """Letters that tell Open MPI, MPICH and Intel MPI apart, in reports and files of choices alike."""
 
 
-def _of_rank(row: Call, report: Report) -> int:
-    """Calls that were left to the MPI."""
-    return row.native[MEASURED] // max(row.size or report.counted, 1)
+def block_bytes(entry: Call) -> tuple[float, float]:
+    """The least and the most of one of its blocks."""
+    to_each = entry.collective is not None and entry.collective.startswith(_TO_EACH)
+    blocks = max(entry.size, 1) if to_each else 1
+    return entry.bytes.min / blocks, entry.bytes.max / blocks
 
 
-def _learned(row: Call, report: Report, kept: Sequence[learned.Kept]) -> datetime | None:
-    """When earlier runs last added to a file that has these calls native."""
+def _learned_on(row: Call, report: Report, kept: Sequence[learned.Kept]) -> datetime | None:
+    """When an earlier run found that these calls should be native. A trial offloads calls: none was in this run."""
+    if row.offloaded or not row.collective:
+        return None
     form = "blocking" if row.form == "blocking" else "nonblocking"
     least, most = map(learned.size_class, block_bytes(row))
     dates = [
-        each.changed
+        choice.since
         for each in kept
         if each.mpi[:_OF_A_NAME] == report.mpi[:_OF_A_NAME]
         for choice in each.choices
@@ -35,15 +44,25 @@ def _learned(row: Call, report: Report, kept: Sequence[learned.Kept]) -> datetim
     return max(dates, default=None)
 
 
+def why(reason: str, row: Call, report: Report, kept: Sequence[learned.Kept]) -> str:
+    """In words why calls of a row stayed native."""
+    if reason in CHOSEN and (date := _learned_on(row, report, kept)):
+        return f"as learned on {date:%Y-%m-%d}"
+    return in_words(reason, row.form)
+
+
+def _chosen(row: Call) -> int:
+    return sum(row.native.get(reason, 0) for reason in CHOSEN)
+
+
 def explanation(report: Report, kept: Sequence[learned.Kept]) -> str:
-    """Why, of the row with most such calls. A trial offloads calls, so that there was none in this run."""
-    rows = [row for row in report.calls if row.size != 1 and row.native.get(MEASURED)]
-    row = max(rows, key=lambda each: each.native[MEASURED])
-    if date := _learned(row, report, kept):
+    """Why, of the row with most such calls."""
+    row = max((row for row in report.calls if row.size != 1), key=_chosen)
+    if date := _learned_on(row, report, kept):
         return f"as learned on {date:%Y-%m-%d}, which `outrigger cache` lists"
-    if not report.no_spare_core:
+    if row.native.get(NOT_TRIED, 0) < row.native.get(MEASURED, 0):
         return "as earlier runs have shown, which `outrigger cache` lists"
-    calls = _of_rank(row, report)
+    calls = _chosen(row) // max(row.size or report.counted, 1)
     run = report.run_seconds
     made = f"{calls:,} {row.call} of a rank" + (f" in {format_seconds(run.mean)}" if run is not None else "")
     if calls < _BEFORE_A_TRIAL:

@@ -47,7 +47,7 @@ class Collective:
     bytes: Mapping[str, int]
     late_announcements: int
     post_seconds: Spread
-    """In the starting calls, without what they do after the post (report_times.py)."""
+    """In the starting calls, to their returns."""
     completion_seconds: Spread
     group: str = ""
 
@@ -292,7 +292,7 @@ def format_seconds(seconds: float) -> str:
 
 def in_words(reason: str, form: str = "") -> str:
     """Why calls stayed native. Only rules of the user's are counted as the table's, and --blocking off is one."""
-    if reason != "selection table":
+    if reason != "your rule":
         return reason
     return "your --blocking or --algorithm rule" if form == "blocking" else "your --algorithm rule"
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from outrigger import report_choice, report_times
 from outrigger.learned import Kept
-from outrigger.report_calls import MEASURED, percent
+from outrigger.report_calls import percent
 from outrigger.report_data import Report, format_seconds, in_words, plural
 
 
@@ -33,9 +33,8 @@ def counts(report: Report) -> tuple[int, int]:
 def _hidden(report: Report) -> str:
     computed, waited = computed_seconds(report), waited_seconds(report)
     run = report.run_seconds
-    least = "at least " if report_times.is_least(report) else ""
     of_run = f" ({percent(waited / run.mean)} of the run)" if run is not None and run.mean > 0 else ""
-    spent = f"{least}{format_seconds(waited)}{of_run}"
+    spent = f"{format_seconds(waited)}{of_run}"
     if computed == 0:
         return f"nothing was computed meanwhile, a rank spent {spent} in them"
     return f"a rank computed for {format_seconds(computed)} meanwhile, and {spent} was not hidden"
@@ -63,7 +62,7 @@ def _why_none(report: Report, kept: Sequence[Kept]) -> str:
             reasons[reason] = reasons.get(reason, 0) + calls
     reasons.pop("group of one", None)
     most = max(reasons, key=lambda reason: reasons[reason], default="")
-    if most == MEASURED:
+    if most in report_choice.CHOSEN:
         return f": {report_choice.explanation(report, kept)}"
     return f": {most}" if reasons.get(most) else ""
 

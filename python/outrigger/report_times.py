@@ -16,46 +16,15 @@ def _share(row: Call) -> float:
     return row.offloaded / max(row.calls, 1)
 
 
-def starting_seconds(entry: Collective, report: Report) -> float:
-    """In the starting calls of offloaded operations, to their returns.
-
-    `post_seconds` ends with the post. Where nothing else was called, the calls' own time has the rest, too.
-    """
-    rows = _rows_of(entry, report)
-    if not rows or any(row.form == "blocking" or row.offloaded < row.calls for row in rows):
-        return entry.post_seconds.sum
-    return max(entry.post_seconds.sum, sum(row.seconds.sum for row in rows) - entry.completion_seconds.sum)
-
-
 def _computed(entry: Collective, report: Report) -> float:
-    """Between the calls: what lies before the waits also has the starting calls and the tests in it."""
+    """Between the returns of the starting calls and the waits, without the tests in between."""
     rows = _rows_of(entry, report)
-    calls = sum(row.offloaded for row in rows)
-    before = sum(row.before_wait.seconds * _share(row) for row in rows)
-    waited = sum(row.before_wait.operations * _share(row) for row in rows)
-    inside = starting_seconds(entry, report) + sum(row.tests.seconds * _share(row) for row in rows)
-    return max(0.0, before - inside * min(1.0, waited / max(calls, 1)))
-
-
-def _not_hidden(entry: Collective, report: Report) -> float:
-    """All of the rows where nothing in them was native, else what is measured of the others."""
-    rows = _rows_of(entry, report)
-    measured = entry.post_seconds.sum + entry.completion_seconds.sum
-    return measured if _is_mixed(rows) else max(measured, sum(row.seconds.sum for row in rows))
-
-
-def _is_mixed(rows: list[Call]) -> bool:
-    return any(row.offloaded < row.calls for row in rows)
+    return sum(max(0.0, row.before_wait.seconds - row.tests.seconds) * _share(row) for row in rows)
 
 
 def not_hidden_seconds(report: Report) -> float:
-    """In offloaded calls and in what waits for them."""
-    return sum(_not_hidden(entry, report) for entry in report.collectives if entry.offloaded)
-
-
-def is_least(report: Report) -> bool:
-    """There was more of these: ranks that share cores let others run after the post, which mixed rows do not tell."""
-    return report.no_spare_core and any(_is_mixed(_rows_of(entry, report)) for entry in report.collectives)
+    """In the starting calls of offloaded operations and in the calls that wait for them."""
+    return sum(entry.post_seconds.sum + entry.completion_seconds.sum for entry in report.collectives if entry.offloaded)
 
 
 def computed_seconds(report: Report) -> float:

@@ -23,7 +23,6 @@ from outrigger import (
     learned,
     linked,
     mpis,
-    options,
     plan,
     report,
     report_end,
@@ -59,8 +58,9 @@ class Request:
     bind: str
     variables: launch.Variables = field(default_factory=launch.Variables)
     dpu_daemon: str | None = None
-    report_to: str | None = None
-    """A file, or options.TO_TERMINAL."""
+    report: bool = False
+    """On the terminal."""
+    report_to: Path | None = None
     trace_to: str | None = None
     native: bool = False
     dry_run: bool = False
@@ -69,7 +69,10 @@ class Request:
     def check(self) -> None:
         """What cannot be, and what cannot go together."""
         plan.check_ranks(self.ranks)
-        if self.native and self.report_to:
+        first = self.program[0]
+        if self.report and first.endswith(".json"):
+            raise UserError(f"--report {first}: --report prints the report; --report-to {first} writes it")
+        if self.native and (self.report or self.report_to):
             raise UserError("--native leaves the library out, so there is nothing to report")
         if self.native and self.trace_to:
             raise UserError("--native leaves the library out, so there is nothing to trace")
@@ -192,7 +195,7 @@ class _Run:
                 report_end.settle(written, code, mpi=job.mpi.title, ranks=job.ranks)
         for line in fleet.notes():
             self._say(line)
-        if request.report_to == options.TO_TERMINAL and written is not None:
+        if request.report and written is not None:
             with self._saying_errors():
                 show_report(written)
         return code
@@ -210,7 +213,7 @@ class _Run:
         request = self._request
         starts = not (request.native or request.dry_run)
         with (
-            _report_path(request.report_to, report_directory(self._where)) as written,
+            _report_path(request, report_directory(self._where)) as written,
             dpus.started(self._planned if starts else (), self._how) as fleet,
         ):
             return self._start(fleet, written)
@@ -228,15 +231,23 @@ def run(
 
 
 @contextlib.contextmanager
-def _report_path(report_to: str | None, place: Path | None) -> Iterator[Path | None]:
-    """Where the library is to write its report; for the terminal in a directory of its own."""
-    if report_to == options.TO_TERMINAL:
+def _report_path(request: Request, place: Path | None) -> Iterator[Path | None]:
+    """Where the library is to write its report; for the terminal alone in a directory of its own."""
+    if request.report and request.report_to is None:
         with scratch.directory(place) as directory:
             yield directory / "report.json"
         return
-    path = check_file(Path(report_to), "--report") if report_to is not None else None
+    path = _report_file(request.report_to) if request.report_to is not None else None
     scratch.sweep(place)
     yield path
+
+
+def _report_file(place: Path) -> Path:
+    if place.suffix != ".json":
+        raise UserError(
+            f"--report-to {place}: a report is written as JSON, so its name ends in .json; --report prints it"
+        )
+    return check_file(place, "--report-to")
 
 
 def show_report(written: Path) -> None:

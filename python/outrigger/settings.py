@@ -15,7 +15,11 @@ SERVICES = "OUTRIGGER_SERVICES"
 ALGORITHM = "OUTRIGGER_ALGORITHM"
 CHOICE = "OUTRIGGER_CHOICE"
 INTRANODE = "OUTRIGGER_INTRANODE"
+BLOCKING = "OUTRIGGER_BLOCKING"
 REACH = "OUTRIGGER_REACH"
+SHARED_HEAP = "OUTRIGGER_SHARED_HEAP"
+WAIT_COPIES = "OUTRIGGER_WAIT_COPIES"
+HUGE_PAGES = "OUTRIGGER_HUGE_PAGES"
 REPORT = "OUTRIGGER_REPORT"
 TRACE = "OUTRIGGER_TRACE"
 LIVE = "live"
@@ -28,12 +32,10 @@ PRETEND_NODES = "OUTRIGGER_PRETEND_NODES"
 CORE_CLAIMS = "OUTRIGGER_CORE_CLAIMS"
 JOB = "OUTRIGGER_JOB"
 
-HEAP = "heap"
 FIXED = "fixed"
 CHOICES = ("measured", "early", FIXED)
 INTRANODES = ("on", "off", "always")
-AIDS = {"--shared-heap": HEAP, "--wait-copies": "wait_copies", "--huge-pages": "huge_pages"}
-"""The options that are short for a word of --reach."""
+_BLOCKING_WORDS = ("on", "off", "auto")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,13 +47,14 @@ class Settings:
     algorithms: tuple[str, ...] = ()
     """Rules of the selection table, as the library reads them."""
     blocking: str | None = None
-    """The last of these rules: for blocking forms that no other names."""
+    """on, off or auto: for blocking forms that no rule names."""
     choice: str | None = None
     intranode: str | None = None
     """Whether ranks do blocking collectives by themselves."""
     reach: str | None = None
-    aids: tuple[str, ...] = ()
-    """Words of OUTRIGGER_REACH that follow: of those for one thing the last counts."""
+    shared_heap: bool | None = None
+    wait_copies: bool | None = None
+    huge_pages: bool | None = None
     live: bool = False
     """Ranks count while they run."""
 
@@ -61,21 +64,23 @@ class Settings:
 
     def environment(self, present: Mapping[str, str] = os.environ) -> dict[str, str]:
         """The variables for what was set, which goes before what is there; what was not set stays as it is."""
-        variables: dict[str, str] = {}
-        if self.services is not None:
-            variables[SERVICES] = str(self.services)
-        if self.algorithms or self.blocking is not None:
-            before = None if self.algorithms else present.get(ALGORITHM)
-            variables[ALGORITHM] = ",".join(filter(None, [*self.algorithms, self.blocking, before]))
-        if self.choice is not None:
-            variables[CHOICE] = self.choice
-        if self.intranode is not None:
-            variables[INTRANODE] = self.intranode
-        if self.reach is not None or self.aids:
-            variables[REACH] = ",".join(filter(None, [self.reach or present.get(REACH), *self.aids]))
-        if self.live:
-            variables[REPORT] = present.get(REPORT) or LIVE  # with a report they count, too
-        return variables
+        said = {
+            SERVICES: None if self.services is None else str(self.services),
+            ALGORITHM: ",".join(self.algorithms) or None,
+            BLOCKING: self.blocking,
+            CHOICE: self.choice,
+            INTRANODE: self.intranode,
+            REACH: self.reach,
+            SHARED_HEAP: _word(self.shared_heap),
+            WAIT_COPIES: _word(self.wait_copies),
+            HUGE_PAGES: _word(self.huge_pages),
+            REPORT: (present.get(REPORT) or LIVE) if self.live else None,  # with a report they count, too
+        }
+        return {name: value for name, value in said.items() if value is not None}
+
+
+def _word(on: bool | None) -> str | None:
+    return None if on is None else "on" if on else "off"
 
 
 def reach_words(environment: Mapping[str, str]) -> list[str]:
@@ -83,11 +88,17 @@ def reach_words(environment: Mapping[str, str]) -> list[str]:
     return [word for word in environment.get(REACH, "").split(",") if word]
 
 
+_FORMER_WORDS = ("--shared-heap", "--wait-copies", "--huge-pages")
+
+
 def parse_reach(found: Artifacts, text: str) -> str:
     """Checks a list of reaches."""
     words = [word.strip() for word in text.split(",")]
-    known = (*tables.read(found).selectable, *(aid.name for aid in tables.read(found).aids))
+    known = tables.read(found).selectable
     for word in words:
+        name = word.removeprefix("-").replace("_", "-").replace("heap", "shared-heap")
+        if f"--{name}" in _FORMER_WORDS:
+            raise UserError(f"--reach {text}: write --{name} {'off' if word.startswith('-') else 'on'}")
         if word.removeprefix("-") not in known:
             raise UserError(f"--reach {text}: '{word}' is no reach; {or_known(word.removeprefix('-'), known)}")
     return ",".join(words)
@@ -104,7 +115,7 @@ def allows_dpus(found: Artifacts, environment: Mapping[str, str]) -> bool:
 
 def uses_heap(environment: Mapping[str, str]) -> bool:
     """The shared heap is a library of its own."""
-    return [word for word in reach_words(environment) if word.removeprefix("-") == HEAP][-1:] == [HEAP]
+    return environment.get(SHARED_HEAP) == "on"
 
 
 def parse_choice(text: str | None) -> str | None:
@@ -126,6 +137,13 @@ def check_names(found: Artifacts, environment: Mapping[str, str]) -> str | None:
     if any(name.startswith("OUTRIGGER_") and name != BUILD for name in environment):
         return tables.read(found).check_names(environment)
     return None
+
+
+def parse_blocking(text: str | None) -> str | None:
+    """Checks on, off or auto; None was not given."""
+    if text is not None and text not in _BLOCKING_WORDS:
+        raise UserError(f"--blocking {text}: on, off or auto")
+    return text
 
 
 def parse_switch(option: str, text: str | None) -> bool | None:
@@ -157,16 +175,15 @@ def make(
     live: bool = False,
 ) -> Settings:
     """Settings from the command line; raises UserError for what is not valid."""
-    blocks = {True: "blocking=on", False: "blocking=native", None: None}[parse_switch("--blocking", blocking)]
-    switches = zip(AIDS.items(), (shared_heap, wait_copies, huge_pages), strict=True)
-    parsed = [(word, parse_switch(option, text)) for (option, word), text in switches]
     return Settings(
         services=_services(found, services),
         algorithms=selection.words(found, algorithms) if algorithms else (),
-        blocking=blocks,
+        blocking=parse_blocking(blocking),
         choice=parse_choice(choice),
         intranode=parse_intranode(intranode),
         reach=parse_reach(found, reach) if reach is not None else None,
-        aids=tuple(word if on else f"-{word}" for word, on in parsed if on is not None),
+        shared_heap=parse_switch("--shared-heap", shared_heap),
+        wait_copies=parse_switch("--wait-copies", wait_copies),
+        huge_pages=parse_switch("--huge-pages", huge_pages),
         live=live,
     )

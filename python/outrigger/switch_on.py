@@ -65,7 +65,8 @@ def _say(words: Sequence[str]) -> None:
 
 def env(
     mpi: Annotated[
-        str, typer.Option("--mpi", help="auto: that of mpiexec on PATH; openmpi, mpich, intel, mpiabi, or a place.")
+        str,
+        typer.Option("--mpi", metavar="NAME", help="openmpi, mpich, intel, mpiabi or a directory."),
     ] = choice.AUTO,
     shell: Annotated[
         str | None,

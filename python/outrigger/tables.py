@@ -51,15 +51,6 @@ class Reach:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Aid:
-    """What helps with it, and can be switched."""
-
-    name: str
-    initial: bool
-    meaning: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Library:
     """For the programs of an ABI."""
 
@@ -100,7 +91,6 @@ class Tables:
     conditions: tuple[Condition, ...]
     most_rules: int
     reaches: tuple[Reach, ...]
-    aids: tuple[Aid, ...]
     libraries: tuple[Library, ...]
     settings: tuple[Setting, ...]
     foreign_prefixes: tuple[str, ...]

@@ -3,7 +3,8 @@
 #
 # usage: ./dev package KIND [--arch aarch64] [--test]
 #
-#   tree     build/package/outrigger-VERSION-MACHINE.tar.xz: what cmake --install makes; it works wherever it is unpacked
+#   tree     build/package/outrigger-VERSION-MACHINE.tar.xz: what cmake --install makes, with the
+#            Python packages that it needs; it works wherever it is unpacked
 #   wheel    build/package/outrigger-*.whl, with the daemon, the libraries and a UCX: pip install FILE
 #   deb      build/package/*.deb, by dpkg-buildpackage: outrigger, outriggerd, liboutrigger, liboutrigger-dev, -dbgsym
 #   rpm      build/package/*.rpm, by rpmbuild, from packaging/outrigger.spec, which rpmlint reads first; to try that here:
@@ -45,8 +46,13 @@ make_tree() {
   build_preset release
   local name
   name="outrigger-$version-$(uname -m)"
-  rm -rf "${out:?}/$name"
-  quiet_step "Installing" cmake --install "$ROOT/build/release" --prefix "$out/$name" --strip
+  rm -rf "${out:?}/$name" "${out:?}/stage"
+  # Only the unit for a DPU has the prefix in it: docs/site/install.md says where to unpack the tree.
+  quiet_step "Installing" env DESTDIR="$out/stage" cmake --install "$ROOT/build/release" --prefix /opt/outrigger --strip
+  mv "$out/stage/opt/outrigger" "$out/$name"
+  rm -r "${out:?}/stage"
+  quiet_step "Fetching Python packages" persistently "$VENV/bin/python" "$ROOT/packaging/vendor.py" \
+    --out "$out/$name/lib/outrigger/vendor"
   tar -C "$out" -cJf "$out/$name.tar.xz" "$name"
   rm -r "${out:?}/$name"
   say "Made build/package/$name.tar.xz."
@@ -99,7 +105,7 @@ make_deb() {
   python="$(/usr/bin/python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
   quiet_step "Fetching Python packages" persistently "$VENV/bin/python" -m pip install --disable-pip-version-check \
     --no-compile --only-binary :all: --python-version "$python" --target "$source/debian/vendor" \
-    -r "$ROOT/packaging/debian/vendor.txt"
+    -r "$ROOT/packaging/vendor.txt"
   # debhelper has a home directory and a locale of its own, by which compilers would miss the cache of the other builds.
   local cached="env;-u;LC_ALL;ccache"
   (cd "$source" && quiet_step "Building Debian packages" env DEB_BUILD_OPTIONS="parallel=$JOBS" \

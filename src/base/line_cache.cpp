@@ -7,12 +7,14 @@
 
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 #include <thread>
 
 #include "base/unique_fd.hpp"
@@ -63,6 +65,10 @@ std::string contents(const std::string& path) {
   return text.str();
 }
 
+std::int64_t now_s() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
 // In time, or not at all: the file may be on a network.
 bool take_lock(int fd) {
   for (int tries = 0; tries < 20; ++tries) {
@@ -80,12 +86,16 @@ bool LineCache::read(const std::string& text, Lines& lines) const {
   std::istringstream all(text.substr(header_.size()));
   Lines found;
   for (std::string line; std::getline(all, line);) {
-    const std::size_t space = line.rfind(' ');
-    if (space == std::string::npos || found.size() >= kind_.most_lines) return false;
+    const std::size_t date = line.rfind(' ');
+    if (date == std::string::npos || date == 0 || found.size() >= kind_.most_lines) return false;
+    const std::size_t space = line.rfind(' ', date - 1);
+    if (space == std::string::npos) return false;
     const std::string key = line.substr(0, space);
-    const std::string value = line.substr(space + 1);
-    if (!kind_.is_line(key, value)) return false;
-    found.insert_or_assign(key, value);
+    Kept kept{line.substr(space + 1, date - space - 1), 0};
+    const char* end = line.data() + line.size();
+    const auto [read_to, error] = std::from_chars(line.data() + date + 1, end, kept.since_s);
+    if (error != std::errc() || read_to != end || !kind_.is_line(key, kept.value)) return false;
+    found.insert_or_assign(key, std::move(kept));
   }
   lines = std::move(found);
   return true;
@@ -109,12 +119,12 @@ std::optional<std::string> LineCache::find(const std::string& key) {
   const std::lock_guard lock(mutex_);
   read_file();
   const auto found = known_.find(key);
-  return found == known_.end() ? std::nullopt : std::optional(found->second);
+  return found == known_.end() ? std::nullopt : std::optional(found->second.value);
 }
 
 void LineCache::note(const std::string& key, const std::string& value) {
   const std::lock_guard lock(mutex_);
-  noted_.insert_or_assign(key, value);
+  noted_.insert_or_assign(key, Kept{value, now_s()});
 }
 
 void LineCache::save() {
@@ -129,11 +139,13 @@ void LineCache::save() {
   Lines all;
   const std::string before = contents(path_);
   if (!before.empty() && !read(before, all)) return;
-  for (const auto& [key, value] : noted_) {
-    if (all.size() < kind_.most_lines || all.contains(key)) all.insert_or_assign(key, value);
+  for (const auto& [key, kept] : noted_) {
+    const auto known = all.find(key);
+    if (known == all.end() && all.size() >= kind_.most_lines) continue;
+    if (known == all.end() || known->second.value != kept.value) all.insert_or_assign(key, kept);
   }
   std::string text = header_;
-  for (const auto& [key, value] : all) text.append(key).append(" ").append(value).append("\n");
+  for (const auto& [key, kept] : all) text += key + " " + kept.value + " " + std::to_string(kept.since_s) + "\n";
   if (text != before) static_cast<void>(write_file(path_, text, false));
 }
 

@@ -1,11 +1,13 @@
 // Keys with values that a user's runs keep for later ones: a file for each kind of machine, MPI and placement, in
 // $XDG_CACHE_HOME/outrigger or ~/.cache/outrigger.
 //
-//   outrigger-choices 2                              the title
+//   outrigger-choices 3                              the title
 //   machine Intel(R) Xeon(R) ..., 64 CPUs
 //   mpi Open MPI v4.1.4, ...
 //   cores ranks have their own, service processes have others
-//   ialltoall nonblocking 17 64 2 32 4 native        a key of words, and a value of one word
+//   ialltoall nonblocking 17 64 2 32 4 native 1764300000
+//
+// A line has a key of words, a value of one word, and since when the value is the same, in seconds since 1970.
 //
 // A file that is something else, or of another machine or MPI, is left alone, and one line says so.
 //
@@ -13,6 +15,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -43,7 +46,11 @@ class LineCache {
   void save();
 
  private:
-  using Lines = std::map<std::string, std::string>;
+  struct Kept {
+    std::string value;
+    std::int64_t since_s = 0;
+  };
+  using Lines = std::map<std::string, Kept>;
 
   // False: it is not one of ours.
   [[nodiscard]] bool read(const std::string& text, Lines& lines) const;

@@ -112,9 +112,8 @@ int flags_of(unsigned arena, std::size_t alignment, bool zeroed) {
 }
 
 bool switched_on() {
-  const char* value = std::getenv(setting::kReach);
-  ReachSetting wanted;
-  return value != nullptr && !read_reach(value, wanted) && wanted.heap;
+  const char* value = std::getenv(setting::kSharedHeap);
+  return value != nullptr && parse_switch(value) == true;
 }
 
 // jemalloc registers its handlers for fork() in a constructor without priority. Ours, registered before, run after them

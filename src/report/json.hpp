@@ -17,7 +17,7 @@
 //     "wire": [                     // how data went between nodes, as UCX reported it; none: nothing did
 //       {"kind": "rdma",            // the network moves memory to memory; or "messages", which processors copy
 //        "transports": "rc_verbs/mlx5_0:1", "nodes": 2}],   // as many nodes used it
-//     "shared_heap": {              // of all ranks together; only with OUTRIGGER_REACH=heap
+//     "shared_heap": {              // of all ranks together; only with OUTRIGGER_SHARED_HEAP=on
 //       "allocations": n, "bytes": n,
 //       "refused": n,               // large allocations that became ordinary memory
 //       "forks": n},                // each made what was allocated before ordinary memory

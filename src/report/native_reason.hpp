@@ -15,11 +15,12 @@ enum class NativeReason : std::uint8_t {
   group_of_one,
   group_too_large,
   switched_off,  // info key outrigger=off
-  selection_table,
+  users_rule,     // --algorithm or --blocking
   invalid_arguments,
   service_core_taken,  // by other processes, for a while
   small_blocks,        // of a v-form, so far
   measured_choice,     // a trial has shown that it is no slower
+  not_tried,           // ranks leave no core, and no trial was worth it so far
   services_died,       // too often
   other_reduction,     // an operation or a datatype that service processes do not reduce
   rounding,            // a floating-point sum or product: no rule allows another order than the MPI's
@@ -28,18 +29,19 @@ enum class NativeReason : std::uint8_t {
   not_offloaded,  // there is no offloaded form of it
   native_job,     // the whole job runs natively
 };
-inline constexpr std::size_t kNativeReasons = 17;
+inline constexpr std::size_t kNativeReasons = 18;
 inline constexpr std::array<const char*, kNativeReasons> kReasonNames{"none",
                                                                       "unknown communicator",
                                                                       "intercommunicator",
                                                                       "group of one",
                                                                       "group too large",
                                                                       "switched off",
-                                                                      "selection table",
+                                                                      "your rule",
                                                                       "invalid arguments",
                                                                       "service core taken",
                                                                       "small blocks",
                                                                       "measured choice",
+                                                                      "not tried",
                                                                       "services died",
                                                                       "other operation or datatype",
                                                                       "rounding",

@@ -1,4 +1,4 @@
-// outrigger-sim rates: the command line of measure_rates(), for `outrigger calibrate`.
+// outrigger-sim rates: the command line of measure_rates(), for `outrigger lab calibrate`.
 #pragma once
 
 #include <cstdint>

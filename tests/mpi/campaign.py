@@ -84,8 +84,9 @@ class Run:
         return [*words, "--stall-s", str(int(LIMIT_S * Job.patience) - 10)]
 
     def environment(self) -> dict[str, str]:
-        rules = self.setting.rules() + (["blocking=on"] if self.blocking else [])
-        return {"OUTRIGGER_ALGORITHM": ",".join(rules)} if rules else {}
+        rules = self.setting.rules()
+        blocking = {"OUTRIGGER_BLOCKING": "on"} if self.blocking else {}
+        return blocking | ({"OUTRIGGER_ALGORITHM": ",".join(rules)} if rules else {})
 
 
 def settings(hosts: int | None) -> list[Setting]:

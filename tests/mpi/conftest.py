@@ -479,7 +479,7 @@ class Mpi:
         for_ranks["TEST_END_FILE"] = str(directory / Job.END_FILE)
         if services is not None:
             self._require_library()
-            for_ranks |= self._preload(heap="heap" in for_ranks.get("OUTRIGGER_REACH", "").split(","))
+            for_ranks |= self._preload(heap=for_ranks.get("OUTRIGGER_SHARED_HEAP") == "on")
             for_ranks |= {"OUTRIGGER_SERVICES": str(services)}
             for_ranks |= {"OUTRIGGER_REPORT": str(directory / "report.json")}
             for_ranks |= {"OUTRIGGER_PRETEND_NODES": str(self.pretend_nodes)}

@@ -1,4 +1,4 @@
-"""`outrigger advise` and `outrigger tune` with real programs and MPIs, as small as they can be."""
+"""`outrigger advise` and `outrigger lab tune` with real programs and MPIs, as small as they can be."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_program_is_advised(offload: Mpi, tmp_path: Path) -> None:
     kept = tmp_path / "outrigger-advise"
     assert (kept / "native-1.out").exists() and (kept / "offloaded-1.json").exists()
     again = subprocess.run(
-        [sys.executable, "-m", "outrigger", "advise", "--report", str(kept / "offloaded-1.json")],
+        [sys.executable, "-m", "outrigger", "advise", "--from", str(kept / "offloaded-1.json")],
         capture_output=True, text=True, timeout=LIMIT_S, check=True,
     )  # fmt: skip
     assert "MPI_Test calls can go" in again.stdout

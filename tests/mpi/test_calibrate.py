@@ -1,4 +1,4 @@
-"""`outrigger calibrate` with a real MPI, as small as it can be: the model reads what it has written."""
+"""`outrigger lab calibrate` with a real MPI, as small as it can be: the model reads what it has written."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def calibrate(mpi: Mpi, directory: Path, *words: str) -> subprocess.Popen[str]:
     if search := mpi.installed.search(mpi.directory):
         told["LD_LIBRARY_PATH"] = ":".join(search)
     return subprocess.Popen(
-        [sys.executable, "-m", "outrigger", "calibrate", "--mpi", named, *words],
+        [sys.executable, "-m", "outrigger", "lab", "calibrate", "--mpi", named, *words],
         cwd=directory, env={**mpi._environment(), **told}, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
 

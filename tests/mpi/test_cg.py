@@ -25,7 +25,7 @@ def solve(mpi: Mpi, tmp_path: Path, ranks: int, *arguments: str, services: int |
     pytest.importorskip("mpi4py", reason="mpi4py is not installed beside pytest")
     if mpi.name == MPIABI:
         pytest.skip("mpi4py's wheel knows no standard ABI")
-    env = python_environment(mpi) | ({"OUTRIGGER_ALGORITHM": rules} if rules else {})
+    env = python_environment(mpi) | ({"OUTRIGGER_ALGORITHM": rules, "OUTRIGGER_BLOCKING": "on"} if rules else {})
     figures = tmp_path / "figures.json"
     command = [sys.executable, str(PROGRAM), *SMALL, "--json", str(figures), *arguments]
     result = mpi.run(ranks, command, services=services, env=env)
@@ -45,7 +45,7 @@ def sums(report: dict[str, Any], form: str) -> int:
 
 @pytest.mark.parametrize("ranks, mode", ((1, "pipelined"), (2, "pipelined"), (4, "testing"), (3, "classic")))
 def test_offloaded(offload: Mpi, tmp_path: Path, ranks: int, mode: str) -> None:
-    rules = "iallreduce=on,blocking=on"
+    rules = "iallreduce=on"
     result, found = solve(offload, tmp_path, ranks, "--mode", mode, services=1, rules=rules)
     result.ok()
     must_be_solved(found)

@@ -84,7 +84,7 @@ def test_nothing_is_offloaded_at_first_where_service_processes_would_take_the_ra
     result = measured.run(2, ["choices", "steady", "50"], env=ON_THE_RANKS_CORE, cpus=FIRST).ok()
     assert "right" in result.out
     assert result.offloaded() == 0
-    assert native(result, "measured choice") == 100
+    assert native(result, "not tried") == 100
 
 
 def test_with_a_fixed_choice_all_is_offloaded_there_too(offload):
@@ -97,7 +97,7 @@ def test_with_a_fixed_choice_all_is_offloaded_there_too(offload):
 def test_trials_where_service_processes_take_the_ranks_core(measured):
     result = measured.run(3, ["choices", "changing", str(CALLS)], env=ON_THE_RANKS_CORE, cpus=FIRST, timeout_s=180).ok()
     assert "right" in result.out
-    assert native(result, "measured choice") > 0
+    assert native(result, "not tried") > 0
 
 
 def kept(mpi) -> list:
@@ -111,24 +111,24 @@ def test_the_next_run_begins_with_what_was_chosen(measured):
     (file,) = kept(measured)
     (line,) = [line for line in file.read_text().splitlines() if line.startswith("ialltoall nonblocking 15 2 1 2 1 ")]
     for way in ("native", "scatter_dest", "ring_pull"):
-        file.write_text(file.read_text().replace(line, chosen := line.rsplit(" ", 1)[0] + " " + way))
+        file.write_text(file.read_text().replace(line, chosen := " ".join([*line.split()[:-2], way, "1"])))
         line = chosen
         result = measured.run(2, ["choices", "steady", "100"], timeout_s=120).ok()
         assert "right" in result.out
         if way == "native":
-            assert native(result, "measured choice") > 150, result.report
+            assert native(result, "measured choice") + native(result, "not tried") > 150, result.report
         else:
             (entry,) = [entry for entry in result.report["collectives"] if entry["collective"] == "ialltoall"]
             assert list(entry["algorithms"]) == [way], entry  # some calls, if others take the service process's core
 
 
 @pytest.mark.parametrize(
-    "text", ["", "garbage", "outrigger-choices 2\nmachine another\nmpi another\ncores another\n", "more"]
+    "text", ["", "garbage", "outrigger-choices 3\nmachine another\nmpi another\ncores another\n", "more"]
 )
 def test_a_file_that_is_another_is_left_alone_with_a_line(measured, text):
     measured.run(2, ["choices", "steady", "3000"], timeout_s=120).ok()
     (file,) = kept(measured)
-    text = file.read_text() + "ialltoall nonblocking 99 2 1 2 1 native\n" if text == "more" else text
+    text = file.read_text() + "ialltoall nonblocking 99 2 1 2 1 native 1\n" if text == "more" else text
     file.write_text(text)
     result = measured.run(2, ["choices", "steady", "1000"], timeout_s=120).ok()
     assert "right" in result.out

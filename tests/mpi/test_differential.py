@@ -24,7 +24,7 @@ CASES = [
     (4, 200, 1, {"OUTRIGGER_ALGORITHM": "ialltoall=scatter_dest,ialltoallv=ring_pull"}),
     (4, 150, 1, {"OUTRIGGER_SERVICES": "2"}),
     (5, 100, 1, {"OUTRIGGER_ALGORITHM": "iallgatherv=node_pull,hierarchical", "OUTRIGGER_SERVICES": "2"}),
-    (3, 150, 1, {"OUTRIGGER_REACH": "heap"}),
+    (3, 150, 1, {"OUTRIGGER_SHARED_HEAP": "on"}),
     (7, 60, 1, {"OUTRIGGER_SERVICES": "3"}),
     (
         8,
@@ -35,8 +35,8 @@ CASES = [
     (2, 200, 2, COPIERS),
     (3, 150, 2, {"OUTRIGGER_SERVICES": "2"}),
     (4, 100, 2, COPIERS | {"OUTRIGGER_ALGORITHM": "ialltoall=scatter_dest,ialltoallv=scatter_dest"}),
-    (3, 100, 1, COPIERS | {"OUTRIGGER_REACH": "-wait_copies"}),
-    (3, 100, 2, COPIERS | {"OUTRIGGER_REACH": "wait_copies"}),
+    (3, 100, 1, COPIERS | {"OUTRIGGER_WAIT_COPIES": "off"}),
+    (3, 100, 2, COPIERS | {"OUTRIGGER_WAIT_COPIES": "on"}),
 ]
 
 
@@ -67,7 +67,7 @@ def test_blocking_forms(offload, ranks):
     """With blocking=on every operation is offloaded twice: posted, and by its blocking form."""
     offloaded = []
     program = ["differential", "--seed", "5", "--operations", "60"]
-    env = {"OUTRIGGER_ALGORITHM": "blocking=on,iallgather=node_pull"}
+    env = {"OUTRIGGER_BLOCKING": "on", "OUTRIGGER_ALGORITHM": "iallgather=node_pull"}
     for forms in ([], ["--blocking", "1"]):
         result = offload.run(ranks, [*program, *forms], services=2, env=env, timeout_s=150).ok()
         assert "no difference" in result.out

@@ -4,7 +4,7 @@ their MPI, and the operation of the others fails with a message. Natively such p
 import pytest
 
 CALLS = ("gather", "scatter", "bcast", "reduce", "alltoall")
-RULES = {"OUTRIGGER_ALGORITHM": "all:b-8K=native,blocking=on"}
+RULES = {"OUTRIGGER_ALGORITHM": "all:b-8K=native", "OUTRIGGER_BLOCKING": "on"}
 SAID = "failed: the counts differ between ranks; this rank passes 16384 bytes, and rank {} a count for which"
 
 

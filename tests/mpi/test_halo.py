@@ -18,7 +18,7 @@ def halo(mpi: Mpi, ranks: int, *arguments: str, services: int | None, rules: str
     path = mpi.build / "examples" / mpi.name / "halo"
     if not path.exists():
         pytest.skip(f"{path} is not built")
-    env = {"OUTRIGGER_ALGORITHM": rules} if rules else {}
+    env = {"OUTRIGGER_ALGORITHM": rules, "OUTRIGGER_BLOCKING": "on"} if rules else {}
     return mpi.run(ranks, [str(path), *SMALL, *arguments], services=services, env=env)
 
 
@@ -40,7 +40,7 @@ def checksum(result: Result) -> str:
 )
 def test_offloaded(offload: Mpi, ranks: int, mode: str, memory: str) -> None:
     options = ("--mode", mode, "--memory", memory, "--check")
-    result = halo(offload, ranks, *options, services=2, rules="all=on,blocking=on").ok()
+    result = halo(offload, ranks, *options, services=2, rules="all=on").ok()
     assert "the same as on one rank" in result.out
     assert result.report is not None
     (exchanges,) = (entry for entry in result.report["calls"] if entry["collective"] == "ineighbor_alltoallw")

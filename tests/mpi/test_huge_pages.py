@@ -9,7 +9,7 @@ import pytest
 from conftest import with_copiers
 
 pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]
-OFF = {"OUTRIGGER_REACH": "-huge_pages"}
+OFF = {"OUTRIGGER_HUGE_PAGES": "off"}
 BLOCK_BYTES = 350_001 * 8
 """Of `huge again`."""
 
@@ -101,7 +101,7 @@ def test_shared_memory_is_not_counted(offload):
 
 
 def test_the_shared_heap_is_not_counted(offload):
-    result = offload.run(2, ["huge", "again", "16"], env=with_copiers() | {"OUTRIGGER_REACH": "heap"}).ok()
+    result = offload.run(2, ["huge", "again", "16"], env=with_copiers() | {"OUTRIGGER_SHARED_HEAP": "on"}).ok()
     assert "huge: again: all right" in result.out
     assert result.report["shared_heap"]["allocations"] > 0
     assert result.report["in_huge_pages"] == 0
@@ -109,6 +109,6 @@ def test_the_shared_heap_is_not_counted(offload):
 
 @pytest.mark.parametrize("mpi", ("mpich",), indirect=True)  # the library is the same
 def test_a_bad_value_is_named(offload):
-    result = offload.run(2, ["huge", "again", "1"], env={"OUTRIGGER_REACH": "huge_pages,perhaps"}).ok()
+    result = offload.run(2, ["huge", "again", "1"], env={"OUTRIGGER_REACH": "mapped,perhaps"}).ok()
     assert "OUTRIGGER_REACH=perhaps is not valid: use mapped, " in result.out
     assert result.report is not None and result.report["native_because"] and not result.report["collectives"]

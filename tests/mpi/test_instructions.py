@@ -42,7 +42,7 @@ def test_instructions_do_not_grow_with_size(offload, tmp_path):
     if shutil.which("valgrind") is None:
         pytest.skip("valgrind is not installed")
     program = [str(offload.programs / "instructions"), str(tmp_path / "profile"), *map(str, SIZES)]
-    env = with_copiers() | {"OUTRIGGER_REACH": "-wait_copies"}  # what a rank copies while it waits grows, as it should
+    env = with_copiers() | {"OUTRIGGER_WAIT_COPIES": "off"}  # what a rank copies while it waits grows, as it should
     result = offload.run(2, ["/bin/bash", "-c", UNDER_VALGRIND, *program], env=env, timeout_s=120).ok()
     if "without valgrind's header" in result.out:
         pytest.skip("the test programs were built where valgrind was not installed")

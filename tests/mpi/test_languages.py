@@ -44,7 +44,7 @@ def digests(mpi: Mpi, language: str, services: int | None, preloads: dict[str, s
         if language != "c" and not mpi.installed.has_fortran():
             pytest.skip(f"{mpi.installed} has no Fortran libraries")
     if services is not None:
-        env |= {"OUTRIGGER_ALGORITHM": "blocking=on" if services > 1 else "blocking=native"}
+        env |= {"OUTRIGGER_BLOCKING": "on" if services > 1 else "off"}
     result = mpi.run(RANKS, program, services=services, env=env | (preloads or {})).ok()
     if services is not None:  # four sizes, seven operations each and a blocking one
         assert result.offloaded() == (32 if services > 1 else 28) * RANKS, result.report

@@ -6,7 +6,7 @@ from test_other_mpis import other
 
 __all__ = ["other"]  # a fixture
 
-ALWAYS = {"OUTRIGGER_ALGORITHM": "blocking=on"}
+ALWAYS = {"OUTRIGGER_BLOCKING": "on"}
 MODES = {"off": {"OUTRIGGER_ENABLE": "off"}, "offloaded": {}, "always": ALWAYS}
 WAYS = ["throw", "jump", "exit", "cancel"]
 
@@ -36,10 +36,9 @@ def test_errors_of_offloaded_collectives_leave_calls(offload: Mpi, way: str) -> 
     assert result.out.splitlines() == [f"{row}: left, collectives are right" for row in rows]
 
 
-@pytest.mark.parametrize("reach", ["cma", "heap"])
-def test_cancelled_threads_finish_what_they_do(offload: Mpi, reach: str) -> None:
-    env = ALWAYS | {"OUTRIGGER_REACH": reach}
-    result = offload.run(2, ["leaving", "pending"], env=env).ok()
+@pytest.mark.parametrize("memory", [{"OUTRIGGER_REACH": "cma"}, {"OUTRIGGER_SHARED_HEAP": "on"}], ids=["cma", "heap"])
+def test_cancelled_threads_finish_what_they_do(offload: Mpi, memory: dict[str, str]) -> None:
+    result = offload.run(2, ["leaving", "pending"], env=ALWAYS | memory).ok()
     assert "pending: posted and allocated, then left" in result.out
 
 

@@ -67,7 +67,7 @@ def test_collectives(offload: Mpi, suite: Path) -> None:
     """With two service processes, blocking forms too: all pass, and were offloaded."""
     program = [sys.executable, str(suite / "main.py"), "--quiet", "-i", MODULES]
     program += [word for name in LEFT_OUT for word in ("-x", name)]
-    env = python_environment(offload) | yielding(offload) | {"OUTRIGGER_ALGORITHM": "blocking=on"}
+    env = python_environment(offload) | yielding(offload) | {"OUTRIGGER_BLOCKING": "on"}
     result = offload.run(RANKS, program, services=2, env=env, timeout_s=300).ok()
     counts = {int(count) for count in re.findall(r"^Ran (\d+) tests", result.out, re.MULTILINE)}
     assert len(counts) == 1 and counts.pop() >= 20, result.out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from conftest import Mpi, Result, with_copiers
 
-ALL = "all=on,blocking=on"
+ALL = {"OUTRIGGER_ALGORITHM": "all=on", "OUTRIGGER_BLOCKING": "on"}
 """Forms that block, too."""
 
 CALLS = ("alltoall", "alltoallv", "alltoallw", "allgather", "allgatherv")
@@ -16,7 +16,7 @@ CASES = [
     (2, 150, 1, {"OUTRIGGER_REACH": "bounce"}),
     (2, 150, 1, {"OUTRIGGER_REACH": "mapped,bounce"}),
     (3, 150, 2, {}),
-    (3, 120, 1, {"OUTRIGGER_REACH": "heap"}),
+    (3, 120, 1, {"OUTRIGGER_SHARED_HEAP": "on"}),
     (4, 150, 2, with_copiers()),
     (5, 120, 1, {}),
     (7, 60, 3, {}),
@@ -50,7 +50,7 @@ def test_no_difference(mpi: Mpi, services: int | None, request: pytest.FixtureRe
     if services is None:
         run(mpi, ranks, [*words, "--careful", "1"], None)
         return
-    result = run(mpi, ranks, words, some_services, env={**env, "OUTRIGGER_ALGORITHM": ALL})
+    result = run(mpi, ranks, words, some_services, env=env | ALL)
     for name in CALLS:
         assert offloaded(result, f"MPI_Ineighbor_{name}") > operations // 10, result.report
 
@@ -60,14 +60,14 @@ def test_no_difference(mpi: Mpi, services: int | None, request: pytest.FixtureRe
 def test_between_nodes(offload: Mpi, nodes: int, services: int) -> None:
     offload.pretend_nodes = nodes
     words = ["--seed", str(nodes + services), "--operations", "100"]
-    result = run(offload, 2 * nodes, words, services, env={"OUTRIGGER_ALGORITHM": ALL})
+    result = run(offload, 2 * nodes, words, services, env=ALL)
     assert sum(entry["bytes"]["wire"] for entry in result.report["collectives"]) > 0, result.report
 
 
 @pytest.mark.parametrize("ranks", (2, 4))
 def test_blocking_forms(offload: Mpi, ranks: int) -> None:
     words = ["--seed", "5", "--operations", "100", "--blocking", "1"]
-    result = run(offload, ranks, words, 2, env={"OUTRIGGER_ALGORITHM": ALL})
+    result = run(offload, ranks, words, 2, env=ALL)
     for name in CALLS:
         assert offloaded(result, f"MPI_Neighbor_{name}") > 10, result.report
 
@@ -75,7 +75,7 @@ def test_blocking_forms(offload: Mpi, ranks: int) -> None:
 @pytest.mark.parametrize("ranks", (2, 4))
 def test_persistent_forms(offload: Mpi, ranks: int) -> None:
     words = ["--seed", "6", "--operations", "80", "--persistent", "3"]
-    result = run(offload, ranks, words, 2, env={"OUTRIGGER_ALGORITHM": ALL})
+    result = run(offload, ranks, words, 2, env=ALL)
     for name in CALLS:
         starts = offloaded(result, f"MPI_Neighbor_{name}_init")
         assert starts > 20 and starts % 4 == 0, result.report

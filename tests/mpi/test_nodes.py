@@ -76,10 +76,10 @@ def test_blocking_forms_are_offloaded_where_that_pays(two_nodes):
         return two_nodes.run(4, program, env=env).ok().offloaded()
 
     large, rounds = 256 << 10, 3  # one more than measured; besides, the program checks the nonblocking forms
-    nonblocking = offloaded(large, {"OUTRIGGER_ALGORITHM": "blocking=native"})
+    nonblocking = offloaded(large, {"OUTRIGGER_BLOCKING": "off"})
     assert offloaded(large, {}) == nonblocking + 4 * rounds
     assert offloaded(large - 1, {}) == nonblocking
-    assert offloaded(1024, {"OUTRIGGER_ALGORITHM": "blocking=on"}) >= nonblocking + 4 * 2 * rounds
+    assert offloaded(1024, {"OUTRIGGER_BLOCKING": "on"}) >= nonblocking + 4 * 2 * rounds
 
 
 TABLE = """
@@ -111,7 +111,7 @@ def test_a_file_chooses_the_algorithms(two_nodes, tmp_path):
     for entry in result.report["collectives"]:
         assert sum(entry["algorithms"].values()) == entry["offloaded"]
         used.setdefault((entry["collective"], entry["size"] == 4), set()).update(entry["algorithms"])
-        by_table = entry["native"].get("selection table", 0)
+        by_table = entry["native"].get("your rule", 0)
         assert by_table == 0 if entry["collective"] != "ibcast" else entry["offloaded"] == 0
         natives += by_table
     assert natives > 0

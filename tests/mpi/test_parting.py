@@ -7,7 +7,7 @@ from test_other_mpis import other
 __all__ = ["other"]  # a fixture
 
 RANKS = 3
-MODES = {"offloaded": {}, "always": {"OUTRIGGER_ALGORITHM": "blocking=on"}, "nodes": {"OUTRIGGER_PRETEND_NODES": "2"}}
+MODES = {"offloaded": {}, "always": {"OUTRIGGER_BLOCKING": "on"}, "nodes": {"OUTRIGGER_PRETEND_NODES": "2"}}
 
 
 def as_natively(mpi: Mpi, what: str, env: dict[str, str]) -> None:

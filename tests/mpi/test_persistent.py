@@ -46,7 +46,7 @@ def test_started_in_any_order(offload: Mpi, ranks: int, seed: int) -> None:
     (
         with_copiers(),
         {"OUTRIGGER_REACH": "bounce"},
-        {"OUTRIGGER_REACH": "heap"},
+        {"OUTRIGGER_SHARED_HEAP": "on"},
         {"OUTRIGGER_ALGORITHM": "ialltoall=scatter_dest,ialltoallv=scatter_dest,iallgather=node_pull"},
     ),
     ids=("copiers", "bounce", "heap", "algorithms"),
@@ -87,7 +87,7 @@ def test_what_is_native_says_why(offload: Mpi) -> None:
     result = run(offload, 2, ["reuse", "20", "65536"], 1, env=env)
     assert result.report is not None
     (entry,) = (entry for entry in result.report["calls"] if entry["call"] == "MPI_Alltoall_init")
-    assert entry["native"] == {"selection table": 40} and entry["offloaded"] == 0
+    assert entry["native"] == {"your rule": 40} and entry["offloaded"] == 0
 
 
 @pytest.mark.parametrize("binding", BINDINGS)

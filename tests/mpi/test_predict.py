@@ -1,4 +1,4 @@
-"""What `outrigger predict` makes of a real program's trace."""
+"""What `outrigger lab predict` makes of a real program's trace."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def test_mismatched_arguments(offload, mode):
 
 def test_mismatch_goes_to_the_error_handler(offload):
     """To that of the communicator, once, from each call that ends with it; operations go on working there."""
-    env = {"OUTRIGGER_ALGORITHM": "blocking=on"}
+    env = {"OUTRIGGER_BLOCKING": "on"}
     assert "all right" in offload.run(3, ["odd", "mismatch_handler"], services=2, env=env, timeout_s=40).ok().out
 
 
@@ -156,7 +156,7 @@ def test_nobody_leaves_a_barrier_early(mpi, services, nodes, ranks):
     if mpi.hosts is not None:
         pytest.skip("the ranks share memory")
     mpi.pretend_nodes = max(nodes, mpi.pretend_nodes)
-    env = {"OUTRIGGER_ALGORITHM": "blocking=on", "OUTRIGGER_SERVICES": "2"}
+    env = {"OUTRIGGER_BLOCKING": "on", "OUTRIGGER_SERVICES": "2"}
     rounds = 40 if services is None else 200
     result = mpi.run(ranks, ["barriers", str(rounds)], services=services, env=env, timeout_s=120).ok()
     assert "nobody left early" in result.out
@@ -167,7 +167,7 @@ def test_nobody_leaves_a_barrier_early(mpi, services, nodes, ranks):
 
 def test_errors_are_the_native_ones(offload):
     native = offload.run(2, ["errors"], services=None).ok()
-    ours = offload.run(2, ["errors"], services=1, env={"OUTRIGGER_ALGORITHM": "blocking=on"}).ok()
+    ours = offload.run(2, ["errors"], services=1, env={"OUTRIGGER_BLOCKING": "on"}).ok()
     said = [line for line in ours.out.splitlines() if "class" in line or "called" in line]
     expected = [line for line in native.out.splitlines() if "class" in line or "called" in line]
     assert len(expected) >= 50
@@ -206,7 +206,7 @@ def test_the_benchmark_of_late_ranks(offload):
         pytest.skip(f"{program} is not built")
     names = ("allgatherv", "ialltoallv", "ibcast")
     words = ["--bytes", "4096", "--rounds", "3", "--skew-ms", "40", "--work-ms", "1"]
-    result = offload.run(3, [str(program), *words], env={"OUTRIGGER_ALGORITHM": "blocking=on"}).ok()
+    result = offload.run(3, [str(program), *words], env={"OUTRIGGER_BLOCKING": "on"}).ok()
     run = skew.read_run(result.out, 3, names)
     assert 0 < run["allgatherv"].on_time_mpi_ms < 20_000
     assert result.offloaded() >= 3 * (3 + 2)

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from conftest import Mpi, Result, with_copiers
 
-ALL = "all=on,blocking=on"
+ALL = {"OUTRIGGER_ALGORITHM": "all=on", "OUTRIGGER_BLOCKING": "on"}
 """Small ones, too, and forms that block."""
 
 CALLS = ("allreduce", "reduce", "reduce_scatter_block", "reduce_scatter", "scan", "exscan")
@@ -18,7 +18,7 @@ CASES = [
     (2, 150, 1, {"OUTRIGGER_REACH": "bounce"}),
     (2, 150, 1, {"OUTRIGGER_REACH": "mapped,bounce"}),
     (3, 200, 2, {}),
-    (3, 150, 1, {"OUTRIGGER_REACH": "heap"}),
+    (3, 150, 1, {"OUTRIGGER_SHARED_HEAP": "on"}),
     (4, 200, 2, with_copiers()),
     (5, 120, 1, {}),
     (7, 80, 3, {}),
@@ -60,7 +60,7 @@ def test_no_difference(mpi: Mpi, services: int | None, request: pytest.FixtureRe
     if services is None:
         run(mpi, ranks, words, None)
         return
-    env = {**env, "OUTRIGGER_ALGORITHM": ALL}
+    env = env | ALL
     result = run(mpi, ranks, [*words, "--ordered", "1"], some_services, env=env)
     for name in CALLS:
         assert offloaded(result, f"MPI_I{name}") > operations // 20, result.report
@@ -71,14 +71,14 @@ def test_no_difference(mpi: Mpi, services: int | None, request: pytest.FixtureRe
 def test_between_nodes(offload: Mpi, nodes: int, services: int) -> None:
     offload.pretend_nodes = nodes
     words = ["--seed", str(nodes + services), "--operations", "150", "--ordered", "1"]
-    result = run(offload, 2 * nodes, words, services, env={"OUTRIGGER_ALGORITHM": ALL})
+    result = run(offload, 2 * nodes, words, services, env=ALL)
     assert sum(entry["bytes"]["wire"] for entry in result.report["collectives"]) > 0, result.report
 
 
 @pytest.mark.parametrize("ranks", (2, 4))
 def test_blocking_forms(offload: Mpi, ranks: int) -> None:
     words = ["--seed", "5", "--operations", "80", "--ordered", "1", "--blocking", "1"]
-    result = run(offload, ranks, words, 2, env={"OUTRIGGER_ALGORITHM": ALL})
+    result = run(offload, ranks, words, 2, env=ALL)
     for name in CALLS:
         assert offloaded(result, f"MPI_{name.capitalize()}") == offloaded(result, f"MPI_I{name}") > 0, result.report
 
@@ -86,7 +86,7 @@ def test_blocking_forms(offload: Mpi, ranks: int) -> None:
 @pytest.mark.parametrize("ranks", (2, 3))
 def test_persistent_forms(offload: Mpi, ranks: int) -> None:
     words = ["--seed", "6", "--operations", "160", "--ordered", "1", "--persistent", "3"]
-    result = run(offload, ranks, words, 2, env={"OUTRIGGER_ALGORITHM": ALL})
+    result = run(offload, ranks, words, 2, env=ALL)
     for name in CALLS:
         starts = offloaded(result, f"MPI_{name.capitalize()}_init")
         assert starts > 20 * ranks and starts % 4 == 0, result.report

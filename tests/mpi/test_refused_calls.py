@@ -24,7 +24,7 @@ OTHERS = (
     "userfaultfd", "waitid",
 )  # fmt: skip
 OPERATIONS = 40
-HEAP = {"OUTRIGGER_REACH": "heap"}
+HEAP = {"OUTRIGGER_SHARED_HEAP": "on"}
 
 
 def refusal(offload: Mpi, error: str, calls: str) -> list[str]:

@@ -108,7 +108,7 @@ def test_persistent_collectives_are_counted_when_they_start(offload: Mpi) -> Non
 
 
 def test_blocking_forms_that_are_offloaded(offload: Mpi) -> None:
-    env = {"OUTRIGGER_ALGORITHM": "blocking=on"}
+    env = {"OUTRIGGER_BLOCKING": "on"}
     found = read(offload.run(RANKS, ["counted", "all", str(ROUNDS)], env=env).ok().report)
     for name in ("Alltoall", "Alltoallv", "Alltoallw", "Allgather", "Allgatherv", "Bcast"):
         entry = named(found, f"MPI_{name}")
@@ -202,7 +202,15 @@ def test_the_launcher_says_how_a_native_job_ended(offload: Mpi, tmp_path: Path, 
         pytest.skip("the command finds the system's MPI for this program")
     path = tmp_path / "report.json"
     path.write_text('{"of": "an earlier job"}')
-    words = ("--report", str(path), "-x", "OUTRIGGER_DAEMON=/bin/false", "--", str(offload.programs / "counted"), "end")
+    words = (
+        "--report-to",
+        str(path),
+        "-x",
+        "OUTRIGGER_DAEMON=/bin/false",
+        "--",
+        str(offload.programs / "counted"),
+        "end",
+    )
     result = outrigger(offload, *words, *end)
     found = report.read(path)
     assert found.ended.how in ("signal", "exited") and found.ended.how != "running", result.stderr

@@ -22,7 +22,7 @@ HANGS = {"loop": signal.SIGUSR1, "block": signal.SIGUSR2}
 REACHES = {
     "copiers": {**with_copiers()},
     "no-copiers": {"OUTRIGGER_REACH": "mapped,cma", **with_copiers()},
-    "heap": {"OUTRIGGER_REACH": "heap,mapped,cma,copier", **with_copiers()},
+    "heap": {"OUTRIGGER_SHARED_HEAP": "on", "OUTRIGGER_REACH": "mapped,cma,copier", **with_copiers()},
     "shared-cores": {},
 }
 

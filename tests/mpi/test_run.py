@@ -100,7 +100,7 @@ def test_scripts_start_programs(offload, run_dir, how):
     before = [str(script)] if how == "script" else ["/bin/bash", "-c", 'ulimit -c 0; exec "$0" "$@"']
     report = run_dir / "report.json"
     job = start(
-        offload, run_dir, [*before, str(offload.programs / "checked"), "1000"], "--report", str(report), ranks=2
+        offload, run_dir, [*before, str(offload.programs / "checked"), "1000"], "--report-to", str(report), ranks=2
     )
     result = job.wait(60).ok()
     assert result.out.count("checked: rank") == 2
@@ -181,7 +181,7 @@ def test_address_sanitizer(offload, run_dir, by, wrapped):
     before = ["/bin/sh", "-c", '"$0" "$@"; exit $?'] if wrapped else []
     report = run_dir / "report.json"
     job = start(
-        offload, run_dir, [*before, program, "1000"], "--report", str(report), ranks=2, ASAN_OPTIONS="detect_leaks=0"
+        offload, run_dir, [*before, program, "1000"], "--report-to", str(report), ranks=2, ASAN_OPTIONS="detect_leaks=0"
     )
     result = job.wait(60).ok()
     assert result.out.count("checked: rank") == 2
@@ -213,7 +213,7 @@ def test_valgrind_takes_what_was_received_for_written(offload, run_dir, elements
         pytest.skip("valgrind is not installed")
     program = ["valgrind", "-q", "--undef-value-errors=yes", str(offload.programs / "checked"), str(elements)]
     report = run_dir / "report.json"
-    job = start(offload, run_dir, program, "--report", str(report), ranks=2)
+    job = start(offload, run_dir, program, "--report-to", str(report), ranks=2)
     result = job.wait(120).ok()
     assert result.out.count("checked: rank") == 2
     assert report.exists()

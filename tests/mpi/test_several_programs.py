@@ -18,7 +18,7 @@ def test_all_programs_have_the_library(offload, run_dir):
     shutil.copy(offload.programs / "checked", other)
     report = run_dir / "report.json"
     words = [str(offload.programs / "checked"), "1000", ":", "-n", "2", str(other), "1000"]
-    options = ["--algorithm", "all=on", "--choice", "fixed", "--report", str(report)]
+    options = ["--algorithm", "all=on", "--choice", "fixed", "--report-to", str(report)]
     result = start(offload, run_dir, words, *options, ranks=1).wait(60).ok()
     assert result.out.count("checked: rank") == 3, result.out
     found = json.loads(report.read_text())

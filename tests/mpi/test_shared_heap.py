@@ -8,7 +8,7 @@ import pytest
 from conftest import with_copiers
 
 pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]
-ON = {"OUTRIGGER_REACH": "heap"}
+ON = {"OUTRIGGER_SHARED_HEAP": "on"}
 
 
 def received(result, reach: str) -> int:

@@ -244,6 +244,6 @@ def test_the_command_writes_a_trace_and_draws_it(offload: Mpi, tmp_path: Path) -
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False)
     assert result.returncode == 0, result.stderr
     assert "trace of 2 ranks" in result.stderr and [file.name for file in tmp_path.iterdir()] == ["t.json.gz"]
-    draw = [sys.executable, "-m", "outrigger", "replay", "t.json.gz", "-o", "t.svg"]
+    draw = [sys.executable, "-m", "outrigger", "lab", "replay", "t.json.gz", "-o", "t.svg"]
     result = subprocess.run(draw, capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False)
     assert result.returncode == 0 and b"<svg" in (tmp_path / "t.svg").read_bytes(), result.stderr

@@ -12,7 +12,7 @@ from conftest import with_copiers
 GONE_WITHIN_S = 10.0
 STOPPED_S = 0.05
 BETWEEN_STOPS_S = 0.02
-OFF = {"OUTRIGGER_REACH": "-wait_copies"}
+OFF = {"OUTRIGGER_WAIT_COPIES": "off"}
 
 pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]
 

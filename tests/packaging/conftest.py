@@ -40,6 +40,11 @@ class Tree:
 
     prefix: Path
 
+    @property
+    def unit(self) -> Path:
+        """Systemd's, for a DPU."""
+        return self.prefix / "lib/systemd/system/outriggerd-dpu@.service"
+
     def outrigger(self, *words: str | Path) -> str:
         """What the command prints, under the Python of the tests."""
         return succeed([sys.executable, self.prefix / "bin" / "outrigger", *words])

@@ -33,7 +33,7 @@ def test_a_job_runs_from_it(root: Path, tmp_path: Path, mpi: str) -> None:
     tree = Tree(root / "usr")
     program = tree.prefix / "lib64/outrigger/bench" / mpi / "alltoall_bench"
     report = tmp_path / "report.json"
-    words = ("run", "-n", "2", "--mpi", mpi, "--algorithm", "on", "--report", report)
+    words = ("run", "-n", "2", "--mpi", mpi, "--algorithm", "on", "--report-to", report)
     tree.outrigger(*words, "--", program, "--sizes", "65536", "--seconds", "1")
     assert sum(call["offloaded"] for call in json.loads(report.read_text())["collectives"]) > 0
     found = json.loads(tree.outrigger("info", "--json"))

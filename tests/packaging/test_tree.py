@@ -36,7 +36,7 @@ def _offloaded(report: Path) -> int:
 def test_a_job_runs_from_the_moved_tree(tree: Tree, tmp_path: Path, mpi: str) -> None:
     program = tree.prefix / "lib/outrigger/bench" / mpi / "alltoall_bench"
     tree.outrigger(
-        "run", "-n", "2", "--algorithm", "on", "--report", tmp_path / "report.json", "--", program, *_SMALL
+        "run", "-n", "2", "--algorithm", "on", "--report-to", tmp_path / "report.json", "--", program, *_SMALL
     )  # fmt: skip
     assert _offloaded(tmp_path / "report.json") > 0
 
@@ -66,8 +66,33 @@ def test_everything_is_found_in_the_tree(tree: Tree) -> None:
 
 def test_no_place_of_a_build_is_left_in_it(tree: Tree) -> None:
     own = (str(ROOT).encode(), str(BUILD).encode(), str(tree.prefix.parent / "first").encode())
-    text = [path for path in tree.prefix.rglob("*") if path.is_file()]
+    text = [path for path in tree.prefix.rglob("*") if path.is_file() and path != tree.unit]
     assert [path for path in text if any(place in path.read_bytes() for place in own)] == []
+
+
+def test_the_unit_has_the_prefix(tree: Tree) -> None:
+    """As systemd wants whole paths, it does not follow the tree to another place."""
+    first = tree.prefix.parent / "first"
+    assert f"\nExecStart={first}/bin/outriggerd dpu\n" in tree.unit.read_text()
+
+
+def test_clusters_and_dashboards_are_in_the_tree(tree: Tree) -> None:
+    share = tree.prefix / "share/outrigger"
+    for directory in ("clusters", "packaging/monitoring"):
+        brought = {path.name for path in (share / Path(directory).name).iterdir()}
+        assert brought == {path.name for path in (ROOT / directory).iterdir()}
+
+
+def test_the_command_line_needs_no_pip(tree: Tree, tmp_path: Path) -> None:
+    """A Python that has nothing but its own modules, as on a cluster without a network."""
+    succeed([sys.executable, ROOT / "packaging/vendor.py", "--out", tree.prefix / "lib/outrigger/vendor"])
+    base = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
+    succeed([base, "-m", "venv", "--without-pip", tmp_path / "bare"])
+    bare = tmp_path / "bare/bin/python"
+    for words in (["info", "--json"], ["lab", "cluster", "up", "--help"], ["watch", "--help"], ["exporter", "--help"]):
+        assert succeed([bare, tree.prefix / "bin/outrigger", *words])
+    modules = succeed([bare, "-c", "import pkgutil; print(*(found.name for found in pkgutil.iter_modules()))"])
+    assert not {"typer", "msgspec", "aiohttp"} & set(modules.split())
 
 
 def test_libraries_are_looked_for_in_the_tree_and_in_the_system(tree: Tree) -> None:
@@ -82,7 +107,7 @@ def test_libraries_are_looked_for_in_the_tree_and_in_the_system(tree: Tree) -> N
 def test_manual_pages_are_shown_without_a_warning(tree: Tree) -> None:
     pages = sorted((tree.prefix / "share/man").rglob("*.[18]"))
     names = {page.stem for page in pages}
-    assert {"outrigger", "outrigger-run", "outrigger-cluster-up", "outrigger-bench-fft3d", "outriggerd"} <= names
+    assert {"outrigger", "outrigger-run", "outrigger-lab-cluster-up", "outrigger-bench-fft3d", "outriggerd"} <= names
     done = subprocess.run(
         ["groff", "-man", "-Kutf8", "-Tutf8", "-ww", "-z", *pages], capture_output=True, text=True, check=False
     )
@@ -98,12 +123,13 @@ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _outrigger 2>/dev/null; printf '%s\\n
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        (["r"], {"run", "report", "replay"}),
+        (["r"], {"run", "report"}),
+        (["lab", "re"], {"replay"}),
         (["run", "--hostf"], {"--hostfile"}),
         (["run", "--blocking", ""], {"on", "off"}),
         (["bench", "fft"], {"fft3d"}),
         (["bench", "fft3d", "--gri"], {"--grid"}),
-        (["cluster", "u"], {"up"}),
+        (["lab", "cluster", "u"], {"up"}),
         (["run", "--hostfile", "/etc/hostna"], {"/etc/hostname"}),
     ],
 )

@@ -68,7 +68,7 @@ def _job(fresh: Environment, report: Path, family: str, *options: str | Path) ->
         "run",
         "--algorithm",
         "on",
-        "--report",
+        "--report-to",
         report,
         *options,
         "--",
@@ -126,7 +126,7 @@ def test_intel_mpi_of_the_same_environment_gives_the_same_result(tmp_path: Path)
     words = ("--", environment.place / "bin" / "python", program)
     native = environment.outrigger(*job, "--native", *words)
     report = tmp_path / "report.json"
-    assert environment.outrigger(*job, "--algorithm", "on", "--report", report, *words) == native
+    assert environment.outrigger(*job, "--algorithm", "on", "--report-to", report, *words) == native
     assert native.startswith("Intel(R) MPI Library") and len(native.split()[-2]) == 64
     calls = {call["collective"]: call["offloaded"] for call in json.loads(report.read_text())["collectives"]}
     assert calls["ialltoall"] == 8 * 2  # of each rank

@@ -33,7 +33,7 @@ def call(
 ) -> dict[str, Any]:
     """A row of calls, 100 of each rank, `seconds` of each rank in all."""
     calls = 100 * RANKS
-    reason = more.pop("reason", "blocking form" if form == "blocking" else "selection table")
+    reason = more.pop("reason", "blocking form" if form == "blocking" else "your rule")
     prefix = "i" if form == "blocking" else ""
     row = {
         "call": f"MPI_{name.capitalize()}", "form": form, "collective": prefix + name, "communicator": "MPI_COMM_WORLD",
@@ -365,9 +365,8 @@ def outrigger(*words: str) -> subprocess.CompletedProcess[str]:
     ("words", "message"),
     [
         ((), "name a program"),
-        (("--report", "x.json", "--", "./app"), "give one of them"),
-        (("--report",), "name the FILE.json"),
-        (("--report", "nowhere.json"), "nowhere.json cannot be read"),
+        (("--from", "x.json", "--", "./app"), "give one of them"),
+        (("--from", "nowhere.json"), "nowhere.json cannot be read"),
         (("--budget", "soon", "--", "true"), "--budget soon"),
         (("--services", "99", "--", "true"), "--services 99"),
         (("--", "./there-is-no-such-program"), "there-is-no-such-program"),
@@ -389,7 +388,7 @@ def test_reports_of_earlier_runs_are_read(tmp_path: Path) -> None:
     data = EXAMPLE | {"run_seconds": spread, "calls": [call("ialltoall", 1.0, **tests)]}
     path = tmp_path / "earlier.json"
     path.write_text(json.dumps(data))
-    done = outrigger("--report", str(path), "--json", str(tmp_path / "advice.json"))
+    done = outrigger("--from", str(path), "--json", str(tmp_path / "advice.json"))
     assert done.returncode == 0, done.stderr
     assert "MPI_Test calls can go" in done.stdout and "10 s" in done.stdout
     (written,) = json.loads((tmp_path / "advice.json").read_text())

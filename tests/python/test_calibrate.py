@@ -1,4 +1,4 @@
-"""What `outrigger calibrate` makes of timings whose truth is known."""
+"""What `outrigger lab calibrate` makes of timings whose truth is known."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 
+from outrigger import cores
 from outrigger.calibrate import caches, cluster_file, command, estimates, fitting
 from outrigger.calibrate.readings import CopyRates, Place, Rates, Reading, Readings, parse_messages
 from outrigger.errors import UserError
@@ -165,6 +166,7 @@ def test_what_lies_in_no_cache_has_a_rate_of_its_own() -> None:
 
 def test_numbers_of_ranks_are_a_list() -> None:
     assert command.parse_ranks("4, 2,2") == [2, 4]
+    assert command.parse_ranks(None) == [cores.measured_ranks(None)]
     for wrong in ("", "1", "2,x", "2,,4", "-2"):
         with pytest.raises(UserError, match="at least 2: 2,4"):
             command.parse_ranks(wrong)

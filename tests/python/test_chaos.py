@@ -1,4 +1,4 @@
-"""`outrigger chaos`: what is done to service processes can be had again, and a run that is wrong is seen."""
+"""`outrigger lab chaos`: what is done to service processes can be had again, and a run that is wrong is seen."""
 
 from __future__ import annotations
 

@@ -10,33 +10,21 @@ from pathlib import Path
 
 import pytest
 from test_report import EXAMPLE
-from typer.testing import CliRunner
+from typed import typed
 
 from outrigger import __version__, captured, cli, formats, tables
 from outrigger.artifacts import Artifacts
-from outrigger.cli import COMMANDS, _needed, _split_report, _uncolored
+from outrigger.cli import COMMANDS, MOVED, _uncolored, name_of, needed
 from outrigger.errors import UserError
 from outrigger.info import HugePages, Reach, Wire, huge_pages_finding, reach_findings, wire_finding
 
 
-@pytest.mark.parametrize(
-    ("given", "parsed"),
-    [
-        (["run", "--report", "--", "p"], ["run", "--report", "-", "--", "p"]),
-        (["run", "--report", "-n", "2", "p"], ["run", "--report", "-", "-n", "2", "p"]),
-        (["run", "--report", "f.json", "--", "p"], ["run", "--report", "f.json", "--", "p"]),
-        (["run", "--", "p", "--report"], ["run", "--", "p", "--report"]),
-        (["run", "-n", "2", "p"], ["run", "-n", "2", "p"]),
-    ],
-)
-def test_report_may_stand_alone(given: list[str], parsed: list[str]) -> None:
-    assert _split_report(given) == parsed
-
-
-def test_a_report_that_is_no_json_is_refused() -> None:
-    with pytest.raises(UserError, match=r"--report out\.txt: a report is written as JSON"):
-        _split_report(["run", "--report", "out.txt", "--", "p"])
-    assert _split_report(["run", "--report", sys.executable]) == ["run", "--report", "-", sys.executable]
+@pytest.mark.parametrize("name", MOVED)
+def test_a_name_of_before_is_refused_with_the_new_one(name: str) -> None:
+    result = outrigger(*name.split(), "--help")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == f"outrigger: `outrigger {name}` is now `outrigger {MOVED[name]}`\n"
+    assert name_of(MOVED[name].split()) == MOVED[name]
 
 
 @pytest.mark.parametrize(
@@ -72,20 +60,20 @@ def test_a_switch_takes_no_value(given: list[str], refused: bool) -> None:
         ("bench halo --grid 3,x", "--grid 3,x: write 2 numbers"),
         ("bench halo --memory mallok", "did you mean malloc?"),
         ("bench halo --memory malloc,alloc_mem", "an example uses one kind"),
-        ("demo --ranks 1", "--ranks 1: one rank exchanges nothing; the demo needs 2 or more"),
+        ("demo -n 1", "-n 1: at least 2 ranks are needed"),
         ("run -np 0 -- true", "-n 0: at least one rank"),
-        ("tune --out a.txt", "--out a.txt: a file of rules ends with .toml"),
-        ("calibrate -o a.txt", "--out a.txt: a cluster file ends with .toml"),
+        ("lab tune --out a.txt", "--out a.txt: a file of rules ends with .toml"),
+        ("lab calibrate -o a.txt", "--out a.txt: a cluster file ends with .toml"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_starts(words: str, message: str) -> None:
-    found = CliRunner().invoke(cli.make_app(), cli._join_words(words.split()))
+    found = typed(words.split())
     assert isinstance(found.exception, UserError) and message in str(found.exception), found.output
 
 
 @pytest.mark.parametrize("words", ["bench --iterations 0", "bench training --layers 0", "bench halo --pretend-nodes 0"])
 def test_numbers_that_cannot_be_are_refused(words: str) -> None:
-    found = CliRunner().invoke(cli.make_app(), cli._join_words(words.split()))
+    found = typed(words.split())
     assert found.exit_code == 2 and f"Invalid value for '{words.split()[-2]}'" in found.output
 
 
@@ -96,20 +84,21 @@ def outrigger(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    ("given", "needed"),
+    ("given", "known"),
     [
         (["run", "--", "p"], ["run"]),
         (["bench", "ialltoall"], ["bench"]),
-        (["bench halo"], ["bench halo"]),
-        (["cluster", "up"], ["cluster"]),
+        (["bench", "halo"], ["bench halo"]),
+        (["lab", "cluster", "up"], ["lab cluster"]),
+        (["lab", "x"], [name for name in COMMANDS if name.startswith("lab ")]),
         (["--version"], []),
         ([], list(COMMANDS)),
         (["--help"], list(COMMANDS)),
         (["runn"], list(COMMANDS)),
     ],
 )
-def test_a_command_needs_itself_alone_and_what_is_none_all(given: list[str], needed: list[str]) -> None:
-    assert list(_needed(given)) == needed
+def test_a_command_needs_itself_alone_and_what_is_none_all(given: list[str], known: list[str]) -> None:
+    assert list(needed(given)) == known
 
 
 def test_running_a_program_loads_nothing_of_other_commands(built: Artifacts) -> None:
@@ -128,7 +117,7 @@ def test_a_word_that_is_no_command_is_named_and_the_help_lists_all() -> None:
     assert "No such command 'runn'" in wrong.stderr and "Did you mean 'run'" in wrong.stderr
     help_ = outrigger("--help")
     assert help_.returncode == 0
-    assert all(words.split()[-1] in help_.stdout for words in COMMANDS)
+    assert all(words.split()[0] in help_.stdout for words in COMMANDS)
 
 
 def test_commands_say_their_version(built: Artifacts) -> None:
@@ -154,6 +143,8 @@ def test_commands_say_their_version(built: Artifacts) -> None:
         (("run", "--huge-pages", "2M", "--", "true"), "--huge-pages 2M: on or off"),
         (("bench", "--huge-pages", "yes"), "--huge-pages yes: on or off"),
         (("run", "--native", "--report", "--", "true"), "--native leaves the library out"),
+        (("run", "--report", "f.json", "--", "true"), "--report-to f.json writes it"),
+        (("run", "--report-to", "out.txt", "--", "true"), "--report-to out.txt: a report is written as JSON"),
         (("bench", "-n", "0"), "-n 0: at least one rank is needed"),
         (("bench", "ialltoallx"), "collective 'ialltoallx'"),
         (("bench", "--sizes", "1M:16K"), "ends before it begins"),

@@ -463,7 +463,7 @@ def test_what_a_killed_cluster_leaves_is_cleared_away(spare: str) -> None:
     while processes_of(spare):
         assert time.monotonic() < deadline, "the kernel ends the hosts with their keeper"
         time.sleep(0.02)
-    with pytest.raises(UserError, match=r"has ended by itself.*outrigger cluster down"):
+    with pytest.raises(UserError, match=r"has ended by itself.*outrigger lab cluster down"):
         control.look(spare)
     assert control.up(Spec(1, None), spare)
     assert control.down(spare)

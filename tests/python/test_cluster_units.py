@@ -73,7 +73,7 @@ def test_a_directory_that_every_host_needs_is_not_made_private(directory: str) -
 
 def test_what_does_not_exist_is_named_with_what_to_do() -> None:
     for action in (control.look, control.hostfile, control.agent):
-        with pytest.raises(UserError, match=r"no cluster 'never'.*outrigger cluster up --name never"):
+        with pytest.raises(UserError, match=r"no cluster 'never'.*outrigger lab cluster up --name never"):
             action(name="never")
     assert not control.down("never")
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from outrigger import cores
 from outrigger.cores import format_cpu_list, parse_cpu_list, without_spare
 from outrigger.errors import UserError
 
@@ -19,6 +20,15 @@ def test_ranks_that_leave_no_core_are_said() -> None:
     assert without_spare(3, 4) == ""
     assert without_spare(2, 2).startswith("No spare core: 2 ranks, 2 cores.")
     assert without_spare(2, 2).endswith("it would need 3 cores.")
+
+
+@pytest.mark.parametrize(("count", "ranks"), [(1, 2), (2, 2), (4, 3), (64, 4)])
+def test_a_measurement_leaves_a_core(monkeypatch: pytest.MonkeyPatch, count: int, ranks: int) -> None:
+    monkeypatch.setattr(cores, "allowed_cores", lambda: [(cpu,) for cpu in range(count)])
+    assert cores.measured_ranks(None) == ranks
+    assert cores.measured_ranks(9) == 9 and cores.measured_ranks(1, fewest=1) == 1
+    with pytest.raises(UserError, match="-n 1: at least 2 ranks are needed"):
+        cores.measured_ranks(1)
 
 
 @pytest.mark.parametrize("text", ["", "a", "1-", "-1", "1,,2", "0-x"])

@@ -102,12 +102,6 @@ def test_a_native_that_cannot_give_way_is_named(
     assert warning.startswith(f"{mpi.title} spins while it waits") == said
 
 
-@pytest.mark.parametrize(("cores", "ranks"), [(1, 2), (2, 2), (4, 3), (64, 4)])
-def test_as_many_ranks_as_leave_a_core(monkeypatch: pytest.MonkeyPatch, cores: int, ranks: int) -> None:
-    monkeypatch.setattr(demo, "allowed_cores", lambda: [(cpu,) for cpu in range(cores)])
-    assert demo.usual_ranks() == ranks
-
-
 def test_a_ctrl_c_after_both_sides_keeps_the_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bench" / "mpich").mkdir(parents=True)
     (tmp_path / "bench" / "mpich" / "alltoall_bench").touch()

@@ -182,8 +182,8 @@ def test_settings_are_checked(how: Way) -> None:
 @pytest.mark.parametrize(
     ("reach", "allowed"),
     [
-        ("", True), ("heap", True), ("-copier", True), ("mapped,rdma", True), ("alias", True), ("-alias", True),
-        ("-rdma", False), ("heap,-rdma", False), ("mapped,cma", False), ("bounce", False),
+        ("", True), ("-copier", True), ("mapped,rdma", True), ("alias", True), ("-alias", True),
+        ("-rdma", False), ("mapped,-rdma", False), ("mapped,cma", False), ("bounce", False),
     ],
 )  # fmt: skip
 def test_dpus_need_rdma(built: Artifacts, reach: str, allowed: bool) -> None:

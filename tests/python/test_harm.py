@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
+from typed import typed
 
 from outrigger.artifacts import Artifacts
 from outrigger.bench import harm, pairs
 from outrigger.bench.jobs import Site
-from outrigger.cli import make_app
 from outrigger.errors import UserError
 from outrigger.mpis import Mpi
 from outrigger.settings import Settings
@@ -107,6 +106,6 @@ case "$*" in
 
 
 def test_arrays_that_fit_into_caches_are_refused() -> None:
-    result = CliRunner().invoke(make_app(), ["bench harm", "--megabytes", "8"])
+    result = typed(["bench", "harm", "--megabytes", "8"])
     assert result.exit_code == 2
     assert "--megabytes" in result.output and "33" in result.output

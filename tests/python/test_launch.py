@@ -95,46 +95,52 @@ def test_cores_that_ranks_need_are_kept_only_where_the_choice_is_fixed(
 
 
 HEAP_JOBS = {
-    "aid": launch.Job(program=("./prog",), ranks=2, mpi=MPICH, settings=Settings(aids=("heap",))),
-    "reach": launch.Job(program=("./prog",), ranks=2, mpi=MPICH, settings=Settings(reach="-heap,heap")),
-    "x": launch.Job(program=("./prog",), ranks=2, mpi=MPICH, variables=Variables({"OUTRIGGER_REACH": "heap"})),
+    "option": launch.Job(program=("./prog",), ranks=2, mpi=MPICH, settings=Settings(shared_heap=True)),
+    "x": launch.Job(program=("./prog",), ranks=2, mpi=MPICH, variables=Variables({"OUTRIGGER_SHARED_HEAP": "on"})),
 }
 
 
 @pytest.mark.parametrize("how", (*HEAP_JOBS, "environment"))
 def test_the_shared_heap_is_preloaded_in_front(build: Artifacts, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if how == "environment":
-        monkeypatch.setenv("OUTRIGGER_REACH", "heap")
+        monkeypatch.setenv("OUTRIGGER_SHARED_HEAP", "on")
     job = HEAP_JOBS.get(how, launch.Job(program=("./prog",), ranks=2, mpi=MPICH))
-    with pytest.raises(UserError, match=r"the shared heap needs it \(--reach heap\)"):
+    with pytest.raises(UserError, match=r"the shared heap needs it \(--shared-heap on\)"):
         launch.make_plan(job, build)
     heap = build.root / "lib" / "liboutrigger-heap.so"
     heap.touch()
     plan = launch.make_plan(job, build)
     assert words_after(plan, "--preload") == [f"{heap}:{build.preload('mpich')}"]
-    assert plan.environment.get("OUTRIGGER_REACH", "heap") in ("heap", "-heap,heap")
+    assert plan.environment.get("OUTRIGGER_SHARED_HEAP", "on") == "on"
     native = launch.make_plan(replace(job, native=True), build)
     assert "--preload" not in native.command
-    without = launch.make_plan(replace(job, settings=Settings(aids=("-heap",)), variables=Variables()), build)
+    without = launch.make_plan(replace(job, settings=Settings(shared_heap=False), variables=Variables()), build)
     assert words_after(without, "--preload") == [str(build.preload("mpich"))]
 
 
-@pytest.mark.parametrize(("option", "word"), settings.AIDS.items())
-def test_aids_are_switched_or_left_to_the_environment(
-    built: Artifacts, build: Artifacts, option: str, word: str
-) -> None:
-    name = option.removeprefix("--").replace("-", "_")
-    for said, expected in (("on", word), ("off", f"-{word}")):
-        assert settings.make(built, **{name: said}).environment({}) == {"OUTRIGGER_REACH": expected}
-        present = {"OUTRIGGER_REACH": "mapped"}
-        assert settings.make(built, **{name: said}).environment(present) == {"OUTRIGGER_REACH": f"mapped,{expected}"}
-    assert "OUTRIGGER_REACH" not in launch.make_plan(launch.Job(program=("p",), ranks=2, mpi=MPICH), build).environment
-    with pytest.raises(UserError, match=f"{option} yes: on or off"):
+@pytest.mark.parametrize("name", ["shared_heap", "wait_copies", "huge_pages"])
+def test_switches_have_variables_of_their_own(built: Artifacts, build: Artifacts, name: str) -> None:
+    variable = f"OUTRIGGER_{name.upper()}"
+    for said in ("on", "off"):
+        assert settings.make(built, **{name: said}).environment({variable: "on"}) == {variable: said}
+    assert variable not in launch.make_plan(launch.Job(program=("p",), ranks=2, mpi=MPICH), build).environment
+    with pytest.raises(UserError, match=f"--{name.replace('_', '-')} yes: on or off"):
         settings.make(built, **{name: "yes"})
 
 
-def test_every_aid_of_the_library_has_a_word(built: Artifacts) -> None:
-    assert {aid.name for aid in tables.read(built).aids} == set(settings.AIDS.values())
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        ("mapped,heap", "write --shared-heap on"),
+        ("-wait_copies", "write --wait-copies off"),
+        ("-huge_pages", "write --huge-pages off"),
+    ],
+)
+def test_words_of_before_are_refused_with_the_option(built: Artifacts, words: str, remedy: str) -> None:
+    with pytest.raises(UserError, match=f"--reach {words}: {remedy}"):
+        settings.make(built, reach=words)
+    with pytest.raises(UserError, match="set OUTRIGGER_BLOCKING=on, or give --blocking on"):
+        settings.make(built, algorithms=["blocking=on"])
 
 
 def test_one_core_keeps_none_and_says_so(tmp_path: Path) -> None:
@@ -325,9 +331,8 @@ def test_settings_become_variables(build: Artifacts, built: Artifacts) -> None:
         launch.Job(program=("./prog",), ranks=2, mpi=MPICH, settings=chosen, report=Path("/tmp/r.json")), build
     )
     assert plan.environment["OUTRIGGER_SERVICES"] == "2"
-    assert settings.make(built, blocking="on").environment({}) == {"OUTRIGGER_ALGORITHM": "blocking=on"}
-    assert settings.make(built, blocking="off").environment({}) == {"OUTRIGGER_ALGORITHM": "blocking=native"}
-    with pytest.raises(UserError, match="--blocking yes: on or off"):
+    assert settings.make(built, blocking="on").environment({}) == {"OUTRIGGER_BLOCKING": "on"}
+    with pytest.raises(UserError, match="--blocking yes: on, off or auto"):
         settings.make(built, blocking="yes")
     assert settings.make(built, intranode="off").environment({}) == {"OUTRIGGER_INTRANODE": "off"}
     with pytest.raises(UserError, match="--intranode yes: "):
@@ -339,7 +344,7 @@ def test_settings_become_variables(build: Artifacts, built: Artifacts) -> None:
     assert plan.environment["OUTRIGGER_REPORT"] == "/tmp/r.json"
 
 
-@pytest.mark.parametrize("reach", ["rdma", "alias", "alias,rdma", "xpmem", "-copier", "mapped,heap", "bounce"])
+@pytest.mark.parametrize("reach", ["rdma", "alias", "alias,rdma", "xpmem", "-copier", "mapped,-copier", "bounce"])
 def test_every_reach_of_the_library_can_be_asked_for(built: Artifacts, reach: str) -> None:
     assert settings.make(built, reach=reach).environment({}) == {"OUTRIGGER_REACH": reach}
 
@@ -352,21 +357,17 @@ def test_every_reach_in_the_tables_can_be_asked_for(built: Artifacts) -> None:
 def test_other_reaches_are_refused(built: Artifacts) -> None:
     for word in ("telepathy", "relay", "wire", ""):
         with pytest.raises(
-            UserError, match=f"'{word}' is no reach; there are mapped, xpmem, cma, copier, rdma, alias, bounce, "
+            UserError, match=f"'{word}' is no reach; there are mapped, xpmem, cma, copier, rdma, alias, bounce"
         ):
             settings.make(built, reach=f"mapped,{word}")
 
 
 def test_options_go_before_the_environment() -> None:
-    chosen = Settings(algorithms=("flat",), blocking="blocking=on", aids=("-heap",))
-    present = {"OUTRIGGER_ALGORITHM": "blocking=native,ibcast=native", "OUTRIGGER_REACH": "mapped,heap"}
+    present = {"OUTRIGGER_ALGORITHM": "ibcast=native", "OUTRIGGER_BLOCKING": "off", "OUTRIGGER_REACH": "mapped"}
+    chosen = Settings(algorithms=("flat",), blocking="on", shared_heap=False)
     assert chosen.environment(present) == {
-        "OUTRIGGER_ALGORITHM": "flat,blocking=on",
-        "OUTRIGGER_REACH": "mapped,heap,-heap",
-    }
-    assert Settings(blocking="blocking=on").environment(present) == {
-        "OUTRIGGER_ALGORITHM": "blocking=on,blocking=native,ibcast=native"
-    }
+        "OUTRIGGER_ALGORITHM": "flat", "OUTRIGGER_BLOCKING": "on", "OUTRIGGER_SHARED_HEAP": "off",
+    }  # fmt: skip
     assert Settings().environment(present) == {}
 
 

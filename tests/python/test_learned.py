@@ -13,8 +13,8 @@ import pytest
 from outrigger import learned
 
 TEXT = (
-    "outrigger-choices 2\nmachine AMD EPYC, 2 CPUs\nmpi MPICH Version:\t4.0.2\ncores ranks have their own\n"
-    "ialltoall nonblocking 17 4 2 2 1 native\nibcast blocking 16 4 2 2 1 node_pull\n"
+    "outrigger-choices 3\nmachine AMD EPYC, 2 CPUs\nmpi MPICH Version:\t4.0.2\ncores ranks have their own\n"
+    "ialltoall nonblocking 17 4 2 2 1 native 1764300000\nibcast blocking 16 4 2 2 1 node_pull 1764400000\n"
 )
 
 
@@ -57,11 +57,22 @@ def test_size_classes_are_the_librarys(size: int, number: int) -> None:
 def test_files_are_read(cache: Path) -> None:
     (kept,) = learned.read_all(cache)
     assert (kept.machine, kept.mpi, kept.cores) == ("AMD EPYC, 2 CPUs", "MPICH Version:\t4.0.2", "ranks have their own")
-    assert kept.choices[0] == learned.Choice("ialltoall", "nonblocking", 17, 4, 2, 2, 1, "native")
+    assert kept.choices[0] == learned.Choice(
+        "ialltoall", "nonblocking", 17, 4, 2, 2, 1, "native", datetime.fromtimestamp(1764300000).astimezone()
+    )
     assert kept.changed == datetime.fromtimestamp(1e9).astimezone()
 
 
-@pytest.mark.parametrize("text", ["", "something", TEXT.replace("choices 2", "choices 3"), TEXT + "ibcast blocking\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "something",
+        TEXT.replace("choices 3", "choices 4"),
+        TEXT + "ibcast blocking\n",
+        TEXT + "ibcast blocking 16 4 2 2 1 native\n",
+    ],
+)
 def test_what_is_something_else_is_said(cache: Path, text: str) -> None:
     (cache / "choices-1.txt").write_text(text)
     assert [each.readable for each in learned.read_all(cache)] == [False, True]
@@ -71,7 +82,15 @@ def test_what_is_something_else_is_said(cache: Path, text: str) -> None:
 def test_choices_are_listed_with_their_date_and_cleared(cache: Path) -> None:
     (cache / "other.txt").touch()
     text = command(cache)
-    for words in ("MPICH Version:", "AMD EPYC, 2 CPUs", "last changed 2001-09-", "MPI_Ialltoall", "128 KiB", "native"):
+    for words in (
+        "MPICH Version:",
+        "AMD EPYC, 2 CPUs",
+        "last changed 2001-09-",
+        "MPI_Ialltoall",
+        "128 KiB",
+        "native",
+        "2025-11-",
+    ):
         assert words in text, words
     assert "MPI_Bcast" in text and "node_pull" in text and "64 KiB" in text
     assert "Removed 1 file in" in command(cache, "--clear")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from typed import typed
 
-from outrigger import cli, settings
+from outrigger import settings
 from outrigger.calibrate import command as calibrating
 from outrigger.errors import UserError
 from outrigger.out import check_picture, check_place
@@ -20,18 +20,18 @@ from outrigger.predict import clusters
         ("bench", ""),
         ("bench fft3d", ""),
         ("bench harm", ""),
-        ("bench skew", ""),
-        ("tune", ""),
-        ("calibrate", ""),
+        ("lab skew", ""),
+        ("lab tune", ""),
+        ("lab calibrate", ""),
         ("advise", "prog"),
-        ("chaos", "prog"),
+        ("lab chaos", "prog"),
     ],
 )
 def test_a_place_that_is_none_is_refused_before_anything_is_measured(
     command: str, program: str, tmp_path: Path
 ) -> None:
-    words = [command, "--json", str(tmp_path / "none" / "figures.json"), *program.split()]
-    found = CliRunner().invoke(cli.make_app(), words)
+    words = [*command.split(), "--json", str(tmp_path / "none" / "figures.json"), *program.split()]
+    found = typed(words)
     assert isinstance(found.exception, UserError)
     assert f"there is no directory {tmp_path / 'none'}" in str(found.exception)
 

@@ -1,4 +1,4 @@
-"""`outrigger predict`: patterns, traces, cluster files, advice, studies; and the whole with the built simulator."""
+"""`outrigger lab predict`: patterns, traces, cluster files, advice, studies; and the whole with the built simulator."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from typed import typed
 
 from outrigger.artifacts import Artifacts
-from outrigger.cli import make_app
 from outrigger.errors import UserError
 from outrigger.predict import advice, clusters, patterns, program, rebuild
 from outrigger.predict.clusters import ClusterFile
@@ -195,7 +194,7 @@ def test_the_range_says_what_it_is_made_of() -> None:
 
 
 def _predict(*words: str | Path) -> str:
-    done = CliRunner().invoke(make_app(), ["predict", *map(str, words)], env={"COLUMNS": "130"})
+    done = typed(["lab", "predict", *map(str, words)], columns=130)
     assert done.exit_code == 0, done.output + str(done.exception)
     return done.output
 
@@ -213,7 +212,7 @@ def test_a_study_is_repeated_with_the_same_figures(built: Artifacts, tmp_path: P
     assert "The same figures as the study's." in _predict("--repeat", study, "--build", built.root)
     changed = (study / "cluster-0.toml").read_text().replace('link = "', 'link = "9')
     (study / "cluster-0.toml").write_text(changed)
-    other = CliRunner().invoke(make_app(), ["predict", "--repeat", str(study), "--build", str(built.root)])
+    other = typed(["lab", "predict", "--repeat", str(study), "--build", str(built.root)])
     assert other.exit_code == 1
     assert "Other figures than the study's." in other.output
 

@@ -139,7 +139,7 @@ def test_debian_depends_on_the_python_packages_or_brings_them() -> None:
     depends = _debian("Depends")
     assert recommended and not depends.keys() & recommended.keys()
     depends |= recommended
-    vendor = _requirements(_text("packaging/debian/vendor.txt").splitlines())
+    vendor = _requirements(_text("packaging/vendor.txt").splitlines())
     system = {name.removeprefix("python3-"): least for name, least in depends.items() if name.startswith("python3-")}
     assert not system.keys() & vendor.keys()
     assert system | vendor == _python_packages()

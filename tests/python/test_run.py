@@ -216,7 +216,7 @@ def started(tmp_path: Path, write_programs: Callable[[Mapping[str, str]], None])
     return run
 
 
-@pytest.mark.parametrize("option", ["--report", "--trace"])
+@pytest.mark.parametrize("option", ["--report-to", "--trace"])
 @pytest.mark.parametrize(
     ("place", "message"),
     [
@@ -239,11 +239,11 @@ def test_the_exit_code_is_the_programs_whatever_cannot_be_written(tmp_path: Path
     place.mkdir()
     kept = tmp_path / "report.json"
     # The directory has gone at the end: the trace is lost, the report is not.
-    result = started(f"rm -r {place}; exit 3", "--report", str(kept), "--trace", str(place / "trace.json"))
+    result = started(f"rm -r {place}; exit 3", "--report-to", str(kept), "--trace", str(place / "trace.json"))
     assert result.returncode == 3, result.stderr
     assert f"there is no trace {place / 'trace.json'}" in result.stderr
     assert '"code": 3' in kept.read_text()
     place.mkdir()
-    result = started(f"rm -r {place}; exit 3", "--report", str(place / "report.json"))
+    result = started(f"rm -r {place}; exit 3", "--report-to", str(place / "report.json"))
     assert result.returncode == 3, result.stderr
     assert f"the report {place / 'report.json'} cannot be written: No such file or directory" in result.stderr

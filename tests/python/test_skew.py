@@ -1,4 +1,4 @@
-"""`outrigger bench skew`: its reading of runs, its sums, its table."""
+"""`outrigger lab skew`: its reading of runs, its sums, its table."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
+from typed import typed
 
 from outrigger.artifacts import Artifacts
 from outrigger.bench import skew
 from outrigger.bench.jobs import Site
-from outrigger.cli import make_app
 from outrigger.errors import UserError
 from outrigger.mpis import Mpi
 from outrigger.settings import Settings
@@ -77,7 +76,7 @@ def test_ratios_are_those_of_neighbours() -> None:
     ],
 )
 def test_bad_options_are_named(words: list[str], complaint: str) -> None:
-    result = CliRunner().invoke(make_app(), ["bench skew", *words])
+    result = typed(["lab", "skew", *words])
     assert result.exit_code != 0
     assert complaint in (result.output if result.exit_code == 2 else str(result.exception))
 
@@ -94,7 +93,7 @@ case "$*" in *--preload*) echo '{line(0.5)}';; *) echo '{line()}';; esac"""
     }
     write_programs(programs)
     text = io.StringIO()
-    request = skew.Request(NAMES, 2, 4096, 100, 50, 7, 1, 3, Settings(blocking="blocking=on"), Site())
+    request = skew.Request(NAMES, 2, 4096, 100, 50, 7, 1, 3, Settings(blocking="on"), Site())
     mpis = [Mpi("mpich", "4.0.2", tmp_path / "mpirun", None)]
     (found,) = skew.run(Console(file=text, width=130), request, mpis, Artifacts(tmp_path))
     assert [one.collective for one in found.collectives] == list(NAMES)

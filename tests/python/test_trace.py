@@ -6,6 +6,7 @@ import json
 import struct
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from outrigger.trace.events import NO_SEQUENCE, NO_SERVICE, Kind, Part, read_par
 
 NAMES = (
     "call 0 MPI_Alltoall\ncall 1 MPI_Ialltoall\ncall 2 MPI_Alltoall_init\ncompletion 0 MPI_Wait\n"
-    "completion 1 MPI_Waitall\nreason 6 selection table\nreason 14 blocking form\ncollective 0 ialltoall\n"
+    "completion 1 MPI_Waitall\nreason 6 your rule\nreason 14 blocking form\ncollective 0 ialltoall\n"
     "algorithm 0 ring_pull\nreach 0 mapped\nphase 0 solve\nphase 1 exchange\n"
 )
 WORLD = (7, 8)
@@ -98,7 +99,7 @@ def test_service_processes_on_a_dpu_have_lanes_that_say_so(tmp_path: Path, drawn
     check_trace_events(text)
     assert trace_events.parse(text, "t").lanes == made.lanes
     in_perfetto.check(text, made)
-    draw.save(made, tmp_path / "trace.png", draw.Selection())
+    draw.save(made, tmp_path / "trace.png", draw.Selection(), "trace")
     assert drawn[0].axes[0].get_yticklabels()[2].get_text() == "service 0 of node 0\non DPU thor-bf01"
 
 
@@ -137,7 +138,7 @@ def test_the_loss_of_a_dpu_is_said_and_drawn(tmp_path: Path, drawn: list[Figure]
     said = "DPU thor-bf01 of node 0 was lost at 35 ms"
     assert timeline.losses(again) == [said]
     assert f"; {said}: its last half second is missing" in collect.describe(made, tmp_path / "t.json")
-    draw.save(again, tmp_path / "trace.png", draw.Selection())
+    draw.save(again, tmp_path / "trace.png", draw.Selection(), "trace")
     axis = drawn[0].axes[0]
     assert said in axis.get_title(loc="left")
     (hatched,) = (bars for bars in axis.collections if bars.get_hatch())
@@ -153,7 +154,7 @@ def test_a_job_that_has_offloaded_nothing_says_why_and_has_no_service_lanes(
     assert {lane.kind for lane in made.lanes} == {"rank"}
     why = "nothing was offloaded: blocking form of 4 calls, your --algorithm rule of 1"
     assert collect.describe(made, tmp_path / "t.json").endswith(f"; {why}")
-    draw.save(made, tmp_path / "trace.png", draw.Selection())
+    draw.save(made, tmp_path / "trace.png", draw.Selection(), "trace")
     assert drawn[0].axes[0].get_title(loc="left").endswith(f"; {why}")
     native = timeline.build(read_parts(part(0, calls[:1], because=b"no core is left"), "events"))
     assert timeline.why_nothing_is_offloaded(native) == "no core is left"
@@ -186,7 +187,7 @@ def test_phases_are_slices_of_their_rank(tmp_path: Path, drawn: list[Figure]) ->
     assert [one for one in trace_events.parse(text, "t").slices if one.kind == "phase"] == [
         one for one in made.slices if one.kind == "phase"
     ]
-    draw.save(made, tmp_path / "t.png", draw.Selection())
+    draw.save(made, tmp_path / "t.png", draw.Selection(), "trace")
     assert [text.get_text() for text in drawn[0].axes[0].texts] == ["solve", "exchange", "solve"]
     in_perfetto.check(text, made)
 
@@ -257,20 +258,33 @@ def test_a_trace_is_a_file_for_perfetto_and_is_read_back(tmp_path: Path, name: s
     ]
 
 
+def test_a_long_trace_is_drawn_in_part(tmp_path: Path) -> None:
+    """The middle 24 of 100 calls, a millisecond each, unless times are given."""
+    short = one_exchange()
+    (lane, *_) = short.lanes
+    calls = [timeline.Slice(lane, "call", "MPI_Ialltoall", at * 10**6, at * 10**6 + 10**5) for at in range(100)]
+    long = replace(short, slices=calls, flows=[], marks=[])
+    assert draw.save(long, tmp_path / "a.png", draw.Selection(), "a") == (38, 62)
+    assert draw.save(long, tmp_path / "a.png", draw.Selection(begin_ms=0), "a") == (0, 99.1)
+    assert draw.save(replace(long, slices=calls[:48]), tmp_path / "a.png", draw.Selection(), "a") == (0, 47.1)
+
+
 def test_a_picture_has_a_lane_for_each_and_the_late_rank(tmp_path: Path, drawn: list[Figure]) -> None:
-    draw.save(one_exchange(), tmp_path / "trace.png", draw.Selection())
+    draw.save(one_exchange(), tmp_path / "trace.png", draw.Selection(), "trace")
     (figure,) = drawn
     axis = figure.axes[0]
     assert [label.get_text() for label in axis.get_yticklabels()] == ["rank 0", "rank 1", "service 0 of node 0"]
     (late,) = [line for line in axis.lines if line.get_marker() == "v"]
     assert list(late.get_xdata()) == [20.0]
     assert (tmp_path / "trace.png").stat().st_size > 10_000
-    draw.save(one_exchange(), tmp_path / "part.svg", draw.Selection(25, 45, frozenset({1})))
+    draw.save(one_exchange(), tmp_path / "part.svg", draw.Selection(25, 45, frozenset({1})), "trace")
     assert drawn[1].axes[0].get_xlim() == (25, 45)
+    assert "trace: 2 ranks" in axis.get_title(loc="left")
+    assert drawn[1].axes[0].get_title(loc="left").startswith("trace: 25.0 to 45.0 ms of ")
     with pytest.raises(UserError, match="none of them"):
-        draw.save(one_exchange(), tmp_path / "none.png", draw.Selection(ranks=frozenset({9})))
+        draw.save(one_exchange(), tmp_path / "none.png", draw.Selection(ranks=frozenset({9})), "trace")
     with pytest.raises(UserError, match="nothing from 500"):
-        draw.save(one_exchange(), tmp_path / "none.png", draw.Selection(500, 600))
+        draw.save(one_exchange(), tmp_path / "none.png", draw.Selection(500, 600), "trace")
 
 
 def test_what_keepers_have_written_is_put_together(tmp_path: Path) -> None:

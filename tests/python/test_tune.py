@@ -1,4 +1,4 @@
-"""What `outrigger tune` makes of measured ratios: rules, their ranges, the file, the picture, what is kept."""
+"""What `outrigger lab tune` makes of measured ratios: rules, their ranges, the file, the picture, what is kept."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from outrigger.tune.measuring import Lane, Measuring, lanes_of
 from outrigger.tune.rules import Rule
 
 K = 1024
-ORIGIN = table_file.Origin("a machine, 2 cores", "Open MPI 4.1.4", 2, 1, "malloc", "2026-11-25", "outrigger tune -n 2")
+ORIGIN = table_file.Origin(
+    "a machine, 2 cores", "Open MPI 4.1.4", 2, 1, "malloc", "2026-11-25", "outrigger lab tune -n 2"
+)
 BETTER, SAME, NOISY, WORSE = (0.7, 0.72, 0.69), (1.0, 1.01, 0.99), (0.5, 1.5, 0.9), (1.3, 1.32, 1.29)
 
 
@@ -128,7 +130,7 @@ def test_the_file_is_read_back_as_rules(built: Artifacts, tmp_path: Path) -> Non
     path = tmp_path / "table.toml"
     assert words_of(built, path, measured) == ("ialltoall:n1:b0-16384=native", "ialltoall:n1:b16384-=ring_pull")
     text = path.read_text(encoding="utf-8")
-    for word in ("a machine, 2 cores", "Open MPI 4.1.4", "2026-11-25", "outrigger tune -n 2", "3 rounds"):
+    for word in ("a machine, 2 cores", "Open MPI 4.1.4", "2026-11-25", "outrigger lab tune -n 2", "3 rounds"):
         assert word in text
     assert "# 64K: built-in 1.00 (0.97-1.03), ring_pull 0.70 (0.66-0.75)\n[[rule]]" in text
     assert max(map(len, text.replace(str(tmp_path), "").splitlines())) <= 120
@@ -247,7 +249,7 @@ def test_what_cannot_be_is_said(
     words: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    command = [sys.executable, "-m", "outrigger", "tune", *words]
+    command = [sys.executable, "-m", "outrigger", "lab", "tune", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2 and message in done.stderr, done.stderr
     assert done.stderr.count("\n") == 1 and not list(tmp_path.iterdir())

@@ -155,7 +155,7 @@ class Jobs:
             sys.executable, "-m", "outrigger", "run", "-n", str(len(self.guests) * self.ranks_each),
             "--build", str(self.build), *where,
             "--dpu-daemon", str(daemon), "--services", "1", "--bind", "none",
-            "--report", f"{self.share}/report.json", "--", *f"{self.build}/tests/mpi/{self.mpi}/{program}".split(),
+            "--report-to", f"{self.share}/report.json", "--", *f"{self.build}/tests/mpi/{self.mpi}/{program}".split(),
         ]  # fmt: skip
 
     def _openmpi(self, for_ranks: dict[str, str]) -> list[str]:

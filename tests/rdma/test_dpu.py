@@ -148,7 +148,7 @@ def site(request: pytest.FixtureRequest, boot: Callable[..., list[Guest]], build
 @pytest.mark.parametrize("site", SIZES, indirect=True)
 def test_random_operations(site, algorithms):
     """The same bytes in the same places as natively, and all of them by the DPUs."""
-    settings = {"OUTRIGGER_ALGORITHM": f"{ALGORITHMS[algorithms]},blocking=on"}
+    settings = {"OUTRIGGER_ALGORITHM": ALGORITHMS[algorithms], "OUTRIGGER_BLOCKING": "on"}
     before = site.packets()
     output = site.run(f"differential --seed 2 --operations 20 --stall-s {STALL_S}", VERBS | settings)
     assert "no difference" in output, output

@@ -110,7 +110,7 @@ constexpr Answer offloaded(Algorithm algorithm, bool by_plan = true) {
 TEST_F(DispatcherTest, RulesComeBeforeThePlan) {
   EXPECT_EQ(Rank(true, "", true, 1).call(kLarge), native(NativeReason::group_of_one));
   EXPECT_EQ(Rank(true, "", true, kMaxGroupSize + 1).call(kLarge), native(NativeReason::group_too_large));
-  EXPECT_EQ(Rank(true, "ialltoall=native").call(kLarge), native(NativeReason::selection_table, Lasts::for_good));
+  EXPECT_EQ(Rank(true, "ialltoall=native").call(kLarge), native(NativeReason::users_rule, Lasts::for_good));
   const Call blocking{{Collective::ialltoall, true}, 65536};
   EXPECT_EQ(Rank().call(blocking), native(NativeReason::none, Lasts::for_good)) << "nobody has asked for it";
 

@@ -25,7 +25,7 @@ from outrigger.errors import UserError
 from outrigger.hosts import Hosts
 from outrigger.launchers import SSH
 from outrigger.noise import FEWEST
-from outrigger.out import check_place, directory
+from outrigger.out import directory
 from outrigger.terminal import console as make_console
 from outrigger.terminal import note
 
@@ -113,7 +113,7 @@ def advise(
         list[str] | None, typer.Argument(help="The program and its arguments.", metavar="-- PROGRAM [ARGS]...")
     ] = None,
     ranks: options.Ranks = 1,
-    mpi: Annotated[str, typer.Option("--mpi", help="As for run.")] = choice.AUTO,
+    mpi: options.OneMpi = choice.AUTO,
     services: options.Services = None,
     algorithm: options.Algorithm = None,
     reach: options.Reach = None,
@@ -124,30 +124,28 @@ def advise(
     bind: options.Bind = binding.BUNCH,
     hostfile: options.Hostfile = None,
     agent: options.Agent = SSH,
-    pretend_nodes: Annotated[int, typer.Option("--pretend-nodes", metavar="N", help="As for run.")] = 1,
-    variable: Annotated[
-        list[str] | None, typer.Option("-x", metavar="NAME[=VALUE]", help="A variable for the ranks of all hosts.")
-    ] = None,
-    budget: Annotated[str, typer.Option("--budget", help="The time for all runs, like 90s, 5m or 1h.")] = "5m",
-    runs: Annotated[int, typer.Option("--runs", min=1, help="Of each variant, in turn, while there is time.")] = 5,
+    pretend_nodes: options.PretendNodes = 1,
+    variable: options.Variable = None,
+    budget: Annotated[
+        str, typer.Option("--budget", metavar="TIME", help="The time for all runs, like 90s, 5m or 1h.")
+    ] = "5m",
+    runs: Annotated[
+        int, typer.Option("--runs", metavar="N", min=1, help="Of each variant, in turn, while there is time.")
+    ] = 5,
     reports: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--report", metavar="FILE.json", help="Run nothing: read the report of an earlier run. Repeat it."
-        ),
+        typer.Option("--from", metavar="FILE.json", help="Run nothing: read an earlier run's report; repeatable."),
     ] = None,
     out: Annotated[
         Path,
         typer.Option(
             "--out",
-            metavar="DIRECTORY",
-            help="Directory for the program's output and the reports.",
+            metavar="DIR",
+            help="For the program's output and the reports.",
             show_default=str(_PLACE),
         ),
     ] = _PLACE,
-    json_to: Annotated[
-        Path | None, typer.Option("--json", help="Write the figures and the advice to this file.", callback=check_place)
-    ] = None,
+    json_to: options.Figures = None,
     build: options.Build = None,
 ) -> None:
     """Say what pays for a program: it is run natively and offloaded in several ways, in turn, and timed.
@@ -158,14 +156,12 @@ def advise(
     if reports:
         if program:
             raise UserError(
-                "--report reads what an earlier run has written, and a program would be run: give one of them"
+                "--from reads what an earlier run has written, and a program would be run: give one of them"
             )
-        if any(str(path) == "-" for path in reports):
-            raise UserError("--report: name the FILE.json that `outrigger run --report FILE.json` has written")
         _read_reports(screen, reports, json_to)
         return
     if not program:
-        raise UserError("name a program after --, or a report of an earlier run with --report FILE.json")
+        raise UserError("name a program after --, or a report of an earlier run with --from FILE.json")
     limits = Limits(parse_duration("--budget", budget), runs)
     found = artifacts.find(build)
     given = Given(

@@ -88,7 +88,7 @@ class Given:
             hosts=self.hosts,
             bind=binding.parse_bind(self.bind),
             variables=running.parse_variables(self.variables),
-            report_to=None if self.native or report_to is None else str(report_to),
+            report_to=None if self.native else report_to,
             native=self.native,
         )  # fmt: skip
 

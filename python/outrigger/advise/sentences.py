@@ -27,7 +27,7 @@ _REMEDIES = {
     "switched off": "take the info key outrigger=off from its communicator to have it offloaded",
     "invalid arguments": "look at its arguments, which the MPI was left to judge",
     "service core taken": "keep other processes off the service process's core",
-    "selection table": "`outrigger tune` measures whether that is right",
+    "your rule": "`outrigger lab tune` measures whether that is right",
     "small blocks": "nothing: blocks of up to 8 KiB are faster natively",
 }
 

@@ -12,14 +12,13 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from outrigger import artifacts, binding, formats, options, settings
+from outrigger import artifacts, binding, cores, formats, options, settings
 from outrigger.bench import example_plot, examples, interrupts, jobs
 from outrigger.bench.command import choose_mpis, parse_memories
 from outrigger.bench.example_figures import LANES, OVERLAPPING, hidden_percent, legend, network_ms, table
 from outrigger.bench.example_runner import Bench, Request
 from outrigger.bench.examples import Example
 from outrigger.errors import UserError
-from outrigger.out import check_picture
 from outrigger.terminal import console
 
 _LIKE = {2: "2048,2048", 3: "96,96,96"}
@@ -128,24 +127,33 @@ def check_grid(text: str, dimensions: int) -> None:
         )
 
 
-Rounds = Annotated[int, typer.Option("--rounds", min=1, help="Runs of each lane, in turn.")]
-Memory = Annotated[str, typer.Option("--memory", help="malloc or alloc_mem.", callback=_check_memory)]
-Agent = Annotated[str | None, typer.Option("--launch-agent", help="As for run.")]
-PretendNodes = Annotated[int | None, typer.Option("--pretend-nodes", min=1, help="As for run, when offloaded.")]
-Bind = Annotated[str | None, typer.Option("--bind", metavar="HOW", help="As for run.")]
-Pieces = Annotated[
-    int, typer.Option("--pieces", min=1, max=1_000_000, help="Of the computation, with MPI_Test between, in that lane.")
+Rounds = Annotated[int, typer.Option("--rounds", metavar="N", min=1, help="Runs of each lane, in turn.")]
+Memory = Annotated[str, typer.Option("--memory", metavar="NAME", help="malloc or alloc_mem.", callback=_check_memory)]
+Agent = Annotated[
+    str | None,
+    typer.Option("--launch-agent", metavar="CMD", help="As for run.", rich_help_panel=options.MANY_NODES),
 ]
-
-
-Plot = Annotated[Path | None, typer.Option("--plot", help="A picture (.png, .svg, .pdf).", callback=check_picture)]
+PretendNodes = Annotated[
+    int | None,
+    typer.Option(
+        "--pretend-nodes", metavar="N", min=1, help="As for run, when offloaded.", rich_help_panel=options.MANY_NODES
+    ),
+]
+Bind = Annotated[str | None, typer.Option("--bind", metavar="HOW", help="As for run.", rich_help_panel=options.BINDING)]
+Steps = Annotated[int, typer.Option("--steps", metavar="N", min=1, max=1_000_000, help="Timed, in each run.")]
+Pieces = Annotated[
+    int,
+    typer.Option(
+        "--pieces", metavar="N", min=1, max=1_000_000, help="Of the computation, in the lane that calls MPI_Test."
+    ),
+]
 
 
 @dataclass(frozen=True)
 class _Where:
     """What all of these commands are told."""
 
-    ranks: int
+    ranks: int | None
     rounds: int
     mpi: str
     hostfile: Path | None
@@ -168,7 +176,8 @@ def _measure(example: Example, where: _Where, traces: Path | None = None) -> Non
     bind = None if where.bind is None else binding.parse_bind(where.bind)
     launch = launch_options(where.hostfile, where.agent, where.services, bind)
     offload = offload_options(chosen_settings.algorithms, chosen_settings.reach, where.pretend_nodes)
-    request = Request(example, where.ranks, where.rounds, launch, offload, binds=where.bind != "none")
+    ranks = cores.measured_ranks(where.ranks, fewest=1)
+    request = Request(example, ranks, where.rounds, launch, offload, binds=where.bind != "none")
     benches = [Bench(request, chosen, found) for chosen in choose_mpis(where.mpi)]
     screen = console()
     results = run(screen, benches, _prepare(traces), where.plot)
@@ -177,10 +186,14 @@ def _measure(example: Example, where: _Where, traces: Path | None = None) -> Non
 
 
 def measure_fft3d(
-    ranks: options.Ranks = 2,
-    grid: Annotated[str, typer.Option("--grid", help="Points along x, y and z.")] = "96,96,96",
-    variables: Annotated[int, typer.Option("--variables", min=1, max=1000, help="Fields that are transformed.")] = 4,
-    iterations: Annotated[int, typer.Option("--iterations", min=1, max=1_000_000, help="Timed, in each run.")] = 20,
+    ranks: options.MeasuredRanks = None,
+    grid: Annotated[str, typer.Option("--grid", metavar="LIST", help="Points along x, y and z.")] = "96,96,96",
+    variables: Annotated[
+        int, typer.Option("--variables", metavar="N", min=1, max=1000, help="Fields that are transformed.")
+    ] = 4,
+    iterations: Annotated[
+        int, typer.Option("--iterations", metavar="N", min=1, max=1_000_000, help="Timed, in each run.")
+    ] = 20,
     rounds: Rounds = 3,
     memory: Memory = "malloc",
     mpi: options.EachMpi = "auto",
@@ -193,8 +206,8 @@ def measure_fft3d(
     algorithm: options.Algorithm = None,
     reach: options.Reach = None,
     json: options.Figures = None,
-    plot: Plot = None,
-    traces: Annotated[Path | None, typer.Option("--traces", help="Directory for traces and a timeline.")] = None,
+    plot: options.Picture = None,
+    traces: Annotated[Path | None, typer.Option("--traces", metavar="DIR", help="For traces and a timeline.")] = None,
     build: options.Build = None,
 ) -> None:
     """Time a pipelined 3D FFT: native blocking, native nonblocking and offloaded, in turn."""
@@ -206,12 +219,12 @@ def measure_fft3d(
 
 
 def measure_halo(
-    ranks: options.Ranks = 2,
-    grid: Annotated[str, typer.Option("--grid", help="Points along both dimensions.")] = "2048,2048",
+    ranks: options.MeasuredRanks = None,
+    grid: Annotated[str, typer.Option("--grid", metavar="LIST", help="Points along both dimensions.")] = "2048,2048",
     fields: Annotated[
-        int, typer.Option("--fields", min=1, max=1000, help="Numbers of each point, exchanged together.")
+        int, typer.Option("--fields", metavar="N", min=1, max=1000, help="Numbers of each point, exchanged together.")
     ] = 4,
-    steps: Annotated[int, typer.Option("--steps", min=1, max=1_000_000, help="Timed, in each run.")] = 50,
+    steps: Steps = 50,
     rounds: Rounds = 3,
     memory: Memory = "malloc",
     mpi: options.EachMpi = "auto",
@@ -224,7 +237,7 @@ def measure_halo(
     algorithm: options.Algorithm = None,
     reach: options.Reach = None,
     json: options.Figures = None,
-    plot: Plot = None,
+    plot: options.Picture = None,
     build: options.Build = None,
 ) -> None:
     """Time a stencil and its halo exchange: native blocking, native nonblocking and offloaded, in turn."""
@@ -236,12 +249,14 @@ def measure_halo(
 
 
 def measure_training(
-    ranks: options.Ranks = 2,
-    layers: Annotated[int, typer.Option("--layers", min=1, help="Hidden ones.")] = 6,
-    width: Annotated[int, typer.Option("--width", min=1, help="Of each layer.")] = 512,
-    samples: Annotated[int, typer.Option("--samples", min=1, help="Of a batch, over all ranks.")] = 256,
-    steps: Annotated[int, typer.Option("--steps", min=1, max=1_000_000, help="Timed, in each run.")] = 20,
-    bucket_kib: Annotated[int, typer.Option("--bucket-kib", min=1, help="Of gradients, for an MPI_Iallreduce.")] = 1024,
+    ranks: options.MeasuredRanks = None,
+    layers: Annotated[int, typer.Option("--layers", metavar="N", min=1, help="Hidden ones.")] = 6,
+    width: Annotated[int, typer.Option("--width", metavar="N", min=1, help="Of each layer.")] = 512,
+    samples: Annotated[int, typer.Option("--samples", metavar="N", min=1, help="Of a batch, over all ranks.")] = 256,
+    steps: Steps = 20,
+    bucket_kib: Annotated[
+        int, typer.Option("--bucket-kib", metavar="N", min=1, help="Of gradients, for an MPI_Iallreduce.")
+    ] = 1024,
     rounds: Rounds = 3,
     memory: Memory = "malloc",
     mpi: options.EachMpi = "auto",
@@ -252,7 +267,7 @@ def measure_training(
     bind: Bind = None,
     reach: options.Reach = None,
     json: options.Figures = None,
-    plot: Plot = None,
+    plot: options.Picture = None,
     build: options.Build = None,
 ) -> None:
     """Time training with gradients added up in buckets: native blocking, native nonblocking and offloaded, in turn."""

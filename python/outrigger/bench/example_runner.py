@@ -89,7 +89,7 @@ class Bench:
         """Empty when the library offloads; a run of its own, because counting for the report costs time."""
         with scratch.directory() as directory:
             written = directory / "report.json"
-            self.run(OFFLOADED, extra=("--report", str(written)))
+            self.run(OFFLOADED, extra=("--report-to", str(written)))
             if not written.exists():
                 return "the library wrote no report here; it says why on stderr"
             return report.offload_verdict(report.read(written), self.request.example.collectives)

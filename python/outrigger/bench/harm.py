@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from outrigger import artifacts, binding, formats, options, settings
+from outrigger import artifacts, binding, cores, formats, options, settings
 from outrigger.bench import harm_calls, interrupts, jobs, pairs
 from outrigger.bench.command import choose_mpis
 from outrigger.errors import UserError
@@ -233,12 +233,12 @@ def run(console: Console, request: Request, mpis: Sequence[Mpi], found: artifact
 
 
 def measure_harm(
-    ranks: options.SomeRanks = 2,
+    ranks: options.MeasuredRanks = None,
     mpi: options.EachMpi = "auto",
     count: options.Pairs = 15,
-    samples: Annotated[int, typer.Option("--samples", min=1, help="Of each test, in each job.")] = 7,
+    samples: Annotated[int, typer.Option("--samples", metavar="N", min=1, help="Of each test, in each job.")] = 7,
     megabytes: Annotated[
-        int, typer.Option("--megabytes", min=_LEAST_MEGABYTES, help="Of each of the rank's three arrays.")
+        int, typer.Option("--megabytes", metavar="N", min=_LEAST_MEGABYTES, help="Of each of the rank's three arrays.")
     ] = 64,
     services: options.Services = None,
     algorithm: options.Algorithm = None,
@@ -252,7 +252,7 @@ def measure_harm(
     site = jobs.Site(bind=binding.parse_bind(bind))
     found = artifacts.find(build)
     chosen = settings.make(found, services=services, algorithms=algorithm, reach=reach, shared_heap=shared_heap)
-    request = Request(ranks, count, samples, megabytes, chosen, site)
+    request = Request(cores.measured_ranks(ranks), count, samples, megabytes, chosen, site)
     screen = console()
     results = run(screen, request, choose_mpis(mpi), found)
     jobs.save_json(screen, json, formats.as_json(results))

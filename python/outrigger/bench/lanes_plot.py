@@ -9,15 +9,15 @@ from typing import Any
 
 from outrigger import legends
 from outrigger.bench.lanes import Group, Lane, by_table
-from outrigger.bench.plot import INK, label_sizes, style, write
+from outrigger.bench.plot import INK, label_sizes, log_axis, round_numbers, style, write
 from outrigger.bench.table import MEMORY
 
 _NATIVE = ("#d1603d", "#e3a587", "#9c4428", "#f0cdbc", "#6e2f1b")
 _OTHER_NATIVE = ("#8a7f70", "#c5beb2")
 _OFFLOADED = ("#2a7f8e", "#7fbac4", "#1b5560", "#bfdde2", "#0d3239")
 _FLOOR = "#22262b"
-_HIGHEST_PERCENT = 150
-"""Of bars: one far above would leave no room for the others."""
+_LINEAR_PERCENT = 100
+"""Where bars are far above this, the axis is logarithmic beyond it, or there would be no room for the others."""
 
 
 def _chosen(groups: Sequence[Group]) -> list[Group]:
@@ -56,16 +56,31 @@ def _bars(axis: Any, same: Sequence[Group], colours: dict[str, str]) -> None:
         for place, lane in enumerate(group.lanes):
             x = index + (place - (len(group.lanes) - 1) / 2) * step
             value = 100 * lane.side.exposed_us / group.best_pure_us
-            shown = min(value, _HIGHEST_PERCENT)
-            axis.bar(x, shown, step - 0.03, color=colours[lane.label])
-            label = f"{value:.0f}" if shown == value else f"↑ {value:.0f}"
-            axis.text(x, max(shown, 0) + 1.5, label, ha="center", va="bottom", fontsize=6.5, color=INK)
+            axis.bar(x, value, step - 0.03, color=colours[lane.label])
+            axis.annotate(
+                f"{value:.0f}", (x, max(value, 0)), xytext=(0, 2), textcoords="offset points", ha="center",
+                va="bottom", fontsize=6.5, color=INK,
+            )  # fmt: skip
             floor = 100 * lane.service.floor_us / group.best_pure_us if lane.service is not None else 0
             if lane.service is not None:
                 axis.plot([x - step / 2, x + step / 2], [floor, floor], color=_FLOOR, linewidth=1.3)
-            highest, lowest = max(highest, shown, floor), min(lowest, value)
-    axis.set_ylim(max(1.12 * lowest, -_HIGHEST_PERCENT), 1.12 * max(highest, 10))
-    style(axis, "exposed by equal work, % of the best native's pure latency")
+            highest, lowest = max(highest, value, floor), min(lowest, value)
+    title = "exposed by equal work, % of the best native's pure latency"
+    if highest > 2 * _LINEAR_PERCENT:
+        title += f"\n(logarithmic from {_LINEAR_PERCENT}% on)"
+        _from_on_logarithmic(axis, highest)
+    axis.set_ylim(1.12 * lowest, 1.3 * highest if highest > 2 * _LINEAR_PERCENT else 1.12 * max(highest, 10))
+    style(axis, title)
+
+
+def _from_on_logarithmic(axis: Any, highest: float) -> None:
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    axis.set_yscale("symlog", linthresh=_LINEAR_PERCENT, linscale=2)
+    ticks = [*range(-_LINEAR_PERCENT, _LINEAR_PERCENT, 25), *round_numbers(_LINEAR_PERCENT, highest)]
+    axis.yaxis.set_major_locator(FixedLocator(ticks))
+    axis.yaxis.set_minor_locator(NullLocator())
+    axis.yaxis.set_major_formatter("{x:g}")
 
 
 def _lines(
@@ -87,7 +102,7 @@ def _draw_pure(axis: Any, same: Sequence[Group], colours: dict[str, str], link_b
     """Goodput between nodes; on one node the latency."""
     if any(lane.goodput is None for group in same for lane in group.lanes):
         _lines(axis, same, colours, "pure latency, ms", lambda lane: 1e-3 * lane.side.pure_us)
-        axis.set_yscale("log")
+        log_axis(axis)
         return
     _lines(axis, same, colours, "goodput of a node, pure, MB/s", lambda lane: lane.goodput)
     if link_bits is not None:
@@ -117,9 +132,7 @@ def save(groups: Sequence[Group], path: Path, heading: str, link_bits: int | Non
         _bars(left, same, colours)
         _draw_pure(middle, same, colours, link_bits)
         _lines(right, same, colours, "rank CPU time in MPI calls, ms", lambda lane: max(1e-3 * lane.side.cpu_us, 1e-4))
-        right.set_yscale("log")
-        right.yaxis.set_major_formatter("{x:g}")
-        right.tick_params(which="minor", length=0)
+        log_axis(right)
         for axis in (left, middle, right):
             label_sizes(axis, [group.bytes for group in same])
         left.set_ylabel(f"MPI_{same[0].collective.capitalize()}, {MEMORY[same[0].memory]}", fontsize=9, color=INK)

@@ -1,4 +1,4 @@
-"""`outrigger bench --never-slower`: is switching Outrigger on ever slower than leaving it off?"""
+"""`outrigger bench never-slower`: is switching Outrigger on ever slower than leaving it off?"""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _EACH_FOUND = "auto"
 _LARGEST = 1 << 28
 _MOST_SIZES = 32
 _LEAST_BUDGET_S, _MOST_BUDGET_S = 10, 24 * 3600
-_FIGURES, _TABLE = "never-slower.json", "never-slower.md"
+_FIGURES, _TABLE, _CSV = "never-slower.json", "never-slower.md", "never-slower.csv"
 
 
 def _budget_s(text: str) -> float:
@@ -149,9 +149,10 @@ class _Writer:
         self._write(_FIGURES, formats.as_json(grid) + "\n")
 
     def pictures(self, grid: Grid) -> list[Path]:
-        """And the table, which is all where there is nothing to draw with."""
+        """And the tables, which are all where there is nothing to draw with."""
         drawn = [] if pictures.why_none() else never_slower_plot.save(grid, self.directory)
-        return [*drawn, self._write(_TABLE, never_slower_table.markdown(grid))]
+        tables = {_TABLE: never_slower_table.markdown(grid), _CSV: never_slower_table.csv_of(grid)}
+        return [*drawn, *(self._write(name, text) for name, text in tables.items())]
 
 
 def _as_grid(request: Request, groups: Sequence[Group], runs: Runs, notes: Sequence[str]) -> Grid:
@@ -219,36 +220,36 @@ def measure_never_slower(
     collectives: Annotated[
         list[str] | None,
         typer.Argument(
-            help=f"Of {', '.join(command.COLLECTIVES)}; without the i, the forms that block; or all.",
-            show_default="all nonblocking ones, alltoall allgather bcast",
+            help="Such as ibcast, bcast, which blocks, or all.",
+            show_default="all nonblocking, alltoall allgather bcast",
         ),
     ] = None,
-    size_list: Annotated[str, typer.Option("--sizes", help="Bytes of a block, like 1,4K,16K:1M.")] = _SIZES,
+    size_list: Annotated[str, typer.Option("--sizes", metavar="LIST", help="Bytes of a block.")] = _SIZES,
     placement: Annotated[
         str | None,
         typer.Option(
             "--placement",
             metavar="LIST",
-            help="Of extra: a core is the service processes' alone; equal: native may use that one, too; shared: no "
-            "core is free; nodes: two pretended nodes and TCP; threads: native has progress threads on that core.",
-            show_default="all but threads, which Intel MPI has",
+            help="Of extra, equal, shared, nodes, threads.",
+            show_default="all; threads for Intel MPI",
         ),
     ] = None,
     mpi: options.EachMpi = _EACH_FOUND,
-    ranks: Annotated[
-        int | None, typer.Option("-n", "-np", help="Number of ranks.", show_default="all cores but one, 2 at least")
-    ] = None,
-    budget: Annotated[str, typer.Option("--budget", help="For all of it: 15m, 90s, 1h.")] = _BUDGET,
-    out: Annotated[Path, typer.Option("--out", help="Directory for figures, table and pictures.")] = Path(
+    ranks: options.MeasuredRanks = None,
+    budget: Annotated[str, typer.Option("--budget", metavar="TIME", help="For all of it: 15m, 90s, 1h.")] = _BUDGET,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="For figures, table and pictures.")] = Path(
         "never-slower-out"
     ),
     source: Annotated[
         Path | None,
-        typer.Option("--from", metavar="FILE.json", help="Measure nothing: draw these figures of before again."),
+        typer.Option("--from", metavar="FILE.json", help="Measure nothing: draw these figures again."),
     ] = None,
     build: options.Build = None,
 ) -> None:
     """Is it ever slower with Outrigger than without? Every collective, size, placement and MPI against native.
+
+    Placements: extra, a core is left to service processes; equal, native may use that core, too; shared, no core is
+    left; nodes, two pretended nodes and TCP; threads, native has progress threads on the core that is left.
 
     A program's defaults against native, by equal work, in turn. Exit code 0: no cell is slower beyond noise; 1: some
     are, which are named; 2: wrong options or nothing measured; 3: none is, but placements failed. Ctrl-C keeps what was
@@ -261,7 +262,7 @@ def measure_never_slower(
         grid = _read_file(source)
         _show(screen, grid, _Writer(out).pictures(grid))
         raise typer.Exit(exit_code(grid))
-    words = ["outrigger", "bench", "--never-slower", *(collectives or []), "--sizes", size_list, "--mpi", mpi]
+    words = ["outrigger", "bench", "never-slower", *(collectives or []), "--sizes", size_list, "--mpi", mpi]
     words += [*(["--placement", placement] if placement else []), *(["-n", str(ranks)] if ranks else [])]
     request = Request(
         parse_collectives(collectives or []),

@@ -1,4 +1,4 @@
-"""The cells of `outrigger bench --never-slower`: a program with Outrigger against native, and how sure that is."""
+"""The cells of `outrigger bench never-slower`: a program with Outrigger against native, and how sure that is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The grid of `outrigger bench --never-slower` as a heat map for each MPI."""
+"""The grid of `outrigger bench never-slower` as a heat map for each MPI."""
 
 from __future__ import annotations
 

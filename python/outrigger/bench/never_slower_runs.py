@@ -1,4 +1,4 @@
-"""Launches of `outrigger bench --never-slower`: all cells again and again, within a budget of time."""
+"""Launches of `outrigger bench never-slower`: all cells again and again, within a budget of time."""
 
 from __future__ import annotations
 

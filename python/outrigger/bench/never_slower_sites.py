@@ -1,4 +1,4 @@
-"""Where `outrigger bench --never-slower` runs its jobs: placements, and what each MPI is told there."""
+"""Where `outrigger bench never-slower` runs its jobs: placements, and what each MPI is told there."""
 
 from __future__ import annotations
 
@@ -72,11 +72,8 @@ class Sites:
 
     @staticmethod
     def make(ranks: int | None) -> Sites:
-        """Unless told, a rank on all cores but one; two at least."""
-        allowed = tuple(cores.allowed_cores())
-        if ranks is not None and ranks < 2:
-            raise UserError(f"-n {ranks}: a collective needs two ranks at least")
-        return Sites(ranks or max(2, len(allowed) - 1), allowed)
+        """As many ranks as any measurement has unless told."""
+        return Sites(cores.measured_ranks(ranks), tuple(cores.allowed_cores()))
 
     def check(self, placements: Sequence[str]) -> None:
         """Of those asked for, each must be possible."""

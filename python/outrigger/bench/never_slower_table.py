@@ -1,7 +1,9 @@
-"""The grid of `outrigger bench --never-slower` as tables, on the terminal and in Markdown, and its closing lines."""
+"""The grid of `outrigger bench never-slower` as tables, on the terminal and in Markdown, and its closing lines."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterator
 from statistics import median
 
@@ -120,6 +122,27 @@ def close(console: Console, grid: Grid) -> None:
     style = "bold red" if grid.slower else "bold green"
     for number, line in enumerate(slower_lines(grid)):
         console.print(Text(line, style=style if number == 0 else ""), soft_wrap=True)
+
+
+_COLUMNS = (
+    "mpi", "case", "call", "bytes", "ratio", "ratio_low", "ratio_high", "slower", "outrigger_us", "native_us",
+    "pure_ratio",
+)  # fmt: skip
+
+
+def csv_of(grid: Grid) -> str:
+    """A line for each cell, as docs/using/never-slower.csv."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    for cell in grid.cells:
+        found = cell.judged
+        writer.writerow([
+            cell.mpi, cell.placement, f"MPI_{cell.collective.capitalize()}", cell.bytes,
+            *(f"{value:.2f}" for value in (found.ratio, found.low, found.high)), "yes" if cell.is_slower else "no",
+            *(f"{value:.2f}" for value in (found.offloaded_us, found.native_us, cell.pure.ratio)),
+        ])  # fmt: skip
+    return text.getvalue()
 
 
 def _markdown_cell(cell: Cell | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,29 @@ def style(axis: Any, title: str) -> None:
         axis.spines[side].set_visible(False)
     axis.spines["bottom"].set_color("#9aa2ad")
     axis.tick_params(colors=INK, labelsize=8, length=0)
+
+
+def log_axis(axis: Any) -> None:
+    """A logarithmic axis from a round number to a round number, with labels at 1, 2 and 5 times powers of ten."""
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    low, high = axis.dataLim.intervaly
+    ticks = round_numbers(low, high)
+    axis.set_yscale("log")
+    axis.set_ylim(ticks[0], ticks[-1])
+    axis.yaxis.set_major_locator(FixedLocator(ticks))
+    axis.yaxis.set_minor_locator(NullLocator())
+    axis.yaxis.set_major_formatter("{x:g}")
+
+
+def round_numbers(low: float, high: float) -> list[float]:
+    """1, 2 and 5 times powers of ten, from the last that is not above `low` to the first that is not below `high`."""
+    first = math.floor(math.log10(low))
+    powers = range(first, math.floor(math.log10(high)) + 2)
+    numbers = [float(f"{digit}e{power}") for power in powers for digit in (1, 2, 5)]
+    begin = max(number for number in numbers if number <= low)
+    end = min(number for number in numbers if number >= high and number > begin)
+    return [number for number in numbers if begin <= number <= end]
 
 
 def label_sizes(axis: Any, sizes: Sequence[int]) -> None:
@@ -73,13 +97,11 @@ def draw_cpu(axis: Any, configurations: Sequence[Configuration], title: str) -> 
     for name, color in (("native", NATIVE), ("offloaded", OFFLOADED)):
         values = [max(getattr(c, name).cpu_us, 0.01) for c in configurations]
         axis.plot(positions, values, marker="o", markersize=5, linewidth=1.8, color=color, label=name)
-    axis.set_yscale("log")
-    axis.yaxis.set_major_formatter("{x:g}")
-    axis.tick_params(which="minor", length=0)
+    log_axis(axis)
     style(axis, title)
     label_sizes(axis, [c.bytes for c in configurations])
     axis.set_ylabel("CPU in MPI calls per operation (µs)", fontsize=8, color=INK)
-    axis.margins(x=0.12, y=0.15)
+    axis.margins(x=0.12)
 
 
 def size_label(size: int) -> str:

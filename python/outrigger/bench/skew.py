@@ -1,4 +1,4 @@
-"""`outrigger bench skew`: collectives that some ranks enter late, native and offloaded, in turn."""
+"""`outrigger lab skew`: collectives that some ranks enter late, native and offloaded, in turn."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from outrigger import artifacts, binding, formats, launchers, options, settings, sizes
+from outrigger import artifacts, binding, cores, formats, launchers, options, settings, sizes
 from outrigger.bench import command, interrupts, jobs, pairs
 from outrigger.bench.figures import nonblocking
 from outrigger.errors import UserError
@@ -244,19 +244,23 @@ def run(console: Console, request: Request, mpis: Sequence[Mpi], found: artifact
 
 
 def measure_skew(
-    ranks: options.SomeRanks = 2,
+    ranks: options.MeasuredRanks = None,
     mpi: options.EachMpi = "auto",
     collectives: Annotated[
-        str, typer.Option("--collectives", help="As bench names them; without the i, the form that blocks.")
+        str, typer.Option("--collectives", metavar="NAMES", help="Such as ibcast, or bcast.")
     ] = _UNLESS_NAMED,
-    size: Annotated[str, typer.Option("--size", help="Bytes of a block, like 256K.")] = "256K",
-    skew_ms: Annotated[int, typer.Option("--skew", min=1, max=10000, help="Milliseconds; nobody is later.")] = 100,
+    size: Annotated[str, typer.Option("--size", metavar="BYTES", help="Bytes of a block, like 256K.")] = "256K",
+    skew_ms: Annotated[
+        int, typer.Option("--skew", metavar="MS", min=1, max=10000, help="How late a rank is at most.")
+    ] = 100,
     work_ms: Annotated[
-        int, typer.Option("--work", min=0, max=10000, help="Milliseconds of work after a nonblocking call.")
+        int, typer.Option("--work", metavar="MS", min=0, max=10000, help="Work after a nonblocking call.")
     ] = 50,
-    rounds: Annotated[int, typer.Option("--rounds", min=1, max=100000, help="In each job.")] = 40,
+    rounds: Annotated[int, typer.Option("--rounds", metavar="N", min=1, max=100000, help="In each job.")] = 40,
     count: options.Pairs = 5,
-    seed: Annotated[int, typer.Option("--seed", min=0, max=2**31, help="Of the pattern of late ranks.")] = 1,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", min=0, max=2**31, help="Of the pattern of late ranks.")
+    ] = 1,
     services: options.Services = None,
     algorithm: options.Algorithm = None,
     reach: options.Reach = None,
@@ -275,7 +279,7 @@ def measure_skew(
     found = artifacts.find(build)
     site = jobs.Site(Hosts(hostfile=hostfile, agent=agent), binding.parse_bind(bind))
     request = Request(
-        names, ranks, blocks[0], skew_ms, work_ms, rounds, seed, count,
+        names, cores.measured_ranks(ranks), blocks[0], skew_ms, work_ms, rounds, seed, count,
         settings.make(
             found, services=services, algorithms=algorithm, choice=settings.FIXED, reach=reach, blocking=blocking,
         ),

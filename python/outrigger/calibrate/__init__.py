@@ -1,1 +1,1 @@
-"""`outrigger calibrate`: the numbers of a cluster file, from measurements."""
+"""`outrigger lab calibrate`: the numbers of a cluster file, from measurements."""

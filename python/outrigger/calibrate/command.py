@@ -1,4 +1,4 @@
-"""The `outrigger calibrate` command."""
+"""The `outrigger lab calibrate` command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from outrigger import artifacts, binding, busy, formats, options, settings, sizes
+from outrigger import artifacts, binding, busy, cores, formats, options, settings, sizes
 from outrigger.artifacts import Artifacts
 from outrigger.bar import Bar
 from outrigger.bench import jobs, natives
@@ -87,8 +87,10 @@ def _table(numbers: Mapping[str, Estimate]) -> Table:
     return table
 
 
-def parse_ranks(text: str) -> list[int]:
+def parse_ranks(text: str | None) -> list[int]:
     """In rising order."""
+    if text is None:
+        return [cores.measured_ranks(None)]
     words = [word.strip() for word in text.split(",")]
     if not all(word.isdecimal() and int(word) >= _FEWEST_RANKS for word in words):
         raise UserError(f"-n {text}: write numbers of ranks with commas between, each at least {_FEWEST_RANKS}: 2,4")
@@ -127,17 +129,17 @@ def calibrate(
         "cluster.toml"
     ),
     ranks: Annotated[
-        str,
-        typer.Option("-n", "-np", metavar="LIST", help="Numbers of ranks: 2,4. More than cores tell what turns cost."),
-    ] = "2",
-    mpi: Annotated[
-        str, typer.Option("--mpi", help="openmpi, mpich, intel, or where one is installed; auto: the first found.")
-    ] = "auto",
-    size_list: Annotated[str, typer.Option("--sizes", help="Bytes of a block, like 4K,16K:1M.")] = _SIZES,
-    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Of each collective, in turn.")] = 3,
-    memory: Annotated[
-        str, typer.Option("--memory", help="malloc or alloc_mem: where buffers come from.")
-    ] = "alloc_mem",
+        str | None,
+        typer.Option(
+            "-n", "-np", metavar="LIST", help="Numbers of ranks: 2,4.", show_default="all cores but one, from 2 to 4"
+        ),
+    ] = None,
+    mpi: options.OneMpi = "auto",
+    size_list: Annotated[
+        str, typer.Option("--sizes", metavar="LIST", help="Bytes of a block, like 4K,16K:1M.")
+    ] = _SIZES,
+    rounds: Annotated[int, typer.Option("--rounds", metavar="N", min=1, help="Of each collective, in turn.")] = 3,
+    memory: Annotated[str, typer.Option("--memory", metavar="NAME", help="malloc or alloc_mem.")] = "alloc_mem",
     services: options.Services = None,
     hostfile: options.Hostfile = None,
     agent: options.Agent = SSH,
@@ -149,6 +151,8 @@ def calibrate(
     build: options.Build = None,
 ) -> None:
     """Measure what this machine, its network and its MPI take, and write a cluster file for predictions.
+
+    More ranks than cores tell what turns on a core cost.
 
     Rates of the cores and messages of the MPI are measured by themselves; the costs of service processes are those with
     which the model comes nearest to collectives that are measured natively and offloaded. Ctrl-C keeps what there is.

@@ -1,4 +1,4 @@
-"""The `outrigger chaos` command."""
+"""The `outrigger lab chaos` command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from outrigger import artifacts, formats, options
+from outrigger import artifacts, cores, formats, options
 from outrigger.bar import Bar
 from outrigger.bench import interrupts, jobs
 from outrigger.chaos import strikes
@@ -108,19 +108,22 @@ def _show(screen: Console, outcomes: Sequence[Outcome], seed: str) -> None:
 
 def chaos(
     program: Annotated[list[str], typer.Argument(metavar="PROGRAM [ARGS]...", help="It should check its data.")],
-    ranks: options.Ranks = 2,
-    mpi: Annotated[str | None, typer.Option("--mpi", help="As for run.", show_default="that of the program")] = None,
+    ranks: options.MeasuredRanks = None,
+    mpi: Annotated[
+        str | None, typer.Option("--mpi", metavar="NAME", help="As for run.", show_default="that of the program")
+    ] = None,
     services: options.Services = None,
     algorithm: options.Algorithm = None,
     reach: options.Reach = None,
-    kills: Annotated[int, typer.Option("--kills", min=1, help="In all.")] = 100,
+    kills: Annotated[int, typer.Option("--kills", metavar="N", min=1, help="In all.")] = 100,
     kills_a_run: Annotated[
         int,
         typer.Option(
             "--kills-a-run",
+            metavar="N",
             min=1,
             max=strikes.MOST_KILLS,
-            help="At most; after the third within a minute collectives go natively.",
+            help="At most.",
         ),
     ] = strikes.USUAL_KILLS,
     stops: Annotated[bool, typer.Option("--stops", help="Stop some for up to two seconds, too.")] = False,
@@ -129,13 +132,15 @@ def chaos(
         typer.Option(
             "--cluster",
             metavar="NAME",
-            help="On the hosts of a cluster that outrigger cluster has made.",
+            help="On the hosts of a cluster of lab cluster.",
         ),
     ] = None,
     cuts: Annotated[bool, typer.Option("--cuts", help="Cut some of its hosts off for up to two seconds, too.")] = False,
-    seed: Annotated[str | None, typer.Option("--seed", help="The same strikes again.", show_default="drawn")] = None,
+    seed: Annotated[
+        str | None, typer.Option("--seed", metavar="WORD", help="The same strikes again.", show_default="drawn")
+    ] = None,
     compare: Annotated[
-        bool, typer.Option("--compare-output", help="Standard output must be that of a run to which nothing is done.")
+        bool, typer.Option("--compare-output", help="Standard output must be an undisturbed run's.")
     ] = False,
     out: Annotated[
         Path, typer.Option("--out", metavar="DIRECTORY", help="For logs and output of wrong runs.")
@@ -145,18 +150,20 @@ def chaos(
 ) -> None:
     """Run a program over and over while its service processes are killed: nothing must be wrong.
 
-    At random moments, several at once, and while they start. Exit code 0: every run ended as it should; 1: some did
+    At random moments, several at once, and while they start. After the third kill within a minute a job goes on
+    natively. Exit code 0: every run ended as it should; 1: some did
     not, which are named; 2: wrong options, or nobody could be killed; 130: interrupted, with the runs until then.
     """
+    count = cores.measured_ranks(ranks, fewest=1)
     screen = make_console()
-    words = ["-n", str(ranks), "--choice", FIXED]
+    words = ["-n", str(count), "--choice", FIXED]
     words += ["--mpi", mpi] if mpi else []
     words += ["--services", str(services)] if services else []
     words += [word for rules in algorithm or ["all=on"] for word in ("--algorithm", rules)]
     words += ["--reach", reach] if reach else []
     words += ["--build", str(build.absolute())] if build else []
     place = directory(out)
-    where = Here() if cluster is None else OnCluster.of(cluster, ranks, place)
+    where = Here() if cluster is None else OnCluster.of(cluster, count, place)
     if cuts and not where.hosts():
         raise UserError("--cuts needs --cluster with two hosts or more: there are no links to be cut on this machine")
     runs = Runs(artifacts.find(build), (*words, "--", *program), place, compare, where)

@@ -33,7 +33,7 @@ class Here:
 
 @dataclass(frozen=True)
 class OnCluster:
-    """One that `outrigger cluster up` has made. Its processes are this machine's as well."""
+    """One that `outrigger lab cluster up` has made. Its processes are this machine's as well."""
 
     name: str
     hostfile: Path
@@ -49,7 +49,7 @@ class OnCluster:
     def starts(self) -> tuple[str, ...]:
         """On the first host."""
         again = itself.command()
-        return (*again, "cluster", "exec", "--name", self.name, host_name(0), "--", *again)
+        return (*again, "lab", "cluster", "exec", "--name", self.name, host_name(0), "--", *again)
 
     def options(self) -> tuple[str, ...]:
         """The hosts share this machine's cores, so ranks are bound to none."""

@@ -190,4 +190,4 @@ class _Run:
 
 
 def _command(runs: Runs, report: Path) -> list[str]:
-    return [*runs.where.starts(), "run", *runs.where.options(), "--report", str(report), *runs.options]
+    return [*runs.where.starts(), "run", *runs.where.options(), "--report-to", str(report), *runs.options]

@@ -1,4 +1,4 @@
-"""`outrigger cluster ...`"""
+"""`outrigger lab cluster ...`"""
 
 from __future__ import annotations
 
@@ -40,9 +40,7 @@ def _described(spec: Spec) -> str:
 @app.command()
 def up(
     nodes: Annotated[int, typer.Option("--nodes", help="How many hosts: n0, n1...")] = 4,
-    rate: Annotated[
-        str, typer.Option("--rate", help="Of every link, each way, like 1gbit or 100mbit; none: as fast as it goes.")
-    ] = "1gbit",
+    rate: Annotated[str, typer.Option("--rate", help="Of every link, each way, like 1gbit; none: no limit.")] = "1gbit",
     latency: Annotated[str, typer.Option("--latency", help="Added from host to host, like 50us.")] = "0us",
     loss: Annotated[str, typer.Option("--loss", metavar="SHARE", help="Of the frames on each link, like 1%.")] = "0%",
     duplicate: Annotated[str, typer.Option("--duplicate", metavar="SHARE", help="Of the frames: come twice.")] = "0%",
@@ -80,8 +78,8 @@ def up(
         print("What was left of a cluster of this name is cleared away.")
     suffix = "" if name == DEFAULT_NAME else f" --name {name}"
     print(f"Up: {_described(spec)}.")
-    print(f"  outrigger cluster exec{suffix} n0 -- COMMAND...   runs something on a host")
-    print(f"  outrigger cluster down{suffix}                    ends it all")
+    print(f"  outrigger lab cluster exec{suffix} n0 -- COMMAND...   runs something on a host")
+    print(f"  outrigger lab cluster down{suffix}                    ends it all")
 
 
 @app.command("exec", context_settings={"allow_interspersed_args": False})
@@ -97,7 +95,7 @@ def execute(
     if words[0] == "--":
         words = words[1:]
     if not words:
-        raise UserError("exec: a program is needed: outrigger cluster exec n0 -- PROGRAM [ARGS]...")
+        raise UserError("exec: a program is needed: outrigger lab cluster exec n0 -- PROGRAM [ARGS]...")
     raise typer.Exit(control.execute(host, words, name))
 
 

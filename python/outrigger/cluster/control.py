@@ -47,7 +47,7 @@ class Host:
 
 def _hint(name: str, *words: str) -> str:
     """A command of ours to suggest, for a cluster of this name."""
-    return " ".join(["outrigger cluster", *words, *([] if name == DEFAULT_NAME else ["--name", name])])
+    return " ".join(["outrigger lab cluster", *words, *([] if name == DEFAULT_NAME else ["--name", name])])
 
 
 def _no_cluster(name: str) -> UserError:

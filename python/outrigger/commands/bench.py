@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from outrigger import artifacts, binding, launchers, options, settings, sizes
+from outrigger import artifacts, binding, cores, launchers, options, settings, sizes
 from outrigger.bench import command, jobs, runner, startup
 from outrigger.hosts import Hosts
-from outrigger.out import check_picture
-from outrigger.plan import check_ranks
 from outrigger.terminal import console
 
 
@@ -19,24 +16,23 @@ def measure(
     collectives: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Of ialltoall, ialltoallv, ialltoallw, iallgather, iallgatherv, ibcast, iallreduce, ireduce, "
-            "ireduce_scatter_block, igather, igatherv, iscatter, iscatterv, ibarrier, ireduce_scatter, iscan, iexscan, "
-            "ineighbor_alltoall, ineighbor_alltoallv, ineighbor_alltoallw, ineighbor_allgather, ineighbor_allgatherv "
-            "(on a grid); all; alltoall_init and so on, their persistent forms; or startup: MPI_Init.",
+            help="Such as ibcast; bcast_init is persistent; all; startup: MPI_Init.",
             show_default="ialltoall ialltoallv",
         ),
     ] = None,
-    size_list: Annotated[str, typer.Option("--sizes", help="Bytes of a block, like 4K,16K:1M.")] = "16K:1M",
-    ranks: options.Ranks = 2,
+    size_list: Annotated[
+        str, typer.Option("--sizes", metavar="LIST", help="Bytes of a block, like 4K,16K:1M.")
+    ] = "16K:1M",
+    ranks: options.MeasuredRanks = None,
     mpi: options.EachMpi = "auto",
     memory: Annotated[
-        str, typer.Option("--memory", help="Of alloc_mem,malloc: where buffers come from.")
+        str, typer.Option("--memory", metavar="NAMES", help="alloc_mem,malloc: where buffers come from.")
     ] = "alloc_mem",
     iterations: Annotated[
-        int, typer.Option("--iterations", min=1, max=1_000_000, help="At most, for each size.")
+        int, typer.Option("--iterations", metavar="N", min=1, max=1_000_000, help="At most, for each size.")
     ] = 200,
     seconds: Annotated[
-        int, typer.Option("--seconds", min=1, max=3600, help="At most about so long for each size.")
+        int, typer.Option("--seconds", metavar="N", min=1, max=3600, help="At most, for each size.")
     ] = 3,
     services: options.Services = None,
     algorithm: options.Algorithm = None,
@@ -44,33 +40,26 @@ def measure(
     shared_heap: options.SharedHeap = None,
     wait_copies: options.WaitCopies = None,
     huge_pages: options.HugePages = None,
-    hostfile: Annotated[
-        Path | None,
-        typer.Option("--hostfile", metavar="FILE", help="As for run; implies --compare."),
-    ] = None,
+    hostfile: options.Hostfile = None,
     compare: Annotated[
-        bool, typer.Option("--compare", help="All MPIs by the same work, side by side, against the best native one.")
+        bool, typer.Option("--compare", help="All MPIs side by side, as always with --hostfile.")
     ] = False,
     agent: options.Agent = launchers.SSH,
     bind: options.Bind = binding.BUNCH,
     order: Annotated[
         str,
-        typer.Option("--order", help="Of the ranks: contiguous, node by node; or strided, by turns over the nodes."),
+        typer.Option("--order", metavar="contiguous|strided", help="Ranks node by node, or over the nodes in turn."),
     ] = "contiguous",
     link_rate: Annotated[
-        str | None, typer.Option("--link-rate", help="Of a host's link, like 1gbit: goodput is compared with it.")
+        str | None,
+        typer.Option("--link-rate", metavar="RATE", help="Of a host's link, like 1gbit, to compare goodput with."),
     ] = None,
     json: options.Figures = None,
-    plot: Annotated[
-        Path | None, typer.Option("--plot", help="A picture (.png, .svg, .pdf).", callback=check_picture)
-    ] = None,
+    plot: options.Picture = None,
     build: options.Build = None,
 ) -> None:
-    """Measure native against offloaded, in turn in one run, by latency, overlap and equal work.
-
-    --never-slower: the whole grid against native as a heat map; see bench --never-slower --help.
-    """
-    check_ranks(ranks)
+    """Measure native against offloaded, in turn in one run, by latency, overlap and equal work."""
+    count = cores.measured_ranks(ranks, fewest=1)
     site = jobs.Site(Hosts(hostfile=hostfile, agent=agent), binding.parse_bind(bind))
     found = artifacts.find(build)
     chosen = settings.make(
@@ -78,13 +67,13 @@ def measure(
         wait_copies=wait_copies, huge_pages=huge_pages,
     )  # fmt: skip
     if collectives == ["startup"]:
-        startup.run(console(), ranks, chosen, command.choose_mpis(mpi), found, site, json)
+        startup.run(console(), count, chosen, command.choose_mpis(mpi), found, site, json)
         return
     request = runner.Request(
         command.parse_collectives(collectives or [], (*command.COLLECTIVES, *command.PERSISTENT)),
         command.parse_memories(memory),
         tuple(sizes.parse_sizes(size_list)),
-        ranks,
+        count,
         iterations,
         seconds,
         chosen,

@@ -18,13 +18,14 @@ from outrigger.terminal import console
 
 def _table(kept: learned.Kept) -> Table:
     made = Table(box=box.SIMPLE_HEAD, header_style="dim", pad_edge=False, padding=(0, 1))
-    for name, right in (("call", False), ("block up to", True), ("ranks", True), ("nodes", True), ("choice", False)):
+    columns = ("call", "block up to", "ranks", "nodes", "choice", "learned on")
+    for name, right in zip(columns, (False, True, True, True, False, False), strict=True):
         made.add_column(name, justify="right" if right else "left", no_wrap=True)
     for choice in kept.choices:
         name = f"MPI_{choice.collective.capitalize()}"
         call = f"MPI_{choice.collective[1:].capitalize()}" if choice.form == "blocking" else name
         size = format_bytes(1 << choice.size_class)
-        made.add_row(call, size, f"{choice.ranks:,}", f"{choice.nodes:,}", choice.way)
+        made.add_row(call, size, f"{choice.ranks:,}", f"{choice.nodes:,}", choice.way, f"{choice.since:%Y-%m-%d}")
     return made
 
 
@@ -43,7 +44,7 @@ def show(out: Console, kept: list[learned.Kept]) -> None:
 def cache(
     clear: Annotated[bool, typer.Option("--clear", help="Remove all of it: later runs measure again.")] = False,
 ) -> None:
-    """List what earlier runs have measured and later ones begin with: native or an algorithm, for each kind of call."""
+    """List what earlier runs have measured and later runs begin with: native, or an algorithm."""
     directory = learned.place()
     if directory is None:
         raise UserError("nothing is kept: neither XDG_CACHE_HOME nor HOME names a directory")

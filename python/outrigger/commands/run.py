@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,26 +17,23 @@ def run(
         list[str], typer.Argument(help="The program and its arguments.", metavar="-- PROGRAM [ARGS]...")
     ],
     ranks: options.Ranks = 1,
-    mpi: Annotated[
-        str,
-        typer.Option(
-            "--mpi",
-            help="auto: what the program loads; openmpi, mpich, intel, mpiabi, or where an MPI is installed.",
-        ),
-    ] = "auto",
+    mpi: options.OneMpi = "auto",
     services: options.Services = None,
     algorithm: options.Algorithm = None,
     choice: options.Choice = None,
-    reach: options.Reach = None,
     blocking: options.Blocking = None,
     intranode: options.Intranode = None,
-    shared_heap: options.SharedHeap = None,
-    wait_copies: options.WaitCopies = None,
-    huge_pages: options.HugePages = None,
+    native: Annotated[
+        bool,
+        typer.Option("--native", help="Offload nothing, in the same placement.", rich_help_panel=options.OFFLOAD),
+    ] = False,
+    report: Annotated[
+        bool, typer.Option("--report", help="Print what was offloaded, and why not.", rich_help_panel=options.RESULT)
+    ] = False,
     report_to: Annotated[
-        str | None,
+        Path | None,
         typer.Option(
-            "--report", metavar="[FILE.json]", help="Say what was offloaded: as tables, or as JSON in a file."
+            "--report-to", metavar="FILE.json", help="Write the report as JSON.", rich_help_panel=options.RESULT
         ),
     ] = None,
     trace_to: Annotated[
@@ -43,12 +41,27 @@ def run(
         typer.Option(
             "--trace",
             metavar="FILE.json",
-            help="Write what ranks and service processes did and when, for Perfetto and outrigger replay; .json.gz: "
-            "compressed.",
+            help="Write a timeline for Perfetto and lab replay; .json.gz, too.",
+            rich_help_panel=options.RESULT,
         ),
     ] = None,
     live: Annotated[
-        bool, typer.Option("--live", help="Let `outrigger top`, watch and exporter see the job while it runs.")
+        bool,
+        typer.Option("--live", help="Show the job in top, watch and exporter.", rich_help_panel=options.RESULT),
+    ] = False,
+    reach: options.Reach = None,
+    shared_heap: options.SharedHeap = None,
+    wait_copies: options.WaitCopies = None,
+    huge_pages: options.HugePages = None,
+    bind: options.Bind = binding.BUNCH,
+    no_bind: Annotated[
+        bool, typer.Option("--no-bind", help="Neither keep cores nor bind ranks.", rich_help_panel=options.BINDING)
+    ] = False,
+    show_binding: Annotated[
+        bool,
+        typer.Option(
+            "--show-binding", help="Draw each node: ranks and service processes.", rich_help_panel=options.BINDING
+        ),
     ] = False,
     hostfile: options.Hostfile = None,
     dpufile: options.Dpufile = None,
@@ -61,40 +74,14 @@ def run(
         str,
         typer.Option(
             "--launcher",
-            help="mpiexec, srun, or auto: srun in a Slurm allocation without --hostfile.",
+            metavar="mpiexec|srun|auto",
+            help="auto: srun in a Slurm allocation without --hostfile.",
             rich_help_panel=options.MANY_NODES,
         ),
     ] = "auto",
     agent: options.Agent = launchers.SSH,
-    variable: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-x",
-            metavar="NAME[=VALUE]",
-            help="A variable for the ranks of all hosts.",
-            rich_help_panel=options.MANY_NODES,
-        ),
-    ] = None,
-    pretend_nodes: Annotated[
-        int,
-        typer.Option(
-            "--pretend-nodes",
-            metavar="N",
-            help="For tests: split this machine's ranks into N nodes.",
-            rich_help_panel=options.MANY_NODES,
-        ),
-    ] = 1,
-    bind: options.Bind = binding.BUNCH,
-    no_bind: Annotated[
-        bool, typer.Option("--no-bind", help="Neither keep cores nor bind ranks.", rich_help_panel=options.BINDING)
-    ] = False,
-    show_binding: Annotated[
-        bool,
-        typer.Option(
-            "--show-binding", help="Draw each node: ranks and service processes.", rich_help_panel=options.BINDING
-        ),
-    ] = False,
-    native: Annotated[bool, typer.Option("--native", help="Leave Outrigger out, with the same placement.")] = False,
+    variable: options.Variable = None,
+    pretend_nodes: options.PretendNodes = 1,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the command and what it adds to the environment; start nothing.")
     ] = False,
@@ -119,6 +106,7 @@ def run(
         bind=binding.NONE if no_bind else binding.parse_bind(bind),
         variables=running.parse_variables(variable or []),
         dpu_daemon=dpu_daemon,
+        report=report,
         report_to=report_to,
         trace_to=trace_to,
         native=native,

@@ -64,17 +64,17 @@ def exporter(
         str, typer.Option("--listen", metavar="HOST:PORT", help="Beyond loopback only with --token-file.")
     ] = "127.0.0.1:9464",
     token_file: Annotated[
-        Path | None, typer.Option("--token-file", metavar="FILE", help="Who asks must say what is in it, as a bearer.")
+        Path | None, typer.Option("--token-file", metavar="FILE", help="Holds the token that clients must send.")
     ] = None,
     feed: options.Feed = None,
     lines: Annotated[
         bool,
-        typer.Option("--lines", help="Print what /nodes gives, a line a second, and serve nobody: for top --hosts."),
+        typer.Option("--lines", help="Serve nothing; print what /nodes gives, a line a second."),
     ] = False,
 ) -> None:
-    """Serve this node's running jobs to Prometheus under /metrics, and to top and watch of other nodes under /nodes.
+    """Serve this node's running jobs to Prometheus, and to top and watch on other nodes.
 
-    Of the user's own jobs, or, as root, of all users'.
+    Prometheus reads /metrics, top and watch read /nodes. Root's exporter has all users' jobs, others have their own.
     """
     if lines:
         return _print_lines(sources.feed(feed) if feed is not None else sources.local)

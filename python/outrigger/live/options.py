@@ -12,7 +12,7 @@ From = Annotated[
     typer.Option(
         "--from",
         metavar="URL",
-        help="Where `outrigger exporter` listens on another node, or `local`; as often as there are nodes.",
+        help="An exporter's address on another node, or local; repeatable.",
     ),
 ]
 Hosts = Annotated[
@@ -20,15 +20,12 @@ Hosts = Annotated[
     typer.Option(
         "--hosts",
         metavar="NAMES",
-        help="Ask these hosts by ssh, which must need no password; outrigger has the same path there.",
+        help="Ask these hosts by ssh, without a password.",
     ),
 ]
-TokenFile = Annotated[
-    Path | None, typer.Option("--token-file", metavar="FILE", help="Holds the token that exporters want.")
-]
+TokenFile = Annotated[Path | None, typer.Option("--token-file", metavar="FILE", help="Holds the exporters' token.")]
 Feed = Annotated[
     Path | None,
-    typer.Option(
-        "--feed", metavar="FILE", help="Play back what `outrigger exporter` gave under /nodes, a line a second."
-    ),
+    typer.Option("--feed", metavar="FILE", help="Play back lines of exporter --lines, one a second."),
 ]
+Interval = Annotated[float, typer.Option("--interval", metavar="SECONDS", min=0.1, max=60, help="Between two looks.")]

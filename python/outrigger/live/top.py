@@ -265,14 +265,14 @@ def _watch(out: Console, source: sources.Source, tracker: Tracker, interval: flo
 def top(
     once: Annotated[bool, typer.Option("--once", help="Look for a second, say what was seen, and end.")] = False,
     json: Annotated[bool, typer.Option("--json", help="As JSON; implies --once.")] = False,
-    interval: Annotated[float, typer.Option("--interval", min=0.1, max=60, help="Seconds between looks.")] = 1.0,
+    interval: options.Interval = 1.0,
     addresses: options.From = None,
     hosts: options.Hosts = None,
     token_file: options.TokenFile = None,
     feed: options.Feed = None,
-    job: Annotated[str | None, typer.Option("--job", help="Only the one of that name.")] = None,
+    job: Annotated[str | None, typer.Option("--job", metavar="NAME", help="Only the one of that name.")] = None,
 ) -> None:
-    """Show running jobs: what their collectives cost, what is hidden, who is waited for, what service processes do.
+    """Show running jobs: what their collectives cost, what is hidden, who is waited for.
 
     Jobs tell of themselves where they were started with --live or --report, or with OUTRIGGER_REPORT=live.
     --once and --json end with code 1 where no job was seen and somebody could not be asked.

@@ -109,9 +109,9 @@ def application(source: sources.Source, access: server.Access, interval: float =
 
 def watch(
     listen: Annotated[
-        str, typer.Option("--listen", metavar="HOST:PORT", help="Of loopback; port 0 takes one that is free.")
+        str, typer.Option("--listen", metavar="HOST:PORT", help="Port 0 takes a free one.")
     ] = "127.0.0.1:0",
-    interval: Annotated[float, typer.Option("--interval", min=0.1, max=60, help="Seconds between looks.")] = 1.0,
+    interval: options.Interval = 1.0,
     addresses: options.From = None,
     hosts: options.Hosts = None,
     token_file: options.TokenFile = None,

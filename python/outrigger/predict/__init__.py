@@ -1,1 +1,1 @@
-"""`outrigger predict`: what a program would take on a cluster that one does not have."""
+"""`outrigger lab predict`: what a program would take on a cluster that one does not have."""

@@ -1,4 +1,4 @@
-"""The `outrigger predict` command."""
+"""The `outrigger lab predict` command."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _write(asked: Study, figures: Figures, said: list[str], screen: Console, out
         screen.print(f"Plot: [bold]{outputs.plot}[/]", soft_wrap=True)
     if outputs.save is not None:
         study.save(asked, figures, outputs.save)
-        screen.print(f"Study: [bold]{outputs.save}[/]; outrigger predict --repeat does it again", soft_wrap=True)
+        screen.print(f"Study: [bold]{outputs.save}[/]; outrigger lab predict --repeat does it again", soft_wrap=True)
 
 
 class _Outputs:
@@ -127,30 +127,30 @@ def predict(
         str | None,
         typer.Argument(
             metavar="PROGRAM",
-            help="A trace of run --trace, or a pattern: fft:N=1024,pencil, training:params=25M,buckets=8,work=200ms, "
-            "halo:N=8192, ialltoall:64KiB,work=2ms.",
+            help="A trace, or a pattern such as ialltoall:64KiB,work=2ms.",
         ),
     ] = None,
     cluster: Annotated[
         list[Path] | None,
-        typer.Option("--cluster", metavar="FILE", help="As those in clusters/; several for several placements."),
+        typer.Option("--cluster", metavar="FILE", help="As in clusters/; one for each placement."),
     ] = None,
     nodes: Annotated[
         str | None, typer.Option("--nodes", metavar="LIST", help="2,4,8.", show_default="all of the cluster's")
     ] = None,
     ranks_per_node: Annotated[
         int | None,
-        typer.Option("--ranks-per-node", min=1, help="On each node.", show_default="a trace's, or one a core"),
+        typer.Option(
+            "--ranks-per-node", metavar="N", min=1, help="On each node.", show_default="a trace's, or one a core"
+        ),
     ] = None,
     services: Annotated[
         str | None,
-        typer.Option("--services", metavar="LIST", help="Service processes a node: 1,2,4.", show_default="the file's"),
+        typer.Option("--services", metavar="LIST", help="Service processes a node.", show_default="the file's"),
     ] = None,
     placement: Annotated[
         str | None,
         typer.Option(
-            "--placement", metavar="LIST", help="none, host_core, dpu: of which there is a file.",
-            show_default="those of the files",
+            "--placement", metavar="LIST", help="Of none, host_core, dpu.", show_default="the files'",
         ),
     ] = None,
     size: Annotated[
@@ -160,14 +160,18 @@ def predict(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="What if: network.link=400Gbit/s, host.cores=64."),
     ] = None,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, max=1000, help="Of noise, skew and intervals.")] = _SEEDS,
-    steps: Annotated[int, typer.Option("--steps", min=1, max=1000, help="Repetitions in each run.")] = _STEPS,
+    seeds: Annotated[
+        int, typer.Option("--seeds", metavar="N", min=1, max=1000, help="Of noise, skew and intervals.")
+    ] = _SEEDS,
+    steps: Annotated[
+        int, typer.Option("--steps", metavar="N", min=1, max=1000, help="Repetitions in each run.")
+    ] = _STEPS,
     scaling: Annotated[
-        str, typer.Option("--scaling", help="Of a trace: weak, each rank has the same work; or strong, all together.")
+        str, typer.Option("--scaling", metavar="weak|strong", help="A trace's work is each rank's, or all ranks'.")
     ] = "weak",
     threads_per_rank: Annotated[
         int | None,
-        typer.Option("--threads-per-rank", min=1, help="Cores that a rank uses.", show_default="all cores are used"),
+        typer.Option("--threads-per-rank", metavar="N", min=1, help="Cores of a rank.", show_default="all together"),
     ] = None,
     native: Annotated[
         list[str] | None, typer.Option("--native", metavar="RULE", help="Natives' algorithm: ialltoall=pairwise.")
@@ -178,7 +182,7 @@ def predict(
     ] = None,
     offload_blocking: Annotated[bool, typer.Option("--offload-blocking", help="Blocking calls, too.")] = False,
     test_every_us: Annotated[
-        float, typer.Option("--test-every-us", min=0.1, help="How often the program would call MPI_Test.")
+        float, typer.Option("--test-every-us", metavar="US", min=0.1, help="Between two calls of MPI_Test.")
     ] = 100.0,
     save: Annotated[
         Path | None, typer.Option("--save", metavar="DIR", help="Keep all that is needed to do it again.")
@@ -190,7 +194,11 @@ def predict(
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="A picture (.png, .svg, .pdf).")] = None,
     build: options.Build = None,
 ) -> None:  # fmt: skip
-    """Say what a program would take on a cluster that one does not have, and whether service processes pay there."""
+    """Say what a program would take on another cluster, and whether service processes pay there.
+
+    Patterns: fft:N=1024,pencil; training:params=25M,buckets=8,work=200ms; halo:N=8192; ialltoall:64KiB,work=2ms. A
+    trace is written by run --trace.
+    """
     outputs = _Outputs(json, plot, save)
     outputs.check()
     found = artifacts.find(build)
@@ -199,7 +207,7 @@ def predict(
             raise UserError("--repeat does again what was asked for then: name no program and no cluster")
         return _repeat(repeat, found, outputs)
     if program is None or not cluster:
-        raise UserError("name a program and a cluster: outrigger predict fft:N=1024,pencil --cluster FILE")
+        raise UserError("name a program and a cluster: outrigger lab predict fft:N=1024,pencil --cluster FILE")
     if scaling not in ("weak", "strong"):
         raise UserError(f"--scaling {scaling}: weak or strong")
     pattern, trace = _source(program)

@@ -87,7 +87,7 @@ def describe(made: timeline.Timeline, path: Path) -> str:
     about = made.about
     ranks, traced = about["ranks"], about["traced_ranks"]
     whose = plural(ranks, "rank") if traced == ranks else f"{traced} of {ranks} ranks"
-    text = f"trace of {whose} in {path}: open it in ui.perfetto.dev, or draw it with outrigger replay {path.name}"
+    text = f"trace of {whose} in {path}: open it in ui.perfetto.dev, or draw it with outrigger lab replay {path.name}"
     dropped = about["dropped_events"] + about["dropped_service_events"]
     remarks = timeline.losses(made)
     if remarks:

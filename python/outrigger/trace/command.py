@@ -1,4 +1,4 @@
-"""`outrigger replay`."""
+"""`outrigger lab replay`."""
 
 from __future__ import annotations
 
@@ -40,19 +40,25 @@ def replay(
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--out", metavar="FILE.png", show_default="beside FILE, as PNG",
-            help="A picture (.png, .svg, .pdf), or a trace for Perfetto (.json, .json.gz) of events that the library "
-            "has written without outrigger run.",
+            "-o", "--out", metavar="FILE.png", show_default="a PNG beside FILE",
+            help="A picture, or for Perfetto .json or .json.gz.",
         ),
     ] = None,
-    begin_ms: Annotated[float | None, typer.Option("--from", metavar="MS", help="Draw from here on.")] = None,
+    begin_ms: Annotated[
+        float | None,
+        typer.Option("--from", metavar="MS", help="Draw from here on.", show_default="some calls in the middle"),
+    ] = None,
     end_ms: Annotated[float | None, typer.Option("--to", metavar="MS", help="Draw up to here.")] = None,
     ranks: Annotated[
         str | None,
         typer.Option("--ranks", metavar="LIST", help="Of these ranks, like 0-3,8.", show_default="the first 16"),
     ] = None,
 ) -> None:  # fmt: skip
-    """Draw a trace: what ranks and service processes did and when."""
+    """Draw a trace: what ranks and service processes did and when.
+
+    A long trace is drawn in part: some calls in the middle; --from 0 draws all of it. A picture ends in .png, .svg or
+    .pdf. From events that the library has written without `outrigger run`, --out FILE.json makes a trace for Perfetto.
+    """
     target = output or written.with_name(written.name.removesuffix(".gz").removesuffix(".json") + ".png")
     if target.suffix in pictures.SUFFIXES:
         pictures.check_drawable()
@@ -61,7 +67,9 @@ def replay(
         trace_events.write(made, target)
     elif target.suffix in pictures.SUFFIXES:
         chosen = draw.Selection(begin_ms, end_ms, None if ranks is None else parse_ranks(ranks))
-        draw.save(made, target, chosen)
+        begin, end = draw.save(made, target, chosen, written.name.split(".")[0])
+        note(f"{target} is written: {begin:,.1f} to {end:,.1f} ms; --from and --to choose other times")
+        return
     else:
         raise UserError(
             f"--out {target}: a picture ends in {', '.join(pictures.SUFFIXES)}, a trace in .json or .json.gz"

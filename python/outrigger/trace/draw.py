@@ -15,6 +15,9 @@ from outrigger.trace.timeline import Lane, Mark, Slice, Timeline, losses, why_no
 INK, BAND, GRID, GONE = "#22262b", "#f3f5f7", "#dfe3e7", "#b9bfc6"
 WORK, POST, WAIT, BLOCKING = "#a9cfa4", "#22262b", "#e0805c", "#b5657f"
 MOVE, REDUCE, FLIGHT, LATE = "#2a7f8e", "#7b5ea7", "#7fbac4", "#c62828"
+_CALLS = 24
+"""A rank's calls in a picture of a part that the user has not chosen."""
+_MOST_CALLS = 2 * _CALLS
 MOST_LANES = 16
 """Ranks in a picture, unless it is said which."""
 _WIDTH_INCHES = 13
@@ -49,6 +52,9 @@ class _View:
     end: float
     lanes: tuple[Lane, ...]
     left_out: int
+    first: float
+    last: float
+    """Begin and end of the trace."""
 
     @property
     def width(self) -> float:
@@ -56,6 +62,15 @@ class _View:
 
     def shows(self, begin_ns: int, end_ns: int) -> bool:
         return end_ns / 1e6 >= self.begin and begin_ns / 1e6 <= self.end
+
+
+def _readable(lane: Lane, slices: Sequence[Slice]) -> tuple[float, float] | None:
+    """From the middle of a long trace, so much that the lane's calls can be told apart; None: all of it."""
+    calls = sorted((one for one in slices if one.lane == lane and one.kind != "phase"), key=lambda one: one.begin)
+    if len(calls) <= _MOST_CALLS:
+        return None
+    first = (len(calls) - _CALLS) // 2
+    return calls[first].begin / 1e6, calls[first + _CALLS].begin / 1e6
 
 
 def _view(timeline: Timeline, selection: Selection) -> _View:
@@ -75,13 +90,15 @@ def _view(timeline: Timeline, selection: Selection) -> _View:
         raise UserError("there is nothing to draw: these ranks have called no collectives")
     first = min(one.begin for one in there) / 1e6
     last = max(one.end for one in there) / 1e6
-    begin = first if selection.begin_ms is None else selection.begin_ms
-    end = last if selection.end_ms is None else selection.end_ms
+    chosen = _readable(shown[0], there) if selection.begin_ms is None and selection.end_ms is None else None
+    usual = (first, last) if chosen is None else chosen
+    begin = usual[0] if selection.begin_ms is None else selection.begin_ms
+    end = usual[1] if selection.end_ms is None else selection.end_ms
     if end <= begin or begin > last or end < first:
         raise UserError(
             f"--from, --to: there is nothing from {begin:g} to {end:g} ms; the trace has {first:.3f} to {last:.3f}"
         )
-    return _View(begin, end, lanes, len(ranks) - len(shown))
+    return _View(begin, end, lanes, len(ranks) - len(shown), first, last)
 
 
 def _rows(slices: Sequence[Slice]) -> list[int]:
@@ -229,11 +246,18 @@ def _legend(timeline: Timeline, view: _View, phases: dict[str, str]) -> list[Any
     return handles
 
 
-def _heading(timeline: Timeline, view: _View) -> str:
+def _window(view: _View) -> str:
+    """The times that are shown, where there are others."""
+    shown = view.begin > view.first or view.end < view.last
+    digits = 0 if view.width >= 100 else 1 if view.width >= 10 else 3
+    return f"{view.begin:,.{digits}f} to {view.end:,.{digits}f} ms of {view.last:,.0f} ms; " if shown else ""
+
+
+def _heading(timeline: Timeline, view: _View, name: str) -> str:
     about = timeline.about
     nodes = f" on {about['nodes']} nodes" if about.get("nodes", 1) > 1 else ""
     ranks = "1 rank" if about.get("ranks") == 1 else f"{about.get('ranks', '?')} ranks"
-    text = f"{ranks}{nodes}, {about.get('mpi', '?')}"
+    text = f"{name}: {_window(view)}{ranks}{nodes}, {about.get('mpi', '?')}"
     why = why_nothing_is_offloaded(timeline)
     if why:
         text += f"; nothing was offloaded: {why}"
@@ -266,8 +290,11 @@ def _draw(axis: Any, timeline: Timeline, view: _View, colors: dict[str, str]) ->
     _draw_marks(axis, [mark for mark in timeline.marks if view.shows(mark.at, mark.at)], top_of)
 
 
-def save(timeline: Timeline, path: Path, selection: Selection) -> None:
-    """Draws it into a picture, of a format that the name's ending says."""
+def save(timeline: Timeline, path: Path, selection: Selection, name: str) -> tuple[float, float]:
+    """Draws it into a picture, of a format that the path's ending says, and returns the milliseconds that are shown.
+
+    `name`: of the trace, for the title.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
@@ -292,7 +319,7 @@ def save(timeline: Timeline, path: Path, selection: Selection) -> None:
     axis.set_axisbelow(False)
     for side in ("top", "right", "left"):
         axis.spines[side].set_visible(False)
-    axis.set_title(_heading(timeline, view), loc="left", fontsize=11, color=INK, pad=8)
+    axis.set_title(_heading(timeline, view, name), loc="left", fontsize=11, color=INK, pad=8)
     figure.legend(
         handles=_legend(timeline, view, colors), loc=legends.below(figure, "left"), ncols=5, frameon=False, fontsize=8,
         labelcolor=INK,
@@ -303,3 +330,4 @@ def save(timeline: Timeline, path: Path, selection: Selection) -> None:
         raise UserError(f"{path} cannot be written: {error}") from error
     finally:
         pyplot.close(figure)
+    return view.begin, view.end

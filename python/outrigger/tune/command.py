@@ -1,4 +1,4 @@
-"""The `outrigger tune` command."""
+"""The `outrigger lab tune` command."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from outrigger import artifacts, binding, busy, options, pictures, selection, settings, sizes, tables
+from outrigger import artifacts, binding, busy, cores, options, pictures, selection, settings, sizes, tables
 from outrigger.artifacts import Artifacts
 from outrigger.bar import Bar
 from outrigger.bench import jobs
-from outrigger.bench.command import COLLECTIVES, choose_one_mpi, parse_collectives, parse_memories
+from outrigger.bench.command import choose_one_mpi, parse_collectives, parse_memories
 from outrigger.bench.figures import Configuration
 from outrigger.bench.runner import Request, Runner
 from outrigger.durations import parse_duration
@@ -141,19 +141,19 @@ def _write(
 def tune(
     collectives: Annotated[
         list[str] | None,
-        typer.Argument(help=f"Of {', '.join(COLLECTIVES)}; all.", show_default=" ".join(_UNLESS_NAMED)),
+        typer.Argument(help="Such as ibcast, or all.", show_default=" ".join(_UNLESS_NAMED)),
     ] = None,
     output: Annotated[Path, typer.Option("-o", "--out", metavar="FILE.toml", help="The table.")] = Path("tune.toml"),
-    ranks: options.SomeRanks = 2,
-    mpi: Annotated[
-        str, typer.Option("--mpi", help="openmpi, mpich, intel, or where one is installed; auto: the first found.")
-    ] = "auto",
-    budget: Annotated[str, typer.Option("--budget", help="The time for all, like 90s, 10m or 1h.")] = "10m",
+    ranks: options.MeasuredRanks = None,
+    mpi: options.OneMpi = "auto",
+    budget: Annotated[
+        str, typer.Option("--budget", metavar="TIME", help="The time for all, like 90s, 10m or 1h.")
+    ] = "10m",
     rounds: Annotated[
-        int, typer.Option("--rounds", min=1, help="Of each algorithm, in turn, while there is time.")
+        int, typer.Option("--rounds", metavar="N", min=1, help="Of each algorithm, in turn, while there is time.")
     ] = 5,
-    size_list: Annotated[str, typer.Option("--sizes", help="Bytes of a block, like 4K,16K:1M.")] = _SIZES,
-    memory: Annotated[str, typer.Option("--memory", help="malloc or alloc_mem: where buffers come from.")] = "malloc",
+    size_list: Annotated[str, typer.Option("--sizes", metavar="LIST", help="Bytes of a block.")] = _SIZES,
+    memory: Annotated[str, typer.Option("--memory", metavar="NAME", help="malloc or alloc_mem.")] = "malloc",
     services: options.Services = None,
     reach: options.Reach = None,
     shared_heap: options.SharedHeap = None,
@@ -161,7 +161,8 @@ def tune(
     agent: options.Agent = SSH,
     bind: options.Bind = binding.BUNCH,
     plot: Annotated[
-        Path | None, typer.Option("--plot", help="The picture: .png, .svg or .pdf.", show_default="beside the table")
+        Path | None,
+        typer.Option("--plot", metavar="FILE", help="A .png, .svg or .pdf.", show_default="beside the table"),
     ] = None,
     json_to: options.Figures = None,
     build: options.Build = None,
@@ -170,6 +171,7 @@ def tune(
 
     Native and each algorithm are measured by equal work, in turn. There is no rule for a difference inside the noise.
     """
+    count = cores.measured_ranks(ranks)
     chosen = _Output(output, plot or output.with_suffix(".png"), json_to)
     chosen.check()
     budget_s = parse_duration("--budget", budget)
@@ -181,7 +183,7 @@ def tune(
     settings.check_names(found, os.environ)
     site = jobs.Site(Hosts(hostfile=hostfile, agent=agent), binding.parse_bind(bind))
     base = settings.make(found, services=services, choice=settings.FIXED, reach=reach, shared_heap=shared_heap)
-    request = Request(names, memories, tuple(sizes.parse_sizes(size_list)), ranks, 200, 1, base)
+    request = Request(names, memories, tuple(sizes.parse_sizes(size_list)), count, 200, 1, base)
     runner = Runner(request, choose_one_mpi(mpi, "a table"), found, site)
     screen = make_console()
     nodes = _nodes(runner)
@@ -194,7 +196,7 @@ def tune(
             raise UserError("nothing could be measured")
         raise typer.Exit(130)
     origin = table_file.Origin(
-        machine=describe(), mpi=runner.mpi.title, ranks=ranks, nodes=nodes, memory=memories[0],
+        machine=describe(), mpi=runner.mpi.title, ranks=count, nodes=nodes, memory=memories[0],
         date=datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
         command=shlex.join(["outrigger", *sys.argv[1:]]), complete=measuring.complete,
     )  # fmt: skip

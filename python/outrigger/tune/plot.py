@@ -15,6 +15,7 @@ from outrigger.tune.rules import Rule
 _COLOURS = {BUILT_IN: "#22262b", NATIVE: "#d1603d"}
 _OF_ALGORITHMS = ("#2a7f8e", "#8a5fa8", "#b08b2e", "#4c7a3f", "#3f5fa8")
 
+_TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
 _LEAST, _MOST = 0.1, 20.0
 """Ratios that are drawn; noise may go beyond."""
 
@@ -62,6 +63,8 @@ def _mark_chosen(axis: Any, choices: Sequence[str], colours: dict[str, str]) -> 
 
 
 def _draw(axis: Any, figures: Figures, collective: str, rules: Sequence[Rule], colours: dict[str, str]) -> None:
+    from matplotlib.ticker import FixedLocator, NullLocator
+
     sizes = sorted(figures.ratios[collective])
     bands = [figures.bands(collective, size) for size in sizes]
     names = list(dict.fromkeys(name for found in bands for name in found))
@@ -71,8 +74,9 @@ def _draw(axis: Any, figures: Figures, collective: str, rules: Sequence[Rule], c
     axis.axhspan(1 - LEAST_GAIN, 1 + LEAST_GAIN, color=GRID)
     axis.axhline(1.0, color=colours[NATIVE], linewidth=1.4, label=NATIVE)
     axis.set_yscale("log")
+    axis.yaxis.set_major_locator(FixedLocator(_TICKS))
+    axis.yaxis.set_minor_locator(NullLocator())
     axis.yaxis.set_major_formatter("{x:g}")
-    axis.yaxis.set_minor_formatter("{x:g}")
     style(axis, f"MPI_{collective.capitalize()}")
     label_sizes(axis, sizes)
     axis.set_xlim(-0.55, len(sizes) - 0.45)

@@ -42,11 +42,12 @@ struct Operation {
   std::atomic<bool> taken = false;         // a completion call gives the request to the program
   int error = MPI_SUCCESS;
   report::LedgerRow* counted = nullptr;  // for the report; null: nothing is counted
-  std::int64_t posted_ns = 0;            // where it is counted; 0: the program has waited for it already
-  std::int64_t hides_from_ns = 0;        // where it is counted: from its post
-  std::int64_t hides_until_ns = 0;       // ... to the beginning of the wait; 0: the program has not waited
-  Operation* previous = nullptr;         // list of those not done
-  Operation* next = nullptr;             // ... or of those to be used again
+  std::int64_t posted_ns =
+      0;  // where it is counted: end of its starting call; 0: the program has waited for it already
+  std::atomic<std::int64_t> hides_from_ns = 0;  // where it is counted: from the end of its starting call
+  std::int64_t hides_until_ns = 0;              // ... to the beginning of the wait; 0: the program has not waited
+  Operation* previous = nullptr;                // list of those not done
+  Operation* next = nullptr;                    // ... or of those to be used again
 };
 
 // The block that need not be copied between the user's buffer and staging, as it is where it belongs; peers(): none. Of

@@ -58,7 +58,7 @@ void count_native_for_good(CommState& comm, report::NativeReason reason);
   CommState* state = form == Form::persistent ? nullptr : state_of(job, comm);
   if (state == nullptr || !state->dispatcher().goes_on(form_of(collective, form))) return false;
   if (observing()) [[unlikely]] {
-    count_native(report::NativeReason::measured_choice);
+    count_native(state->dispatcher().run_reason(form_of(collective, form)));
   }
   return true;
 }

@@ -51,7 +51,12 @@ std::optional<std::string_view> refused_word(std::string_view text, const Visit&
 
 Status read_algorithms(Config& config) {
   const std::string_view text = variable(setting::kAlgorithm);
-  const Result<SelectionTable> table = SelectionTable::decode(text);
+  const std::string_view blocking = variable(setting::kBlocking);
+  const std::optional<bool> offloads_blocking = parse_switch(blocking);
+  if (!offloads_blocking && !blocking.empty() && blocking != "auto") {
+    return bad(setting::kBlocking, blocking, "use on, off or auto");
+  }
+  const Result<SelectionTable> table = SelectionTable::decode(text, offloads_blocking);
   if (!table) return bad(setting::kAlgorithm, text, table.error());
   config.selection = table.value();
   return Done{};
@@ -86,8 +91,13 @@ Status check_report() {
 
 Status read_memory(Config& config) {
   const auto refused = read_reach(variable(setting::kReach), config.memory);
-  if (refused)
-    return bad(setting::kReach, *refused, "use " + reach_words() + ", separated by commas, or with - in front");
+  if (refused) return bad(setting::kReach, *refused, reach_remedy(*refused));
+  for (const ReachSwitch& each : kReachSwitches) {
+    const std::string_view text = variable(each.variable);
+    const std::optional<bool> on = parse_switch(text);
+    if (!on && !text.empty()) return bad(each.variable, text, "use on or off");
+    config.memory.*each.on = on.value_or(ReachSetting{}.*each.on);
+  }
   return Done{};
 }
 
@@ -225,9 +235,9 @@ std::uint64_t Config::digest() const {
   };
   mix(build_version());
   for (const char letter : selection.encode()) mix(static_cast<std::uint64_t>(letter));
-  mix(0);
+  mix(static_cast<std::uint64_t>(selection.blocking_forms()));
   mix(memory.reach);
-  for (const AidRow& aid : kAids) mix(memory.*aid.on ? 1 : 0);
+  for (const ReachSwitch& each : kReachSwitches) mix(memory.*each.on ? 1 : 0);
   mix(pretend_nodes);
   mix(report.empty() ? 0 : 1);
   mix(trace.empty() ? 0 : 1);

@@ -11,6 +11,18 @@
 namespace outrigger::mpi {
 namespace {
 
+// Each of the `posted` ones has its share of the time.
+void let_others_post_counted(const MPI_Request* requests, int count, int posted) {
+  if (!counting()) return let_others_post();
+  const std::int64_t began_ns = monotonic_ns();
+  let_others_post();
+  const std::int64_t now_ns = monotonic_ns();
+  for (int i = 0; i < count; ++i) {
+    const OperationHold operation = find_persistent(requests[i]);
+    if (operation && is_running(*operation)) count_yield(*operation, (now_ns - began_ns) / posted, now_ns);
+  }
+}
+
 // Starts `count` requests of a call in order: ours one by one, and what lies between them as `native`, of type int(the
 // first, how many), has it.
 template <class Native>
@@ -21,7 +33,7 @@ int start_in_order(Job& job, MPI_Request* requests, int count, const Native& nat
     behind = end;
     return code;
   };
-  bool posted = false;
+  int posted = 0;
   for (int i = 0; i < count; ++i) {
     const OperationHold operation = find_persistent(requests[i]);
     if (!operation) continue;
@@ -30,11 +42,11 @@ int start_in_order(Job& job, MPI_Request* requests, int count, const Native& nat
     if (const int code = start_before(i); code != MPI_SUCCESS) return code;
     if (active) return raise_error(*operation->comm, MPI_ERR_REQUEST);
     start_run(job, *operation);
-    posted = true;
+    ++posted;
     behind = i + 1;
   }
   const int code = start_before(count);
-  if (posted && job.cores != copy::RankCores::own) let_others_post();
+  if (posted > 0 && job.cores != copy::RankCores::own) let_others_post_counted(requests, count, posted);
   return code;
 }
 

@@ -19,6 +19,7 @@
 #include "mpi/report/comm_records.hpp"
 #include "mpi/report/native_requests.hpp"
 #include "mpi/report/phases.hpp"
+#include "mpi/report/report.hpp"
 #include "mpi/trace/tracing.hpp"
 
 namespace outrigger::mpi {
@@ -257,8 +258,10 @@ CallCount* CallCount::current() {
   return is_above(current_call, __builtin_frame_address(0)) ? current_call : nullptr;
 }
 
-report::LedgerRow& CallCount::offloaded_on(const CommState& comm) {
+report::LedgerRow& CallCount::offloaded_by(Operation& operation) {
+  const CommState& comm = *operation.comm;
   CommRecord* record = comm.record();
+  if (kind_.form == CallForm::nonblocking) posted_operation_ = &operation;
   if (record != nullptr) name_record(*record, comm.error_comm());
   offloaded_ = &row_of(record == nullptr ? others() : *record, kind_);
   return *offloaded_;
@@ -297,6 +300,7 @@ void CallCount::count(LedgerRow& row, int code, std::int64_t ended_ns) const {
   change_row(row, [&](LedgerRow& counted) {
     counted.call_ns += spent;
     if (kind_.form == CallForm::persistent) return;  // it counts when it is started
+    if (posted_operation_ != nullptr) counted.post_ns += spent;
     count_call(counted);
     if (bytes) add_bytes(counted, *bytes);
   });
@@ -334,6 +338,7 @@ void CallCount::ended(int code) {
   if (tracing()) trace(code);
   if (!counting()) return;
   const std::int64_t now_ns = monotonic_ns();
+  if (posted_operation_ != nullptr) count_start_ended(*posted_operation_, now_ns);
   if (offloaded_ != nullptr) return count(*offloaded_, code, now_ns);
   if (code != MPI_SUCCESS) return count(row_of(others(), kind_), code, now_ns);
   const auto comm = static_cast<std::size_t>(arguments_of(kind_.call).comm);

@@ -137,8 +137,9 @@ class CallCount {
   // The ranks do it by themselves.
   void done_by_ranks() { by_ranks_ = true; }
   // It is offloaded: the row is known from now on.
-  report::LedgerRow& offloaded_on(const CommState& comm);
-  [[nodiscard]] report::LedgerRow* offloaded_row() const { return offloaded_; }
+  report::LedgerRow& offloaded_by(Operation& operation);
+  // A blocking form that is offloaded; else nullptr: a nonblocking one counts its whole call by itself.
+  [[nodiscard]] report::LedgerRow* blocking_row() const { return posted_operation_ == nullptr ? offloaded_ : nullptr; }
   [[nodiscard]] std::int64_t began_ns() const { return began_ns_; }
   // Before it is destroyed, with what the call returned.
   void ended(int code);
@@ -158,6 +159,7 @@ class CallCount {
   report::NativeReason reason_ = report::NativeReason::none;
   report::LedgerRow* offloaded_ = nullptr;
   bool by_ranks_ = false;
+  Operation* posted_operation_ = nullptr;  // of a nonblocking form
   std::optional<TracedPost> post_;
   CallCount* outer_;
   std::int64_t began_ns_;

@@ -23,7 +23,7 @@ std::int64_t hidden_ns(const Operation& operation, const report::LedgerRow& row,
   if (call_kind_at(row.kind).form == CallForm::blocking) return 0;
   const std::int64_t done_ns = result.done_ns != 0 ? static_cast<std::int64_t>(result.done_ns) : monotonic_ns();
   const std::int64_t until_ns = operation.hides_until_ns != 0 ? std::min(operation.hides_until_ns, done_ns) : done_ns;
-  return std::max<std::int64_t>(0, until_ns - operation.hides_from_ns);
+  return std::max<std::int64_t>(0, until_ns - operation.hides_from_ns.load(std::memory_order_relaxed));
 }
 
 }  // namespace
@@ -58,14 +58,28 @@ void OffloadedStart::end() {
 void count_post(Operation& operation) {
   if (!counting()) return;
   CallCount* call = CallCount::current();
-  if (operation.persistent == nullptr && call != nullptr) operation.counted = &call->offloaded_on(*operation.comm);
+  if (operation.persistent == nullptr && call != nullptr) operation.counted = &call->offloaded_by(operation);
   if (operation.counted == nullptr) return;
-  operation.posted_ns = operation.hides_from_ns = monotonic_ns();
   operation.hides_until_ns = 0;
+  count_start_ended(operation, monotonic_ns());  // another thread may complete it before the call has ended
   change_row(*operation.counted, [&](report::LedgerRow& row) {
     ++row.algorithms[index_of(operation.asked.algorithm)];
     if (operation.send.staged()) row.reached[report::kBounceBytes] += operation.send.total_bytes();
     if (operation.receive.staged()) row.reached[report::kBounceBytes] += operation.receive.total_bytes();
+  });
+}
+
+void count_start_ended(Operation& operation, std::int64_t now_ns) {
+  operation.posted_ns = now_ns;
+  operation.hides_from_ns.store(now_ns, std::memory_order_relaxed);
+}
+
+void count_yield(Operation& operation, std::int64_t spent_ns, std::int64_t now_ns) {
+  if (operation.counted == nullptr || operation.posted_ns == 0) return;
+  count_start_ended(operation, now_ns);
+  change_row(*operation.counted, [spent_ns](report::LedgerRow& row) {
+    row.call_ns += spent_ns;
+    row.post_ns += spent_ns;
   });
 }
 
@@ -117,7 +131,7 @@ CallTimer::~CallTimer() {
   const std::int64_t wall = monotonic_ns() - wall_ns_;
   const std::int64_t cpu = ns_on(CLOCK_THREAD_CPUTIME_ID) - cpu_ns_;
   const CallCount* call = CallCount::current();
-  if (kind_ == Kind::post && call != nullptr) row_ = call->offloaded_row();
+  if (kind_ == Kind::post && call != nullptr) row_ = call->blocking_row();
   change_header([&](report::LedgerHeader& header) { header.cpu_in_calls_ns += cpu; });
   if (row_ == nullptr) return;
   change_row(*row_, [&](report::LedgerRow& row) {

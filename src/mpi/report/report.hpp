@@ -43,6 +43,10 @@ class OffloadedStart {
 // Of the collective that this thread is in.
 void count_native(NativeReason reason);
 void count_post(Operation& operation);
+// From now on the program does something else: the call that has started it is over.
+void count_start_ended(Operation& operation, std::int64_t now_ns);
+// So much of MPI_Start went to a yield after the post.
+void count_yield(Operation& operation, std::int64_t spent_ns, std::int64_t now_ns);
 // In a call of the program that waits for it, other than a blocking form.
 void count_wait(Operation& operation);
 void count_completion(const Operation& operation, const client::OperationResult& result);

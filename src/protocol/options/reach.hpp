@@ -10,6 +10,7 @@
 
 #include "base/result.hpp"
 #include "protocol/memory.hpp"
+#include "protocol/options/settings.hpp"
 #include "protocol/wire/control.hpp"
 
 namespace outrigger {
@@ -56,8 +57,8 @@ inline constexpr std::array kReaches{
   return "unknown";
 }
 
-// What OUTRIGGER_REACH says. Words with commas between them: reaches, of which then only these are allowed, and aids,
-// which are on; each with `-` in front is taken away.
+// Which memory is reached, and how. OUTRIGGER_REACH has names with commas between them: only these reaches are allowed;
+// one with `-` in front is taken away. The others have variables of their own.
 struct ReachSetting {
   std::uint32_t reach = kReachAll;
   bool heap = false;
@@ -66,21 +67,14 @@ struct ReachSetting {
   bool operator==(const ReachSetting&) const = default;
 };
 
-struct AidRow {
-  std::string_view name;
+// A part of ReachSetting with a variable of its own.
+struct ReachSwitch {
+  const char* variable;
   bool ReachSetting::*on;
-  std::string_view meaning;
 };
-inline constexpr std::array kAids{
-    AidRow{"heap", &ReachSetting::heap,
-           "allocations from 64 KiB on are mapped by service processes; needs liboutrigger-heap.so in LD_PRELOAD, in "
-           "front of the library"},
-    AidRow{"wait_copies", &ReachSetting::wait_copies,
-           "ranks that wait make copies for their service process while all of its ranks wait without having computed "
-           "since they posted"},
-    AidRow{"huge_pages", &ReachSetting::huge_pages,
-           "ordinary memory that others copy from again and again is moved to huge pages"},
-};
+inline constexpr std::array kReachSwitches{ReachSwitch{setting::kSharedHeap, &ReachSetting::heap},
+                                           ReachSwitch{setting::kWaitCopies, &ReachSetting::wait_copies},
+                                           ReachSwitch{setting::kHugePages, &ReachSetting::huge_pages}};
 
 namespace detail {
 
@@ -94,11 +88,6 @@ constexpr std::uint32_t depending_on(const ReachRow& row) {
 constexpr bool apply_reach_word(ReachSetting& setting, bool& listed, std::string_view word) {
   const bool allow = !word.starts_with('-');
   if (!allow) word.remove_prefix(1);
-  for (const AidRow& aid : kAids) {
-    if (aid.name != word) continue;
-    setting.*aid.on = allow;
-    return true;
-  }
   for (const ReachRow& row : kReaches) {
     if (row.name != word || !row.selectable || (!allow && row.bit == 0)) continue;
     if (allow && !listed) setting.reach = 0;
@@ -123,8 +112,8 @@ constexpr std::optional<std::string_view> read_reach(std::string_view text, Reac
   return std::nullopt;
 }
 
-// "mapped, xpmem, ..., huge_pages": the words of OUTRIGGER_REACH, for messages.
-[[nodiscard]] std::string reach_words();
+// Says what to write instead of a word that read_reach() refuses.
+[[nodiscard]] std::string reach_remedy(std::string_view refused);
 
 // Bits as a list for another process, and back: `none` for none.
 [[nodiscard]] std::string reach_list(std::uint32_t reach);

@@ -5,6 +5,8 @@
 #include <initializer_list>
 #include <utility>
 
+#include "protocol/options/settings.hpp"
+
 namespace outrigger {
 namespace {
 
@@ -171,13 +173,11 @@ std::string call_names() {
   for (const CollectiveRow& row : kCollectives) names.add(row.name);
   for (const CollectiveRow& row : kCollectives) names.add(blocking_name_of(row.collective));
   names.add(kAll);
-  names.add(kBlocking);
   return names.text;
 }
 
 bool read_calls(SelectionRule& rule, std::string_view name) {
-  rule.blocking = name == kBlocking;
-  if (name == kAll || name == kBlocking) return true;
+  if (name == kAll) return true;
   rule.collective = collective_named(name);
   for (const CollectiveRow& row : kCollectives) {
     if (blocking_name_of(row.collective) != name) continue;
@@ -203,6 +203,12 @@ std::string read_choice(SelectionRule& rule, std::string_view choice) {
   return {};
 }
 
+// There were such rules before OUTRIGGER_BLOCKING.
+std::string blocking_remedy(std::string_view choice) {
+  const std::string_view value = choice == kNative ? "off" : choice == kAuto ? kAuto : kOn;
+  return joined({"set ", setting::kBlocking, "=", value, ", or give --blocking ", value});
+}
+
 Result<SelectionRule> decode_rule(std::string_view text) {
   SelectionRule rule;
   std::string_view conditions = text;
@@ -213,6 +219,7 @@ Result<SelectionRule> decode_rule(std::string_view text) {
     choice = text.substr(equals + 1);
     std::string_view rest = conditions;
     const std::string_view calls = cut(rest, ':');
+    if (calls == kBlocking) return bad(text, blocking_remedy(choice));
     if (!read_calls(rule, calls)) {
       return bad(text, joined({"there is no such collective as '", calls, "'; there are ", call_names()}));
     }
@@ -238,7 +245,7 @@ std::string_view choice_of(const SelectionRule& rule) {
 }
 
 std::string_view calls_of(const SelectionRule& rule) {
-  if (!rule.collective) return rule.blocking ? kBlocking : kAll;
+  if (!rule.collective) return kAll;
   return rule.blocking ? blocking_name_of(*rule.collective) : name_of(*rule.collective);
 }
 
@@ -254,7 +261,7 @@ std::string encode_rule(const SelectionRule& rule) {
     conditions += '-';
     if (range.high != Range::kNoEnd) conditions += std::to_string(range.high);
   }
-  if (!rule.collective && !rule.blocking && conditions.empty()) return std::string(choice_of(rule));
+  if (!rule.collective && conditions.empty()) return std::string(choice_of(rule));
   return joined({calls_of(rule), conditions, "=", choice_of(rule)});
 }
 
@@ -299,8 +306,9 @@ GroupShape shape_of(std::span<const RankPlace> places, std::span<const WorldRank
   return shape;
 }
 
-Result<SelectionTable> SelectionTable::decode(std::string_view text) {
+Result<SelectionTable> SelectionTable::decode(std::string_view text, std::optional<bool> blocking) {
   SelectionTable table;
+  if (blocking) table.blocking_forms_ = *blocking ? Verdict::on : Verdict::native;
   if (text.empty()) return table;
   if (text.ends_with(',')) return Error{"a rule is missing after the last ','"};
   while (!text.empty()) {
@@ -344,10 +352,11 @@ Decision SelectionTable::decide(bool blocking, Collective collective, const Grou
   Decision decision;
   if (blocking) {
     const SelectionRule* own = users_rule(true, collective, shape, block_bytes);
-    const bool automatic = own == nullptr || own->verdict == Verdict::automatic;
-    decision.by_user = !automatic && own->verdict != Verdict::on;
-    decision.considered = automatic ? blocking_pays(collective, shape, block_bytes) : own->verdict != Verdict::native;
-    if (!automatic) decision.algorithm = own->algorithm;
+    const Verdict verdict = own == nullptr ? blocking_forms_ : own->verdict;
+    const bool automatic = verdict == Verdict::automatic;
+    decision.by_user = !automatic && verdict != Verdict::on;
+    decision.considered = automatic ? blocking_pays(collective, shape, block_bytes) : verdict != Verdict::native;
+    if (own != nullptr) decision.algorithm = own->algorithm;
     if (decision.by_user || !decision.considered) return decision;
   }
   const SelectionRule* rule = users_rule(false, collective, shape, block_bytes);
@@ -365,15 +374,13 @@ Decision SelectionTable::decide(bool blocking, Collective collective, const Grou
 }
 
 bool SelectionTable::wants_offload() const {
-  return std::ranges::any_of(rules_, &SelectionRule::wants_offload);
+  return blocking_forms_ == Verdict::on || std::ranges::any_of(rules_, &SelectionRule::wants_offload);
 }
 
 bool SelectionTable::may_offload_blocking(std::uint32_t nodes) const {
-  for (const SelectionRule& rule : rules_) {
-    if (!rule.blocking) continue;
-    if (rule.wants_offload()) return true;
-    if (!rule.collective && unconditional(rule)) return rule.verdict == Verdict::automatic && nodes > 1;
-  }
+  const auto offloads = [](const SelectionRule& rule) { return rule.blocking && rule.wants_offload(); };
+  if (std::ranges::any_of(rules_, offloads)) return true;
+  if (blocking_forms_ != Verdict::automatic) return blocking_forms_ == Verdict::on;
   return nodes > 1;  // on one node it never pays
 }
 

@@ -9,18 +9,18 @@
 //   rule       [calls{:condition}=]choice           without calls: all that have the algorithm
 //   calls      ialltoall, ...                       a collective; or
 //              alltoall, ...                        its blocking form alone; or
-//              all, blocking                        every collective, every blocking form
+//              all                                  every collective
 //   condition  r, n, p, s or b and a range          ranks, nodes, ranks per node, service processes per node, bytes
 //   range      N or LOW- or LOW-HIGH or -HIGH       decimal, both ends included; bytes with K, M or G, if need be
 //   choice     the name of an algorithm; native; on    always; of blocking forms: as the nonblocking form;
 //              or auto                              as if no rule fitted; of blocking forms: so where that pays
-// For example iallgather:n2-:p2-:b64K-=node_pull,all:b-4K=native,blocking=on
+// For example iallgather:n2-:p2-:b64K-=node_pull,all:b-4K=native
 //
 // Small blocks are native where the built-in table decides, as far as they are alike on all ranks. A communicator's
 // dispatch plan (steer/plan/dispatch_plan.hpp) may make other calls native for a while, but none that a rule of the
 // user's offloads.
 //
-// A blocking form is offloaded as its rules say, else where it pays (`auto`), and then by the algorithm of its
+// A blocking form is offloaded as its rules say, else as OUTRIGGER_BLOCKING says, and then by the algorithm of its
 // nonblocking form, unless its own rule names one.
 #pragma once
 
@@ -90,7 +90,7 @@ enum class Verdict : std::uint8_t { native, algorithm, on, automatic };
 
 struct SelectionRule {
   std::optional<Collective> collective;  // nothing: all that have the algorithm, or all
-  bool blocking = false;                 // of the blocking forms, which other rules do not name
+  bool blocking = false;                 // of its blocking form, which other rules do not name
   Range ranks;
   Range nodes;
   Range ranks_per_node;
@@ -127,10 +127,15 @@ class SelectionTable {
   // The built-in table alone.
   SelectionTable() = default;
 
-  // With the rules of the text in front; an error names the rule and what is wrong. Empty: none.
-  [[nodiscard]] static Result<SelectionTable> decode(std::string_view text);
+  // With the rules of the text in front; an error names the rule and what is wrong. Empty: none. `blocking`: whether
+  // the blocking forms that no rule names are offloaded; nothing: where that pays.
+  [[nodiscard]] static Result<SelectionTable> decode(std::string_view text,
+                                                     std::optional<bool> blocking = std::nullopt);
   // The user's rules as decode() reads them: the same text for the same rules.
   [[nodiscard]] std::string encode() const;
+
+  // Blocking forms without a rule are `on`, `native` or `automatic`.
+  [[nodiscard]] Verdict blocking_forms() const { return blocking_forms_; }
 
   // Of each of the user's rules: empty, or why it is never used.
   [[nodiscard]] std::vector<std::string> hidden() const;
@@ -148,6 +153,7 @@ class SelectionTable {
                                                 std::optional<std::uint64_t> block_bytes) const;
 
   std::vector<SelectionRule> rules_;
+  Verdict blocking_forms_ = Verdict::automatic;
 };
 
 // Is the blocking form of a call offloaded where the user does not say? In the cases of a built-in table, of which a

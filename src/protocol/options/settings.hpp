@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -25,7 +26,11 @@ inline constexpr const char* kServiceCpus = "OUTRIGGER_SERVICE_CPUS";
 inline constexpr const char* kAlgorithm = "OUTRIGGER_ALGORITHM";
 inline constexpr const char* kChoice = "OUTRIGGER_CHOICE";
 inline constexpr const char* kIntranode = "OUTRIGGER_INTRANODE";
+inline constexpr const char* kBlocking = "OUTRIGGER_BLOCKING";
 inline constexpr const char* kReach = "OUTRIGGER_REACH";
+inline constexpr const char* kSharedHeap = "OUTRIGGER_SHARED_HEAP";
+inline constexpr const char* kWaitCopies = "OUTRIGGER_WAIT_COPIES";
+inline constexpr const char* kHugePages = "OUTRIGGER_HUGE_PAGES";
 inline constexpr const char* kReport = "OUTRIGGER_REPORT";
 inline constexpr const char* kTrace = "OUTRIGGER_TRACE";
 inline constexpr const char* kLog = "OUTRIGGER_LOG";
@@ -55,19 +60,31 @@ inline constexpr std::array kSettings{
         "whether jobs that share a node tell each other which cores they have; those with a word, only each other",
         false, true},
     SettingRow{setting::kAlgorithm, "the built-in table", "rules with commas between them",
-               "which algorithm serves which collective, from which size on, and which blocking forms are offloaded",
-               true, false},
+               "which algorithm serves which collective, from which size on", true, false},
+    SettingRow{setting::kBlocking, "auto", "on, off, auto",
+               "whether blocking forms that no rule names are offloaded; auto: where that was measured to pay", true,
+               false},
     SettingRow{setting::kChoice, "measured", "measured, early, fixed",
                "measured: what no rule decides is tried natively and offloaded in turn, when that costs a fiftieth of "
                "the time at most, and done in the better way; early: tried after 140 calls already, for short runs "
                "that are to teach later ones; fixed: as the built-in table says",
                true, false},
-    SettingRow{setting::kIntranode, "on", "on, off, always",
+    SettingRow{setting::kIntranode, "off", "on, off, always",
                "on: the ranks of a node do blocking collectives by themselves through shared memory, where trials show "
                "that this is faster than their MPI; always: wherever they can, from the first call on",
                true, false},
-    SettingRow{setting::kReach, "all, without heap", "words with commas between them",
-               "how memory may be reached, and what helps with it", true, false},
+    SettingRow{setting::kReach, "all", "names with commas between them, or with - in front",
+               "how memory may be reached: only by these, or not by one", true, false},
+    SettingRow{setting::kSharedHeap, "off", "on, off",
+               "service processes map allocations from 64 KiB on; needs liboutrigger-heap.so in LD_PRELOAD, in front "
+               "of the library",
+               true, false},
+    SettingRow{setting::kWaitCopies, "on", "on, off",
+               "ranks that wait make copies for their service process while all of its ranks wait without having "
+               "computed since they posted",
+               true, false},
+    SettingRow{setting::kHugePages, "on", "on, off",
+               "ordinary memory that others copy from again and again is moved to huge pages", true, false},
     SettingRow{setting::kReport, "no report", "a file; live",
                "every collective that was called, offloaded or why not, when the job ends; and while it runs, for "
                "`outrigger top`, `watch` and `exporter`; live: only then",
@@ -101,6 +118,11 @@ inline constexpr std::array kSettings{
 inline constexpr std::array<std::string_view, 6> kForeignPrefixes{"OUTRIGGER_TEST_",     "OUTRIGGER_BENCH_",
                                                                   "OUTRIGGER_ARM_BUILD", "OUTRIGGER_JOBS",
                                                                   "OUTRIGGER_PATIENCE",  "OUTRIGGER_SOAK_OPERATIONS"};
+
+// Nothing: it is neither "on" nor "off".
+[[nodiscard]] constexpr std::optional<bool> parse_switch(std::string_view text) {
+  return text == "on" ? std::optional(true) : text == "off" ? std::optional(false) : std::nullopt;
+}
 
 // A word of OUTRIGGER_CORE_CLAIMS or OUTRIGGER_JOB: 1 to 24 letters, digits, '-' and '_'.
 [[nodiscard]] bool is_claims_word(std::string_view text);

@@ -16,7 +16,7 @@
 //
 // What it does not do: a claim is a promise, not a right. Anybody may claim any core; all that this does to a job is
 // that its service processes go elsewhere or give way. A network namespace has names of its own: containers do not see
-// each other's claims, nor do hosts of `outrigger cluster`. A process id in a name is the claimant's own idea of it.
+// each other's claims, nor do hosts of `outrigger lab cluster`. A process id in a name is the claimant's own idea of it.
 // Children of a keeper close what they inherit when they become service processes (close-on-exec), which end with it.
 // Where the kernel tells no names, others' claims are known only by being refused.
 #pragma once

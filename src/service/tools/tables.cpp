@@ -44,10 +44,6 @@ Json describe_reach(const ReachRow& row) {
           {"cost", row.cost}};
 }
 
-Json describe_aid(const AidRow& aid) {
-  return {{"name", aid.name}, {"initial", ReachSetting{}.*aid.on}, {"meaning", aid.meaning}};
-}
-
 Json describe_library(const LibraryRow& row) {
   Json sonames = Json::array();
   for (const char* name : row.sonames) {
@@ -70,7 +66,6 @@ std::string describe_tables() {
   tables["conditions"] = list_of(kConditionNames, describe_condition);
   tables["most_rules"] = SelectionTable::kMaxRules;
   tables["reaches"] = list_of(kReaches, describe_reach);
-  tables["aids"] = list_of(kAids, describe_aid);
   tables["libraries"] = list_of(kLibraries, describe_library);
   tables["settings"] = list_of(kSettings, describe_setting);
   tables["foreign_prefixes"] = kForeignPrefixes;

@@ -10,9 +10,9 @@ namespace outrigger::service {
 //   {"version": "0.1.0",
 //    "collectives": [{"name", "blocking", "algorithms": [...], "alike": bytes may decide}],
 //    "conditions": [{"letter", "name", "meaning"}], "most_rules": n,
-//    "reaches": [{"name", "selectable", "brings": another or "", "when", "cost"}], "aids": [{"name", "initial",
-//    "meaning"}], "libraries": [{"abi", "title", "library", "sonames": [...]}], "settings": [{"name", "initial",
-//    "valid", "meaning", "alike", "internal"}], "old_settings": [{"name", "remedy"}], "foreign_prefixes": [...],
+//    "reaches": [{"name", "selectable", "brings": another or "", "when", "cost"}],
+//    "libraries": [{"abi", "title", "library", "sonames": [...]}],
+//    "settings": [{"name", "initial", "valid", "meaning", "alike", "internal"}], "foreign_prefixes": [...],
 //    "limits": {"services", "local_ranks", "ranks_per_service"}}
 [[nodiscard]] std::string describe_tables();
 

@@ -3,12 +3,14 @@
 // adds to it at the end of the job. Nothing is kept for v-forms, whose kinds do not tell sizes apart: another program
 // has other ones.
 //
-//   outrigger-choices 2
+//   outrigger-choices 3
 //   machine Intel(R) Xeon(R) ..., 64 CPUs
 //   mpi Open MPI v4.1.4, ...
 //   cores ranks have their own, service processes have others
-//   ialltoall nonblocking 17 64 2 32 4 native        size class; ranks, nodes, ranks per node, service processes per
-//   node
+//   ialltoall nonblocking 17 64 2 32 4 native 1764300000
+//
+// A line has the size class; ranks, nodes, ranks per node, service processes per node; the decision; and since when it
+// is the same, in seconds since 1970.
 //
 // Thread rule: any thread.
 #pragma once

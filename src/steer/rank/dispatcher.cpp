@@ -76,7 +76,7 @@ std::optional<Answer> Dispatcher::by_rules(const Call& call, const Decision& tab
     calls_without_plan_.fetch_add(1, std::memory_order_relaxed);
   }
   if (reason != NativeReason::none) return native(reason);
-  if (table.by_user && !table.algorithm) return native(NativeReason::selection_table, Lasts::for_good);
+  if (table.by_user && !table.algorithm) return native(NativeReason::users_rule, Lasts::for_good);
   return std::nullopt;
 }
 
@@ -84,7 +84,7 @@ std::optional<Answer> Dispatcher::by_rules(const Call& call, const Decision& tab
 
 Answer Dispatcher::decide_start(CallKey key, const Decision& table) {
   if (key.without_sizes() && count_in_run({key.collective(), key.blocking()})) {
-    return native(NativeReason::measured_choice, Lasts::run);
+    return native(run_reason({key.collective(), key.blocking()}), Lasts::run);
   }
   return decide_ruled(key, table, std::exchange(counted_, false));
 }
@@ -98,7 +98,7 @@ Answer Dispatcher::decide_ruled(CallKey key, const Decision& table, bool counted
 
 Answer Dispatcher::decide_by_plan(CallKey key, const Decision& table, bool counted) {
   const Method usual = table.algorithm && !settings_.native_at_first ? Method::by(*table.algorithm) : Method::native();
-  const NativeReason why_usual = table.algorithm ? NativeReason::measured_choice : NativeReason::small_blocks;
+  const NativeReason why_usual = table.algorithm ? NativeReason::not_tried : NativeReason::small_blocks;
   const Answer by_table = answer_of(usual, why_usual);
   // Small blocks by a service process beside the ranks: to wake it costs more than the operation, and so would a trial.
   const bool cannot_win = !table.algorithm && settings_.native_at_first;
@@ -121,7 +121,7 @@ Answer Dispatcher::decide_by_plan(CallKey key, const Decision& table, bool count
   if (posts) larger_blocks_ &= ~Suspended::bit(key.collective());
   if (!std::exchange(joined_, true) && !posts) port.send({.kind = SlotRequest::join_plan});
   if (step.for_good) return retire(key, NativeReason::measured_choice);
-  if (answer.lasts == Lasts::run) begin_run(port, key);
+  if (answer.lasts == Lasts::run) begin_run(port, key, answer.reason);
   return answer;
 }
 
@@ -131,7 +131,8 @@ Answer Dispatcher::answer_to(const Step& step, const DispatchPlan& plan, CallKey
     return step.suspended ? native(reason_of(plan.suspended, key.collective())) : answer;
   }
   // Sizes that a call does not show could end what small blocks have made native.
-  const bool may_last = answer.reason == NativeReason::measured_choice || !key.without_sizes();
+  const bool by_sizes = answer.reason != NativeReason::measured_choice && answer.reason != NativeReason::not_tried;
+  const bool may_last = !by_sizes || !key.without_sizes();
   if (may_last && !plan.trial.under_way() && &plan == &plan_.after) answer.lasts = Lasts::run;
   return answer;
 }
@@ -178,10 +179,10 @@ bool Dispatcher::count_in_run(CollectiveForm form) {
   return call.native;
 }
 
-void Dispatcher::begin_run(const DispatchPort& port, CallKey key) {
+void Dispatcher::begin_run(const DispatchPort& port, CallKey key, NativeReason reason) {
   const bool may_ask = first_ && settings_.decisions != nullptr;
   const std::uint64_t most = may_ask ? trials_.quiet_calls(key) : std::numeric_limits<std::uint64_t>::max();
-  runs_[key.form_index()] = {{port.inert(), *port.entry(), changes_, most}, key};
+  runs_[key.form_index()] = {{port.inert(), *port.entry(), changes_, most}, key, reason};
   if (!key.without_sizes()) remembered_[key.form_index()] = {};  // another kind of call may have been in the last run
 }
 

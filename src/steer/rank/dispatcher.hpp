@@ -96,6 +96,9 @@ class Dispatcher {
   // The same for a form without sizes. False: decide() must be asked.
   [[nodiscard]] bool goes_on(CollectiveForm form) { return !off() && count_in_run(form); }
 
+  // Why the calls of the form's run, which goes on, are native.
+  [[nodiscard]] NativeReason run_reason(CollectiveForm form) const { return runs_[form.index()].reason; }
+
   // Persistent collectives: rules decide once, and the plan at each start.
   [[nodiscard]] Decision by_table(const Call& call);
   // Nothing: starts may be offloaded.
@@ -121,6 +124,7 @@ class Dispatcher {
   struct Run {
     NativeRun calls;
     CallKey key;
+    NativeReason reason = NativeReason::measured_choice;  // of its calls
   };
   struct Remembered {
     Arguments arguments;
@@ -140,7 +144,7 @@ class Dispatcher {
   [[nodiscard]] Answer retire(CallKey key, NativeReason reason);
   // The answer of step and table, before what it starts.
   [[nodiscard]] Answer answer_to(const Step& step, const DispatchPlan& plan, CallKey key, const Answer& by_table) const;
-  void begin_run(const DispatchPort& port, CallKey key);
+  void begin_run(const DispatchPort& port, CallKey key, NativeReason reason);
   // Calls before the first that goes by the plan: a communicator with few native calls needs none.
   [[nodiscard]] bool too_few_to_steer() { return native_ < kFew && ++native_ < kFew; }
 

@@ -15,8 +15,8 @@ GroupShape shape(std::uint32_t ranks, std::uint32_t nodes, std::uint32_t ranks_p
   return GroupShape{ranks, nodes, ranks_per_node, services};
 }
 
-SelectionTable table(std::string_view text) {
-  const Result<SelectionTable> decoded = SelectionTable::decode(text);
+SelectionTable table(std::string_view text, std::optional<bool> blocking = std::nullopt) {
+  const Result<SelectionTable> decoded = SelectionTable::decode(text, blocking);
   EXPECT_TRUE(decoded.ok()) << text << ": " << (decoded ? "" : decoded.error());
   return decoded ? decoded.value() : SelectionTable();
 }
@@ -61,7 +61,7 @@ TEST(Selection, SmallBlocksAreNativeUnlessARuleSaysOtherwise) {
   for (const Collective alike : {Collective::ialltoall, Collective::iallgather, Collective::ibcast}) {
     EXPECT_EQ(chosen(SelectionTable(), alike, any, kSmallBlockBytes), std::nullopt);
     EXPECT_NE(chosen(SelectionTable(), alike, any, kSmallBlockBytes + 1), std::nullopt);
-    EXPECT_EQ(chosen_blocking(table("blocking=on"), alike, any, 8), std::nullopt);
+    EXPECT_EQ(chosen_blocking(table("", true), alike, any, 8), std::nullopt);
     EXPECT_EQ(chosen(table("all=auto"), alike, any, 8), std::nullopt);
     EXPECT_EQ(chosen(table("all=on"), alike, any, 8), default_algorithm(alike));
     EXPECT_EQ(chosen(table("all:b4-=on"), alike, any, 3), std::nullopt);
@@ -76,7 +76,9 @@ TEST(Selection, WhatARuleNamesIsDecidedForGood) {
   const auto decided = [&](std::string_view text, bool blocking) {
     return table(text).decide(blocking, Collective::ibcast, any, kLarge).by_user;
   };
-  for (const std::string_view open : {"", "ibcast=auto", "ialltoall=on", "all:b-64K=on", "blocking=on"}) {
+  EXPECT_FALSE(table("", true).decide(true, Collective::ibcast, any, kLarge).by_user);
+  EXPECT_TRUE(table("", false).decide(true, Collective::ibcast, any, kLarge).by_user);
+  for (const std::string_view open : {"", "ibcast=auto", "ialltoall=on", "all:b-64K=on"}) {
     EXPECT_FALSE(decided(open, false)) << open;
     EXPECT_FALSE(decided(open, true)) << open;
   }
@@ -138,12 +140,14 @@ TEST(Selection, AnAlgorithmAloneIsForAllThatHaveIt) {
 }
 
 TEST(Selection, RulesWantOffloadOrNot) {
-  for (const char* wants : {"all=on", "ibcast=native,flat", "blocking=on", "ialltoall:b4096-=ring_pull"}) {
+  for (const char* wants : {"all=on", "ibcast=native,flat", "ialltoall:b4096-=ring_pull"}) {
     EXPECT_TRUE(SelectionTable::decode(wants).value().wants_offload()) << wants;
   }
-  for (const char* not_so : {"", "all=native", "blocking=auto"}) {
+  for (const char* not_so : {"", "all=native"}) {
     EXPECT_FALSE(SelectionTable::decode(not_so).value().wants_offload()) << not_so;
   }
+  EXPECT_TRUE(table("", true).wants_offload());
+  EXPECT_FALSE(table("", false).wants_offload());
 }
 
 TEST(Selection, BadTextIsRefusedWithItsReason) {
@@ -175,6 +179,8 @@ TEST(Selection, BadTextIsRefusedWithItsReason) {
                           Case{"ialltoallv:b8=native", "bytes differ between the ranks"},
                           Case{"iallgatherv:b8-=flat", "bytes differ between the ranks"},
                           Case{"alltoallv:b8-=native", "bytes differ between the ranks"},
+                          Case{"blocking=on", "set OUTRIGGER_BLOCKING=on, or give --blocking on"},
+                          Case{"blocking:n2-=native", "set OUTRIGGER_BLOCKING=off, or give --blocking off"},
                           Case{"alltoall=flat", "the collective has no such algorithm"}}) {
     const Result<SelectionTable> decoded = SelectionTable::decode(bad.text);
     ASSERT_FALSE(decoded.ok()) << bad.text;
@@ -193,7 +199,7 @@ TEST(Selection, SizesAndNamesForAllAreWrittenOut) {
            {"ibcast:b-4K:r2=flat", "ibcast:r2:b0-4096=flat"},
            {"all:b-1M=native", "all:b0-1048576=native"},
            {"all=flat", "flat"},
-           {"blocking=on,allgather=node_pull,bcast=auto", "blocking=on,allgather=node_pull,bcast=auto"}}) {
+           {"allgather=node_pull,bcast=auto", "allgather=node_pull,bcast=auto"}}) {
     EXPECT_EQ(table(text).encode(), written);
   }
 }
@@ -214,21 +220,22 @@ TEST(Selection, BlockingFormsHaveRulesOfTheirOwn) {
   const GroupShape one_node = shape(4, 1, 4, 1);
   const GroupShape nodes = shape(8, 4, 2, 1);
   constexpr std::uint64_t kLarge = 1U << 20;
-  const auto offloads = [&](std::string_view text, const GroupShape& group) {
-    return table(text).decide(true, Collective::iallgather, group, kLarge).considered;
+  const auto offloads = [&](std::string_view text, const GroupShape& group, std::optional<bool> others = std::nullopt) {
+    return table(text, others).decide(true, Collective::iallgather, group, kLarge).considered;
   };
-  for (const std::string_view by_itself : {"", "blocking=auto", "ibcast=flat", "bcast=on", "iallgather=native"}) {
+  for (const std::string_view by_itself : {"", "ibcast=flat", "bcast=on", "iallgather=native"}) {
     EXPECT_FALSE(offloads(by_itself, one_node)) << by_itself;
     EXPECT_TRUE(offloads(by_itself, nodes)) << by_itself;
   }
-  for (const std::string_view off : {"blocking=native", "allgather=native,blocking=on", "allgather:b1M-=native"}) {
-    EXPECT_FALSE(offloads(off, nodes)) << off;
-  }
-  for (const std::string_view on : {"blocking=on", "allgather=flat", "bcast=native,blocking=on", "blocking:n-1=on"}) {
-    EXPECT_TRUE(offloads(on, one_node)) << on;
-  }
+  EXPECT_FALSE(offloads("", nodes, false));
+  EXPECT_FALSE(offloads("allgather=native", nodes, true));
+  EXPECT_FALSE(offloads("allgather:b1M-=native", nodes));
+  EXPECT_TRUE(offloads("", one_node, true));
+  EXPECT_TRUE(offloads("allgather=flat", one_node, false)) << "a rule that names it comes first";
+  EXPECT_TRUE(offloads("bcast=native", one_node, true));
+  EXPECT_FALSE(offloads("allgather=auto", one_node, true)) << "where it pays";
   // Its own rule's algorithm, else its nonblocking form's.
-  const SelectionTable rules = table("allgather:n2-=hierarchical,blocking=on,iallgather=node_pull,bcast=flat");
+  const SelectionTable rules = table("allgather:n2-=hierarchical,iallgather=node_pull,bcast=flat", true);
   EXPECT_EQ(chosen_blocking(rules, Collective::iallgather, nodes, kLarge), Algorithm::hierarchical);
   EXPECT_EQ(chosen_blocking(rules, Collective::iallgather, one_node, kLarge), Algorithm::node_pull);
   EXPECT_EQ(chosen(rules, Collective::iallgather, nodes, kLarge), Algorithm::node_pull);
@@ -237,22 +244,22 @@ TEST(Selection, BlockingFormsHaveRulesOfTheirOwn) {
 TEST(Selection, WhereNoBlockingFormCanBeOffloadedIsKnownBefore) {
   struct Case {
     const char* rules;
+    std::optional<bool> others;
     bool one_node;
     bool nodes;
   };
-  for (const Case& each :
-       {Case{"", false, true}, Case{"blocking=native", false, false}, Case{"blocking=on", true, true},
-        Case{"bcast=native", false, true}, Case{"bcast:b1-=on,blocking=native", true, true},
-        Case{"blocking=auto,bcast=native", false, true}, Case{"ibcast=native", false, true}}) {
-    EXPECT_EQ(table(each.rules).may_offload_blocking(1), each.one_node) << each.rules;
-    EXPECT_EQ(table(each.rules).may_offload_blocking(2), each.nodes) << each.rules;
+  for (const Case& each : {Case{"", std::nullopt, false, true}, Case{"", false, false, false},
+                           Case{"", true, true, true}, Case{"bcast=native", std::nullopt, false, true},
+                           Case{"bcast:b1-=on", false, true, true}, Case{"ibcast=native", std::nullopt, false, true}}) {
+    const SelectionTable rules = table(each.rules, each.others);
+    EXPECT_EQ(rules.may_offload_blocking(1), each.one_node) << each.rules;
+    EXPECT_EQ(rules.may_offload_blocking(2), each.nodes) << each.rules;
   }
 }
 
 TEST(Selection, ARuleThatNeverDecidesIsFound) {
   const auto hidden = [](std::string_view text) { return table(text).hidden().back(); };
   EXPECT_EQ(hidden("flat,ibcast=native"), "never used for ibcast: a rule before it always decides");
-  EXPECT_EQ(hidden("blocking=on,bcast=native"), "never used for bcast: a rule before it always decides");
   EXPECT_EQ(hidden("native,all:b1=flat"), "never used for all: a rule before it always decides");
   for (const std::string_view used :
        {"flat", "flat,ialltoall=native", "bcast=on,ibcast=flat", "ibcast:b1-=flat,ibcast=native"}) {

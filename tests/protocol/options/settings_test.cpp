@@ -1,4 +1,4 @@
-// What the environment may say: reaches and aids, names of variables, the log.
+// What the environment may say: reaches, names of variables, the log.
 #include "protocol/options/settings.hpp"
 
 #include <gtest/gtest.h>
@@ -36,25 +36,28 @@ TEST(Reach, AMinusTakesAway) {
   EXPECT_EQ(reach_of("-cma,mapped").reach, kReachMapped);
 }
 
-TEST(Reach, AidsLeaveReachesAlone) {
-  const ReachSetting heap = reach_of("heap,-wait_copies");
-  EXPECT_EQ(heap.reach, kReachAll);
-  EXPECT_TRUE(heap.heap);
-  EXPECT_FALSE(heap.wait_copies);
-  EXPECT_TRUE(heap.huge_pages);
-  const ReachSetting listed = reach_of("mapped,-huge_pages");
-  EXPECT_EQ(listed.reach, kReachMapped);
-  EXPECT_FALSE(listed.huge_pages);
-  EXPECT_TRUE(listed.wait_copies);
-  EXPECT_FALSE(reach_of("heap,-heap").heap);
-}
-
 TEST(Reach, OtherWordsAreRefused) {
-  for (const std::string_view word : {"telepathy", "relay", "wire", "own", "-bounce", "--cma", "", "Heap", "cma "}) {
+  for (const std::string_view word :
+       {"telepathy", "relay", "wire", "own", "-bounce", "--cma", "", "heap", "-huge_pages", "cma "}) {
     ReachSetting setting;
     const std::string text = "mapped," + std::string(word) + ",cma";
     EXPECT_EQ(read_reach(text, setting), word);
   }
+}
+
+TEST(Reach, ARefusedWordComesWithItsRemedy) {
+  EXPECT_EQ(reach_remedy("heap"), "set OUTRIGGER_SHARED_HEAP=on");
+  EXPECT_EQ(reach_remedy("-wait_copies"), "set OUTRIGGER_WAIT_COPIES=off");
+  EXPECT_EQ(reach_remedy("-huge_pages"), "set OUTRIGGER_HUGE_PAGES=off");
+  EXPECT_EQ(reach_remedy("telepathy"),
+            "use mapped, xpmem, cma, copier, rdma, alias, bounce, separated by commas, or with - in front");
+}
+
+TEST(Settings, ASwitchIsOnOrOff) {
+  EXPECT_EQ(parse_switch("on"), true);
+  EXPECT_EQ(parse_switch("off"), false);
+  EXPECT_EQ(parse_switch("1"), std::nullopt);
+  EXPECT_EQ(parse_switch(""), std::nullopt);
 }
 
 TEST(Reach, ListsForOtherProcessesSayTheSame) {
@@ -73,8 +76,8 @@ TEST(Reach, EveryWayThatIsCountedHasOneName) {
 }
 
 TEST(Settings, UnknownNamesAreSaid) {
-  const std::array<const char*, 6> good{"PATH=/bin",         "OUTRIGGER_REACH=heap", "OUTRIGGER_TEST_X=1",
-                                        "OUTRIGGER_BUILD=b", "OUTRIGGER_JOBS=2",     nullptr};
+  const std::array<const char*, 6> good{"PATH=/bin",         "OUTRIGGER_REACH=cma", "OUTRIGGER_TEST_X=1",
+                                        "OUTRIGGER_BUILD=b", "OUTRIGGER_JOBS=2",    nullptr};
   EXPECT_EQ(unknown_name(good.data()), "");
   const std::array<const char*, 2> bad{"OUTRIGGER_RAECH=cma", nullptr};
   EXPECT_TRUE(unknown_name(bad.data())
