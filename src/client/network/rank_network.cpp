@@ -239,7 +239,7 @@ void RankNetwork::ring(std::uint32_t process) {
 
 void RankNetwork::leave(SegmentHeader& header) {
   constexpr std::chrono::seconds kPatience{1};
-  constexpr std::chrono::microseconds kBetweenLooks{50};
+  constexpr std::chrono::microseconds kBetweenQuietLooks{50};
   header.rank_quiet.store(kRankLeaves, std::memory_order_seq_cst);
   // A connection may be half made: UCX 1.13 ends the process when one such is closed.
   stays_open_ = (header.dpu_calls.load(std::memory_order_acquire) & kDpuCalls) != 0;
@@ -252,7 +252,7 @@ void RankNetwork::leave(SegmentHeader& header) {
   };
   const auto lost = [&header] { return (header.dpu_calls.load(std::memory_order_acquire) & kDpuLost) != 0; };
   while (!proven() && !lost() && header.fatal.load() == 0 && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(kBetweenLooks);
+    std::this_thread::sleep_for(kBetweenQuietLooks);
   }
 }
 

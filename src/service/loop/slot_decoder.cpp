@@ -102,30 +102,20 @@ std::optional<std::string> decode_neighbors(const SlotLayout& layout, std::uint3
   return problem_of_blocks(memory, layout.base, decoded.extents);
 }
 
-Result<engine::BlockLayout> decode_layout(const SlotLayout& layout, const std::string& side, WorldRank rank,
-                                          const SlotRequestBody& body, const fabric::RankMemory& memory) {
+std::optional<std::string> decode_layout(const SlotLayout& layout, const SlotRequestBody& body,
+                                         const engine::PostedOperation& operation, const fabric::RankMemory& memory,
+                                         engine::BlockLayout& decoded) {
   const std::uint32_t group_size = body.group_size;
-  const bool of_neighbors = is_of_neighbors(static_cast<Collective>(body.collective));
-  engine::BlockLayout decoded;
-  decoded.base = MemoryRef{rank, memory.known_as(RegionId{layout.base.region}), layout.base.address};
-  std::optional<std::string> problem;
+  const bool of_neighbors = is_of_neighbors(operation.collective);
+  decoded.base = MemoryRef{operation.rank, memory.known_as(RegionId{layout.base.region}), layout.base.address};
   if (layout.extents.region != 0) {
-    problem = of_neighbors ? decode_neighbors(layout, group_size, memory, decoded)
-                           : decode_extents(layout, group_size, memory, decoded);
-  } else if (!of_neighbors) {  // else there are none
-    decoded.stride_bytes = layout.stride_bytes;
-    decoded.block_bytes = layout.block_bytes;
-    problem = problem_of_blocks(memory, layout, group_size);
+    return of_neighbors ? decode_neighbors(layout, group_size, memory, decoded)
+                        : decode_extents(layout, group_size, memory, decoded);
   }
-  if (problem) return Error{side + ": " + *problem};
-  return decoded;
-}
-
-// Of what an ireduce_scatter receives: one block, in place of whose stride stands where in the vector it begins.
-Result<engine::BlockLayout> decode_part(const SlotRequestBody& body, WorldRank rank, const fabric::RankMemory& memory) {
-  SlotLayout layout = body.receive;
-  layout.stride_bytes = 0;
-  return decode_layout(layout, "receive", rank, body, memory);
+  if (of_neighbors) return std::nullopt;  // there are none
+  decoded.stride_bytes = layout.stride_bytes;
+  decoded.block_bytes = layout.block_bytes;
+  return problem_of_blocks(memory, layout, group_size);
 }
 
 Result<Members> decode_members(const SlotRequestBody& body, WorldRank rank, const fabric::RankMemory& memory,
@@ -191,14 +181,8 @@ Result<DecodedSlot> decode_slot(const SlotRequestBody& body, WorldRank rank, Slo
   if (marks == nullptr) return Error{"the delivered marks are not in the rank's shared memory"};
   Result<Members> members = decode_members(body, rank, memory, groups);
   if (!members) return Error{members.error()};
-  Result<engine::BlockLayout> send = decode_layout(body.send, "send", rank, body, memory);
-  if (!send) return Error{send.error()};
-  const bool by_parts = static_cast<Collective>(body.collective) == Collective::ireduce_scatter;
-  Result<engine::BlockLayout> receive =
-      by_parts ? decode_part(body, rank, memory) : decode_layout(body.receive, "receive", rank, body, memory);
-  if (!receive) return Error{receive.error()};
-
-  engine::PostedOperation operation;
+  DecodedSlot decoded(std::in_place_type<engine::PostedOperation>);
+  auto& operation = std::get<engine::PostedOperation>(decoded);
   operation.rank = rank;
   operation.slot = slot;
   operation.id = OperationId{group, body.sequence};
@@ -209,14 +193,21 @@ Result<DecodedSlot> decode_slot(const SlotRequestBody& body, WorldRank rank, Slo
   operation.root = body.root;
   operation.digest = body.digest;
   operation.reduction = decode_reduction(body.reduce_operation, body.element_type);
-  if (by_parts) operation.part_offset_bytes = static_cast<std::uint64_t>(body.receive.stride_bytes);
-  operation.send = std::move(send).value();
-  operation.receive = std::move(receive).value();
-  if ((body.flags & kSlotReceiveFromRoot) != 0) operation.receive.only = GroupRank{body.root};
   operation.native_calls = body.native_calls;
   operation.own_block_done = (body.flags & kSlotOwnBlockDone) != 0;
   operation.kept = (body.flags & kSlotKept) != 0;
-  return DecodedSlot(std::move(operation));
+  if (const auto problem = decode_layout(body.send, body, operation, memory, operation.send)) {
+    return Error{"send: " + *problem};
+  }
+  SlotLayout received = body.receive;
+  if (operation.collective == Collective::ireduce_scatter) {  // one block, and where in the vector it begins
+    operation.part_offset_bytes = static_cast<std::uint64_t>(std::exchange(received.stride_bytes, 0));
+  }
+  if (const auto problem = decode_layout(received, body, operation, memory, operation.receive)) {
+    return Error{"receive: " + *problem};
+  }
+  if ((body.flags & kSlotReceiveFromRoot) != 0) operation.receive.only = GroupRank{body.root};
+  return decoded;
 }
 
 }  // namespace outrigger::service
