@@ -125,7 +125,7 @@ def prepared(place: Path) -> Root:
 
 
 def test_the_demo_runs_there(root: Root) -> None:
-    shown = root.as_user("outrigger demo --ranks 2")
+    shown = root.as_user("outrigger demo -n 2")
     assert "MPI_Ialltoall, 2 ranks" in shown
     assert "No plot: pictures need the Python package matplotlib" in shown  # which is only recommended
     assert not (root.place / "home/user/demo-out").exists()

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/stack.hpp"
+#include "mpi/collectives/offloaded_collective.hpp"
 #include "mpi/communicators/comm_state.hpp"
 #include "mpi/job/job.hpp"
 #include "mpi/native/constants.hpp"
