@@ -40,8 +40,8 @@ constexpr std::chrono::seconds kGreetingTime{5};
 constexpr std::chrono::milliseconds kTimeToReadRefusals{1500};
 constexpr int kLookMs = 500;
 constexpr const char* kNoRings = "no memory for rings between service processes";
-constexpr int kMostCallersWaiting = 16;    // to be accepted
-constexpr std::size_t kMostVisitors = 32;  // at the limit the one that has been there longest goes
+constexpr int kMostCallersWaiting = 16;    // backlog of the listener
+constexpr std::size_t kMostVisitors = 32;  // when there are more, the oldest one is closed
 
 std::uint32_t cores_here() {
   return std::max(1U, std::thread::hardware_concurrency());
@@ -61,8 +61,8 @@ class DpuDaemon {
       if (met_) work();
       send_silent_away();
     }
-    // Ranks that are refused have their connections being made, and UCX 1.13 ends a process in which one fails. They
-    // are told before this end is, and look no more at the network then.
+    // UCX 1.13 aborts when a connection that is being made fails. Refused ranks get time to read the refusal and to
+    // stop using the network before this process ends.
     if (services_.count() != 0 && not_attached_ != 0) std::this_thread::sleep_for(kTimeToReadRefusals);
     services_.stop();
     return status_;
@@ -88,12 +88,12 @@ class DpuDaemon {
       case Source::launcher: return look_at_input();
       case Source::listener: return receive_visitor();
       case Source::stranger: return listen_to(event.index);
-      case Source::dpu_link: return;  // there is work
+      case Source::dpu_link: return;
       default: return pass_on(event);
     }
   }
 
-  // Nothing more is expected there but its end.
+  // The host's keeper sends nothing more: only the end of the input is expected.
   void look_at_input() {
     std::array<char, 256> ignored{};
     if (::read(STDIN_FILENO, ignored.data(), ignored.size()) == 0) end(0, "the launcher has gone");
@@ -106,7 +106,7 @@ class DpuDaemon {
     status_ = status;
   }
 
-  // Whoever connects is a visitor until it has greeted: nobody has to wait for one that says nothing.
+  // A caller is pending until its handshake is complete, so a silent one does not hold up the others.
   void receive_visitor() {
     UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.valid()) return;
@@ -154,14 +154,14 @@ class DpuDaemon {
     }
   }
 
-  // They look at their ranks now and then even when they sleep: one that makes no turn has work that waits.
+  // Service processes check their ranks now and then even while they sleep. One that makes no turn is hung.
   void look_for_hung(Clock::time_point now) {
     if (places_ == 0 || not_attached_ != 0 || now - looked_for_hung_ < HungServices::kBetweenLooks) return;
     looked_for_hung_ = now;
     services_.look_for_hung(std::bitset<kMaxServices>().set());
   }
 
-  // Others take their places on the host when it has heard nothing of these for long.
+  // If the host's keeper receives nothing from this process for long, it starts replacements on the host.
   void let_work_until(Clock::time_point until) {
     const std::int64_t until_ns = std::chrono::nanoseconds(until.time_since_epoch()).count();
     for (std::uint32_t sp = 0; sp < services_.count(); ++sp) {
@@ -196,7 +196,7 @@ class DpuDaemon {
     services_.send(*sp, frame.packet, raw_fds(message.value()));
   }
 
-  // Of the one that the host's keeper calls so; nothing: it is gone.
+  // nullopt: the process that the host's keeper calls `called` is gone.
   [[nodiscard]] std::optional<std::uint32_t> number_of(std::uint32_t called) const {
     if (called < places_) return called;
     if (services_.one_stands_by() && called == standing_by_) return places_;
@@ -212,7 +212,7 @@ class DpuDaemon {
     }
   }
 
-  // Between this and what the new one is told next nothing else is said of it.
+  // Until the next message about the new process, nothing else is said about this number.
   void replace(std::uint32_t sp) {
     if (sp >= places_ || !services_.one_stands_by()) return;
     counted_.keep(services_.shown(sp));
@@ -238,7 +238,7 @@ class DpuDaemon {
     services_.tell(sp, ControlKind::trace, RankBody{rank.world_rank, 0}, std::span(&rank.fd, 1));
   }
 
-  // For a trace, or with figures.
+  // Answers a question of the trace or of the live figures.
   void answer(const DpuFrame& frame) {
     if (const auto ask = dpu_packet_as<DpuTraceAsk>(frame); ask && frame.kind == DpuFrameKind::trace_ask) {
       return events_of_ranks_.answer(link_, *ask);
@@ -261,7 +261,7 @@ class DpuDaemon {
     }
     std::uint32_t count = options_.services != 0 ? options_.services : job->services;
     if (count == 0) count = std::min(default_services(job->local_size), cores_here());
-    count = std::clamp(count, 1U, std::min(kMaxServices - 1, job->local_size));  // and one that stands by
+    count = std::clamp(count, 1U, std::min(kMaxServices - 1, job->local_size));  // one more: the spare
     for (std::uint32_t sp = 0; sp < count; ++sp) {
       if (const Status started = services_.start(sp); !started) return say(DpuFrameKind::failed, 0, started.error());
     }
@@ -274,7 +274,7 @@ class DpuDaemon {
     link_.send(DpuFrameKind::ready, 0, std::as_bytes(std::span(&ready, 1)));
   }
 
-  // The host's keeper knows everything of it but the core, and sends no secret.
+  // The host's keeper knows the whole configuration except the core, and sends no secret.
   void configure(std::uint32_t sp, ConfigureBody body) {
     body.cpu = cpu_of(sp);
     body.dpu_secret = secret_;
@@ -282,7 +282,7 @@ class DpuDaemon {
     services_.show_pulse(sp);
     const int bell = services_.doorbell(sp);
     services_.tell(sp, ControlKind::doorbell, RankBody{}, std::span(&bell, 1));
-    if (sp == places_) return;  // it stands by
+    if (sp == places_) return;  // the spare
     configured_.set(sp);
     if (configured_.count() != places_) return;
     for (std::uint32_t one = 0; one < places_; ++one) {
@@ -330,19 +330,19 @@ class DpuDaemon {
   Secret secret_;
   Events events_;
   UniqueFd listener_;
-  std::map<std::uint32_t, Visitor> visitors_;  // in the order in which they came
+  std::map<std::uint32_t, Visitor> visitors_;  // by time of arrival
   std::uint32_t next_visitor_ = 0;
-  DpuLink link_;  // to the host's keeper, once it has been met
+  DpuLink link_;  // to the host's keeper; closed until the handshake
   bool met_ = false;
   ProcessStarter starter_;
   ServiceProcesses services_{starter_, events_};
-  std::uint32_t places_ = 0;       // service processes that the job has; behind them the one that stands by
-  std::uint32_t standing_by_ = 0;  // as the host's keeper calls it
+  std::uint32_t places_ = 0;       // service processes that serve ranks; the next number is the spare
+  std::uint32_t standing_by_ = 0;  // the spare's number at the host's keeper
   std::bitset<kMaxServices> configured_;
   Clock::time_point looked_for_hung_;
-  KeptEvents events_of_ranks_;  // where there is to be a trace
+  KeptEvents events_of_ranks_;  // used only if there is a trace
   KeptFigures counted_;
-  std::uint64_t not_attached_ = 0;  // ranks, counted by each service process, that are still to be reached
+  std::uint64_t not_attached_ = 0;  // bit per service process: it has ranks that it has not reached yet
   bool over_ = false;
   int status_ = 0;
 };
@@ -368,7 +368,7 @@ int run_dpu_daemon(const DpuDaemonOptions& options) {
               std::endian::native == std::endian::little ? "little" : "big", unsigned{listener.value().port},
               options.services, cores_here());
   (void)std::fflush(stdout);
-  // Whoever reads the line reads no more; what libraries print goes where the rest does.
+  // The launcher reads one line of standard output. Output of libraries goes to standard error.
   (void)::dup2(STDERR_FILENO, STDOUT_FILENO);
   DpuDaemon daemon(options, std::move(cpus).value(), secret.value(), std::move(listener.value().socket));
   return daemon.run();

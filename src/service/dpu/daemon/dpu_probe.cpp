@@ -36,7 +36,7 @@ void print(const DpuProbed& probed) {
   std::printf("%s\n", found.dump().c_str());
 }
 
-// The network works until the DPU has connected, and rests from then on.
+// The network makes progress until the DPU has connected, and is idle from then on.
 Result<DpuProbed> ask(DpuLink& link, fabric::dpu::ProbedMemory& memory) {
   link.send(DpuFrameKind::probe, 0, {}, encode_rank_address(memory.address()));
   bool quiet = false;
@@ -82,7 +82,7 @@ int run_dpu_probe(const std::string& address) {
   if (!probed) return complain(probed.error());
   print(probed.value());
   (void)std::fflush(stdout);
-  ::_exit(0);  // not by way of UCX's destructors, as service processes
+  ::_exit(0);  // skips UCX's destructors, as service processes do
 }
 
 void answer_probe(DpuLink& link, const DpuFrame& question) {

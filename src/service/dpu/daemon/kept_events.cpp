@@ -12,7 +12,7 @@
 namespace outrigger::service {
 namespace {
 
-// 1 MiB: what else there is to say does not wait long behind it.
+// 1 MiB, so that other messages do not wait long behind events
 constexpr std::size_t kMostEventsAtATime = 16'384;
 
 template <class T>

@@ -18,18 +18,17 @@
 namespace outrigger::service {
 namespace {
 
-// Of the time that ranks wait for their service processes: for the connection, the greeting and the start of these; and
-// then for reaching the ranks' memory.
+// Share of the ranks' attach time for connecting, the handshake and starting the processes; the rest is for reaching
+// the ranks' memory.
 constexpr double kCallShare = 0.3;
 constexpr double kAttachShare = 0.2;
 constexpr std::chrono::milliseconds kLookAtDpu{500};
-// For ranks to be connected, where a process has had to take a place before they are.
+// Limit for connecting the ranks to a process that had to take a place before it was connected.
 constexpr std::chrono::seconds kConnectLimit{60};
-// What the network still carries of a process that has ended, and with it its connections, comes to rest: nobody hears
-// before that of the one that takes its place.
+// Time for the network to deliver what an ended process has sent. No rank learns of the replacement before that.
 constexpr std::chrono::milliseconds kUntilAtRest{20};
 
-// Longer than service processes on a DPU may go on, by clocks that are read once a turn.
+// Longer than service processes on a DPU may work without their host; their clocks are read once a turn.
 constexpr std::chrono::milliseconds kUntilAllRest{500};
 
 std::chrono::milliseconds share_of(std::uint32_t time_ms, double share) {
@@ -40,7 +39,7 @@ std::chrono::milliseconds attach_limit(const KeeperConfig& config) {
   return share_of(config.init_timeout_ms, kAttachShare);
 }
 
-// What a host's service process is told, for one on a DPU. `process`: its number among all that are started there.
+// The configuration of a host's service process, adapted to the DPU. `process`: its number among all started there.
 ConfigureBody on_dpu(ConfigureBody body, std::uint32_t process, std::chrono::milliseconds attach_limit) {
   body.elsewhere = 1;
   body.attach_limit_ms = static_cast<std::uint32_t>(attach_limit.count());
@@ -64,7 +63,7 @@ Status DpuServices::start() {
                     kTransportsBytes - 1)};
   }
   if (const Status called = call(); !called) return Error{name() + ": " + called.error()};
-  // Neighbours share a service process.
+  // Neighbouring ranks share a service process.
   for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) ranks_[rank].sp = rank * count() / ranks_.size();
   for (std::uint32_t sp = 0; sp < count(); ++sp) {
     const ConfigureBody body = on_dpu(configuration(sp), next_process_++, attach_limit(config_));
@@ -79,7 +78,7 @@ Status DpuServices::start() {
   return offer_segments();
 }
 
-// Nobody has been served yet: the keeper has time to wait.
+// No rank is served yet, so the keeper may block here.
 Status DpuServices::call() {
   const Clock::time_point deadline = Clock::now() + share_of(config_.init_timeout_ms, kCallShare);
   const DpuJob job{config_.local_size, config_.services, static_cast<std::uint32_t>(attach_limit(config_).count())};
@@ -140,7 +139,7 @@ void DpuServices::rank_wired(std::uint32_t number, const RankWiredBody& body) {
   call_ranks();
 }
 
-// Once all are connected to all ranks, these have to leave their networks alone.
+// Ranks stop using their networks once every service process is connected to every rank.
 void DpuServices::be_quiet_when_all_are_wired() {
   const auto is_wired = [](const auto& item) { return item.second.unwired.empty(); };
   if (!std::ranges::all_of(processes_, is_wired) || std::exchange(quiet_, true)) return;
@@ -152,7 +151,7 @@ void DpuServices::be_quiet_when_all_are_wired() {
 
 void DpuServices::attached() {
   attached_ = true;
-  processes_.clear();  // until now each could still say that it does not reach a rank
+  processes_.clear();  // until now each could still report an unreachable rank
   link_.allow_silence(kDpuSilence);
   start_one_to_stand_by();
 }
@@ -163,9 +162,8 @@ void DpuServices::stop() {
   link_.close();
 }
 
-// `outriggerd dpu` that has ended takes its service processes with it. From one that is silent nothing is heard of
-// that: it ends them when it has not heard of this keeper for so long, and what is not given time there for longer
-// finds no rank any more.
+// If `outriggerd dpu` has ended, so have its service processes. If it is silent, it ends them after not receiving from
+// this keeper for this long; a process that is stopped for longer finds no rank any more.
 std::optional<std::chrono::milliseconds> DpuServices::replaceable_after() const {
   if (!attached_ || (config_.reach_allowed & kReachCma) == 0 || !nodes_.can_be_told()) return std::nullopt;
   const std::chrono::milliseconds silent = link_.ended_by_other() ? std::chrono::milliseconds(0) : kDpuSilence;
@@ -209,7 +207,7 @@ void DpuServices::take(const DpuFrame& frame, std::vector<ServiceMessage>& messa
   if (has_place) messages.push_back({frame.sp, std::move(message).value()});
 }
 
-// ---------------------------------------------------------------- when one dies
+// ---------------------------------------------------------------- replacement
 
 void DpuServices::start_one_to_stand_by() {
   const std::uint32_t number = next_process_++;
@@ -259,7 +257,7 @@ void DpuServices::lost(std::uint32_t called, const DpuFrame& frame) {
   if (!said) return fail(name() + " says what is not to be understood");
   said->how.back() = '\0';
   if (called < count()) return lost_place(called, *said);
-  // It may have been given a place while this was on its way.
+  // It may have been given a place while this message was on its way.
   const std::uint32_t number = called - dpu_stand_by(0);
   const auto place = std::ranges::find(process_of_, number);
   if (place != process_of_.end()) {
@@ -302,7 +300,7 @@ void DpuServices::fill_places(Clock::time_point now) {
   }
 }
 
-// Its ranks ring it from now on, which goes nowhere before it is connected: it is awake until then.
+// Its ranks ring its doorbell from now on, which has no effect before it is connected: it stays awake until then.
 void DpuServices::give_place(std::uint32_t sp, const std::string& instead_of) {
   const std::uint32_t number = *standing_by_;
   standing_by_.reset();

@@ -15,7 +15,7 @@ bool LeavingDpu::is_time_to_call(Clock::time_point now) {
   return now >= at_rest_ && !std::exchange(called_, true);
 }
 
-// A rank that takes no messages is one that does not leave: the limit tells.
+// A rank that takes no messages does not detach either: the time limit ends the wait.
 void LeavingDpu::call(LocalRank& rank, int doorbell) {
   still_there_.insert(rank.hello.world_rank);
   const std::array<int, 2> fds{rank.segment_fd.get(), doorbell};

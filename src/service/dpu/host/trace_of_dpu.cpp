@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t kComparisons = 8;
 constexpr std::chrono::milliseconds kBetweenRounds{500};
-// At first, until the service processes there have the memory: ranks wait for that.
+// Until the service processes there have the memory, because ranks wait for that.
 constexpr std::chrono::milliseconds kBetweenFirstRounds{2};
 constexpr std::chrono::seconds kHurry{1};
 
