@@ -23,14 +23,15 @@
 namespace outrigger::service {
 namespace {
 
-// At a time, so that one rank cannot hold up the others.
+// per turn, so that one rank cannot hold up the others
 constexpr int kMessagesOfARank = 16;
-// `outrigger run` waits a little longer for what a keeper writes.
+// `outrigger run` waits a little longer for the keeper's files.
 constexpr std::chrono::seconds kForLastEvents{2};
 constexpr std::chrono::milliseconds kBetweenLooksForEvents{1};
 constexpr const char* kLeaderHasEnded = "the process that started the keeper has ended";
 
-// A descriptor per region and rank, a ring per pair of service processes: use what the system allows.
+// Needs a descriptor per region and rank and a ring per pair of service processes: raise the soft limit to the hard
+// one.
 void raise_descriptor_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -44,7 +45,7 @@ std::unique_ptr<Services> make_services(const KeeperConfig& config, LocalRanks& 
   return std::make_unique<NodeServices>(config, ranks, events, starter, nodes);
 }
 
-// Asked of the DPU that has them, if one has.
+// Counters must be fetched from the DPU, if the service processes are there.
 LiveDoor::Preparation figures_of(const std::unique_ptr<Services>& services) {
   return {[&services] {
             if (FetchedFromDpu* of_dpu = services->fetched_from_dpu()) of_dpu->figures.ask();
@@ -109,7 +110,7 @@ void Keeper::show_trace(const LocalRank& rank) {
   services_->send(rank.sp, encode_control(ControlKind::trace, RankBody{rank.hello.world_rank, 0}), std::span(&fd, 1));
 }
 
-// Ranks have gone without MPI_Finalize: what is noted of them on a DPU is fetched first.
+// For ranks that ended without MPI_Finalize: fetches their events from the DPU first.
 void Keeper::write_traces() {
   if (!traces_.left()) return;
   if (FetchedFromDpu* of_dpu = services_->fetched_from_dpu()) {
@@ -146,7 +147,7 @@ void Keeper::handle(const Event& event) {
       return;
     case Source::rank: return read_rank(event.index);
     case Source::rank_exit: return rank_left(event.index, "ended");
-    case Source::other_node: return;  // looked after each time
+    case Source::other_node: return;  // OtherNodes::work() runs every turn
     case Source::reader: return live_.hear();
     default: return read_services(event);
   }
@@ -194,7 +195,7 @@ void Keeper::meet(Visitor visitor) {
   if (ranks_.present() == ranks_.size()) start_services();
 }
 
-// Before anybody was welcomed: the programs go on natively.
+// Before any rank was served: all programs run natively.
 void Keeper::refuse_everybody(const std::string& reason) {
   spdlog::warn("refused: {}", reason);
   for (LocalRank& rank : ranks_) {
@@ -209,7 +210,7 @@ void Keeper::start_services() {
   enter(Phase::attaching);
   const Clock::time_point began = events_.now();
   if (const Status started = services_->start(); !started) return refuse_everybody(started.error());
-  attach_deadline_ += events_.now() - began;  // what has been waited for a DPU does not count
+  attach_deadline_ += events_.now() - began;  // time spent waiting for the DPU does not count
 }
 
 void Keeper::welcome_when_attached() {
@@ -258,7 +259,7 @@ void Keeper::read_rank(std::uint32_t local_rank) {
   }
 }
 
-// Error: nonsense.
+// Error: the message is malformed.
 Status Keeper::take_from_rank(std::uint32_t local_rank, ControlMessage& message) {
   if (message.kind() == ControlKind::rank_address && phase_ == Phase::attaching) {
     return services_->pass_rank_address(ranks_[local_rank], message.body<SharedBytesBody>(), message.fds()[0]);
@@ -296,7 +297,7 @@ Status Keeper::take_from_rank(std::uint32_t local_rank, ControlMessage& message)
   }
 }
 
-// The rank's process goes on; it learns from the closed socket that it is not served any more.
+// The rank's process continues; the closed socket tells it that it is not served any more.
 void Keeper::disconnect_rank(std::uint32_t local_rank, const std::string& reason) {
   LocalRank& rank = ranks_[local_rank];
   spdlog::error("rank {} was disconnected: {}", rank.hello.world_rank, reason);

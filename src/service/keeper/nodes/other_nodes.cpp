@@ -15,15 +15,16 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr std::size_t kMostNodeVisitors = 4096;  // at the limit the one that has been there longest goes
+constexpr std::size_t kMostNodeVisitors = 4096;  // when there are more, the oldest one is closed
 constexpr seconds kTimeToGreet{5};
-constexpr milliseconds kTimeToConnect{400};  // by one address, before the next is tried
-constexpr seconds kTimeToAnswer{2};          // a connection that takes longer is tried anew
+constexpr milliseconds kTimeToConnect{400};  // per address, before the next one is tried
+constexpr seconds kTimeToAnswer{2};          // a connection that takes longer is made again
 constexpr milliseconds kBetweenTries{50};
-constexpr seconds kTimeToTell{15};  // of one that has moved: a node that cannot be told in that time ends the job
-constexpr seconds kAskFor{3};       // who has asked asks again every second
+// about a moved service process: if a node cannot be told in this time, the job ends
+constexpr seconds kTimeToTell{15};
+constexpr seconds kAskFor{3};  // nodes repeat a question every second
 constexpr seconds kTellCountsFor{2};
-constexpr seconds kIdleCall{30};  // before a connection with nothing to say is closed
+constexpr seconds kIdleCall{30};  // before an idle connection is closed
 
 OtherNodes::ForServices as_moved(const NodeNews& news) {
   OtherNodes::ForServices told;
@@ -49,7 +50,7 @@ void OtherNodes::take_job_map(const SharedBytesBody& body, std::vector<std::byte
   job_map_body_ = body;
   job_map_bytes_ = std::move(bytes);
   secret_ = proof::derived_secret(job_map_->secret(), "keepers");
-  // Whoever has called before waits: nobody can be greeted without the secret.
+  // Earlier callers wait: a handshake needs the secret.
   if (listener_.valid()) (void)events_.watch(listener_.get(), {Source::other_node, 0});
   for (const auto& [sp, own] : own_) {
     if (own.epoch > Epoch{0}) tell_all_of(sp, events_.now());
@@ -145,7 +146,7 @@ void OtherNodes::accept(Clock::time_point now) {
   }
 }
 
-// ---------------------------------------------------------------- those who have called
+// ---------------------------------------------------------------- accepted connections
 
 void OtherNodes::hear(Visitor& visitor) {
   NodeConnection& connection = visitor.connection;
@@ -168,7 +169,7 @@ std::optional<NodeNews> OtherNodes::answer_to(NodeNews news) {
   }
   if (closed_) return std::nullopt;
   if (news.kind == NodeNewsKind::ask && ours) {
-    // Who has asked is whoever has called: any node may hear that this one is there.
+    // The caller may be any node of the job, and all may ask.
     const auto own = own_.find(news.sp.value() - job_map_->first_sp[node]);
     return NodeNews{NodeNewsKind::here, news.to_node, news.sp, own == own_.end() ? Epoch{1} : own->second.epoch, {}};
   }
@@ -182,7 +183,7 @@ std::optional<NodeNews> OtherNodes::answer_to(NodeNews news) {
   return NodeNews{NodeNewsKind::taken, news.to_node, news.sp, news.epoch, {}};
 }
 
-// ---------------------------------------------------------------- those who are called
+// ---------------------------------------------------------------- outgoing connections
 
 void OtherNodes::work_on(std::uint32_t node, Call& call, Clock::time_point now) {
   expire(node, call, now);
@@ -210,7 +211,7 @@ void OtherNodes::connect(std::uint32_t node, Call& call, Clock::time_point now) 
   call.give_up = now + kTimeToConnect;
 }
 
-// The next address is tried; what has not been answered is said again.
+// The next address is tried, and unanswered messages are sent again.
 void OtherNodes::hang_up(Call& call, Clock::time_point now) {
   if (call.has_business()) {
     spdlog::debug("a keeper is not reached: {}", call.connection->problem().value_or("no answer"));

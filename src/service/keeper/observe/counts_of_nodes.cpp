@@ -13,7 +13,8 @@ namespace {
 
 using Clock = OtherNodes::Clock;
 
-// `outrigger run` waits a little longer for what a keeper writes. Launchers end the ranks of other nodes within that.
+// `outrigger run` waits a little longer for the keeper's files. Launchers end the ranks of other nodes within this
+// time.
 constexpr std::chrono::seconds kForOtherNodes{3};
 constexpr std::chrono::milliseconds kBetweenLooksAtNodes{2};
 

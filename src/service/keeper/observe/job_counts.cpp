@@ -18,7 +18,7 @@
 namespace outrigger::service {
 namespace {
 
-// A process that has closed its connection has ended a moment later.
+// A process ends a moment after its connection closes.
 constexpr std::chrono::milliseconds kForItsEnd{200};
 
 std::int64_t now_for_counts_ns() {
@@ -77,7 +77,7 @@ void JobCounts::job_ends(const std::string& why) {
   why_at_ns_ = now_for_counts_ns();
 }
 
-// Of several that did it, the first.
+// The first of several that aborted.
 std::optional<JobCounts::End> JobCounts::aborted() const {
   const report::Ledger* first = nullptr;
   for (const Counted& rank : ranks_) {
@@ -94,7 +94,7 @@ std::optional<JobCounts::End> JobCounts::aborted() const {
   return end;
 }
 
-// The rank that was gone first: the others are ended on its account.
+// The rank that ended first: the others end because of it.
 JobCounts::End JobCounts::gone() const {
   const Counted* first = nullptr;
   for (const Counted& rank : ranks_) {

@@ -14,7 +14,7 @@
 namespace outrigger::service {
 namespace {
 
-constexpr int kMostVisits = 16;  // of those who have connected and are not accepted yet
+constexpr int kMostVisits = 16;  // backlog of the listener
 
 bool may_read(int socket) {
   ucred peer{};
@@ -23,7 +23,7 @@ bool may_read(int socket) {
   return peer.uid == ::geteuid() || peer.uid == 0;
 }
 
-// Of those who have nothing to say, who says something or has gone is not to be served.
+// Readers send nothing: one that sends or has closed is dropped.
 bool has_gone(int socket) {
   char said = 0;
   return ::recv(socket, &said, sizeof(said), MSG_DONTWAIT) >= 0 || (errno != EAGAIN && errno != EINTR);

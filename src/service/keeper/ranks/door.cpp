@@ -15,7 +15,7 @@ namespace {
 constexpr std::chrono::seconds kStrangerPatience{5};
 constexpr std::size_t kMaxStrangers = std::size_t{2} * kMaxLocalRanks;
 
-// Takes as long for a wrong secret as for a right one.
+// In constant time.
 bool same_secret(const Secret& left, const Secret& right) {
   unsigned difference = 0;
   for (std::size_t i = 0; i < left.size(); ++i) difference |= static_cast<unsigned>(left[i] ^ right[i]);

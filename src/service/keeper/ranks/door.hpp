@@ -1,5 +1,5 @@
-// The keeper's door: who connects must be of the keeper's own user, say hello within a few seconds, and know the job's
-// secret. Everybody else is sent away.
+// The keeper's listener for ranks. A connection must come from the keeper's own user, say hello within a few seconds,
+// and know the job's secret; it is closed otherwise.
 #pragma once
 
 #include <sys/types.h>
@@ -15,14 +15,14 @@
 
 namespace outrigger::service {
 
-// Someone who has proven to be of the job.
+// A connection that has proven to be of the job.
 struct Visitor {
   ControlSocket socket;
-  pid_t pid = 0;  // as the kernel says; 0: of a process that this one does not see
+  pid_t pid = 0;  // from the kernel; 0: the process is not visible in this pid namespace
   HelloBody hello;
 };
 
-// Says why, and closes the socket.
+// Sends the reason and closes the socket.
 void refuse(Events& events, ControlSocket& socket, const std::string& reason);
 
 class Door {
@@ -31,14 +31,14 @@ class Door {
 
   Door(Events& events, UniqueFd listener, const Secret& secret);
 
-  // Lets strangers in who wait outside.
+  // Accepts waiting connections.
   void accept();
-  // What this one says. Nothing: not yet, or it was sent away.
+  // Reads from a pending connection. nullopt: hello is incomplete, or the connection was closed.
   [[nodiscard]] std::optional<Visitor> hear(std::uint32_t stranger);
-  // Sends those away who have had their time.
+  // Closes pending connections that have timed out.
   void expire(Clock::time_point now);
   [[nodiscard]] std::optional<Clock::time_point> deadline() const;
-  // Nobody else is expected; who is in may still speak.
+  // Stops listening; pending connections stay.
   void shut() { listener_.reset(); }
   void refuse_all(const std::string& reason);
 

@@ -11,10 +11,10 @@ namespace outrigger::service {
 namespace {
 
 constexpr std::uint64_t kPageBytes = 4096;
-// Kept free of regions, so that further messages with descriptors can be received and answered.
+// Reserved, so that further messages with descriptors can be received and answered.
 constexpr rlim_t kSpareDescriptors = 64;
 
-// New descriptors are the lowest that are free: this one tells how many there are.
+// New descriptors are the lowest free ones, so `fd` tells how many are open.
 bool near_descriptor_limit(int fd) {
   rlimit limit{};
   return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 && static_cast<rlim_t>(fd) + kSpareDescriptors >= limit.rlim_cur;

@@ -29,7 +29,7 @@ std::optional<ProcessSign> sign_of_process(pid_t pid) {
   ProcessSign sign;
   fields >> sign.state;
   std::string skipped;
-  constexpr int kFieldsBetween = 10;  // the state is the third field, the time in user mode the 14th
+  constexpr int kFieldsBetween = 10;  // the state is field 3, the time in user mode field 14
   for (int i = 0; i < kFieldsBetween; ++i) fields >> skipped;
   std::uint64_t user_ticks = 0;
   std::uint64_t system_ticks = 0;
@@ -52,7 +52,7 @@ std::optional<std::string> HungServices::look(std::uint32_t sp, const ServiceSig
     watched.begin_anew();
     return std::nullopt;
   }
-  if (!ran && !sleeps) return std::nullopt;  // starved
+  if (!ran && !sleeps) return std::nullopt;  // starved, not hung
   ++watched.looks;
   watched.cpu += used;
   watched.asleep_looks = sleeps ? watched.asleep_looks + 1 : 0;

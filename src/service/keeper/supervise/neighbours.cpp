@@ -14,9 +14,9 @@
 namespace outrigger::service {
 namespace {
 
-constexpr int kMostWaiting = 16;         // of those who have connected and are not accepted yet
-constexpr std::size_t kMostGuests = 64;  // further ones are not told when this keeper goes
-constexpr std::size_t kMostHosts = 64;   // further ones are not told that it is here
+constexpr int kMostWaiting = 16;         // backlog of the listener
+constexpr std::size_t kMostGuests = 64;  // further ones are not told when this keeper ends
+constexpr std::size_t kMostHosts = 64;   // further ones are not told that this keeper is here
 constexpr std::chrono::milliseconds kSettle{50};
 
 std::string door_name(const Claimant& claimant, pid_t pid) {
@@ -68,7 +68,7 @@ void Neighbours::meet(const std::vector<CoreClaim>& claims) {
   look_soon(kSettle * (1 << (kLooks - looks_left_--)));
 }
 
-// Whoever has come is accepted when it is time to look: until then the door is not watched.
+// Connections are accepted at the next look; until then the listener is not watched.
 void Neighbours::hear() {
   events_.unwatch(door_.get());
   for (auto& [name, link] : hosts_) (void)drop_gone(link);

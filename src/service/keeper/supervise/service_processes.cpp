@@ -22,7 +22,7 @@ namespace outrigger::service {
 namespace {
 
 constexpr std::size_t kMaxWaitingPackets = 1024;
-// At a time, so that one cannot hold up everybody else.
+// per turn, so that one process cannot hold up the others
 constexpr int kMessagesOfOne = 64;
 
 Result<UniqueFd> make_byte_ring() {
@@ -36,14 +36,14 @@ Result<UniqueFd> make_byte_ring() {
 
 constexpr const char* kStoppedForLong = "has been stopped by a signal";
 
-// On any core that this process may use.
+// Lets it run on any core that this process may use.
 void hurry_to_end(pid_t pid) {
   cpu_set_t cpus;
   if (::sched_getaffinity(0, sizeof(cpus), &cpus) == 0) (void)::sched_setaffinity(pid, sizeof(cpus), &cpus);
   (void)::kill(pid, SIGKILL);
 }
 
-// For one that sleeps.
+// True if a sleeping process has something to do.
 bool work_waits(const UniqueFd& doorbell, const QueuedSocket& socket) {
   pollfd rung{doorbell.get(), POLLIN, 0};
   if (::poll(&rung, 1, 0) > 0) return true;
@@ -109,13 +109,13 @@ Status ServiceProcesses::take_after(std::span<const std::uint32_t> times_started
 }
 
 Status ServiceProcesses::start_to_stand_by() {
-  const std::uint32_t place = one_stands_by() ? count() - 1 : count();  // again, where that one has been lost
+  const std::uint32_t place = one_stands_by() ? count() - 1 : count();  // number of the spare; it may be restarted
   if (Status started = start(place); !started) return started;
   processes_.back().stands_by = true;
   return Done{};
 }
 
-// What it has shown of itself goes with it; what its number has been told before does not.
+// The new process takes over the number with its messages; the published pages of the spare are dropped.
 void ServiceProcesses::replace(std::uint32_t sp) {
   assert(one_stands_by() && sp + 1 < count() && !processes_[sp].socket.open());
   starter_.renumber(count() - 1, sp);
@@ -164,7 +164,7 @@ bool ServiceProcesses::backlogged() const {
                              [](const Process& process) { return process.socket.waiting() >= kMaxWaitingPackets; });
 }
 
-// What an event names may have been lost meanwhile.
+// A process that an event names may have been lost since.
 std::vector<ServiceMessage> ServiceProcesses::receive(const Event& event) {
   std::vector<ServiceMessage> messages;
   const bool of_one = event.source == Source::service || event.source == Source::service_exit;
@@ -196,7 +196,7 @@ void ServiceProcesses::read(std::uint32_t sp, std::vector<ServiceMessage>& messa
   }
 }
 
-// Protests about the whole job are what is to be said when it has ended.
+// A fault report about the whole job is kept as the reason of its end.
 void ServiceProcesses::sort(std::uint32_t sp, ControlMessage message, std::vector<ServiceMessage>& messages) {
   if (message.kind() == ControlKind::protest) {
     auto protest = message.body<ProtestBody>();
@@ -213,8 +213,7 @@ void ServiceProcesses::sort(std::uint32_t sp, ControlMessage message, std::vecto
   messages.push_back({sp, std::move(message)});
 }
 
-// It has nothing more to say, but may still be there for a while: another one must not take its place before it has
-// ended, and on a busy core even that takes its time.
+// It sends nothing more, but may still run: its replacement must wait for its end, which takes time on a busy core.
 void ServiceProcesses::closed(std::uint32_t sp, const ControlSocket::Received& last,
                               std::vector<ServiceMessage>& messages) {
   Process& process = processes_[sp];
@@ -224,7 +223,7 @@ void ServiceProcesses::closed(std::uint32_t sp, const ControlSocket::Received& l
   hurry_to_end(process.pid);
 }
 
-// Of what it has left unread only protests matter now.
+// From its unread messages only fault reports matter.
 void ServiceProcesses::ended(std::uint32_t sp, std::vector<ServiceMessage>& messages) {
   Process& process = processes_[sp];
   if (!process.socket.open()) return;  // known already
@@ -232,7 +231,7 @@ void ServiceProcesses::ended(std::uint32_t sp, std::vector<ServiceMessage>& mess
     ControlSocket::Received received = process.socket.receive();
     if (received.event != ControlSocket::Event::message) break;
     if (received.message->kind() == ControlKind::protest) sort(sp, std::move(*received.message), messages);
-    if (!process.socket.open()) return;  // it has asked for another one in its place
+    if (!process.socket.open()) return;  // it has asked to be replaced
   }
   const std::string how = starter_.how_it_ended(sp);
   lose(sp, process.given_up.empty() ? how : process.given_up, process.begins_anew || starter_.was_killed(sp));
@@ -243,7 +242,7 @@ void ServiceProcesses::give_up(std::uint32_t sp, const std::string& why) {
   if (!process.socket.open() || !process.given_up.empty()) return;
   process.given_up = why;
   if (!process.exit_event.valid()) lose(sp, why, process.begins_anew);
-  hurry_to_end(process.pid);  // it must not go on beside another one, or leave as if the job had ended well
+  hurry_to_end(process.pid);  // it must not work beside its replacement, or end as if the job had ended well
 }
 
 void ServiceProcesses::show_pulse(std::uint32_t sp) {
@@ -252,7 +251,7 @@ void ServiceProcesses::show_pulse(std::uint32_t sp) {
     Result<UniqueFd> fd = create_sealed_memory("outrigger-pulse", kServicePagesBytes, Backing::reserved);
     Result<Mapping> mapping =
         fd ? Mapping::map(fd.value().get(), kServicePagesBytes) : Result<Mapping>(Error{fd.error()});
-    if (!mapping) return;  // it is not looked at
+    if (!mapping) return;  // it is not watched
     process.shown = std::move(mapping).value();
     process.shown_fd = std::move(fd).value();
   }
