@@ -39,7 +39,8 @@ Result<Members> GroupCache::read_members(std::span<const std::uint32_t> members)
   list->reserve(members.size());
   std::string problem;
   for (const std::uint32_t& shared : members) {
-    const std::uint32_t member = *const_cast<const volatile std::uint32_t*>(&shared);  // once, whatever others write
+    // read once: others may write to it
+    const std::uint32_t member = *const_cast<const volatile std::uint32_t*>(&shared);
     if (member >= world_size_) {
       problem = "member " + std::to_string(member) + " is outside the world";
       break;

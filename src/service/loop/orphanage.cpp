@@ -36,7 +36,7 @@ bool Orphanage::begin(Clock::time_point now) {
   return true;
 }
 
-// One that leaves in order cannot say goodbye to its keeper, and takes back what it has said of itself.
+// A rank that ends in order cannot tell its keeper, but withdraws its name from the segment.
 bool Orphanage::has_left(Rank& rank, Clock::time_point now) const {
   const bool uses_services = rank.segment.header().rank_base_address.load(std::memory_order_acquire) != 0;
   rank.uses_services = rank.uses_services || uses_services;

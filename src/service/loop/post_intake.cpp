@@ -15,7 +15,7 @@
 namespace outrigger::service {
 namespace {
 
-constexpr std::uint32_t kPostsPerTurn = 64;  // of one rank, before the next one's turn
+constexpr std::uint32_t kPostsPerTurn = 64;  // per rank and turn
 
 bool has_small_blocks(const engine::BlockLayout& layout) {
   const auto is_small = [](const PairExtent& extent) { return extent.bytes <= kSmallBlockBytes; };
@@ -83,7 +83,7 @@ bool PostIntake::take_overflow_of(ServedRank& served) {
   SegmentHeader& header = served.segment.header();
   const std::uint32_t appended = header.overflow_tail.load(std::memory_order_acquire) - served.overflow_taken;
   if (appended == 0) return false;
-  if (header.ring_tail.load(std::memory_order_acquire) != served.head) return true;  // that was posted before
+  if (header.ring_tail.load(std::memory_order_acquire) != served.head) return true;  // that one was posted before
   for (std::uint32_t i = 0; i < std::min(appended, kPostsPerTurn); ++i) {
     const std::optional<LocalRef> ref = next_record(served);
     const std::optional<SlotIndex> slot = ref ? node_.slots().open_record(served.rank, *ref) : std::nullopt;
@@ -124,15 +124,15 @@ std::optional<LocalRef> PostIntake::next_record(const ServedRank& served) {
   return next;
 }
 
-// ---------------------------------------------------------------- after another service process
+// ---------------------------------------------------------------- taking over from a dead service process
 
 bool PostIntake::copies_are_over() const {
   return std::ranges::all_of(served_,
                              [](const ServedRank& served) { return hands_are_out(served.segment.header().copies); });
 }
 
-// Ranks' progress before their posts, and what they have freed after these. A rank may sleep for a completion of which
-// the former service process had no time to tell it.
+// Reads the ranks' progress before their posts, and their freed groups after these. Wakes ranks whose completion the
+// dead process had written without waking them.
 Status PostIntake::take_over(std::uint32_t restarts) {
   std::vector<FoundPosts> all;
   for (const ServedRank& served : served_) {
@@ -170,7 +170,8 @@ void PostIntake::restore_groups(WorldRank rank, const FoundPosts& found) {
     const std::byte* shared = node_.rank(rank)->mapped(RegionId{group.members.region}, group.members.address,
                                                        std::uint64_t{group.size} * sizeof(std::uint32_t));
     const bool readable = shared != nullptr && reinterpret_cast<std::uintptr_t>(shared) % alignof(std::uint32_t) == 0;
-    if (group.freed || !readable || group.size > world_size_ || mirrors_) continue;  // mirrors have them by posts
+    // mirrors get the members with posts
+    if (group.freed || !readable || group.size > world_size_ || mirrors_) continue;
     const std::span members(reinterpret_cast<const std::uint32_t*>(shared), group.size);
     const Result<Members> known = groups_->intern(rank, group.id, members, group.me);
     if (!known || !group.plan.valid()) continue;
@@ -218,7 +219,7 @@ void PostIntake::take_operation(WorldRank rank, SlotIndex slot, const SlotReques
 
 void PostIntake::post(const SlotRequestBody& body, engine::PostedOperation&& operation, Taken taken) {
   if (taken == Taken::again) {
-    const auto* marks = reinterpret_cast<const std::uint8_t*>(  // decoded, so they are there
+    const auto* marks = reinterpret_cast<const std::uint8_t*>(  // decoding has checked the range
         node_.rank(operation.rank)->mapped(RegionId{body.marks.region}, body.marks.address, body.group_size));
     operation.delivered.assign(marks, marks + body.group_size);
   }
@@ -275,7 +276,7 @@ void PostIntake::note(WorldRank rank, const SlotRequestBody& /*body*/, const Giv
 void PostIntake::reject(WorldRank rank, SlotIndex slot, const SlotRequestBody& body) {
   const GroupId group{body.group_high, body.group_low};
   if (body.request == static_cast<std::uint16_t>(SlotRequest::operation) && groups_->uses(rank, group)) {
-    // The engine rejects it and tells the others of the group, who would wait for ever.
+    // The engine rejects it and tells the other members, which would wait for ever.
     engine::PostedOperation unusable;
     unusable.rank = rank;
     unusable.slot = slot;

@@ -13,7 +13,7 @@
 namespace outrigger::service {
 namespace {
 
-constexpr std::uint32_t kTurnsPerClock = 16;  // turns between looks at the clock
+constexpr std::uint32_t kTurnsPerClock = 16;  // turns between reads of the clock
 constexpr std::chrono::microseconds kControlInterval{200};
 constexpr std::chrono::microseconds kBetweenLooksForRest{50};
 constexpr std::chrono::milliseconds kBetweenLooksForHost{5};
@@ -27,7 +27,7 @@ std::uint32_t concern_of(const fabric::PortFailure& failure) {
   return kWholeJob;
 }
 
-// A rank elsewhere may be the first of its group.
+// A remote rank may be the first of its group.
 void note_arrival(Lateness& lateness, std::span<const std::byte> message) {
   if (!lateness.listens()) return;
   if (const auto operation = peer::announced(message)) {
@@ -120,7 +120,7 @@ bool Service::read_control(Clock::time_point now) {
   return any;
 }
 
-// Before it works there is nothing that could be gone on with.
+// Before it works there is nothing to continue.
 void Service::keeper_died(Clock::time_point now) {
   alone_ = true;
   if (keeper_.ended()) return;
@@ -132,7 +132,7 @@ void Service::keeper_died(Clock::time_point now) {
   if (const ServicePulse* pulse = pulse_.shown()) own_watch_.begin(*pulse, sleeper_.doorbell());
 }
 
-// Ports and the keeper now and then; sleep after a while without work.
+// Handles ports and the keeper now and then; sleeps after a while without work.
 void Service::look_around(Clock::time_point now) {
   look_after_ports(now);
   if (keeper_.ended()) return;
@@ -147,7 +147,7 @@ void Service::look_around(Clock::time_point now) {
     }
     read_control(now);
   } else if (now - control_read_ > kControlInterval && read_control(now)) {
-    sleeper_.stay_awake();  // what it said may have left work for the engine
+    sleeper_.stay_awake();  // its message may have made work for the engine
   } else if (sleeper_.may_sleep(now)) {
     {
       const Pulse::Asleep asleep(pulse_);

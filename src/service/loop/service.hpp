@@ -2,18 +2,18 @@
 //
 //   service       the loop: posts, messages, engine, ports, now and then the keeper
 //   sleeper       how it sleeps
-//   post_intake   what ranks post
-//   core_policy   whether others take its core
-//   steering_host what the coordinator of dispatch plans needs of it
+//   post_intake   posts of ranks
+//   core_policy   detects that others use its core
+//   steering_host plans and messages for the coordinator of dispatch plans
 //   wiring        ranks, peers, ports and engine, put together as the keeper says
-//   pulse         by what its keeper sees that it gets on
+//   pulse         its heartbeat
 //   keeper_link   the keeper, and how a service process ends
-//   orphanage     without a keeper
-//   overdue_watch whether operations can end
-//   own_watch     that it does not hang then
+//   orphanage     continues without a keeper
+//   overdue_watch checks operations that wait long
+//   own_watch     watchdog without a keeper
 //
-// No threads, no locks, but for own_watch. What goes in and out goes by ports (fabric/port.hpp), of which the loop
-// knows no more.
+// No threads and no locks, except own_watch. All input and output goes through ports (fabric/port.hpp); the loop knows
+// nothing else of the fabrics.
 #pragma once
 
 #include <chrono>
@@ -35,22 +35,22 @@
 
 namespace outrigger::service {
 
-// Thread rule: everything on one thread, which calls run().
+// Thread rule: everything on the thread that calls run().
 class Service {
  public:
-  // `control`: this end of the socket pair to the keeper, which starts by sending `configure`.
+  // `control`: this end of the socket pair to the keeper, which first sends `configure`.
   explicit Service(UniqueFd control);
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
-  // Serves until the keeper says that the job is over, or has died and the last rank is gone (0), or something is
-  // broken that cannot be answered to a rank (not 0; the keeper has been told why).
+  // Serves until the keeper ends the job, or has died and the last rank has left (0), or an error occurs that cannot be
+  // reported to a rank (not 0; the keeper has been told why).
   [[nodiscard]] int run();
 
  private:
   using Clock = fabric::Port::Clock;
 
-  // Each true when there was anything.
+  // True if there was any work.
   [[nodiscard]] bool turn();
   [[nodiscard]] bool take_messages(fabric::Port& port);
   bool read_control(Clock::time_point now);
@@ -72,7 +72,7 @@ class Service {
   Wiring wiring_{keeper_, host_, ports_, plans_, posts_, core_, sleeper_, pulse_, orphanage_};
   OverdueWatch overdue_{[this] { return wiring_.engine(); }};
   fabric::Business business_;
-  std::vector<std::byte> message_;  // kept for its memory
+  std::vector<std::byte> message_;  // member to reuse its memory
   Clock::time_point control_read_;
   std::uint32_t turns_ = 0;
   bool alone_ = false;  // without a keeper

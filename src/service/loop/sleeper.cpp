@@ -71,7 +71,7 @@ bool Sleeper::must_sleep_now() const {
          std::ranges::none_of(ports_, [](const fabric::Port& port) { return port.must_poll(); });
 }
 
-// Nor does a core that no rank of this job uses belong to us alone: another job's may have found it free as well.
+// Even a core without ranks of this job may be shared: another job may have found it free, too.
 void Sleeper::spin() {
   if (!core_is_own_ || ++spins_ % kSpinsPerYield == 0) {
     (void)::sched_yield();
@@ -86,7 +86,7 @@ microseconds Sleeper::patience() const {
 
 bool Sleeper::may_sleep(Clock::time_point now) {
   if (!idle_) {
-    idle_ = true;  // until the next turn that works
+    idle_ = true;  // until the next turn with work
     idle_since_ = now;
     return false;
   }
@@ -126,7 +126,7 @@ bool Sleeper::sleep(Clock::time_point now) {
     events = ::epoll_wait(epoll_.get(), some.data(), static_cast<int>(some.size()), timeout_ms(now));
     drain_doorbell();
   }
-  idle_ = idle_ && armed && events == 0;  // a look that a port has wanted is no reason to spin
+  idle_ = idle_ && armed && events == 0;  // a look for a port is no reason to spin
   wake_up();
   return armed;
 }

@@ -23,21 +23,22 @@ namespace {
 
 using fabric::ucx::Wire;
 
-// By this process's own turns, of a tenth of a millisecond or so: where all are suspended none is counted.
+// Turns of this process, about a tenth of a millisecond each: none is counted while the whole job is suspended.
 constexpr std::uint32_t kMostLooksForRest = 500'000;
 constexpr std::chrono::milliseconds kFarewell{300};  // for the last messages to other nodes
 
-// As much of it as there is room for.
+// Copies as much as there is room for.
 void set_reason(std::array<char, kReasonBytes>& to, const std::string& reason) {
   std::copy_n(reason.begin(), std::min(reason.size(), kReasonBytes - 1), to.begin());
 }
 
-// Of another one of the node.
+// The number in the job of another service process of this node.
 SpId number_in_job(SpId self, const ConfigureBody& configuration, std::uint32_t sp) {
   return SpId{self.value() - configuration.sp + sp};
 }
 
-// Does the job map say of this node what its keeper has said? Of whoever has the place of another: ranks may have left.
+// Does the job map agree with the keeper's message about this node? A replacement checks less, because ranks may have
+// left.
 bool fits_this_node(const JobMap& job_map, std::uint32_t node, const ConfigureBody& configuration,
                     const std::vector<std::optional<SpId>>& sp_of_rank) {
   if (node >= job_map.nodes.size() || job_map.nodes[node].addresses.size() != configuration.sp_count) return false;
@@ -123,11 +124,11 @@ void Wiring::configure(const ConfigureBody& body) {
   if (!reached_nodes) return keeper_.fail(reached_nodes.error());
   if (body.cpu < 0) return;
   const Status bound = bind_thread_to_cpu(body.cpu);
-  if (!bound) return spdlog::warn("{}", bound.error());  // slower, not wrong
+  if (!bound) return spdlog::warn("{}", bound.error());  // slower, but not wrong
   if (body.core_share == copy::CoreShare::own) core_.watch_core(body.cpu);
 }
 
-// Who lends does not change by it (copy/policy.hpp), so that nothing that is under way is touched.
+// Lenders stay the same (copy/policy.hpp), so running operations are not affected.
 void Wiring::share_core(const CoreShareBody& body) {
   using copy::CoreShare;
   const bool fits = body.core_share == CoreShare::own || body.core_share == CoreShare::shared;
@@ -253,7 +254,7 @@ void Wiring::add_remote_rank(const RankRemoteBody& body, const UniqueFd& fd) {
   know_rank(body.world_rank, body.sp);
 }
 
-// Its connections are there, or will be soon: until now they served nobody.
+// Its connections are made or in progress; it served no rank until now.
 void Wiring::take_place(const TakePlaceBody& body) {
   if (!dpu_ || configuration_->epoch != 0 || body.epoch < 2 || body.sp >= configuration_->sp_count) {
     return keeper_.fail("the keeper gave it a place that it cannot take");
@@ -266,7 +267,7 @@ void Wiring::take_place(const TakePlaceBody& body) {
   if (!bound) spdlog::warn("{}", bound.error());
   const Status reached_nodes = configuration_->nodes > 1 ? open_wire() : Status(Done{});
   if (!reached_nodes) return keeper_.fail(reached_nodes.error());
-  dpu_->look_after(fabric::Port::Clock::now(), {});  // begins to connect to all that it has been told of
+  dpu_->look_after(fabric::Port::Clock::now(), {});  // begins to connect to all ranks it knows
   for (std::uint32_t number = 0; number < configuration_->world_size; ++number) {
     const WorldRank rank{number};
     if (sp_of_rank_[number] != SpId{body.sp} || host_.rank(rank) == nullptr) continue;
@@ -302,7 +303,7 @@ void Wiring::add_peer(const PeerRingBody& body, std::vector<UniqueFd>& fds) {
   Result<Mapping> inbound = Mapping::map(fds[1].get(), byte_ring_bytes());
   if (!outbound || !inbound) return keeper_.fail(outbound ? inbound.error() : outbound.error());
   peer_epochs_[SpId{body.sp}] = Epoch{body.epoch};
-  // Before the peer hears that nothing of the former one is listened to any more.
+  // Before the peer is told that its predecessor's messages are ignored.
   const SpId number = number_in_job(self_, *configuration_, body.sp);
   if (engine_) engine_->peer_restarted(number, Epoch{body.epoch});
   const Status added =
@@ -314,7 +315,7 @@ void Wiring::add_peer(const PeerRingBody& body, std::vector<UniqueFd>& fds) {
 Status Wiring::open_wire() {
   fabric::ucx::WireOptions options;
   options.transports = allowed_transports(*configuration_);
-  if (configuration_->instead_of_dpu != 0) options.eager_bytes_of_peer = 0;  // on a DPU nobody takes that
+  if (configuration_->instead_of_dpu != 0) options.eager_bytes_of_peer = 0;  // DPUs do not take eager bytes
   options.on_silent = [this](SpId sp) { keeper_.tell(ControlKind::peer_silent, PeerBody{sp.value(), 0}); };
   options.links = [this] { return pulse_.links(); };
   options.on_route = [this](const WireRoute& route) { publish_route(route); };
@@ -330,7 +331,7 @@ Status Wiring::open_wire() {
   return Done{};
 }
 
-// Lets the ranks know how data travels.
+// Tells the ranks how data travels.
 void Wiring::publish_route(const WireRoute& route) {
   spdlog::info("wire: {}", text_of(route));
   if (routes_published_ >= kMaxWireRoutes) return;
@@ -362,7 +363,7 @@ Status Wiring::take_job_map(const SharedBytesBody& body, const UniqueFd& fd) {
   }
   const SpId first{job_map.value().first_sp[body.node]};
   self_ = SpId{first.value() + configuration_->sp};
-  // It has that of the first one in this place.
+  // It has the one of its first predecessor.
   const bool again = configuration_->epoch > 1;
   if (again) job_map.value().nodes[body.node].addresses[configuration_->sp] = wire_->address();
   const Epoch epoch{configuration_->epoch};
@@ -377,7 +378,7 @@ Status Wiring::take_job_map(const SharedBytesBody& body, const UniqueFd& fd) {
   return Done{};
 }
 
-// The keeper has it from another node's: what nobody says of itself does not end this process.
+// Relayed by another node's keeper: a malformed message must not end this process.
 void Wiring::move_peer(const PeerMovedBody& body, const UniqueFd& fd) {
   const SpId sp{body.sp};
   if (!job_map_ || Epoch{body.epoch} <= moved_[sp]) return;
@@ -389,7 +390,7 @@ void Wiring::move_peer(const PeerMovedBody& body, const UniqueFd& fd) {
   restarted(sp, Epoch{body.epoch});
 }
 
-// ---------------------------------------------------------------- beginning and end
+// ---------------------------------------------------------------- start and end
 
 bool Wiring::complete() const {
   const bool many_nodes = configuration_->nodes > 1;
@@ -401,8 +402,8 @@ bool Wiring::complete() const {
 void Wiring::start_engine_when_complete() {
   if (engine_ || !complete()) return;
   const bool again = configuration_->epoch > 1;
-  if (again && dpu_ && !dpu_->take_over().all_read()) return;  // the keeper does not wait for ever
-  // Whoever still listens to the former one may do what that has said; and ranks still copy for it.
+  if (again && dpu_ && !dpu_->take_over().all_read()) return;  // the keeper limits the wait
+  // Peers that still listen to the predecessor may act on its messages, and ranks may still copy for it.
   if (again && !(host_.rings().all_here() && posts_.copies_are_over())) {
     if (++looks_for_rest_ == kMostLooksForRest)
       keeper_.fail("what the one before it had asked for does not come to an end");
@@ -427,7 +428,7 @@ void Wiring::start_engine_when_complete() {
   coordinator_ = std::make_unique<steer::Coordinator>(
       steer::CoordinatorConfig{config.self, config.epoch, config.sp_of_rank}, plans_);
   engine_ = std::make_unique<engine::Engine>(std::move(config), traced ? tracing_.around(all, posts_) : all);
-  if (!dpu_) (void)::prctl(PR_SET_PDEATHSIG, 0);  // from here on it can go on without its keeper
+  if (!dpu_) (void)::prctl(PR_SET_PDEATHSIG, 0);  // from here on it can continue without its keeper
   core_.start(*coordinator_);
   posts_.start(*engine_, *coordinator_, of_node<fabric::RankView>(), configuration_->world_size);
   for (const auto& [peer, epoch] : moved_) restarted(peer, epoch);
@@ -439,7 +440,7 @@ void Wiring::start_engine_when_complete() {
   if (!taken)
     keeper_.fail("the operations of the service process before this one cannot be gone on with: " + taken.error());
   if (dpu_) dpu_->take_over().go_on();
-  // After the plans that ranks have. Those of a host are not held in their calls from its DPU.
+  // After the ranks' plans are read. A DPU cannot hold its host's ranks in their calls.
   if (careful_ && !dpu_) core_.give_up_offloading();
 }
 
@@ -450,15 +451,15 @@ void Wiring::restarted(SpId peer, Epoch epoch) {
 }
 
 void Wiring::leave() {
-  if (!dpu_ && (keeper_.lost() || keeper_.closed())) {  // on a DPU the host's keeper tells them, or nobody can
+  if (!dpu_ && (keeper_.lost() || keeper_.closed())) {  // on a DPU the host's keeper tells them, if it can
     const std::string why = keeper_.failed() ? keeper_.failure() : "the keeper of this node is gone (killed?)";
     for (const ServedRank& served : posts_.served()) {
       write_fatal(served.segment, "outrigger: " + why + "; the job cannot go on", FatalState::unsaid);
     }
   }
   if (!job_map_ || keeper_.failed()) return;
-  // The others must not take the end of a job that ended well for the loss of a node. On a DPU this is how a host that
-  // has lost its power or its cable ends: with ranks that have not left.
+  // Peers must not take the end of a good job for the loss of a node. On a DPU, a host without power or network looks
+  // like this: the keeper is lost and ranks have not left.
   const bool host_lost = keeper_.lost() && dpu_ && !posts_.served().empty();
   const auto deadline = std::chrono::steady_clock::now() + kFarewell;
   wire_->say_goodbye(host_lost ? Wire::Farewell::node_lost : Wire::Farewell::in_order);

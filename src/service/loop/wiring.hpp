@@ -1,5 +1,5 @@
-// What a service process works on, put together as its keeper says: the ranks and their memory, the other service
-// processes, the ports to all of them, and, once every rank of the job is known, the engine.
+// Builds what a service process works on, from the keeper's messages: the ranks and their memory, the peers, the ports
+// to all of them, and the engine once every rank of the job is known.
 //
 // Thread rule: one thread.
 #pragma once
@@ -33,24 +33,22 @@ namespace outrigger::service {
 
 class Wiring {
  public:
-  // `ports`: each that comes to be is added. All must outlive this.
+  // New ports are added to `ports`. All must outlive this.
   Wiring(KeeperLink& keeper, fabric::HostFabric& host, fabric::Ports& ports, SteeringHost& plans, PostIntake& posts,
          CorePolicy& core, Sleeper& sleeper, Pulse& pulse, Orphanage& orphanage);
 
   void handle(ControlMessage& message);
-  // Null: not every rank is known yet, or, in the place of another service process, not all that it has left is at
-  // rest.
+  // nullptr while ranks are unknown, or while the predecessor's moves are not at rest.
   [[nodiscard]] engine::Engine* engine() const { return engine_.get(); }
-  // There is one with the engine.
+  // Exists with the engine.
   [[nodiscard]] steer::Coordinator* coordinator() const { return coordinator_.get(); }
-  // Every few turns: the keeper is told which remote ranks have been reached.
+  // Every few turns: reports to the keeper which remote ranks have been reached.
   void tell_attached();
-  // Everybody is known, and what the former service process has left will be at rest in a moment.
+  // All ranks are known; the predecessor's moves will be at rest in a moment.
   [[nodiscard]] bool waits_for_rest() const { return introduced_ && !engine_; }
-  // Looks whether it is.
   void start_engine_when_complete();
   void remove_rank(WorldRank rank);
-  // The last of it: takes leave of other nodes, or tells ranks that their keeper is gone.
+  // At the end: closes the connections to other nodes, or tells the ranks that the keeper is gone.
   void leave();
 
  private:
@@ -73,11 +71,10 @@ class Wiring {
   void answer_job_map(const SharedBytesBody& body, const UniqueFd& fd);
   [[nodiscard]] Status take_job_map(const SharedBytesBody& body, const UniqueFd& fd);
   [[nodiscard]] bool complete() const;
-  // A peer has been replaced.
   void restarted(SpId peer, Epoch epoch);
-  // What the engine works on, made once.
+  // The engine's seams, made once.
   [[nodiscard]] fabric::Seams seams();
-  // Of this node, wherever its ranks are: a BlockMover, a RankView or the NodeMemory.
+  // The fabric for this node's ranks, on this machine or on the host: a BlockMover, a RankView or the NodeMemory.
   template <class Part>
   [[nodiscard]] Part& of_node() {
     if (dpu_) return *dpu_;
@@ -97,20 +94,19 @@ class Wiring {
   std::vector<std::optional<SpId>> sp_of_rank_;  // of this node
   std::uint32_t ranks_known_ = 0;
   bool introduced_ = false;
-  // It takes a dead one's place and does what is left in the simplest way: no rank copies for it, it attaches nobody's
-  // memory, and it makes one move at a time.
+  // Degraded mode: no rank copies for it, it attaches no rank's memory, and it makes one move at a time.
   bool careful_ = false;
   std::uint32_t looks_for_rest_ = 0;
   std::map<SpId, Epoch> peer_epochs_;  // of this node, by their numbers here
   std::map<SpId, Epoch> moved_;        // of other nodes, by their numbers in the job
   SpId self_;                          // in the job
   std::size_t routes_published_ = 0;
-  // Each refers to those before it.
-  std::unique_ptr<fabric::dpu::DpuFabric> dpu_;  // where this runs on a DPU; host_ has mirrors then
-  std::unique_ptr<fabric::ucx::Wire> wire_;      // in a job of several nodes
+  // Each may refer to earlier members.
+  std::unique_ptr<fabric::dpu::DpuFabric> dpu_;  // only on a DPU; host_ has mirrors then
+  std::unique_ptr<fabric::ucx::Wire> wire_;      // only in a job of several nodes
   std::optional<JobMap> job_map_;
   std::optional<fabric::ucx::ClusterFabric> cluster_;
-  std::unique_ptr<fabric::dpu::MarksFirst> marks_first_;  // where this runs on a DPU
+  std::unique_ptr<fabric::dpu::MarksFirst> marks_first_;  // only on a DPU
   Tracing tracing_;
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<steer::Coordinator> coordinator_;
