@@ -1,4 +1,4 @@
-// outriggerd: keeper, service process, and two small tools around them.
+// outriggerd: keeper, service process, and small tools around them.
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -132,7 +132,7 @@ int run_serve() {
   Service service{outrigger::UniqueFd(kControlFd)};
   const int status = service.run();
   spdlog::shutdown();
-  // Not by way of destructors: UCX 1.13 aborts when it is closed while a connection is being made.
+  // Skips destructors: UCX 1.13 aborts when it is closed while a connection is being made.
   ::_exit(status);
 }
 
