@@ -1,5 +1,5 @@
-// outrigger-sim: many random schedules of the real engine in virtual time, what an operation costs at
-// scale, and how long it takes on a modelled cluster.
+// outrigger-sim: checks many random schedules of the real engine in virtual time, counts the cost of an operation at
+// scale, and predicts its time on a modelled cluster.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -22,9 +22,9 @@ using outrigger::Algorithm;
 using outrigger::sim::SimulationOptions;
 using outrigger::sim::SimulationResult;
 
-constexpr int kInterrupted = 130;  // as a shell has it
+constexpr int kInterrupted = 130;  // as shells report it
 
-// Ctrl-C: the schedule that runs is the last.
+// Ctrl-C: stop after the current schedule.
 volatile std::sig_atomic_t interrupted = 0;
 
 struct Arguments {

@@ -24,7 +24,7 @@ using timing::ScriptTimes;
 
 constexpr std::uint32_t kMostSeeds = 1000;
 
-// One repetition's part, in us.
+// One repetition, in us.
 struct Figures {
   double step_us = 0;
   double work_us = 0;

@@ -110,7 +110,7 @@ void print(const WholeJobOptions& options, const WholeJobResult& result) {
              result.wire_bytes, result.most_bytes_from_a_node);
 }
 
-// The allgathers and broadcasts. Empty: --collective says alltoall.
+// For allgathers and broadcasts; nullopt: --collective is alltoall.
 std::optional<Collective> whole_job_of(const std::string& collective, const std::string& form) {
   if (collective == "bcast") return Collective::ibcast;
   if (collective == "allgather") return form == "v" ? Collective::iallgatherv : Collective::iallgather;

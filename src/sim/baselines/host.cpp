@@ -109,7 +109,7 @@ void Host::copy(std::uint64_t bytes) {
   burst_.spend(model::host_copy_ns(machine_, bytes));
 }
 
-// Of a short message: into memory of the MPI's, or out of it.
+// Copies a short message into or out of the MPI's memory.
 void Host::carry(std::uint64_t bytes) {
   const double bytes_per_s = costs().eager_bytes_per_s > 0
                                  ? machine_.copy_rate(costs().eager_bytes_per_s, costs().missed_bytes_per_s)
@@ -117,7 +117,7 @@ void Host::carry(std::uint64_t bytes) {
   burst_.spend(model::bytes_ns(bytes, bytes_per_s));
 }
 
-// To a socket, whose buffers take it at once.
+// To a socket, whose buffers accept it at once.
 void Host::write(Message& message, std::uint64_t bytes) {
   const std::uint64_t chunk_bytes = machine_.cluster.network.chunk_bytes;
   for (std::uint64_t begun = 0; begun < bytes; begun += chunk_bytes) {
@@ -142,10 +142,10 @@ void Host::begin(const Call& call, const Role& role) {
   operation.tasks.spawn(call.algorithm(operation.member, call.bytes, call.root));
 }
 
-// What came before is looked at first, and is no end of an operation that has not begun.
+// Earlier arrivals are handled first; they must not count as the end of this operation.
 void Host::post(const Call& call, const Role& role, std::function<void()> posted) {
   in_mpi_ = true;
-  if (thread_core_ != nullptr) {  // the thread takes it from there
+  if (thread_core_ != nullptr) {  // the thread continues
     machine_.core_of_rank(rank_).run(process_, costs().post_ns, std::move(posted));
     return take(costs().message_ns, [this, call, role] { begin(call, role); });
   }
@@ -192,7 +192,7 @@ void Host::wake() {
   machine_.time.after(0, [this, &core] { core.acquire([this] { turn(); }); });
 }
 
-// One thing that has come, or a piece of what there is to carry.
+// Handles one arrival, or one piece of a message to carry.
 void Host::turn() {
   if (inbox_.empty()) return chores_.empty() ? end_turn() : do_chore();
   burst_.begin();

@@ -5,7 +5,7 @@
 namespace outrigger::sim::baselines {
 namespace {
 
-constexpr std::uint64_t kSignalBytes = 64;  // an announcement, or that all has been read
+constexpr std::uint64_t kSignalBytes = 64;  // an announcement, or the end of reading
 
 }  // namespace
 
@@ -26,7 +26,7 @@ model::Route Message::way() const {
 void Message::send(Host& source, Host& target, std::uint64_t bytes, const Tag& tag, engine::Countdown& done) {
   source_ = &source;
   target_ = &target;
-  bytes_ = std::max<std::uint64_t>(bytes, 1);  // an empty one still comes
+  bytes_ = std::max<std::uint64_t>(bytes, 1);  // an empty message still arrives
   tag_ = tag;
   carried_in_ = carried_out_ = 0;
   ends_left_ = 2;
@@ -47,7 +47,7 @@ void Message::send(Host& source, Host& target, std::uint64_t bytes, const Tag& t
 
 void Message::signal(Host& from, Host& to, void (Message::*seen)()) {
   model::Machine& machine = hosts_.machine_;
-  std::uint64_t way_ns = 0;  // within a node the look at the other end is what it costs
+  std::uint64_t way_ns = 0;  // within a node the look at the other end is the whole cost
   if (!within_node()) {
     const model::Route route =
         machine.topology.route(machine.place_of_rank(from.rank()), machine.place_of_rank(to.rank()));
@@ -81,7 +81,7 @@ void Message::matched(engine::Countdown& done) {
   target_->burst_.then([this, &machine, asked_ns] { machine.time.after(asked_ns, [this] { set_out(bytes_); }); });
 }
 
-// Where processors carry the bytes.
+// Only if processors carry the bytes.
 void Message::asked_for() {
   source_->add_chore(*this, Host::Part::socket_out, bytes_);
 }

@@ -3,14 +3,14 @@
 #include <exception>
 
 namespace outrigger::sim::model {
-// What the parser takes for granted and a file may lack all the same: `[` at the end of a line, in 3.3.
+// Thrown if the parser's assertion fails, e.g. for `[` at the end of a line in version 3.3.
 struct NoToml : std::exception {};
 [[noreturn]] inline void refuse_file() {
   throw NoToml();
 }
 }  // namespace outrigger::sim::model
 
-// Its assertions are about files, too, so they end its work and not the process.
+// The parser's assertions depend on the file's content, so they must end the parsing and not the process.
 #define TOML_ASSERT(expression) ((expression) ? void() : ::outrigger::sim::model::refuse_file())
 #include <toml++/toml.h>
 
@@ -31,9 +31,9 @@ struct NoToml : std::exception {};
 namespace outrigger::sim::model {
 namespace {
 
-constexpr std::size_t kMostFileBytes = std::size_t{1} << 20U;  // of a cluster file; a larger one is refused
+constexpr std::size_t kMostFileBytes = std::size_t{1} << 20U;
 
-// What is wrong with one file.
+// Problems found in one file.
 class Problems {
  public:
   explicit Problems(std::string file) : file_(std::move(file)) {}
@@ -47,10 +47,10 @@ class Problems {
   std::string text_;
 };
 
-// One table of the file. Each key is asked for once; what nobody has asked for is not allowed.
+// One table of the file. Each key is read once; keys that were not read are not allowed.
 class Table {
  public:
-  // `confidence`: between what its values are known to be; null: nothing is said.
+  // `confidence`: bounds of its values; nullptr if there are none.
   Table(const toml::table& table, std::string prefix, Problems& problems, const toml::table* confidence = nullptr)
       : table_(table), prefix_(std::move(prefix)), problems_(problems), confidence_(confidence) {}
 
@@ -111,7 +111,7 @@ class Table {
     }
     problem(key, fmt::format("'{}' is none of: {}", *read, allowed));
   }
-  // Null: it is not there, or no table.
+  // nullptr if it is missing or not a table.
   const toml::table* table(const char* key, bool needed) {
     const toml::node* node = find(key, needed ? Presence::needed : Presence::optional);
     if (node == nullptr) return nullptr;
@@ -122,7 +122,7 @@ class Table {
     const toml::node* node = table_.get(key);
     problems_.add(node == nullptr ? line() : node->source().begin.line, fmt::format("{}{}: {}", prefix_, key, text));
   }
-  // Of keys that are left.
+  // Reports keys that were not read.
   void finish() {
     std::string allowed;
     for (const std::string_view key : asked_) allowed += fmt::format("{}{}", allowed.empty() ? "" : ", ", key);
@@ -169,7 +169,7 @@ class Table {
     check_bounds(key, value, parse);
     return true;
   }
-  // confidence.TABLE.KEY = ["4 us", "6 us"]: around the value.
+  // confidence.TABLE.KEY = ["4 us", "6 us"]: must contain the value.
   template <class Value, class Parse>
   void check_bounds(const char* key, const Value& value, Parse parse) {
     const toml::node* node = confidence_ == nullptr ? nullptr : confidence_->get(key);
@@ -196,7 +196,7 @@ class Table {
   Problems& problems_;
   const toml::table* confidence_;
   std::vector<std::string_view> asked_;
-  std::vector<std::string_view> bounded_;  // those that confidence_ has
+  std::vector<std::string_view> bounded_;  // those in confidence_
 };
 
 constexpr std::uint32_t kMostNodes = 1U << 16U;
@@ -299,7 +299,7 @@ void read_noise(Table& table, NoiseModel& noise) {
   table.number("work", noise.work, 0, 10, false);
 }
 
-// What keys cannot be together.
+// Combinations of keys that are not allowed.
 void check_together(const Cluster& cluster, Table& root) {
   const ServiceModel& service = cluster.service;
   if (service.placement == Placement::dpu && cluster.network.wire == WireKind::processor) {
@@ -314,13 +314,13 @@ void check_together(const Cluster& cluster, Table& root) {
   }
 }
 
-// The part of [confidence] that is of one table; null: there is none.
+// The part of [confidence] for one table; nullptr if there is none.
 const toml::table* confidence_of(const toml::table& file, const char* key) {
   const toml::table* all = file["confidence"].as_table();
   return all == nullptr ? nullptr : (*all)[key].as_table();
 }
 
-// Each of its own names a table.
+// Each key of its own names a table.
 void read_confidence(Table& table, Problems& problems, const toml::table& file) {
   for (const char* key : {"host", "mpi", "pcie", "network", "service", "noise"}) {
     if (table.table(key, false) != nullptr && file[key].as_table() == nullptr) {
@@ -342,14 +342,14 @@ void in_table(Table& root, const char* key, bool needed, Problems& problems, Rea
 }  // namespace
 
 Result<Cluster> parse_cluster(const std::string& text, const std::string& file_name) {
-  // The parser has undefined behaviour for some others (3.3).
+  // The parser has undefined behaviour for some other characters (3.3).
   const auto foreign = std::ranges::find_if(text, [](char letter) { return static_cast<unsigned char>(letter) > 127; });
   if (foreign != text.end()) {
     return Error{fmt::format("{}:{}: a character beyond ASCII; write us for microseconds", file_name,
                              1 + std::count(text.begin(), foreign, '\n'))};
   }
   toml::table parsed;
-  // Without exceptions the parser goes on after an error, into its own assertions (3.3).
+  // Without exceptions the parser continues after an error, into its own assertions (3.3).
   try {
     parsed = toml::parse(std::string_view(text), std::string_view(file_name));
   } catch (const toml::parse_error& error) {

@@ -8,28 +8,27 @@
 namespace outrigger::sim::model {
 namespace {
 
-// What the loop takes in hand before the engine runs; what is beyond waits for the next turn.
+// Events per turn, before the engine runs.
 constexpr std::size_t kEventsATurn = 16;
-// A request, an acknowledgement: what says that bytes may go, or have come.
+// A request or an acknowledgement of bytes.
 constexpr std::uint64_t kSignalBytes = 64;
-// Of what a peer has not asked for yet, as outriggerd has it (fabric/ucx/wire_options.hpp).
+// Per peer, for blocks it has not asked for yet; the same value as in outriggerd (fabric/ucx/wire_options.hpp).
 constexpr std::uint64_t kEagerRoomBytes = 256U << 10U;
 
 }  // namespace
 
-// Bytes of one rank on their way to another one's memory, or to where they are reduced.
+// Bytes of one rank on their way to another rank's memory, or to a reduction.
 class Service::Transfer final : public Receiver {
  public:
   Transfer(Service& mover, std::uint32_t source_rank, Place target, std::uint64_t bytes)
       : mover_(mover), source_rank_(source_rank), target_(target), bytes_(bytes), second_leg_(*this) {}
 
-  // To this rank's memory, that is, and by which service process there.
+  // The target is this rank's memory, served by service process `by` there.
   void for_rank(WorldRank rank) { target_rank_ = rank; }
   void when_done(std::function<void()> done) { done_ = std::move(done); }
   fabric::MoveCompletion* completion = nullptr;
 
-  // Of a reduction, and of a block that has come in part before it was asked for: first its parts come, and then there
-  // may be so much to reduce.
+  // Parts of a reduction, or of a block that was sent eagerly: after all parts, there may be bytes to reduce.
   std::vector<std::unique_ptr<Transfer>> parts;
   std::optional<std::uint64_t> reduced_bytes;
 
@@ -37,7 +36,7 @@ class Service::Transfer final : public Receiver {
   // Before the other side has asked for it.
   void start_eagerly() { give_to(source_service(), Part::socket_out, bytes_); }
   void chunk_arrived(std::uint64_t bytes, bool last) override;
-  // A core has done such a piece.
+  // A core has finished such a piece.
   void did(Part part, std::uint64_t bytes);
   void part_done() {
     if (++parts_done_ == parts.size()) put_together();
@@ -51,7 +50,7 @@ class Service::Transfer final : public Receiver {
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
  private:
-  // The way from memory beside the service process to the rank's.
+  // From memory beside the service process to the rank's.
   class SecondLeg final : public Receiver {
    public:
     explicit SecondLeg(Transfer& transfer) : transfer_(transfer) {}
@@ -83,7 +82,7 @@ class Service::Transfer final : public Receiver {
   void start_by_processors();
   void give_to(Service& service, Part part, std::uint64_t bytes);
   void put_together();
-  // Bytes are where they belong.
+  // Bytes are in place.
   void placed(std::uint64_t bytes);
   void finished();
 
@@ -106,7 +105,7 @@ void Service::Transfer::start() {
 }
 
 void Service::Transfer::start_within_host() {
-  if (!target_rank_) return placed(bytes_);  // it is read where it lies
+  if (!target_rank_) return placed(bytes_);  // it is read in place
   const auto copied = [this] { placed(bytes_); };
   if (!mover_.world_.copy_by_rank(*target_rank_, bytes_, copied, [this] { copy_by_service(); })) copy_by_service();
 }
@@ -119,7 +118,7 @@ void Service::Transfer::copy_by_service() {
 void Service::Transfer::start_by_cards() {
   const Place first_target = is_staged() ? mover_.place_ : target_;
   const Route way = machine().topology.route(source(), first_target);
-  // The source's card has to be asked, unless it is the one that the service process sits at.
+  // The source's card needs a request, unless it is the service process's own.
   std::uint64_t asked_ns = 0;
   if (source().node != mover_.place_.node) {
     asked_ns = machine().network.control_ns(machine().topology.route(mover_.place_, source()), kSignalBytes);
@@ -174,17 +173,17 @@ void Service::Transfer::placed(std::uint64_t bytes) {
 }
 
 void Service::Transfer::finished() {
-  // Whoever pushes hears of it from the other side.
+  // A push ends with a message from the other side.
   const bool far = target_.node != mover_.place_.node;
   const Place other{target_.node, mover_.place_.memory};
   const Topology& topology = machine().topology;
   const std::uint64_t told_ns =
       far ? machine().network.control_ns(topology.route(other, mover_.place_), kSignalBytes) : 0;
-  // What its own core has copied it knows without being told.
+  // It needs no event for its own core's copy.
   const std::uint64_t event_ns = copied_itself_ ? 0 : mover_.costs_.event_ns;
   machine().time.after(told_ns, [this, event_ns] {
     mover_.take(event_ns, [this] {
-      const std::function<void()> done = std::move(done_);  // may be the end of this transfer
+      const std::function<void()> done = std::move(done_);  // may end this transfer
       done();
     });
   });
@@ -201,11 +200,11 @@ Service::Service(Machine& machine, ServiceWorld& world, const engine::EngineConf
       burst_(processor_, process_),
       copy_(machine, processor_, process_),
       engine_(std::make_unique<engine::Engine>(config, fabric::Seams{*this, *this, *this})) {
-  processor_.has_short_slices(process_);  // as outriggerd asks for (docs/inside/algorithms.md)
+  processor_.has_short_slices(process_);  // as outriggerd requests (docs/inside/algorithms.md)
 }
 
 Service::~Service() {
-  engine_.reset();  // cancels what it has in flight
+  engine_.reset();  // cancels its active moves
 }
 
 void Service::take(std::uint64_t cost_ns, std::function<void()> what) {
@@ -238,7 +237,7 @@ void Service::end_turn() {
   if (!inbox_.empty() || !chores_.empty()) wake();
 }
 
-// A chunk of what waits longest; what is left of it goes behind the others.
+// One chunk of the oldest chore; the rest goes to the back of the queue.
 void Service::do_chore() {
   Chore chore = chores_.front();
   chores_.pop_front();
@@ -253,7 +252,7 @@ void Service::do_chore() {
   machine_.service_busy_ns[place_.node] += core_ns;
   if (chore.part == Part::copy || chore.part == Part::relay) return copy_.begin(place_.node, bytes, core_ns, done);
   if (chore.part != Part::reduce) return processor_.run(process_, core_ns, done);
-  // All of it counts at its end; only its last piece says so.
+  // The whole cost is charged at the end; only the last piece reports.
   processor_.run(process_, core_ns, [this, chore, done] {
     if (chore.bytes == 0) return done();
     end_turn();
@@ -325,7 +324,7 @@ void Service::add_part(Transfer& whole, std::unique_ptr<Transfer> part) {
   whole.parts.push_back(std::move(part));
 }
 
-// How many bytes of it have come, or are on their way.
+// Bytes of the block that have arrived eagerly, or are on their way.
 std::uint64_t Service::take_eager(const BlockId& id, Transfer& whole) {
   const auto found = eager_.find(id);
   if (found == eager_.end()) return 0;
@@ -336,7 +335,7 @@ std::uint64_t Service::take_eager(const BlockId& id, Transfer& whole) {
   return whole.parts.back()->bytes();
 }
 
-// Where processors carry the bytes, as much as there is room for at the other side.
+// If processors carry the bytes, sends as many as the other side has room for.
 void Service::send_eager(const BlockId& id, const Block& from, SpId reader) {
   if (machine_.cluster.network.wire != WireKind::processor) return;
   if (machine_.place_of_service(reader.value()).node == place_.node) return;
@@ -363,7 +362,7 @@ void Service::withdraw_eager(const BlockId& id) {
   sent_eagerly_.erase(found);
 }
 
-// What is still on its way comes all the same.
+// Bytes on their way still arrive.
 void Service::forget_eager(const BlockId& id, SpId /*source*/) {
   const auto found = eager_.find(id);
   if (found == eager_.end()) return;
@@ -384,7 +383,7 @@ void Service::ended(Transfer& transfer) {
   completion->moved(outcome);
 }
 
-// Only when a run is given up: what is on its way hears of nothing any more, as time stands still.
+// Only at an early end of a run: time stands still, so nothing on its way arrives any more.
 void Service::cancel(fabric::MoveCompletion& completion) {
   transfers_.erase(&completion);
 }

@@ -25,7 +25,7 @@ constexpr std::array kRates{Unit{"B/s", 1},          Unit{"kB/s", 1e3},       Un
                             Unit{"kbit/s", 1e3 / 8}, Unit{"Mbit/s", 1e6 / 8}, Unit{"Gbit/s", 1e9 / 8},
                             Unit{"Tbit/s", 1e12 / 8}};
 
-// Whatever is read must fit into 64 bits and be added up a million times.
+// Values must fit into 64 bits even after a million additions.
 constexpr double kMost = 1e15;
 
 std::string allowed(std::span<const Unit> units) {

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kMostFileBytes = std::size_t{4} << 20U;  // of a program; a larger one is refused
+constexpr std::size_t kMostFileBytes = std::size_t{4} << 20U;
 constexpr std::uint32_t kVersion = 1;
 constexpr std::uint32_t kMostRepetitions = 10'000;
 constexpr std::size_t kMostSteps = 10'000;
@@ -25,7 +25,7 @@ constexpr std::size_t kMostCommunicators = 64;
 constexpr double kMostWork_us = 3600e6;
 constexpr double kMostPart = 1000;
 
-// One problem ends the reading: what comes behind it may follow from it.
+// Reading ends at the first problem, because later ones may follow from it.
 using Problem = std::optional<Error>;
 
 template <class... Arguments>
@@ -33,7 +33,7 @@ Error problem(std::string_view where, fmt::format_string<Arguments...> text, Arg
   return Error{fmt::format("{}: {}", where, fmt::format(text, std::forward<Arguments>(arguments)...))};
 }
 
-// An object of the file, of which each key is asked for once.
+// An object of the file; each key is read once.
 class Fields {
  public:
   Fields(const Json& object, std::string where) : object_(object), where_(std::move(where)) {}
@@ -82,7 +82,7 @@ class Fields {
     const auto found = object_.find(key);
     return found == object_.end() ? nullptr : &*found;
   }
-  // Of keys that are left.
+  // Reports keys that were not read.
   [[nodiscard]] Problem finish() const {
     for (const auto& [key, value] : object_.items()) {
       if (std::ranges::find(asked_, key) != asked_.end()) continue;

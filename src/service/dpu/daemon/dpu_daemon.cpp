@@ -342,7 +342,7 @@ class DpuDaemon {
   Clock::time_point looked_for_hung_;
   KeptEvents events_of_ranks_;  // used only if there is a trace
   KeptFigures counted_;
-  std::uint64_t not_attached_ = 0;  // bit per service process: it has ranks that it has not reached yet
+  std::uint64_t not_attached_ = 0;  // pairs of a service process and a rank without a connection
   bool over_ = false;
   int status_ = 0;
 };
