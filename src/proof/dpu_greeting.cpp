@@ -103,7 +103,7 @@ Result<std::vector<std::byte>> DpuGreeting::hear(std::span<const std::byte> byte
 DpuVisitor::DpuVisitor(int socket, DpuGreeting::Side side, const Secret& secret)
     : socket_(socket), greeting_(side, secret), begun_(say(greeting_.begin())) {}
 
-// So little has room in a socket that nothing was written to before.
+// Short enough to fit into an unused socket's buffer.
 Status DpuVisitor::say(std::span<const std::byte> bytes) const {
   if (bytes.empty()) return Done{};
   const ssize_t sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);

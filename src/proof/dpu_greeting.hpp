@@ -1,14 +1,14 @@
-// How a host's keeper and `outriggerd dpu` prove to each other over TCP that they know the secret that the job's DPUs
-// were started with, without sending it. Fixed width, little-endian, every field checked.
+// Handshake of a host's keeper and `outriggerd dpu` over TCP: each proves that it knows the secret with which the job's
+// DPUs were started, without sending it. Fixed width, little-endian, every field checked.
 //
 //   keeper                                                     DPU
-//     greeting {version, byte order, nonce a}           ---->
-//                                                       <----  greeting {version, byte order, nonce b}
-//     HMAC-SHA256 {"host", version, a, b}               ---->
-//                                                       <----  HMAC-SHA256 {"dpu", version, a, b}
+//   greeting {version, byte order, nonce a}           ---->
+//                                                     <----  greeting {version, byte order, nonce b}
+//   HMAC-SHA256 {"host", version, a, b}               ---->
+//                                                     <----  HMAC-SHA256 {"dpu", version, a, b}
 //
-// The host proves first: whoever only connects gets no proof to try secrets on. Then frames
-// (protocol/wire/dpu_link.hpp), by the same connection, which is what binds them to the greeting.
+// The host proves first, so that a stranger who connects gets no proof for guessing secrets offline. Frames
+// (protocol/wire/dpu_link.hpp) follow on the same connection, which binds them to the handshake.
 //
 // Thread rule: one thread.
 #pragma once
@@ -34,11 +34,12 @@ class DpuGreeting {
 
   // To be sent first.
   [[nodiscard]] std::vector<std::byte> begin() const;
-  // So many bytes are to be heard next; none: the other end has proven it, and knows this one.
+  // Number of bytes to receive next; 0: the handshake is complete.
   [[nodiscard]] std::size_t awaited() const;
-  // So many bytes. What is to be sent for them. Error: it is not the other end of this job, for people.
+  // Takes awaited() bytes and returns the answer to send. Error (for people): the other end does not belong to this
+  // job.
   [[nodiscard]] Result<std::vector<std::byte>> hear(std::span<const std::byte> bytes);
-  // The other end has closed the connection: what that means here.
+  // A message for people: the other end has closed the connection at this point.
   [[nodiscard]] std::string closed() const;
 
  private:
@@ -53,11 +54,11 @@ class DpuGreeting {
   Stage stage_ = Stage::greeting;
 };
 
-// Of one end that a socket leads to, which does not block.
+// The handshake on a nonblocking socket.
 class DpuVisitor {
  public:
   DpuVisitor(int socket, DpuGreeting::Side side, const Secret& secret);
-  // Goes on with what has come. Error: the other end is none of this job, or has gone.
+  // Continues with the bytes that have arrived. Error: the other end does not belong to this job, or has closed.
   [[nodiscard]] Status go_on();
   [[nodiscard]] bool greeted() const { return greeting_.awaited() == 0; }
 
@@ -66,11 +67,11 @@ class DpuVisitor {
 
   int socket_;
   DpuGreeting greeting_;
-  std::vector<std::byte> heard_;  // of what is awaited
+  std::vector<std::byte> heard_;  // of the awaited bytes
   Status begun_;
 };
 
-// All of it, for who has the time.
+// The whole handshake, blocking.
 [[nodiscard]] Status greet_dpu(int socket, DpuGreeting::Side side, const Secret& secret,
                                DpuGreeting::Clock::time_point deadline);
 

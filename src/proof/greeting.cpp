@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint32_t kGreetingMagic = 0x4F525747;  // "ORWG"
 
-// As it stands on the wire.
+// Wire format.
 struct PlainGreeting {
   std::uint32_t magic = kGreetingMagic;
   std::uint32_t version = 0;
@@ -145,7 +145,7 @@ void Greeting::know(const Nonce& theirs) {
   pass_out_ = pass(self, peer);
 }
 
-// Who is known but has not said that it knows us is asked by an answer: that one is answered by an accept again.
+// A known peer that has not confirmed gets an answer: it replies to that with an accept again.
 std::optional<GreetingMessage> Greeting::call() {
   if (open_) return std::nullopt;
   if (theirs_) return proven(Step::answer, *theirs_);
@@ -164,11 +164,11 @@ std::optional<GreetingMessage> Greeting::hear(const GreetingMessage& message) {
   }
   if (message.from_epoch != peer_epoch_ || message.to_epoch != self_epoch_) return std::nullopt;
   if (message.step == Step::call) {
-    // Of a known one only what it may have sent before it knew us: whoever takes its place is introduced anew.
+    // A known peer may only repeat earlier messages: its replacement makes a new handshake.
     if (theirs_ && message.mine != *theirs_) return std::nullopt;
     return answer(message.mine);
   }
-  if (!mine_ || !same(message.yours, *mine_)) return std::nullopt;  // not to us, now
+  if (!mine_ || !same(message.yours, *mine_)) return std::nullopt;  // not for this handshake
   if (theirs_ && message.mine != *theirs_) return std::nullopt;
   if (!same(message.proof, proof_of(message))) {
     lied_to_ = true;
@@ -177,7 +177,7 @@ std::optional<GreetingMessage> Greeting::hear(const GreetingMessage& message) {
   const bool knew = theirs_.has_value();
   if (!knew) know(message.mine);
   if (message.step == Step::accept) open_ = true;
-  // It hears once that it is known, and again where it still asks.
+  // The peer is told once that it is known, and again whenever it repeats its question.
   if (!knew) return proven(Step::accept, *theirs_);
   if (message.step == Step::accept || answers_left_ == 0) return std::nullopt;
   --answers_left_;

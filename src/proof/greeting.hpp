@@ -1,24 +1,23 @@
-// How two service processes of different nodes prove to each other that they belong to the same job: by the job's key,
-// which is never sent, over a nonce of each, so that what has been recorded proves nothing later.
+// Handshake of two service processes of different nodes: each proves that it has the job's key, without sending it,
+// over a nonce of each side, so that recorded messages are useless later.
 //
 //   A                                                 B
-//     call {a}                             ---->                    "I am A: who are you?"
-//                                          <----  answer {b, a, proof of B}
+//   call {a}                             ---->                    "I am A: who are you?"
+//                                        <----  answer {b, a, proof of B}
 //   (knows B)  accept {a, b, proof of A}   ---->
-//                                          <----  accept {b, a, proof of B}    (knows A, and that A knows B)
+//                                        <----  accept {b, a, proof of B}    (knows A, and that A knows B)
 //   (knows that B knows A)
 //
-// Either side may call, and both at once. A proof is over who proves it to whom, so that it cannot be sent back to whom
-// it came from; over both nonces; the step; the version; and what the job is. Each side takes only proofs over its own
-// nonce of this pair: no greeting can be made to fit another, and what a stranger sends changes nothing. Nothing else
-// is sent to a peer before it is known that it knows us, so that nothing can come from a peer that is not known yet.
+// Either side may call, also both at once. A proof covers its direction, so that it cannot be reflected; both nonces;
+// the step; the version; and the job. Each side accepts only proofs over its own nonce for this pair, so messages of
+// strangers and of other handshakes have no effect. Other messages are sent only to a peer that has confirmed the
+// handshake, so a receiver always knows the sender.
 //
-// From the nonces both derive a pass for each direction, which every further message shows (wire_messages.hpp).
+// From the nonces both derive a token for each direction, which every further message carries (wire_messages.hpp).
 //
-// A calls again until it is answered. A service process that takes the place of another has a Greeting of its own, with
-// a new nonce: nothing of the old one is kept. Each message also says which incarnations (epochs) of the two it is
-// between, and is not listened to by, or from, another one: whoever has not been told yet that its peer has been
-// replaced does not mistake the one for the other.
+// A repeats its call until it is answered. A replacement of a service process has a new Greeting with a new nonce. Each
+// message carries the incarnations (epochs) of both sides and is ignored by any other incarnation, so a replaced peer
+// is never mistaken for its successor.
 //
 // Thread rule: one thread.
 #pragma once
@@ -36,15 +35,15 @@
 
 namespace outrigger::proof {
 
-// What the service processes of a job know alike.
+// Facts that all service processes of a job share.
 struct JobIdentity {
   Key key{};
-  Mac digest{};  // of who serves whom, on which nodes. Not of addresses: a service process that is restarted has
-                 // another
+  // of the places of ranks and service processes, without addresses: restarted service processes have new ones
+  Mac digest{};
 };
 
-// `dpu_secret`: what the job's DPUs were started with; zeros: it has none. Where there is one, what has crossed a
-// network in clear (the job map, on its way to a DPU) is not enough to know the key.
+// `dpu_secret`: the secret with which the job's DPUs were started; zeros: no DPUs. With it, knowing what crossed a
+// network in clear (the job map on its way to a DPU) is not enough to compute the key.
 [[nodiscard]] JobIdentity identity_of(const JobMap& job_map, const Secret& dpu_secret);
 
 enum class Step : std::uint32_t { call = 1, answer = 2, accept = 3 };
@@ -57,17 +56,17 @@ struct GreetingMessage {
   Epoch from_epoch{1};
   Epoch to_epoch{1};  // as the sender knows it
   Nonce mine{};       // the sender's
-  Nonce yours{};      // the receiver's; of a call: zeros
-  Mac proof{};        // of a call: zeros
+  Nonce yours{};      // the receiver's; zeros in a call
+  Mac proof{};        // zeros in a call
 };
 
 inline constexpr std::size_t kGreetingBytes = 32 + 3 * 32;
 using EncodedGreeting = std::array<std::byte, kGreetingBytes>;
 
 [[nodiscard]] EncodedGreeting encode_greeting(const GreetingMessage& message);
-// Whether it claims to be one, whatever else it is.
+// True if the magic matches, even if the rest is malformed.
 [[nodiscard]] bool looks_like_greeting(std::span<const std::byte> bytes);
-// Nothing for anything that encode_greeting() would not have written of one of the three.
+// nullopt: encode_greeting() would not have written these bytes.
 [[nodiscard]] std::optional<GreetingMessage> decode_greeting(std::span<const std::byte> bytes);
 
 class Greeting {
@@ -77,22 +76,22 @@ class Greeting {
   Greeting(const JobIdentity& job, SpId self, SpId peer, Epoch self_epoch = Epoch{1}, Epoch peer_epoch = Epoch{1})
       : job_(&job), self_(self), peer_(peer), self_epoch_(self_epoch), peer_epoch_(peer_epoch) {}
 
-  // To be sent now, and again every second or so until is_open(). Nothing: it is open.
+  // To be sent now, and again every second or so until is_open(). nullopt: it is open.
   [[nodiscard]] std::optional<GreetingMessage> call();
-  // Of the peer, or of somebody who says so. What is to be sent to the peer for it, if anything.
+  // Takes a message that claims to be the peer's. Returns the reply to the peer, if any.
   [[nodiscard]] std::optional<GreetingMessage> hear(const GreetingMessage& message);
 
-  // The peer has proven that it is the one: what shows pass_in() comes from it.
+  // The peer is authenticated: messages with pass_in() come from it.
   [[nodiscard]] bool knows_peer() const { return theirs_.has_value(); }
-  // It also knows us, and takes what shows pass_out().
+  // The peer has also authenticated this side, and takes messages with pass_out().
   [[nodiscard]] bool is_open() const { return open_; }
   [[nodiscard]] const wire::Pass& pass_in() const { return pass_in_; }
   [[nodiscard]] const wire::Pass& pass_out() const { return pass_out_; }
 
-  // Somebody who knew our nonce gave a proof that is wrong.
+  // A message had the right nonce and a wrong proof.
   [[nodiscard]] bool was_lied_to() const { return lied_to_; }
-  // Once a second or so. Calls are answered so often in between, whoever makes them: the answers go to the peer itself,
-  // whom a stranger could flood otherwise.
+  // To be called every second or so. Limits the answers to calls in between: they go to the real peer, which a stranger
+  // could flood with them.
   void allow_answers() { answers_left_ = kAnswersAtOnce; }
   static constexpr int kAnswersAtOnce = 16;
 
@@ -116,7 +115,7 @@ class Greeting {
   Epoch self_epoch_{1};
   Epoch peer_epoch_{1};
   std::optional<Nonce> mine_;
-  std::optional<Nonce> theirs_;  // once it is proven
+  std::optional<Nonce> theirs_;  // after its proof
   bool open_ = false;
   bool lied_to_ = false;
   int answers_left_ = kAnswersAtOnce;
