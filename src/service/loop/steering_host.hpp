@@ -1,4 +1,4 @@
-// What the coordinator of dispatch plans (steer/coordinator) needs of this service process: messages to its peers, and
+// Adapts this service process to the coordinator of dispatch plans (steer/coordinator): messages to its peers, and
 // plans in the segments of its ranks.
 //
 // Thread rule: one thread.

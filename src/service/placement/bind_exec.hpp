@@ -25,7 +25,7 @@ struct BindExecOptions {
   std::vector<std::string> command;
 };
 
-// What the MPI's launcher says about this process.
+// This process's place, from the MPI launcher's variables.
 struct LauncherRank {
   std::uint32_t rank = 0;
   std::uint32_t size = 0;

@@ -36,7 +36,7 @@ struct Batch {
   std::uint64_t bytes = 0;
 };
 
-// What service processes need beside the machine.
+// The rest of the job, as service processes see it.
 class ServiceWorld {
  public:
   virtual Service& service(SpId id) = 0;

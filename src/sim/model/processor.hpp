@@ -115,7 +115,7 @@ class Processor {
   bool will_balance_ = false;
 };
 
-// What a process does while it has a core: steps, each at a point of the core time spent.
+// A process has a core: steps, each at a point of the core time spent.
 class CpuBurst {
  public:
   CpuBurst(Processor& processor, ProcessId process) : processor_(processor), process_(process) {}

@@ -21,7 +21,7 @@ struct OneNodeOptions {
   std::uint64_t seed = 1;
 };
 
-// Of one service process if the comment says so; with several, the mean.
+// With several service processes, figures "of a service process" are means.
 struct OneNodeResult {
   std::uint64_t pure_ns = 0;
   std::uint64_t busy_ns = 0;            // of a service process's core
