@@ -1,11 +1,10 @@
-// A SPANK plugin: srun, sbatch and salloc get --outrigger[=WORDS], and each task the preload library of its program's
-// MPI.
+// A SPANK plugin: adds --outrigger[=WORDS] to srun, sbatch and salloc, and preloads the library for each task's MPI.
 //
-// In plugstack.conf, where it need not be beside the libraries:
-//     optional /opt/outrigger/lib/spank_outrigger.so [prefix=/opt/outrigger] [default=on]
+// Line in plugstack.conf; the plugin need not be in the libraries' directory:
+// optional /opt/outrigger/lib/spank_outrigger.so [prefix=/opt/outrigger] [default=on]
 //
-// Everything is decided in the task itself, as the user, right before the program starts: only there it is known which
-// program that is. Nothing is done to batch scripts: the srun in them brings it, as Slurm passes the option on to them.
+// All decisions are made in the task, as the user, right before the program starts: only there the program is known.
+// Batch scripts are left alone: Slurm passes the option on to the srun in them.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -20,7 +19,7 @@
 extern "C" {
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
-// Constants have no linkage outside their file in C++ unless they are declared first; the macro below defines them.
+// In C++ constants have internal linkage unless declared first; the macro below defines them.
 extern const char plugin_name[];
 extern const char plugin_type[];
 extern const unsigned int plugin_version;
@@ -36,15 +35,15 @@ namespace {
 using namespace outrigger::slurm;
 using outrigger::Result;
 
-constexpr std::size_t kLongestVariable = 65536;  // what is longer is taken for not set
+constexpr std::size_t kLongestVariable = 65536;  // longer values count as unset
 
 Site site;
 std::optional<Wish> asked;
 
-// sbatch hands an option without words to the srun in its script by this text.
+// sbatch passes an option without words to the srun in its script as this text.
 constexpr std::string_view kNoWords = "(null)";
 
-// Called where the option is given, and in slurmstepd once more.
+// Called where the option is given, and again in slurmstepd.
 int take_option(int /*value*/, const char* text, int /*remote*/) {
   Result<Wish> wish = parse_wish(text == nullptr || text == kNoWords ? "" : text);
   if (!wish) {
@@ -81,14 +80,14 @@ std::string own_directory() {
   return path.substr(0, path.rfind('/'));
 }
 
-// The first task alone prints it, and only if the user asked: a site's default does not suit every program.
+// Only in the first task, and only if the user asked: a site's default does not suit every program.
 void say(spank_t spank, const std::string& text) {
   std::uint32_t task = 0;
   if (!asked || spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS || task != 0) return;
   slurm_spank_log("outrigger: %s", text.c_str());
 }
 
-// In the step's working directory; no two steps of a cluster share a name.
+// In the step's working directory; unique for each step of a cluster.
 std::string report_name(spank_t spank) {
   std::uint32_t job = 0;
   std::uint32_t step = 0;
@@ -152,7 +151,7 @@ int slurm_spank_task_init(spank_t spank, int /*count*/, char* /*words*/[]) {
   if (wish.way != Way::off) {
     preload(spank, wish);
   } else if (asked) {
-    (void)spank_setenv(spank, "OUTRIGGER_ENABLE", "off", 1);  // whatever else has switched it on
+    (void)spank_setenv(spank, "OUTRIGGER_ENABLE", "off", 1);  // overrides every other setting
   }
   return 0;
 }

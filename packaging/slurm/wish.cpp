@@ -28,7 +28,7 @@ bool has_soname(const LibraryRow& row, std::string_view name) {
                      [name](const char* soname) { return soname != nullptr && name == soname; });
 }
 
-// Not by operator+, of which gcc 12 believes that it overlaps.
+// Not by operator+: gcc 12 falsely warns of an overlap.
 Error not_known(std::string_view word, std::string_view what) {
   std::string text = "'";
   text.append(word).append("' ").append(what);

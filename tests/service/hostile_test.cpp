@@ -1,4 +1,4 @@
-// Ranks that send nonsense: it costs them their connection, the others are served.
+// Ranks that send malformed messages lose their connection; the others are still served.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -27,7 +27,7 @@ class RawRank {
     return hello;
   }
   [[nodiscard]] ControlSocket& socket() { return socket_; }
-  // The reason of a refusal, or what came instead.
+  // The reason of a refusal, or a description of another message.
   std::string refusal() {
     ControlSocket::Received received = socket_.receive(5000);
     if (received.event == ControlSocket::Event::closed) return "closed";
@@ -97,7 +97,7 @@ TEST(HostileHello, GarbageCostsTheConnectionOnly) {
   expect_served(node);
 }
 
-// Attached by hand, with what the keeper sent.
+// A rank attached by hand with the keeper's messages.
 struct Attached {
   explicit Attached(Node& node) : rank(node) {
     if (!rank.socket().send(ControlKind::hello, RawRank::hello(node, 1, 2))) std::abort();
@@ -121,7 +121,7 @@ struct Attached {
     const std::uint64_t one = 1;
     EXPECT_EQ(::write(doorbell.get(), &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
   }
-  // The good rank is served as before: a group of its own.
+  // The good rank is still served, in a group of its own.
   void expect_other_served() const {
     const auto group = client->define_group(GroupId{4, 4}, {WorldRank{0}}, GroupRank{0});
     std::vector<std::byte> send(100, std::byte{7});
@@ -171,7 +171,7 @@ TEST(HostileRank, UnsealedRegionIsNotAccepted) {
   ASSERT_EQ(received.event, ControlSocket::Event::message);
   ASSERT_EQ(received.message->kind(), ControlKind::region_added);
   EXPECT_EQ(received.message->body<RegionAddedBody>().ok, 0U);
-  // An id that is reserved or not new is nonsense.
+  // The id is reserved or not new.
   ASSERT_TRUE(
       attached.rank.socket().send(ControlKind::region_add, RegionBody{0, 2, 0x10000, 8192}, std::span(&raw, 1)));
   EXPECT_NE(attached.rank.refusal().find("not new"), std::string::npos);

@@ -1,4 +1,4 @@
-// Real processes: a keeper, its service processes and forked ranks, and what is left when some of them die.
+// Real processes: a keeper, its service processes and forked ranks, also when some of them die.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -26,7 +26,7 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 using client::Client;
 
-// ---- what runs on this machine --------------------------------------------------------------------------------------
+// ---- processes of this machine --------------------------------------------------------------------------------------
 
 std::vector<std::string> command_line_of(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/cmdline");
@@ -60,7 +60,7 @@ std::vector<pid_t> processes_where(const std::function<bool(pid_t, const std::ve
   return found;
 }
 
-// The keeper that this test has started as leader.
+// The keepers of which this test is the leader.
 std::vector<pid_t> keepers() {
   const std::string leader = std::to_string(::getpid());
   return processes_where([&](pid_t, const std::vector<std::string>& words) {
@@ -105,7 +105,7 @@ struct Board {
   std::atomic<std::uint32_t> attached;
   std::atomic<std::uint32_t> go;
   std::atomic<std::uint32_t> posted;
-  std::array<std::array<char, kTextBytes>, 16> text;  // what each rank has to say
+  std::array<std::array<char, kTextBytes>, 16> text;  // one message per rank
 };
 
 class Job {
@@ -154,7 +154,7 @@ class Job {
     }
   }
 
-  // The exit status of waitpid, or nothing when it did not end in time.
+  // The exit status of waitpid; nullopt: it did not end in time.
   std::optional<int> wait_for(std::uint32_t rank, std::chrono::milliseconds limit) {
     int status = 0;
     if (!within(limit, [&] { return ::waitpid(pids_[rank], &status, WNOHANG) == pids_[rank]; })) return std::nullopt;
@@ -205,7 +205,7 @@ client::PendingOperationPtr post_alltoall(Client& client, const std::shared_ptr<
   return client.post(request);
 }
 
-// 0: every byte right. Memory private on odd operations where cross-memory attach works.
+// 0: every byte is right. Memory is private in odd operations if cross-memory attach works.
 int alltoall_rank(Job& job, Client& client, std::uint32_t me) {
   constexpr std::uint64_t kBlock = 40'000;
   const std::uint32_t n = job.ranks();
@@ -244,7 +244,7 @@ int alltoall_rank(Job& job, Client& client, std::uint32_t me) {
   return 0;
 }
 
-// Rank 0 computes for ever, the others wait for an operation that it never posts.
+// Rank 0 computes for ever; the others wait for an operation that it never posts.
 int waiting_rank(Job& job, Client& client, std::uint32_t me) {
   constexpr std::uint64_t kBlock = 1000;
   const auto group = world(client, job.ranks(), me);
@@ -295,7 +295,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Processes,
                          ::testing::Combine(::testing::Values(1U, 4U, 8U), ::testing::Values(1U, 2U),
                                             ::testing::Values(kReachAll, kReachMapped)));
 
-// Waits until all ranks are where waiting_rank() wants them; then the one service process's pid.
+// Waits until all ranks are in place in waiting_rank(); returns the pid of the only service process.
 pid_t wait_until_posted(Job& job) {
   if (!within(60s, [&] { return job.board().posted.load() == job.ranks(); })) return -1;
   const auto keeper = keepers();
@@ -304,7 +304,7 @@ pid_t wait_until_posted(Job& job) {
   return services.empty() ? -1 : services.front();
 }
 
-// Kills the one service process; the one that takes its place, or -1.
+// Kills the only service process; returns its replacement's pid, or -1.
 pid_t replaced_after_kill(pid_t service) {
   const pid_t keeper = keepers().front();
   ::kill(service, SIGKILL);
@@ -426,7 +426,7 @@ TEST(ProcessIdle, ServiceProcessSleepsWhileRanksComputeWithOperationsOpen) {
   double used = limit;
   double keeper_used = limit;
   for (int tries = 0; tries < 4 && (used >= limit || keeper_used >= limit); ++tries) {
-    std::this_thread::sleep_for(50ms);  // on a busy machine they may not have come to rest by then
+    std::this_thread::sleep_for(50ms);  // on a busy machine they may still be active
     const double before = cpu_seconds(service);
     const double keeper_before = cpu_seconds(keepers().front());
     std::this_thread::sleep_for(pause);

@@ -1,4 +1,4 @@
-// The simulation finds planted bugs, and says with which seed.
+// The simulation finds planted bugs, and prints the seed.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -53,7 +53,7 @@ TEST(PlantedBugs, ALostMarkIsFoundAtOnce) {
   EXPECT_NE(found->invariant.find("not marked"), std::string::npos) << found->invariant;
 }
 
-// Without looking at the marks themselves: what a crash makes of the lost one.
+// Without checking the marks themselves: a crash after the lost mark shows it.
 TEST(PlantedBugs, ALostMarkIsFoundByItsConsequences) {
   SimulationOptions options;
   options.check_marks_at_completion = false;
@@ -119,7 +119,7 @@ TEST(PlantedBugs, AContributionThatIsReleasedEarlyIsFound) {
   const std::optional<Found> found = search(planted_contribution_released_early, 50, options);
   ASSERT_TRUE(found.has_value());
   report("contribution released early", *found);
-  // Or its owner has taken back the memory that is still to be read.
+  // Or its owner has reused memory that is still to be read.
   const auto says = [&](const char* what) { return found->invariant.find(what) != std::string::npos; };
   EXPECT_TRUE(says("released too early") || says("memory not accessible")) << found->invariant;
 }

@@ -1,4 +1,4 @@
-// When a service process finds that others take its core.
+// A service process detects that others use its core.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -12,11 +12,11 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A core, and what is read of a thread that wants to run on it all the time.
+// A core, and readings of a thread that always wants to run on it.
 class WatchedCore {
  public:
   WatchedCore() { watch_.note(times_, now_); }
-  // Milliseconds that the thread runs, and then waits.
+  // The thread runs, and then waits, for so many milliseconds.
   WatchedCore& turn(int ran_ms, int waited_ms) {
     times_.ran += milliseconds(ran_ms);
     times_.waited += milliseconds(waited_ms);
@@ -24,7 +24,7 @@ class WatchedCore {
     watch_.note(times_, now_);
     return *this;
   }
-  // Of which the rank's copiers have run.
+  // The rank's copiers used `lent_ms` of the waiting time.
   WatchedCore& turn(int ran_ms, int waited_ms, int lent_ms) {
     times_.lent += milliseconds(lent_ms);
     return turn(ran_ms, waited_ms);
@@ -78,7 +78,7 @@ TEST(CoreWatch, IsFreeAfterASecondInWhichItWasIdle) {
   WatchedCore core;
   core.turn(0, 40);
   EXPECT_TRUE(core.rest(milliseconds(900), 0.99).taken());
-  EXPECT_TRUE(core.rest(milliseconds(100), 0.5).taken());  // it begins anew
+  EXPECT_TRUE(core.rest(milliseconds(100), 0.5).taken());  // counting starts again
   EXPECT_TRUE(core.rest(milliseconds(900), 0.99).taken());
   EXPECT_FALSE(core.rest(milliseconds(100), 0.99).taken());
 }
@@ -90,7 +90,7 @@ TEST(CoreWatch, TakenAgainSoonItRestsLonger) {
   core.turn(0, 40);
   EXPECT_TRUE(core.rest(seconds(1), 1).taken());
   EXPECT_FALSE(core.rest(seconds(1), 1).taken());
-  core.turn(20'000, 0);  // long afterwards it does not count
+  core.turn(20'000, 0);  // after a long time it does not count
   core.turn(0, 40);
   EXPECT_TRUE(core.taken());
   EXPECT_FALSE(core.rest(seconds(1), 1).taken());

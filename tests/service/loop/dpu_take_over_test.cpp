@@ -1,6 +1,5 @@
-// A service process on a DPU takes the place of one that has died: what it reads of a rank's segment over the network,
-// and what the one before it must have written there. Rank and service process are in one process; the network is UCX
-// over shared memory.
+// A service process on a DPU takes over from a dead one: it reads a rank's segment over the network, which the dead one
+// must have written. Rank and service process are in one process; the network is UCX over shared memory.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -18,7 +17,7 @@
 #include "protocol/shared/segment.hpp"
 #include "service/loop/found_posts.hpp"
 
-// UCX keeps tables, modules and strings of its configuration until the process ends; nothing of ours is in them.
+// UCX keeps tables, modules and strings of its configuration until the process ends.
 extern "C" const char* __lsan_default_suppressions() {
   return "leak:libucs.so\nleak:libucp.so\nleak:libuct.so\nleak:libucm.so\nleak:libuct_\nleak:libucx_\n";
 }
@@ -34,7 +33,7 @@ using fabric::dpu::ProbedMemory;
 constexpr const char* kTransports = "sysv,cma";
 constexpr WorldRank kRank{0};
 constexpr GroupId kGroup{1, 2};
-constexpr std::uint32_t kProcess = 66;  // of those that have been started; its proof has the place of number 2
+constexpr std::uint32_t kProcess = 66;  // its number among those started; its proof uses place 2
 constexpr std::chrono::seconds kDpuPatience{20};
 
 class DpuTakeOverTest : public ::testing::Test {
@@ -51,7 +50,7 @@ class DpuTakeOverTest : public ::testing::Test {
     segment_ = SegmentView(reinterpret_cast<std::byte*>(rank_->address().segment_base));
   }
 
-  // Never closed: UCX 1.13 does not bear that where connections have just been made.
+  // Never closed: UCX 1.13 may abort if connections have just been made.
   void open(bool stands_by) {
     fabric::dpu::DpuOptions options;
     options.transports = kTransports;
@@ -80,7 +79,7 @@ class DpuTakeOverTest : public ::testing::Test {
     const auto deadline = std::chrono::steady_clock::now() + kDpuPatience;
     while (!done() && std::chrono::steady_clock::now() < deadline) turn();
   }
-  // UCX 1.13 asks the other side for help even within a machine.
+  // UCX 1.13 needs progress on the other side even within a machine.
   void turn() {
     (void)fabric_->progress();
     fabric_->look_after(std::chrono::steady_clock::now(), {});
@@ -139,7 +138,7 @@ TEST_F(DpuTakeOverTest, FindsInTheMirrorWhatIsInTheSegment) {
   mark_of(4095) = 1;
   enter_group(10);
   segment_.header().completions.store(77);
-  segment_.header().service_sleeping.store(1);  // said by the one that has died
+  segment_.header().service_sleeping.store(1);  // written by the dead one
   connect(true);
   EXPECT_EQ(mirror().header().ring_tail.load(), 0U) << "it stands by, and reads nothing";
   fabric_->take_over().begin(kRank);
@@ -170,7 +169,7 @@ TEST_F(DpuTakeOverTest, WhatIsPostedMeanwhileIsTakenOnce) {
   run_until([&] { return fabric_->take_over().all_read(); });
   fabric_->take_over().go_on();
   post(3, 2, SlotState::posted);
-  mark_of(3) = 1;  // of what the memory was used for before
+  mark_of(3) = 1;  // left over from an earlier use
   run_until([&] { return mirror().header().ring_tail.load() == 2; });
   ASSERT_EQ(mirror().header().ring_tail.load(), 2U);
   EXPECT_EQ(mirror().ring_entry(1).load(), 3U);
@@ -178,8 +177,8 @@ TEST_F(DpuTakeOverTest, WhatIsPostedMeanwhileIsTakenOnce) {
   EXPECT_EQ(mirrored_mark(3), 0);
 }
 
-// Other ranks' segments are still being read, or other service processes are waited for. The slots' states in the
-// mirror are those of what they were used for before.
+// While other ranks' segments are read or peers are awaited, slots may change. The mirror must not show states of their
+// earlier use.
 TEST_F(DpuTakeOverTest, WhatIsPostedBeforeWhatWasFoundIsTakenIsNotFoundAsWhatWasThereBefore) {
   constexpr int kTurns = 1000;
   post(5, 10, SlotState::done);
@@ -207,7 +206,7 @@ TEST_F(DpuTakeOverTest, WhatIsPostedBeforeWhatWasFoundIsTakenIsNotFoundAsWhatWas
   EXPECT_EQ(mirror().ring_entry(3).load(), 7U);
 }
 
-// Notes what has come to it.
+// Records messages.
 class Noting final : public fabric::PeerMessenger, public fabric::RankView {
  public:
   Noting(fabric::RankView& marks, std::vector<std::string>& said) : marks_(marks), said_(said) {}
@@ -268,14 +267,14 @@ TEST_F(DpuTakeOverTest, OneThatStandsByDoesNotConnectToARankThatHasLeftMeanwhile
   EXPECT_NE(fabric_->find(kRank), nullptr);
 }
 
-// The rank answers when its place here is long gone. Sanitizers see where that goes.
+// The rank answers after its object here has been destroyed. Sanitizers would see an access.
 TEST_F(DpuTakeOverTest, WhatComesOfARankThatHasGoneGoesNowhere) {
   constexpr int kTurns = 200;
   connect(false);
   post(5, 1, SlotState::posted);
   run_until([&] { return mirror().header().ring_tail.load() == 1; });
   post(6, 2, SlotState::posted);
-  (void)fabric_->progress();  // looks, and is not answered yet
+  (void)fabric_->progress();  // sends the request; no answer yet
   fabric_->drop_rank(kRank);
   node_->drop_rank(kRank);
   for (int turns = 0; turns < kTurns; ++turns) turn();

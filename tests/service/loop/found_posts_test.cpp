@@ -1,4 +1,4 @@
-// What a service process finds in the segment of a rank whose service process has died.
+// A replacement reads the segment of a rank whose service process has died.
 #include "service/loop/found_posts.hpp"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ class FoundPostsTest : public ::testing::Test {
     entry.state.store(static_cast<std::uint32_t>(state));
     segment().header().groups_used.store(index + 1);
   }
-  // A record in the arena, behind those that are there.
+  // Appends a record to the arena.
   void append(std::uint64_t sequence, SlotState state) {
     const std::uint64_t place = 65536 + 512 * records_.size();
     auto* record = new (segment().arena() + place) OverflowRecord{};
@@ -87,7 +87,7 @@ TEST_F(FoundPostsTest, WhatIsNotDoneIsFoundInOrderWhetherItHadBeenTakenOrNot) {
   EXPECT_EQ(found.value().next_sequence.at(kFoundGroup), 7U);
 }
 
-// The slot is filled before the ring's tail says so: whoever reads the tail in between gets it by the ring.
+// The slot is filled before the ring's tail moves: a reader that sees the old tail gets the slot from the ring.
 TEST_F(FoundPostsTest, WhatIsPostedBehindTheRingsTailIsLeftToTheRing) {
   post(0, 0, SlotState::posted);
   post(1, 1, SlotState::posted);
@@ -129,7 +129,7 @@ TEST_F(FoundPostsTest, GroupsSayHowFarTheRankIs) {
 }
 
 TEST_F(FoundPostsTest, RecordsAreFollowedUpToTheLastThatHadBeenTaken) {
-  first_number_ = 6;  // those before have been given back
+  first_number_ = 6;  // earlier ones have been given back
   append(6, SlotState::free);
   append(7, SlotState::posted);
   append(8, SlotState::done);

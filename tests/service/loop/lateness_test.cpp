@@ -23,7 +23,7 @@ TEST(Lateness, IsAgainstTheFirstRankOfTheGroup) {
 
 TEST(Lateness, ARankElsewhereMayBeTheFirst) {
   Lateness lateness;
-  lateness.announced(nth(0), 50);  // of a group where nobody here counts
+  lateness.announced(nth(0), 50);  // of a group in which no local rank wants times
   EXPECT_EQ(lateness.posted(nth(0), 100), 0U);
   lateness.announced(nth(1), 200);
   lateness.announced(nth(1), 220);

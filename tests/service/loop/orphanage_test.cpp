@@ -1,4 +1,4 @@
-// Ranks are children of this process: what a service process sees of them when nobody else tells it.
+// A service process watches ranks by itself; the ranks are children of this process.
 #include "service/loop/orphanage.hpp"
 
 #include <gtest/gtest.h>

@@ -12,7 +12,7 @@
 namespace outrigger::service {
 namespace {
 
-// What the kernel gives of a thread: 48 bytes, the slice in the fourth group of eight.
+// The kernel's scheduling attributes of a thread: 48 bytes, the slice in the fourth group of eight.
 std::uint64_t slice_ns() {
   std::array<std::uint64_t, 6> attributes{};
   EXPECT_EQ(::syscall(SYS_sched_getattr, 0, attributes.data(), sizeof(attributes), 0), 0);

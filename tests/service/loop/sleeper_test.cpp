@@ -55,7 +55,7 @@ class Sleepers : public ::testing::Test {
       sleeper_.watch(*port);
     }
   }
-  // Has had nothing to do for very long.
+  // Has been idle for very long.
   [[nodiscard]] bool may_sleep() {
     if (sleeper_.may_sleep(now_)) return true;
     now_ += std::chrono::seconds(1);

@@ -1,4 +1,4 @@
-// A traced move is noted once, whatever order moves end in, and a cancelled one not at all.
+// A traced move is recorded once, in whatever order moves end; a cancelled one is not recorded.
 #include "service/loop/tracing_fabric.hpp"
 
 #include <gtest/gtest.h>
@@ -91,7 +91,7 @@ TEST_F(TracedMoves, EndOperationsThatWereTaken) {
   posted.rank = kRank;
   posted.slot = SlotIndex{9};
   posted.id = OperationId{GroupId{1, 2}, 3};
-  traced_.complete(kRank, posted.slot, {});  // which nobody has taken
+  traced_.complete(kRank, posted.slot, {});  // not taken by any tracer
   log_.taken(posted);
   traced_.complete(kRank, posted.slot, {});
   traced_.complete(kRank, posted.slot, {});

@@ -1,4 +1,4 @@
-// Claims on cores, and what a job does about those of others.
+// Core claims, and how a job reacts to those of others.
 #include "service/placement/core_claims.hpp"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ namespace {
 using copy::CoreShare;
 using By = CoreClaim::By;
 
-// Of its own, so that no job on this machine is disturbed.
+// A scope of its own, so that no job on this machine is disturbed.
 std::string scope() {
   return "test-" + std::to_string(::getpid());
 }
@@ -142,7 +142,7 @@ TEST(CoreClaims, OnlyWholeNamesAreRead) {
   std::string text = "Num       RefCount Protocol Flags    Type St Inode Path\n";
   for (const char* name :
        {"@outrigger-claim:s:service:7:job-1:42", "@outrigger-claim:s:ranks:0:job_1:42",
-        // Not:
+        // Not claims of this scope:
         "/tmp/@outrigger-claim:s:service:1:job:42", "@outrigger-claim:t:service:1:job:42",
         "@outrigger-claim:s:services:1:job:42", "@outrigger-claim:s:service:-1:job:42",
         "@outrigger-claim:s:service:99999999:job:42", "@outrigger-claim:s:service::job:42",

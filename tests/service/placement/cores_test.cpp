@@ -14,7 +14,7 @@ namespace {
 
 using copy::CoreShare;
 
-// Four cores of two hardware threads: (0,4) (1,5) (2,6) (3,7).
+// Four cores of two hardware threads each: (0,4) (1,5) (2,6) (3,7).
 Topology four_cores() {
   return Topology{{Core{{0, 4}}, Core{{1, 5}}, Core{{2, 6}}, Core{{3, 7}}}};
 }

@@ -1,4 +1,4 @@
-// What `outriggerd exec` puts into LD_PRELOAD, by what the program asks for.
+// The LD_PRELOAD of `outriggerd exec`, which depends on the libraries that the program needs.
 #include "service/placement/needed_libraries.hpp"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ TEST(NeededLibraries, OtherFilesHaveNone) {
   EXPECT_EQ(needed_libraries("/proc/self/cmdline"), Names{});
 }
 
-// Whatever is wrong in it, it is read to an end.
+// The reader does not crash on any damage.
 TEST(NeededLibraries, DamagedFilesDoNoHarm) {
   std::ifstream own("/proc/self/exe", std::ios::binary);
   std::vector<char> head(4096);

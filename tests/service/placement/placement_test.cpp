@@ -161,7 +161,7 @@ TEST(SlurmTasks, AreReadByNode) {
   EXPECT_FALSE(tasks_of_node("2(x3),1", 4).ok());
 }
 
-// Sets variables of a launcher for the time of a test.
+// Sets a launcher's variables during a test.
 class Launcher {
  public:
   explicit Launcher(std::map<std::string, std::string> variables) : variables_(std::move(variables)) {

@@ -1,4 +1,4 @@
-// Cluster files: those that come with the project are read, and what is wrong with one is said with its line.
+// Cluster files: the project's own files are valid, and errors in a file are reported with their line.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -131,7 +131,7 @@ TEST(ClusterFile, BetweenWhatAValueIsKnownToBe) {
 TEST(ClusterFile, ThoseOfTheProjectAreRead) {
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(OUTRIGGER_CLUSTERS)) {
-    if (entry.path().extension() != ".toml") continue;  // their README
+    if (entry.path().extension() != ".toml") continue;  // the README
     const Result<Cluster> cluster = read_cluster(entry.path());
     EXPECT_TRUE(cluster.ok()) << cluster.error();
     ++files;

@@ -1,4 +1,4 @@
-// Cores that processes share, against what can be worked out by hand.
+// Shared cores compared with times computed by hand.
 #include "sim/model/processor.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 using fabric::sim::VirtualTime;
 
-// Times in microseconds: what has nothing to do lets go of a core after a nanosecond.
+// Times in microseconds: idle processes release a core after a nanosecond.
 class ProcessorTest : public ::testing::Test {
  protected:
   void work(Processor& processor, std::uint64_t at_us, std::uint64_t work_us, const std::string& name) {
@@ -33,7 +33,7 @@ class ProcessorTest : public ::testing::Test {
   }
   using Ends = std::vector<std::string>;
 
-  // Of one letter.
+  // `name` is one letter.
   static ProcessId process(const std::string& name) { return ProcessId{static_cast<std::uint32_t>(name[0])}; }
 
   VirtualTime time;
@@ -54,7 +54,7 @@ TEST_F(ProcessorTest, NobodyKeepsItForLongerThanASlice) {
   work(core, 0, 3000, "a");
   work(core, 0, 3000, "b");
   run();
-  // 1400 each, twice, and what is left.
+  // 1400 each, twice, and the rest
   EXPECT_EQ(ends, (Ends{"a@5800", "b@6000"}));
 }
 
@@ -67,7 +67,7 @@ TEST_F(ProcessorTest, WhoComesGetsTheCoreWhenTheSliceIsOver) {
   EXPECT_EQ(ends, (Ends{"b@1450", "b@3050", "a@9100"}));
 }
 
-// As service processes, of which two are at work from 400 to 700.
+// Like service processes; two of them work from 400 to 700.
 TEST_F(ProcessorTest, ShortSlicesShareTheCoreWithWhoeverHasIt) {
   Processor core(time, 1, 0);
   for (const char* name : {"s", "t"}) core.has_short_slices(process(name));
@@ -98,7 +98,7 @@ TEST_F(ProcessorTest, NobodyHasMoreThanACore) {
   EXPECT_EQ(ends, (Ends{"b@600", "a@600", "c@1200", "d@2050"}));
 }
 
-// As a rank that copies for its service process while it waits.
+// Like a rank that copies for its service process while it waits.
 TEST_F(ProcessorTest, WhoWaitsMayWorkMeanwhile) {
   for (const bool spins : {true, false}) {
     ends.clear();
@@ -130,14 +130,14 @@ TEST_F(ProcessorTest, WhoPollsIsSomebody) {
   Processor cores(time, 2, 0);
   cores.poll(process("a"), true);
   cores.poll(process("b"), true);
-  for (const char* name : {"c", "e"}) work(cores, 0, 600, name);  // at home on core 0 and 1
+  for (const char* name : {"c", "e"}) work(cores, 0, 600, name);  // at home on cores 0 and 1
   work(cores, 700, 600, "c");
-  work(cores, 700, 600, "a");  // which is looking
+  work(cores, 700, 600, "a");  // which polls
   run();
   EXPECT_EQ(ends, (Ends{"c@600", "e@600", "a@1300", "c@1900"}));
 }
 
-// Three on two cores: in the long run each has two thirds of one.
+// Three on two cores: in the long run each gets two thirds of a core.
 TEST_F(ProcessorTest, CoresAreSharedEvenlyInTheLongRun) {
   Processor cores(time, 2, 0);
   for (const char* name : {"a", "b", "c"}) work(cores, 0, 400'000, name);
@@ -166,12 +166,12 @@ TEST_F(ProcessorTest, FromOneToTheNextItTakesASwitch) {
   Processor core(time, 1, 30'000);
   work(core, 0, 100, "a");
   work(core, 0, 200, "b");
-  work(core, 1000, 50, "a");  // nobody else is there
+  work(core, 1000, 50, "a");  // no other process is there
   run();
   EXPECT_EQ(ends, (Ends{"a@100", "b@330", "a@1050"}));
 }
 
-// Who has nothing to do looks, and lets the next have its turn.
+// An idle process polls, and lets the next one take its turn.
 TEST_F(ProcessorTest, WhoPollsHasTurns) {
   for (const auto& [name, end] : {std::pair{"a", "a@1000"}, {"b", "b@1020"}, {"c", "c@1050"}}) {
     ends.clear();
@@ -179,7 +179,7 @@ TEST_F(ProcessorTest, WhoPollsHasTurns) {
     std::swap(time, fresh);
     Processor core(time, 1, 30'000);
     for (const char* each : {"a", "b", "c"}) core.poll(process(each), true);
-    work(core, 1000, 0, name);  // a looks from 990 on, as every 90
+    work(core, 1000, 0, name);  // a polls from 990 on, as every 90
     run();
     EXPECT_EQ(ends, Ends{end});
   }
@@ -190,7 +190,7 @@ TEST_F(ProcessorTest, WhoYieldsComesAfterTheOthers) {
   for (const char* name : {"a", "b"}) work(core, 0, 100, name);
   core.yield_and_run(process("a"), 50'000, ended("a"));  // before its other work
   core.yield_and_run(process("c"), 10'000, ended("c"));
-  time.at(500'000, [&] { core.yield_and_run(process("d"), 10'000, ended("d")); });  // to nobody
+  time.at(500'000, [&] { core.yield_and_run(process("d"), 10'000, ended("d")); });  // to no other process
   run();
   EXPECT_EQ(ends, (Ends{"a@50", "a@150", "c@160", "b@260", "d@510"}));
 }
@@ -210,7 +210,7 @@ TEST_F(ProcessorTest, ABurstsStepsComeWhenTheCoreIsSoFar) {
   EXPECT_EQ(ends, (Ends{"a@100", "b@100", "c@150", "other@1150"}));
 }
 
-// Nothing takes time but what a test says.
+// No costs except those that a test sets.
 Cluster nothing_costs() {
   Cluster cluster;
   cluster.nodes = 4;
@@ -238,7 +238,7 @@ std::uint64_t total_ns(const Cluster& cluster, const JobShape& shape, std::uint6
   return times ? times.value().total_ns[0] : 0;
 }
 
-// Four hosts of a core each, on two cores. Each sends three blocks of a millisecond and takes as many.
+// Four hosts of one core each, on two cores. Each sends and receives three blocks of a millisecond.
 TEST(SharedCores, HostsOfOneMachineCarryInTurn) {
   Cluster cluster = nothing_costs();
   cluster.host.socket_bytes_per_s = 1e9;
@@ -248,11 +248,10 @@ TEST(SharedCores, HostsOfOneMachineCarryInTurn) {
   EXPECT_NEAR(static_cast<double>(total_ns(cluster, four, 0, false)), 12e6, 12e4);
   cluster.service.own_core = false;
   EXPECT_NEAR(static_cast<double>(total_ns(cluster, four, 0, true)), 12e6, 12e4);
-  // Two hosts have a core each.
   EXPECT_NEAR(static_cast<double>(total_ns(cluster, JobShape{2, 1, 1, Mapping::contiguous}, 0, true)), 2e6, 4e4);
 }
 
-// Work of 20 ms, by all of them at a time, and 12 ms of carrying on the same cores.
+// Work of 20 ms by all at a time, and 12 ms of carrying on the same cores.
 TEST(SharedCores, ServicesTakeFromTheWork) {
   Cluster cluster = nothing_costs();
   cluster.host.socket_bytes_per_s = 1e9;
@@ -262,24 +261,24 @@ TEST(SharedCores, ServicesTakeFromTheWork) {
   EXPECT_NEAR(static_cast<double>(total_ns(cluster, four, 20'000'000, true)), 32e6, 3e5);
   cluster.service.own_core = true;
   EXPECT_NEAR(static_cast<double>(total_ns(cluster, four, 20'000'000, true)), 20e6, 3e5);
-  cluster.service.processors = 1;  // which all four have: 24 ms
+  cluster.service.processors = 1;  // shared by all four: 24 ms
   EXPECT_NEAR(static_cast<double>(total_ns(cluster, four, 20'000'000, true)), 24e6, 3e5);
 }
 
-// Four ranks on one core, each of which copies three blocks of a millisecond.
+// Four ranks on one core; each copies three blocks of a millisecond.
 TEST(SharedCores, RanksOfANodeCopyInTurn) {
   Cluster cluster = nothing_costs();
   cluster.host.copy_bytes_per_s = 1e9;
   cluster.host.waiting = Waiting::yields;
   const JobShape crowded{1, 4, 1, Mapping::contiguous};
-  // And their own block.
+  // And its own block.
   EXPECT_NEAR(static_cast<double>(total_ns(cluster, crowded, 0, false)), 16e6, 16e4);
   cluster.host.cores = 4;
   EXPECT_NEAR(static_cast<double>(total_ns(cluster, crowded, 0, false)), 4e6, 4e4);
 }
 
-// Two ranks on two cores, a service process without one. A block is copied in a millisecond; the own one is while
-// posting.
+// Two ranks on two cores, a service process without one. Copying a block takes a millisecond; the own block is copied
+// while posting.
 TEST(SharedCores, RanksCopyAloneWhenTheyWait) {
   Cluster cluster = nothing_costs();
   cluster.host.cores = 2;
@@ -289,16 +288,16 @@ TEST(SharedCores, RanksCopyAloneWhenTheyWait) {
   const JobShape two{1, 2, 1, Mapping::contiguous};
   EXPECT_NEAR(static_cast<double>(total_ns(cluster, two, 0, true)), 2e6, 2e4);
   EXPECT_NEAR(static_cast<double>(total_ns(cluster, two, 500'000, true)), 2.5e6, 3e4);
-  // After 2 ms the service process has no more patience, and copies each block twice, on cores that both ranks need.
+  // After 2 ms the service process stops waiting, and copies each block twice, on cores that both ranks need.
   const auto relayed_ns = static_cast<double>(total_ns(cluster, two, 10'000'000, true));
   EXPECT_GT(relayed_ns, 13e6);
   EXPECT_LT(relayed_ns, 15e6);
-  // A copy of its own takes it half of that, but from the beginning.
+  // Its own copies take half of that, but from the beginning.
   cluster.service.ranks_copy = false;
   EXPECT_NEAR(static_cast<double>(total_ns(cluster, two, 0, true)), 3e6, 3e4);
 }
 
-// One rank of two computes for ten times as long as the other, which waits for it in MPI.
+// One rank of two computes ten times as long as the other, which waits for it in MPI.
 TEST(SharedCores, WhoSpinsKeepsTheCoreFromWhoComputes) {
   Cluster cluster = nothing_costs();
   cluster.network.wire = WireKind::memory;
@@ -310,8 +309,7 @@ TEST(SharedCores, WhoSpinsKeepsTheCoreFromWhoComputes) {
   const auto spins_ns = static_cast<double>(total_ns(cluster, two, 10'000'000, false));
   cluster.host.cores = 2;
   const auto own_core_ns = static_cast<double>(total_ns(cluster, two, 10'000'000, false));
-  // The work is what lasts so long on half a core, of which the one who spins leaves half to the end, by slices of 1.4
-  // ms.
+  // The work takes this long on half a core; the spinning rank leaves it half the core to the end, by slices of 1.4 ms.
   EXPECT_NEAR(spins_ns, own_core_ns, 1.4e6);
   EXPECT_LT(yields_ns, spins_ns * 0.95);
 }

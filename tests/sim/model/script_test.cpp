@@ -1,4 +1,4 @@
-// Programs in virtual time against what can be worked out by hand, and the file that they are read from.
+// Programs in virtual time compared with times computed by hand, and their file format.
 #include "sim/timing/script.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kLatency_us = 2.01;
 
-// One rank a node; only the way of a message takes time: kLatency_us and a nanosecond a byte.
+// One rank per node; only the network takes time: kLatency_us plus a nanosecond per byte.
 model::Cluster only_links(std::uint64_t eager_bytes) {
   model::Cluster cluster;
   cluster.nodes = 8;
@@ -33,7 +33,7 @@ Script parsed(const std::string& text) {
   return script ? script.value() : Script();
 }
 
-// `fields`: what is between the head and the steps.
+// `fields`: JSON between the head and the steps.
 Script program(std::uint32_t ranks, const std::string& fields, const std::string& steps, std::uint32_t repeat = 1) {
   return parsed("{\"outrigger_program\": 1, \"ranks\": " + std::to_string(ranks) +
                 ", \"repeat\": " + std::to_string(repeat) + fields + ", \"steps\": [" + steps + "]}");
@@ -67,7 +67,7 @@ TEST(Script, WithoutALookALongMessageStaysWhereItIs) {
   const Script script = program(2, "", kOverlap);
   EXPECT_NEAR(run(cluster, script, Lane::nonblocking).exposed_us, 1000, 20);
   EXPECT_NEAR(run(cluster, script, Lane::blocking).exposed_us, 1000, 20);
-  // It begins at the first test that sees the announcement; the end is seen at another.
+  // The transfer begins at the first test that sees the announcement; another test sees the end.
   EXPECT_LT(run(cluster, script, Lane::testing).exposed_us, 10);
   EXPECT_LT(run(cluster, script, Lane::threads).exposed_us, 10);
   EXPECT_LT(run(cluster, script, Lane::offloaded).exposed_us, 10);
@@ -75,7 +75,7 @@ TEST(Script, WithoutALookALongMessageStaysWhereItIs) {
 
 TEST(Script, TestsHelpAsSoonAsTheyCome) {
   LaneOptions options;
-  options.test_every_ns = 2'500'000;  // of 3 ms: half a millisecond is left of one
+  options.test_every_ns = 2'500'000;  // of 3 ms, so half a millisecond of a message is left
   EXPECT_NEAR(run(only_links(0), program(2, "", kOverlap), Lane::testing, options).exposed_us, 500, 20);
 }
 

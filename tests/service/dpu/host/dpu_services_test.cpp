@@ -1,4 +1,5 @@
-// The host's keeper, when service processes on its DPU die: what it tells the DPU and the ranks. The DPU is this test.
+// The host's keeper when service processes on its DPU die: its messages to the DPU and the ranks. The test plays the
+// DPU.
 #include "service/dpu/host/dpu_services.hpp"
 
 #include <gtest/gtest.h>
@@ -30,7 +31,7 @@ constexpr std::uint32_t kPlaces = 2;
 constexpr std::uint32_t kRanksThere = 2;
 constexpr milliseconds kCallPatience{10'000};
 constexpr milliseconds kTick{10};
-constexpr milliseconds kQuiet{100};  // longer than what has died is given to come to rest
+constexpr milliseconds kQuiet{100};  // longer than the pause after a death
 
 class DpuServicesTest : public ::testing::Test {
  protected:
@@ -74,7 +75,7 @@ class DpuServicesTest : public ::testing::Test {
     link_.work(Clock::now());
   }
 
-  // Time passes while nothing happens. Messages of this machine are there within the millisecond.
+  // Advances the clock while nothing happens. Local messages arrive within a millisecond.
   void turn() {
     link_.work(now_);
     while (std::optional<DpuFrame> frame = link_.next()) {
@@ -98,7 +99,7 @@ class DpuServicesTest : public ::testing::Test {
     while (now_ < end) turn();
   }
 
-  // Control messages to whoever is called so.
+  // Control messages to the process that has this number at the DPU.
   [[nodiscard]] std::vector<ControlMessage> control_to(std::uint32_t called) const {
     std::vector<ControlMessage> messages;
     for (const DpuFrame& frame : heard_) {
@@ -119,7 +120,7 @@ class DpuServicesTest : public ::testing::Test {
     return SegmentView((*ranks_)[rank].segment.base()).header();
   }
 
-  // What the DPU says.
+  // A message of the DPU.
   void wired(std::uint32_t called, std::uint32_t rank, bool ok = true) {
     RankWiredBody body;
     body.world_rank = rank;
@@ -132,7 +133,7 @@ class DpuServicesTest : public ::testing::Test {
     std::string("(pid 7) was killed by signal 9 (Killed)").copy(said.how.data(), said.how.size() - 1);
     link_.send(DpuFrameKind::lost, called, std::as_bytes(std::span(&said, 1)));
   }
-  // All ranks are connected to all, and leave their networks alone.
+  // Connects all ranks to all service processes; the ranks then stop using their networks.
   void connect_all() {
     const std::vector<std::byte> address(8);
     const Result<UniqueFd> fd = share_bytes("outrigger-test", address);
@@ -145,7 +146,6 @@ class DpuServicesTest : public ::testing::Test {
     }
     until([&] { return told_to_be_quiet(); });
   }
-  // All ranks are reached by all.
   void run_job() {
     connect_all();
     services_->attached();
@@ -221,7 +221,7 @@ TEST_F(DpuServicesTest, ThoseThatDieTogetherAreReplacedByProcessesThatRanksHaveY
   EXPECT_EQ(header(0).dpu_process.load(), kPlaces);
   EXPECT_EQ(header(1).dpu_process.load(), kPlaces + 1);
   EXPECT_EQ(header(1).dpu_calls.load(), 1U);
-  // The second one is in place 1 by now; before the DPU knew it, it was called otherwise.
+  // The spare got place 1; earlier messages still use its old number.
   wired(dpu_stand_by(kPlaces + 1), 0);
   wired(1, 1);
   wired(dpu_stand_by(kPlaces + 2), 0);
@@ -234,7 +234,7 @@ TEST_F(DpuServicesTest, OneThatDiesWhileItIsGivenAPlaceIsReplacedThere) {
   run_job();
   lost(0);
   until([&] { return count(DpuFrameKind::replace, 0) == 1; });
-  lost(dpu_stand_by(kPlaces));  // the DPU has said so before it knew
+  lost(dpu_stand_by(kPlaces));  // sent before the DPU knew its new number
   until([&] { return count(DpuFrameKind::replace, 0) == 2; });
   EXPECT_EQ(services_->times_started(0), 3U);
   EXPECT_FALSE(services_->failure());
@@ -283,7 +283,7 @@ TEST_F(DpuServicesTest, NoneTakesThePlaceOfOneThatSaysWhyItEnds) {
   EXPECT_EQ(count(DpuFrameKind::replace, 0), 0U);
 }
 
-// As where the network reaches memory only with the rank's help, which shows when ranks leave it alone.
+// E.g. if the network reaches memory only with the rank's help, which shows when ranks stop using it.
 TEST_F(DpuServicesTest, RanksThatAreConnectedAndNotReachedAreRefusedWithTheReason) {
   connect_all();
   EXPECT_FALSE(services_->failure());

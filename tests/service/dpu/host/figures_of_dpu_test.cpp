@@ -1,4 +1,4 @@
-// What service processes on a DPU have counted comes to the host's keeper, which believes nothing of it.
+// Counters of service processes on a DPU reach the host's keeper, which validates them.
 #include "service/dpu/host/figures_of_dpu.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Ranks leave a DPU that is lost: whom the host's keeper waits for, and for how long.
+// Ranks detach from a lost DPU: the host's keeper waits for some of them, with a time limit.
 #include "service/dpu/host/leaving_dpu.hpp"
 
 #include <gtest/gtest.h>

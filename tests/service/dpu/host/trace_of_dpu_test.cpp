@@ -1,4 +1,4 @@
-// What a service process notes on a DPU comes to the memory of its rank, by the clock of the rank's node.
+// Trace events of a service process on a DPU reach its rank's event memory, with times of the rank's node.
 #include "service/dpu/host/trace_of_dpu.hpp"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ class TraceOfDpuTest : public ::testing::Test {
     dpu_.work(Clock::now());
     return dpu_.next();
   }
-  // The host's turn. Error: what the DPU has said makes no sense.
+  // The host's turn. Error: the DPU's message is malformed.
   Status turn() {
     host_.work(Clock::now());
     while (const std::optional<DpuFrame> frame = host_.next()) {
@@ -122,10 +122,10 @@ TEST_F(TraceOfDpuTest, AllThatIsNotedWhenTheRankAsksIsInItsMemoryThen) {
   EXPECT_TRUE(kept.of_place(2).empty());
 }
 
-// A DPU whose clock says an hour more.
+// A DPU whose clock is an hour ahead.
 class AheadTest : public TraceOfDpuTest {
  protected:
-  // Answers the next question, with these events if it asks for some.
+  // Answers the next question; `events` if it asks for some.
   DpuTraceAsk answer(const std::vector<trace::Event>& events = {}, std::uint32_t of_rank = kTracedRank) {
     std::optional<DpuFrame> frame = heard_by_dpu();
     while (frame && frame->kind != DpuFrameKind::trace_ask) frame = heard_by_dpu();

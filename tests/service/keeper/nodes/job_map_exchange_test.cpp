@@ -1,4 +1,4 @@
-// Nodes that get to know each other: two keepers in one process are two nodes.
+// Nodes connect: two keepers in one process act as two nodes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -51,13 +51,13 @@ class TwoNodes : public ::testing::Test {
       ASSERT_TRUE(taken) << taken.error();
     }
   }
-  // The keeper and its service processes are there, and know the rank.
+  // The keeper and its service processes run, and serve the rank.
   void expect_alive(std::uint32_t world_rank) {
-    // It is never released: each time another one is announced.
+    // It is never released, so that each call announces a new region.
     EXPECT_NE(rank(world_rank).allocate_staging(1 << 20), nullptr);
     EXPECT_FALSE(rank(world_rank).fatal());
   }
-  // All four exchange a block with each.
+  // All four exchange a block with each other.
   void expect_alltoall(std::uint64_t group_number, std::size_t block_bytes) {
     std::array<std::vector<std::byte>, 4> send;
     std::array<std::vector<std::byte>, 4> receive;
@@ -161,7 +161,7 @@ TEST_F(TwoNodes, AJobMapThatIsNoneIsRefused) {
   }
 }
 
-// A job map that is one, and puts a rank of this node elsewhere.
+// A valid job map that puts a rank of this node elsewhere.
 TEST_F(TwoNodes, AJobMapThatMisplacesRanksOfTheNodeIsRefused) {
   start(2);
   std::vector<std::byte> descriptors;

@@ -1,4 +1,4 @@
-// What keepers of different nodes tell each other, over real connections of this machine; time is the test's.
+// Messages between keepers of different nodes over real local connections; the test controls time.
 #include "service/keeper/nodes/other_nodes.hpp"
 
 #include <arpa/inet.h>
@@ -28,7 +28,7 @@ std::vector<std::byte> an_address(int of) {
   return std::vector<std::byte>(100, static_cast<std::byte>(of));
 }
 
-// A keeper's part in it. Node i has two service processes and world rank i.
+// A keeper's part. Node i has two service processes and world rank i.
 struct NearNode {
   NearNode(std::uint32_t nodes, std::uint32_t number, Events& events) : own_number(number), others(config, events) {
     config.nodes = nodes;
@@ -52,7 +52,7 @@ struct NearNode {
     ASSERT_TRUE(message) << message.error();
     told.push_back(std::move(message).value());
   }
-  // What service processes have heard of others that have moved.
+  // Moved peers that its service processes have been told of.
   [[nodiscard]] std::vector<std::string> moved() {
     std::vector<std::string> all;
     for (ControlMessage& message : told) {
@@ -104,12 +104,12 @@ class OtherNodesTest : public ::testing::Test {
   void introduce_all() {
     for (std::uint32_t i = 0; i < all_.size(); ++i) introduce(i);
   }
-  // Does something happen? Messages of this machine are there within the millisecond.
+  // True if something happened. Local messages arrive within a millisecond.
   bool work() {
     for (NearNode& node : all_) node.work(now_);
     return !events_.wait(1).empty();
   }
-  // Time passes while nothing happens.
+  // Advances the clock while nothing happens.
   bool run_until(const std::function<bool()>& done) {
     for (int idle = 0; idle < 20'000;) {
       const bool happens = work();
@@ -120,7 +120,7 @@ class OtherNodesTest : public ::testing::Test {
     }
     return false;
   }
-  // Until nothing happens any more, in no time.
+  // Until nothing happens any more, without advancing the clock.
   void settle() {
     while (work()) continue;
   }
@@ -141,7 +141,7 @@ TEST_F(OtherNodesTest, AllAreToldAndTellTheirNewOnes) {
   EXPECT_EQ(all_[2].moved(), expected);
   EXPECT_TRUE(all_[1].moved().empty());
   for (NearNode& node : all_) EXPECT_FALSE(node.others.failure());
-  // One that is started later on node 0 hears all of it, the job map first.
+  // A service process that is started later on node 0 gets all of it, the job map first.
   all_[0].told.clear();
   for (OtherNodes::ForServices& news : all_[0].others.for_a_new_one()) all_[0].take(news);
   ASSERT_EQ(all_[0].told.size(), 2U);
@@ -173,11 +173,11 @@ TEST_F(OtherNodesTest, SeveralAtOnceFromBothSidesAndOnlyTheNewestCounts) {
 
 TEST_F(OtherNodesTest, WhoeverHasNoJobMapYetIsToldLater) {
   start(2);
-  all_[0].others.moved(0, Epoch{2}, an_address(9));  // this one does not know whom to tell yet
+  all_[0].others.moved(0, Epoch{2}, an_address(9));  // node 0 does not know the others yet
   EXPECT_TRUE(all_[0].others.can_be_told());
   introduce(0);
   settle();
-  EXPECT_TRUE(all_[1].moved().empty());  // and that one cannot know who it is
+  EXPECT_TRUE(all_[1].moved().empty());  // and node 1 does not know node 0
   introduce(1);
   ASSERT_TRUE(run_until([&] { return !all_[1].moved().empty(); }));
 }
@@ -191,7 +191,7 @@ TEST_F(OtherNodesTest, ANodeSaysThatItIsThere) {
   }
   EXPECT_EQ(all_[0].watched().back(), 5U);
   all_[0].others.ask(SpId{0}, now_);  // its own
-  all_[0].others.ask(SpId{6}, now_);  // nobody
+  all_[0].others.ask(SpId{6}, now_);  // out of range
   settle();
   EXPECT_EQ(all_[0].watched().size(), 3U);
 }
@@ -199,7 +199,7 @@ TEST_F(OtherNodesTest, ANodeSaysThatItIsThere) {
 TEST_F(OtherNodesTest, AnAddressThatLeadsNowhereIsFollowedByTheNext) {
   start(2);
   const KeeperPlace::Address nowhere{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 127, 0, 0, 77};
-  UniqueFd silent(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // who takes connections, and says nothing
+  UniqueFd silent(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // accepts connections and sends nothing
   sockaddr_in place{};
   place.sin_family = AF_INET;
   place.sin_port = htons(all_[1].place.port);
@@ -243,7 +243,7 @@ TEST_F(OtherNodesTest, CountsComeToTheNodeOfRank0AlsoWhenBothHaveEnded) {
   EXPECT_EQ(all_[0].others.counts().at(1), large);
   EXPECT_EQ(all_[0].others.counts().at(2), an_address(4));
   EXPECT_TRUE(all_[1].others.counts().empty() && all_[2].others.counts().empty());
-  // There is nobody else to tell.
+  // It is the only node.
   all_[0].others.tell_counts(an_address(5), now_);
   EXPECT_TRUE(all_[0].others.counts_are_told());
   all_[1].others.tell_counts(std::vector<std::byte>(kMaxCountsBytes + 1), now_);
@@ -252,7 +252,7 @@ TEST_F(OtherNodesTest, CountsComeToTheNodeOfRank0AlsoWhenBothHaveEnded) {
 
 TEST_F(OtherNodesTest, CountsAreGivenUpWhereNobodyTakesThem) {
   start(2);
-  introduce(1);  // the other one knows of no job map, and so of no secret
+  introduce(1);  // node 1 has no job map, and therefore no secret
   all_[1].others.tell_counts(an_address(4), now_);
   settle();
   EXPECT_FALSE(all_[1].others.counts_are_told());
@@ -277,7 +277,7 @@ TEST_F(OtherNodesTest, StrangersAreNotListenedTo) {
   introduce(2);
   all_[1].others.moved(0, Epoch{2}, an_address(66));
   all_[0].others.ask(SpId{2}, now_);
-  // Somebody who only connects, somebody who talks nonsense, and somebody who has learnt the greeting's form.
+  // A client that only connects, one that sends garbage, and one that sends a well-formed handshake.
   std::vector<UniqueFd> strangers;
   for (int i = 0; i < 3; ++i) {
     strangers.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -294,7 +294,7 @@ TEST_F(OtherNodesTest, StrangersAreNotListenedTo) {
   encode_node_news({NodeNewsKind::moved, 0, SpId{2}, Epoch{2}, an_address(67)}, said);
   ASSERT_GT(::send(strangers[2].get(), said.data(), said.size(), MSG_NOSIGNAL), 0);
   settle();
-  now_ += seconds(6);  // the silent one goes, too
+  now_ += seconds(6);  // closes the silent one, too
   settle();
   for (const UniqueFd& stranger : strangers) {
     std::array<char, 512> heard{};
@@ -306,12 +306,12 @@ TEST_F(OtherNodesTest, StrangersAreNotListenedTo) {
   }
   for (const std::uint32_t node : {0U, 2U}) EXPECT_TRUE(all_[node].moved().empty());
   EXPECT_TRUE(all_[0].watched().empty());
-  // Those that belong together are not kept from each other.
+  // Nodes of the job still reach each other.
   all_[2].others.moved(0, Epoch{2}, an_address(1));
   EXPECT_TRUE(run_until([&] { return !all_[0].moved().empty(); }));
 }
 
-// Of the job, but at the wrong door: as where two hosts have the same address of some inner network.
+// From the job, but at the wrong node, e.g. if two hosts have the same address in some internal network.
 TEST_F(OtherNodesTest, WhatIsForAnotherNodeIsNotTaken) {
   start(3);
   std::swap(all_[1].place, all_[2].place);

@@ -1,4 +1,4 @@
-// What ranks count outlives them: the keeper writes it where nobody has called MPI_Finalize.
+// Ranks' counts outlive the ranks: the keeper writes them if no rank called MPI_Finalize.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -47,7 +47,7 @@ class Counts : public ::testing::Test {
   Counts() : path_(fs::temp_directory_path() / ("outrigger-counts-" + std::to_string(::getpid()))) {}
   ~Counts() override { fs::remove(path_); }
 
-  // Two ranks come, and go as `before_they_go` leaves their ledgers. Null: no report was written.
+  // Two ranks arrive and leave, with ledgers as `before_they_go` changes them. nullptr: no report was written.
   template <class Change>
   Json written_after(const Change& before_they_go) {
     {
@@ -78,7 +78,7 @@ TEST_F(Counts, AreWrittenWhenRanksHaveGoneWithoutAWord) {
   EXPECT_EQ(report["counted_ranks"], Json::parse("[[0, 1]]"));
   EXPECT_EQ(report["calls"][0]["calls"], 10);
   EXPECT_EQ(report["calls"][0]["offloaded"], 0);
-  EXPECT_EQ(report["ended"]["how"], "lost");  // this process lives on
+  EXPECT_EQ(report["ended"]["how"], "lost");  // this process still runs
 }
 
 TEST_F(Counts, SayWhoHasAborted) {

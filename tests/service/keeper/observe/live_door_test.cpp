@@ -1,4 +1,5 @@
-// Whoever asks a keeper gets one frame; whoever does anything else gets nothing, and cannot make it work more often.
+// A client of the live listener gets one frame. One that does anything else gets nothing, and cannot make the keeper
+// work more often.
 #include "service/keeper/observe/live_door.hpp"
 
 #include <gtest/gtest.h>
@@ -28,7 +29,7 @@ class Live : public ::testing::Test {
     return socket;
   }
 
-  // As the keeper does, by the test's clock. How often it was woken.
+  // As the keeper does, by the test's clock. Returns the number of wake-ups.
   int work(std::chrono::milliseconds time) {
     const Clock::time_point end = now_ + time;
     for (int wakes = 1;; ++wakes) {

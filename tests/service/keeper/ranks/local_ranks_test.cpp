@@ -1,4 +1,4 @@
-// What a keeper knows of its ranks.
+// The keeper's list of ranks.
 #include "service/keeper/ranks/local_ranks.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What is known of a service process's end: its signal or status, and what it has said before.
+// How a service process ended: its signal or status, and its captured stderr.
 #include "service/keeper/supervise/captured_stderr.hpp"
 
 #include <gtest/gtest.h>

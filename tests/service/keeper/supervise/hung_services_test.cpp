@@ -28,7 +28,7 @@ class HungServicesTest : public ::testing::Test {
  protected:
   HungServicesTest() { EXPECT_EQ(hung_.look(0, sign_), std::nullopt); }
 
-  // What a look says after it has used so much time.
+  // The result of a look after `used` CPU time.
   [[nodiscard]] std::optional<std::string> look(char state, milliseconds used, bool work_waits) {
     sign_.process.state = state;
     sign_.process.cpu += used;
@@ -68,8 +68,8 @@ TEST_F(HungServicesTest, OneThatSleepsThroughItsDoorbellIsLostAfterTheLimit) {
 
 TEST_F(HungServicesTest, OneThatIsGivenNoTimeIsNot) {
   for (int i = 0; i < 1000; ++i) {
-    EXPECT_EQ(look('R', milliseconds(0), true), std::nullopt);  // others run
-    EXPECT_EQ(look('D', milliseconds(0), true), std::nullopt);  // its memory is on a disk
+    EXPECT_EQ(look('R', milliseconds(0), true), std::nullopt);  // starved
+    EXPECT_EQ(look('D', milliseconds(0), true), std::nullopt);  // swapped out
   }
 }
 
@@ -104,7 +104,7 @@ TEST_F(HungServicesTest, TheOneThatTakesItsPlaceBeginsAnew) {
   for (std::uint32_t i = 0; i < kLooks; ++i) EXPECT_EQ(look('R', seconds(2), true), std::nullopt);
 }
 
-// Of a child, as emulators have answers of their own for who asks about itself.
+// A child, because emulators answer differently about the process itself.
 class RunningChild {
  public:
   RunningChild() : pid_(::fork()) {

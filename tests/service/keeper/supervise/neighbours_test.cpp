@@ -1,4 +1,4 @@
-// How keepers of jobs with cores in common hear of each other.
+// Keepers of jobs that share cores notice each other.
 #include "service/keeper/supervise/neighbours.hpp"
 
 #include <gtest/gtest.h>
@@ -31,12 +31,12 @@ CoreClaim claim_of(const std::string& job, pid_t pid = ::getpid()) {
   return {CoreClaim::By::service, 3, job, pid};
 }
 
-// A keeper's part in it.
+// A keeper's part.
 struct NearKeeper {
   explicit NearKeeper(std::string name) : job(std::move(name)), neighbours(Claimant{near_scope(), job}, events) {
     neighbours.open();
   }
-  // Somebody has come or gone.
+  // True if a connection opened or closed.
   [[nodiscard]] bool hears(int within_ms = kHeardWithinMs) {
     const std::vector<Event> heard = events.wait(within_ms);
     if (heard.empty()) return false;
@@ -44,7 +44,7 @@ struct NearKeeper {
     neighbours.hear();
     return true;
   }
-  // As its loop does: what is heard, and then a look in its time.
+  // As in the keeper's loop: handles events, then looks in its time.
   [[nodiscard]] bool looks_after_news() {
     if (!hears()) return false;
     EXPECT_FALSE(neighbours.time_to_look(now)) << "not at once: more may come";
@@ -156,7 +156,7 @@ TEST(Neighbours, OffIsOff) {
   EXPECT_FALSE(neighbours.next_look());
 }
 
-// Two whole keepers: what the service process of the first one knows stands in its ranks' segments.
+// Two whole keepers. The first one's service process writes its state into its ranks' segments.
 class Jobs : public ::testing::Test {
  protected:
   using Node = testing::Node;

@@ -1,5 +1,5 @@
-// Service processes as the other ends of socket pairs: what they are told, when they are lost, and what one that is
-// started again needs.
+// Service processes as the other ends of socket pairs: their messages, how they are lost, and the state that a
+// restarted one needs.
 #include "service/keeper/supervise/service_processes.hpp"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ class SocketStarter final : public ServiceStarter {
   void renumber(std::uint32_t from, std::uint32_t to) override { renumbered = {from, to}; }
   void stop_all() override {}
 
-  pid_t pid_of_all = 0;                            // 0: each has a number that means nothing
+  pid_t pid_of_all = 0;                            // 0: each has an invalid number
   std::map<std::uint32_t, ControlSocket> service;  // their ends
   std::pair<std::uint32_t, std::uint32_t> renumbered;
 };
@@ -48,7 +48,7 @@ class ServiceProcessesTest : public ::testing::Test {
     for (std::uint32_t sp = 0; sp < count; ++sp) ASSERT_TRUE(processes_.start(sp));
     for (std::uint32_t sp = 0; sp < count; ++sp) ASSERT_TRUE(processes_.connect(sp));
   }
-  // The peers to which `sp` has been given rings since it was last asked.
+  // The peers to which `sp` got rings since the last call.
   std::multiset<std::uint32_t> new_peers(std::uint32_t sp) {
     std::multiset<std::uint32_t> peers;
     while (true) {
@@ -58,7 +58,7 @@ class ServiceProcessesTest : public ::testing::Test {
       peers.insert(received.message->body<PeerRingBody>().sp);
     }
   }
-  // Whatever wakes them now.
+  // Messages of all events so far.
   std::vector<ServiceMessage> receive_all() {
     std::vector<ServiceMessage> messages;
     for (const Event& event : events_.wait(0)) {
@@ -89,7 +89,7 @@ class SleepingChild {
     if (pid_ > 0) (void)::waitpid(pid_, nullptr, 0);
   }
   [[nodiscard]] pid_t pid() const { return pid_; }
-  // How it has ended, once it has.
+  // Waits for its end and returns the status.
   [[nodiscard]] int wait() {
     int status = 0;
     EXPECT_GT(::waitpid(std::exchange(pid_, -1), &status, 0), 0);
@@ -168,7 +168,7 @@ TEST_F(ServiceProcessesTest, OneThatStandsByIsNobodysPeerUntilItTakesAPlace) {
   EXPECT_EQ(new_peers(0), (Peers{1}));
   EXPECT_EQ(new_peers(2), (Peers{0})) << "the process that stood by";
 
-  // What it says, and its end, are those of number 1 now.
+  // Its messages and its end count for number 1 now.
   ASSERT_TRUE(starter_.service[2].send(ControlKind::protest, make_protest(7, "a bad slot")));
   const std::vector<ServiceMessage> messages = receive_all();
   ASSERT_EQ(messages.size(), 1U);

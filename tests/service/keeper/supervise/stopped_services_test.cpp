@@ -77,7 +77,7 @@ TEST_F(StoppedServicesTest, OneThatGoesOnBeginsAnew) {
   EXPECT_EQ(look_after(StoppedServices::kTurn), std::nullopt);
 }
 
-// A job that was suspended for an hour, the one who looks included: an hour is one turn.
+// A job that was suspended for an hour, including its keeper: the hour counts as one turn.
 TEST_F(StoppedServicesTest, TimeIsNotCountedButTurns) {
   starter_.stopped = {0, 1, 2};
   EXPECT_EQ(look_after(milliseconds(0)), std::nullopt);
