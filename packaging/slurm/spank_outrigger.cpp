@@ -104,12 +104,12 @@ void preload(spank_t spank, const Wish& wish) {
   std::string abi = abi_of(needed);
   if (abi.empty()) abi = wish.abi;
   if (abi.empty()) {
-    say(spank, name + " does not show which MPI it loads; --outrigger=on,openmpi (or mpich, mpiabi) says so");
+    say(spank, name + " does not show which MPI it loads; name it: --outrigger=on,openmpi (or mpich, mpiabi)");
     return;
   }
   const std::string library = library_for(abi, site.prefix, own_directory());
   if (::access(library.c_str(), R_OK) != 0) {
-    say(spank, "running natively: " + library + " is not there");
+    say(spank, "running natively: " + library + " does not exist");
     return;
   }
   const std::string list = outrigger::service::preload_list(library, variable(spank, "LD_PRELOAD"), needed);
@@ -117,17 +117,18 @@ void preload(spank_t spank, const Wish& wish) {
   if (wish.way != Way::report) return;
   const std::string report = report_name(spank);
   if (spank_setenv(spank, "OUTRIGGER_REPORT", report.c_str(), 0) == ESPANK_SUCCESS) {
-    say(spank, "when the step has ended, `outrigger report " + report + "` shows what this did");
+    say(spank, "when the step has ended, `outrigger report " + report + "` shows the result");
   }
 }
 
-spank_option option{const_cast<char*>("outrigger"),
-                    const_cast<char*>("on|off|report[,ABI]"),
-                    const_cast<char*>("hand the program's MPI collectives to service processes; report: and write what "
-                                      "that did to outrigger-report-JOB.STEP.json"),
-                    2,
-                    0,
-                    take_option};
+spank_option option{
+    const_cast<char*>("outrigger"),
+    const_cast<char*>("on|off|report[,ABI]"),
+    const_cast<char*>("offload the program's MPI collectives to service processes; report: also write the "
+                      "result to outrigger-report-JOB.STEP.json"),
+    2,
+    0,
+    take_option};
 
 }  // namespace
 

@@ -10,7 +10,7 @@ namespace outrigger::slurm {
 namespace {
 
 constexpr std::string_view kWords =
-    "is none of on, off, report, and openmpi, mpich or mpiabi for programs that do not show it";
+    "is unknown; write on, off or report, and openmpi, mpich or mpiabi if the program does not show its MPI";
 
 std::optional<Way> way_of(std::string_view word) {
   if (word == "on") return Way::on;

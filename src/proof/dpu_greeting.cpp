@@ -59,7 +59,7 @@ std::size_t DpuGreeting::awaited() const {
 
 std::string DpuGreeting::closed() const {
   return stage_ == Stage::greeting ? "the other end does not answer"
-                                   : "the other end ended the connection: is its secret another job's?";
+                                   : "the other end closed the connection: does it have another job's secret?";
 }
 
 Mac DpuGreeting::proof_of(Side side) const {
@@ -75,7 +75,7 @@ Status DpuGreeting::check(std::span<const std::byte> bytes) {
   PlainDpuGreeting theirs;
   std::memcpy(&theirs, bytes.data(), sizeof(theirs));
   if (theirs.magic != kDpuGreetingMagic || theirs.side != number_of(other_than(side_))) {
-    return Error{"the other end is not Outrigger's"};
+    return Error{"the other end is not an Outrigger process"};
   }
   if (theirs.version != build_version()) {
     return Error{other_build_text(theirs.version) + ": install one version on hosts and DPUs"};
@@ -86,7 +86,7 @@ Status DpuGreeting::check(std::span<const std::byte> bytes) {
 }
 
 Result<std::vector<std::byte>> DpuGreeting::hear(std::span<const std::byte> bytes) {
-  if (bytes.size() != awaited() || stage_ == Stage::done) return Error{"the other end is not Outrigger's"};
+  if (bytes.size() != awaited() || stage_ == Stage::done) return Error{"the other end is not an Outrigger process"};
   if (stage_ == Stage::greeting) {
     if (const Status checked = check(bytes); !checked) return Error{checked.error()};
     stage_ = Stage::proof;

@@ -44,7 +44,7 @@ Mac hmac(std::span<const std::uint8_t> key, std::span<const std::uint8_t> bytes)
   const unsigned char* made = prepared ? ::HMAC(::EVP_sha256(), key.data(), static_cast<int>(key.size()), bytes.data(),
                                                 bytes.size(), mac.data(), &length)
                                        : nullptr;
-  if (made == nullptr || length != mac.size()) give_up("libcrypto makes no HMAC-SHA256");
+  if (made == nullptr || length != mac.size()) give_up("libcrypto cannot compute HMAC-SHA256");
   return mac;
 }
 

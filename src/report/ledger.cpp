@@ -46,7 +46,7 @@ Result<Ledger> Ledger::open(UniqueFd fd) {
   if (!mapping) return Error{mapping.error()};
   Ledger ledger;
   ledger.mapping_ = std::move(mapping).value();
-  if (ledger.header().magic != kMagic) return Error{"what a rank counts has another format"};
+  if (ledger.header().magic != kMagic) return Error{"the memory for a rank's counts has another format"};
   return ledger;
 }
 

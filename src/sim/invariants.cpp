@@ -71,7 +71,7 @@ void Invariants::eager_read(SpId by, const Block& from) {
     return each.send_buffer == buffer || each.receive_buffer == buffer;
   });
   if (slot == slots.end())
-    return job_.broken(fmt::format("service process {} sends eagerly what was not posted", by.value()));
+    return job_.broken(fmt::format("service process {} sends an eager block that was not posted", by.value()));
   if (slot->completed)
     job_.broken(fmt::format("service process {} reads eagerly from a completed operation", by.value()));
 }
@@ -108,7 +108,7 @@ void Invariants::marked(SpId by, WorldRank destination, SlotIndex slot_index, Gr
       job_.world.memory[destination.value()].buffer(slot.receive_buffer).subspan(offset, bytes);
   if (bytes != 0 && std::memcmp(here.data(), slot.image.data() + offset, bytes) != 0) {
     job_.broken(
-        fmt::format("rank {}: block of {} marked before its bytes are there", destination.value(), source.value()));
+        fmt::format("rank {}: block of {} marked before its bytes have arrived", destination.value(), source.value()));
   }
 }
 
@@ -137,7 +137,7 @@ void Invariants::check_disagreement(WorldRank rank, const Slot& slot, Completion
   for (std::size_t peer = 0; peer < plan.sent.size(); ++peer) {
     if (plan.differs[peer] == plan.differs[me] || job_.result.crashes != 0) continue;
     if (plan.expected[peer][me] == 0 || plan.sent[peer][me] == 0) continue;
-    if (status != CompletionStatus::mismatch) job_.broken(what + ": ranks disagree, and it was not told");
+    if (status != CompletionStatus::mismatch) job_.broken(what + ": ranks disagree, and it got no error");
   }
   if (status == CompletionStatus::ok && job_.result.crashes == 0 && !image_holds(rank, slot)) {
     job_.broken(what + ": wrong bytes at completion");
@@ -184,7 +184,7 @@ void Invariants::check_completion(WorldRank rank, const Slot& slot, const Comple
       job_.broken(fmt::format("{}: completed as '{}'", what, name_of(record.status)));
     }
   }
-  if (plan.meets() && !all_have_posted(slot)) job_.broken(what + ": leaves a barrier before all have come");
+  if (plan.meets() && !all_have_posted(slot)) job_.broken(what + ": leaves a barrier before all have arrived");
   if (!image_holds(rank, slot)) job_.broken(what + ": wrong bytes at completion");
   check_bytes(slot, what, record);
 }
@@ -257,7 +257,7 @@ void Invariants::check_end() {
   for (std::uint32_t rank = 0; rank < job_.ranks.size(); ++rank) {
     const Rank& state = job_.ranks[rank];
     if (state.next_step != job_.scenario.steps[rank].size()) {
-      job_.broken(fmt::format("deadlock: rank {} never got to post step {}", rank, state.next_step));
+      job_.broken(fmt::format("deadlock: rank {} never posted step {}", rank, state.next_step));
     }
     for (const Slot& slot : state.slots) {
       if (!slot.completed) {

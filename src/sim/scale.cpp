@@ -135,7 +135,7 @@ void SymbolicPeers::announce(std::uint32_t rank, std::vector<std::byte>& out) co
 void SymbolicPeers::take(SpId to, std::span<const std::byte> bytes) {
   const std::optional<peer::Message> message = peer::decode(bytes);
   if (!message) {
-    broken = "a message does not decode";
+    broken = "a message cannot be decoded";
   } else if (const auto* announce = std::get_if<peer::Announce>(&message->body)) {
     const std::uint32_t first = to.value() * job_.per_service() + announce->first;
     pending_.push_back(Pending{true, announce->group_rank.value(), first, first + announce->count});

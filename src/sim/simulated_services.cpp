@@ -100,7 +100,7 @@ void ServiceProcesses::restart(Service& service) {
     if (peer.id == service.id || !peer.alive) continue;
     job_.world.time.after(job_.world.random.within(job_.world.faults.notice_delay_ns), [this, &peer, id = service.id,
                                                                                         epoch = service.epoch] {
-      job_.trace("service {} hears that service {} is back (epoch {})", peer.id.value(), id.value(), epoch);
+      job_.trace("service {} is told that service {} is back (epoch {})", peer.id.value(), id.value(), epoch);
       tell(peer, [id, epoch](engine::Engine& engine) { engine.peer_restarted(id, Epoch{epoch}); });
     });
     // The new one is told the others' incarnations, or learns them from their messages.

@@ -61,7 +61,7 @@ void Simulation::sent(SpId from, SpId to, std::span<const std::byte> message) {
   invariants_.sent(message);
   if (!job_.options.trace) return;
   const std::optional<std::string> text = text_of_message(message);
-  if (!text) return job_.broken("a sent message does not decode");
+  if (!text) return job_.broken("a sent message cannot be decoded");
   job_.trace("service {} -> {}: {}", from.value(), to.value(), *text);
 }
 

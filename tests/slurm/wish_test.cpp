@@ -28,8 +28,8 @@ TEST(Wish, WordsMayBeLeftOutAndStandInAnyOrder) {
 }
 
 TEST(Wish, WhatIsUnknownIsNamedWithWhatThereIs) {
-  EXPECT_THAT(parse_wish("yes").error(), HasSubstr("'yes' is none of on, off, report"));
-  EXPECT_THAT(parse_wish("on,,off").error(), HasSubstr("'' is none of"));
+  EXPECT_THAT(parse_wish("yes").error(), HasSubstr("'yes' is unknown; write on, off or report"));
+  EXPECT_THAT(parse_wish("on,,off").error(), HasSubstr("'' is unknown"));
 }
 
 TEST(Site, OffUnlessTheSiteSaysOtherwise) {
@@ -45,7 +45,7 @@ TEST(Site, WhatIsUnknownIsAnError) {
   Words unknown({"defualt=on"});
   EXPECT_THAT(parse_site(unknown.pointers).error(), HasSubstr("'defualt=on' is neither default=WORDS nor prefix="));
   Words wrong({"default=maybe"});
-  EXPECT_THAT(parse_site(wrong.pointers).error(), HasSubstr("'maybe' is none of"));
+  EXPECT_THAT(parse_site(wrong.pointers).error(), HasSubstr("'maybe' is unknown"));
 }
 
 TEST(Library, IsThatOfTheProgramsMpi) {

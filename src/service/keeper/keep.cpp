@@ -50,14 +50,12 @@ bool is_listener(int fd) {
 int keep(KeeperConfig config) {
   UniqueFd listener(kKeeperListenerFd);
   if (!is_listener(listener.get())) {
-    std::fprintf(stderr,
-                 "outriggerd keep: descriptor %d is not a listening socket; ranks start the keeper by themselves\n",
+    std::fprintf(stderr, "outriggerd keep: descriptor %d is not a listening socket; the ranks start the keeper\n",
                  kKeeperListenerFd);
     return 2;
   }
   if (!read_secrets(config)) {
-    std::fprintf(stderr, "outriggerd keep: no secret on descriptor %d; ranks start the keeper by themselves\n",
-                 kKeeperSecretFd);
+    std::fprintf(stderr, "outriggerd keep: no secret on descriptor %d; the ranks start the keeper\n", kKeeperSecretFd);
     return 2;
   }
   ::close(kKeeperSecretFd);

@@ -130,7 +130,7 @@ void Keeper::stop() {
 }
 
 void Keeper::enter(Phase phase) {
-  assert(phase >= phase_ && "no way leads back");
+  assert(phase >= phase_ && "phases only advance");
   phase_ = phase;
 }
 
@@ -237,7 +237,8 @@ void Keeper::welcome(LocalRank& rank) {
   body.other_job = place.other_job;
   const int doorbell = services_->doorbell(rank.sp);
   const std::array<int, 2> fds{rank.segment_fd.get(), doorbell >= 0 ? doorbell : rank.segment_fd.get()};
-  if (!rank.tell(ControlKind::welcome, body, fds)) disconnect_rank(rank.hello.local_rank, "it took no welcome");
+  if (!rank.tell(ControlKind::welcome, body, fds))
+    disconnect_rank(rank.hello.local_rank, "its socket is full: it cannot be welcomed");
 }
 
 void Keeper::read_rank(std::uint32_t local_rank) {
@@ -269,7 +270,8 @@ Status Keeper::take_from_rank(std::uint32_t local_rank, ControlMessage& message)
     case ControlKind::region_add:
       return services_->add_region(ranks_[local_rank], message.body<RegionBody>(), std::move(message.fds()[0]));
     case ControlKind::left_dpu:
-      return leaving_ ? leaving_->has_left(ranks_[local_rank]) : Status(Error{"it left a DPU that was not lost"});
+      return leaving_ ? leaving_->has_left(ranks_[local_rank])
+                      : Status(Error{"it detached from a DPU that was not lost"});
     case ControlKind::counts:
       live_.open(config_.claims.job);
       return counts_.take(ranks_[local_rank], std::move(message.fds()[0]));
@@ -293,7 +295,7 @@ Status Keeper::take_from_rank(std::uint32_t local_rank, ControlMessage& message)
       if (taken) services_->tell_all(ControlKind::job_map, body, std::span(&fd, 1));
       return taken;
     }
-    default: return Error{"a message that ranks do not send"};
+    default: return Error{"an unexpected kind of message"};
   }
 }
 
@@ -397,7 +399,7 @@ bool Keeper::leave_dpu(const std::string& what) {
     spdlog::error("no service processes on cores of this node: {}", prepared.error());
     return false;
   }
-  spdlog::warn("{}; ranks leave it", what);
+  spdlog::warn("{}; ranks detach from it", what);
   if (const FetchedFromDpu* of_dpu = services_->fetched_from_dpu()) of_lost_dpu_ = of_dpu->figures.latest();
   services_->stop();
   leaving_.emplace(ranks_, what, *rest, events_.now());
@@ -416,7 +418,7 @@ void Keeper::go_on_without_dpu() {
   }
   if (const auto failure = leaving_->failure(now)) return service_failed(*failure);
   if (!leaving_->over()) return;
-  job_end_.warn(leaving_->what() + ": service processes on cores of this node take its place");
+  job_end_.warn(leaving_->what() + ": service processes on this node replace it");
   leaving_.reset();
   if (const Status started = instead_of_dpu_->start_instead(); !started) service_failed(started.error());
 }

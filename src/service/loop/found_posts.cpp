@@ -51,7 +51,7 @@ class Search {
     look_at_slots();
     if (Status followed = follow_records(); !followed) return Error{followed.error()};
     if (segment_.header().groups_unlisted.load(std::memory_order_seq_cst) != 0) {
-      return Error{"it uses more communicators than can be told of"};
+      return Error{"it uses more communicators than its segment can list"};
     }
     look_at_groups();
     std::ranges::sort(found_.operations, {}, [](const FoundPost& post) {

@@ -49,7 +49,7 @@ void PostIntake::remove(WorldRank rank) {
 }
 
 bool PostIntake::take() {
-  assert(engine_ != nullptr && "what ranks post has somewhere to go");
+  assert(engine_ != nullptr && "posts need an engine");
   bool any = false;
   for (ServedRank& served : served_) any |= take_slots_of(served);
   has_taken_ |= any;
@@ -61,7 +61,7 @@ bool PostIntake::take_slots_of(ServedRank& served) {
   const std::uint32_t posted = header.ring_tail.load(std::memory_order_acquire) - served.head;
   if (posted == 0) return take_overflow_of(served);
   if (posted > kSlotCount) {
-    protest(served, "its post ring says that " + std::to_string(posted) + " slots are posted");
+    protest(served, "its post ring has an invalid number of posted slots: " + std::to_string(posted));
     return true;
   }
   for (std::uint32_t i = 0; i < std::min(posted, kPostsPerTurn); ++i) {
@@ -161,7 +161,7 @@ Status PostIntake::take_over(std::uint32_t restarts) {
     wake_sleepers(header);
   }
   restore_plans();
-  spdlog::info("has taken the place of another service process: {} operations again", again);
+  spdlog::info("replaced another service process: takes {} operations again", again);
   return Done{};
 }
 
@@ -185,7 +185,7 @@ void PostIntake::take_found(ServedRank& served, const FoundPost& post) {
   const std::optional<SlotIndex> slot =
       post.record ? node_.slots().open_record(served.rank, *post.record, post.told) : std::optional(post.slot);
   const bool open = slot && (post.record || node_.slots().open(served.rank, *slot, post.told));
-  if (!open) return protest(served, "what it has posted is in use or not in its shared memory");
+  if (!open) return protest(served, "a post is in use or not in its shared memory");
   take_operation(served.rank, *slot, post.body, Taken::again);
 }
 

@@ -125,7 +125,7 @@ void Service::keeper_died(Clock::time_point now) {
   alone_ = true;
   if (keeper_.ended()) return;
   if (wiring_.engine() == nullptr || !orphanage_.begin(now)) return keeper_.lose();
-  spdlog::warn("the keeper is gone (killed?): this service process goes on without it");
+  spdlog::warn("the keeper is gone (killed?): this service process continues without it");
   sleeper_.forget_control();
   ports_.emplace_back(orphanage_);
   sleeper_.watch(orphanage_);

@@ -71,7 +71,7 @@ Wiring::Wiring(KeeperLink& keeper, fabric::HostFabric& host, fabric::Ports& port
 
 void Wiring::handle(ControlMessage& message) {
   if (configuration_.has_value() == (message.kind() == ControlKind::configure)) {
-    return keeper_.fail("the keeper did not configure first, and once");
+    return keeper_.fail("the keeper sent its configuration twice, or not first");
   }
   switch (message.kind()) {
     case ControlKind::configure: return configure(message.body<ConfigureBody>());
@@ -132,7 +132,7 @@ void Wiring::configure(const ConfigureBody& body) {
 void Wiring::share_core(const CoreShareBody& body) {
   using copy::CoreShare;
   const bool fits = body.core_share == CoreShare::own || body.core_share == CoreShare::shared;
-  if (!fits || configuration_->cpu < 0) return keeper_.fail("the keeper named a core's users wrongly");
+  if (!fits || configuration_->cpu < 0) return keeper_.fail("the keeper sent an invalid core share");
   sleeper_.share_core(body.core_share);
   host_.share_core(body.core_share);
   if (body.other_job != 0) core_.publish_other_job(body.other_job);
@@ -157,7 +157,7 @@ fabric::Seams Wiring::seams() {
 
 bool Wiring::is_new(std::uint32_t world_rank) {
   if (world_rank < configuration_->world_size && !sp_of_rank_[world_rank]) return true;
-  keeper_.fail("the keeper named rank " + std::to_string(world_rank) + " wrongly");
+  keeper_.fail("the keeper sent rank " + std::to_string(world_rank) + " twice, or out of range");
   return false;
 }
 
@@ -174,11 +174,11 @@ void Wiring::add_rank(const RankJoinedBody& body, std::vector<UniqueFd>& fds) {
   if (!segment) return keeper_.fail(segment.error());
   const SegmentView view(segment.value().base());
   if (!view.valid_for(rank)) {
-    return keeper_.fail("the segment of rank " + std::to_string(rank.value()) + " is not one");
+    return keeper_.fail("the segment of rank " + std::to_string(rank.value()) + " is malformed");
   }
   RankReach found = probe_rank(body, *configuration_);
   if ((body.reach & ~found.reach & (kReachMapped | kReachCma)) != 0) {
-    return keeper_.fail("the memory of rank " + std::to_string(rank.value()) + " is not reached any more");
+    return keeper_.fail("the memory of rank " + std::to_string(rank.value()) + " cannot be reached any more");
   }
   host_.add_rank(rank, fabric::RankMemory(body.pid, std::move(segment).value(), (found.reach & kReachCma) != 0));
   fabric::RankMemory& memory = *host_.rank(rank);
@@ -241,7 +241,7 @@ Status Wiring::open_dpu() {
 }
 
 void Wiring::add_remote_rank(const RankRemoteBody& body, const UniqueFd& fd) {
-  if (!dpu_) return keeper_.fail("the keeper named a remote rank to a service process of its node");
+  if (!dpu_) return keeper_.fail("the keeper sent a remote rank to a service process on a host");
   if (!is_new(body.world_rank)) return;
   const WorldRank rank{body.world_rank};
   const bool serves = body.sp == configuration_->sp && configuration_->epoch != 0;
@@ -257,7 +257,7 @@ void Wiring::add_remote_rank(const RankRemoteBody& body, const UniqueFd& fd) {
 // Its connections are made or in progress; it served no rank until now.
 void Wiring::take_place(const TakePlaceBody& body) {
   if (!dpu_ || configuration_->epoch != 0 || body.epoch < 2 || body.sp >= configuration_->sp_count) {
-    return keeper_.fail("the keeper gave it a place that it cannot take");
+    return keeper_.fail("the keeper sent a place that this service process cannot take");
   }
   configuration_->sp = body.sp;
   configuration_->epoch = body.epoch;
@@ -353,13 +353,13 @@ void Wiring::answer_job_map(const SharedBytesBody& body, const UniqueFd& fd) {
 }
 
 Status Wiring::take_job_map(const SharedBytesBody& body, const UniqueFd& fd) {
-  if (!wire_ || job_map_) return Error{"a job map that was not expected"};
+  if (!wire_ || job_map_) return Error{"an unexpected job map"};
   Result<std::vector<std::byte>> bytes = read_shared_bytes(fd.get(), body.bytes, kMaxJobMapBytes);
   if (!bytes) return Error{bytes.error()};
   Result<JobMap> job_map = decode_job_map(bytes.value(), configuration_->world_size);
   if (!job_map) return Error{job_map.error()};
   if (!fits_this_node(job_map.value(), body.node, *configuration_, sp_of_rank_)) {
-    return Error{"the job map says something else of this node than its keeper"};
+    return Error{"the job map contradicts the keeper about this node"};
   }
   const SpId first{job_map.value().first_sp[body.node]};
   self_ = SpId{first.value() + configuration_->sp};
@@ -385,7 +385,7 @@ void Wiring::move_peer(const PeerMovedBody& body, const UniqueFd& fd) {
   const Result<std::vector<std::byte>> address = read_shared_bytes(fd.get(), body.bytes, kMaxWireAddressBytes);
   const Status moved =
       address ? wire_->replacements().moved(sp, Epoch{body.epoch}, address.value()) : Error{address.error()};
-  if (!moved) return spdlog::warn("a service process that has been replaced: {}", moved.error());
+  if (!moved) return spdlog::warn("ignored a message about a replaced service process: {}", moved.error());
   moved_[sp] = Epoch{body.epoch};
   restarted(sp, Epoch{body.epoch});
 }
@@ -405,8 +405,7 @@ void Wiring::start_engine_when_complete() {
   if (again && dpu_ && !dpu_->take_over().all_read()) return;  // the keeper limits the wait
   // Peers that still listen to the predecessor may act on its messages, and ranks may still copy for it.
   if (again && !(host_.rings().all_here() && posts_.copies_are_over())) {
-    if (++looks_for_rest_ == kMostLooksForRest)
-      keeper_.fail("what the one before it had asked for does not come to an end");
+    if (++looks_for_rest_ == kMostLooksForRest) keeper_.fail("moves of the service process before this one do not end");
     return;
   }
   const bool many_nodes = configuration_->nodes > 1;
@@ -438,7 +437,7 @@ void Wiring::start_engine_when_complete() {
   }
   const Status taken = posts_.take_over(configuration_->epoch - 1);
   if (!taken)
-    keeper_.fail("the operations of the service process before this one cannot be gone on with: " + taken.error());
+    keeper_.fail("the operations of the service process before this one cannot be continued: " + taken.error());
   if (dpu_) dpu_->take_over().go_on();
   // After the ranks' plans are read. A DPU cannot hold its host's ranks in their calls.
   if (careful_ && !dpu_) core_.give_up_offloading();

@@ -46,8 +46,7 @@ Result<LauncherRank> pair_of(const Result<std::uint32_t>& rank, const Result<std
   if (!rank) return Error{rank.error()};
   if (!size) return Error{size.error()};
   if (rank.value() >= size.value()) {
-    return Error{
-        fmt::format("the launcher says that this is local rank {} of {}, which cannot be", rank.value(), size.value())};
+    return Error{fmt::format("the launcher's variables are invalid: local rank {} of {}", rank.value(), size.value())};
   }
   return LauncherRank{rank.value(), size.value()};
 }
@@ -218,7 +217,7 @@ Result<std::uint32_t> tasks_of_node(const std::string& tasks_per_node, std::uint
     if (node - first < *times) return *tasks;
     first += *times;
   }
-  return Error{fmt::format("SLURM_TASKS_PER_NODE={} does not say how many tasks node {} has", tasks_per_node, node)};
+  return Error{fmt::format("SLURM_TASKS_PER_NODE={} has no number of tasks for node {}", tasks_per_node, node)};
 }
 
 Result<LauncherRank> local_rank_of_environment() {

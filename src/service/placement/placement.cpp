@@ -161,7 +161,7 @@ Result<std::vector<RankPlace>> place_ranks(const BindRequest& bind, std::uint32_
     case BindPolicy::hybrid: return blocks_of_cores(topology, cores, ranks);
     case BindPolicy::list: return as_listed(topology, bind, ranks);
   }
-  return Error{"an unknown way to bind"};
+  return Error{"unknown bind policy"};
 }
 
 // If a list places the ranks, service processes can only have what it leaves free.
@@ -283,7 +283,7 @@ Result<KeptCores> parse_kept_cores(const std::string& text) {
   if (text == "wanted") return KeptCores::wanted;
   if (text == "spare") return KeptCores::spare;
   if (text == "none") return KeptCores::none;
-  return Error{fmt::format("--keep: '{}' is none of wanted, spare and none", text)};
+  return Error{fmt::format("--keep: '{}' is unknown; write wanted, spare or none", text)};
 }
 
 Result<BindRequest> parse_bind(const std::string& text) {
@@ -299,9 +299,10 @@ Result<BindRequest> parse_bind(const std::string& text) {
   } else {
     Result<std::vector<std::vector<int>>> lists = parse_lists(text);
     if (!lists || lists.value().empty()) {
-      return Error{fmt::format(
-          "--bind {}: write bunch, scatter, hybrid, none, or cpus: 0,2,4-7 (one a rank) or 0-1:2-3 (a list a rank)",
-          text)};
+      return Error{
+          fmt::format("--bind {}: write bunch, scatter, hybrid, none, or cpus: 0,2,4-7 (one per rank) or 0-1:2-3 (one "
+                      "list per rank)",
+                      text)};
     }
     request.policy = BindPolicy::list;
     request.cpus_of_rank = std::move(lists).value();

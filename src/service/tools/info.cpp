@@ -47,15 +47,14 @@ bool is_emulated(pid_t other) {
 }
 
 std::string reason_of(int error) {
-  if (error == kEmulated)
-    return "the emulator (qemu-user) has no process_vm_readv, which says nothing of a real machine";
+  if (error == kEmulated) return "the emulator (qemu-user) has no process_vm_readv; a real machine may have it";
   if (error == ENOSYS) return "the kernel has no process_vm_readv (CONFIG_CROSS_MEMORY_ATTACH)";
   if (error != EPERM && error != EACCES) return std::strerror(error);
   const std::string scope = read_word("/proc/sys/kernel/yama/ptrace_scope");
   if (!scope.empty() && scope != "0") {
     return "not permitted: kernel.yama.ptrace_scope is " + scope +
-           "; ranks allow it for their own service processes where the scope is 1, an administrator has to lower it "
-           "where it is 2 or 3";
+           "; with scope 1 ranks allow it for their own service processes, with 2 or 3 an administrator has to lower "
+           "it";
   }
   return "not permitted: a seccomp filter or a missing ptrace right (in a container try --cap-add=SYS_PTRACE)";
 }

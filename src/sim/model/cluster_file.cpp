@@ -57,11 +57,12 @@ class Table {
   void time_ns(const char* key, std::uint64_t& value) { quantity(key, value, parse_time_ns, Presence::needed); }
   void size_bytes(const char* key, std::uint64_t& value) { quantity(key, value, parse_bytes, Presence::needed); }
   void rate(const char* key, double& value) {
-    if (quantity(key, value, parse_bytes_per_s, Presence::needed) && value <= 0) problem(key, "a rate is more than 0");
+    if (quantity(key, value, parse_bytes_per_s, Presence::needed) && value <= 0)
+      problem(key, "a rate must be more than 0");
   }
   void optional_rate(const char* key, double& value) {
     if (quantity(key, value, parse_bytes_per_s, Presence::optional) && value <= 0) {
-      problem(key, "a rate is more than 0");
+      problem(key, "a rate must be more than 0");
     }
   }
   void optional_size_bytes(const char* key, std::uint64_t& value) {
@@ -129,7 +130,7 @@ class Table {
     for (const auto& [key, node] : table_) {
       if (std::find(asked_.begin(), asked_.end(), key.str()) != asked_.end()) continue;
       problems_.add(node.source().begin.line,
-                    fmt::format("{}{}: there is no such key here; allowed are {}", prefix_, key.str(), allowed));
+                    fmt::format("{}{}: unknown key; allowed are {}", prefix_, key.str(), allowed));
     }
     if (confidence_ == nullptr) return;
     for (const auto& [key, node] : *confidence_) {
@@ -215,7 +216,7 @@ void read_host(Table& table, HostModel& host) {
   table.optional_size_bytes("cache", host.cache_bytes);
   table.optional_rate("copy_missed", host.missed_bytes_per_s);
   if (host.processors % host.cores != 0) {
-    table.problem("processors", fmt::format("nodes have {} cores each of it; write a multiple", host.cores));
+    table.problem("processors", fmt::format("nodes have {} of these cores each; write a multiple", host.cores));
   }
 }
 
@@ -303,11 +304,11 @@ void read_noise(Table& table, NoiseModel& noise) {
 void check_together(const Cluster& cluster, Table& root) {
   const ServiceModel& service = cluster.service;
   if (service.placement == Placement::dpu && cluster.network.wire == WireKind::processor) {
-    root.problem("service", "on a DPU service processes reach ranks by memory; network.wire has to be \"memory\"");
+    root.problem("service", "service processes on a DPU reach ranks by RDMA; network.wire has to be \"memory\"");
   }
   if (service.placement == Placement::host_core && service.reach == ServiceReach::staged) {
     root.problem("service",
-                 "reach \"staged\" is through a DPU's memory; with placement \"host_core\" write reach = \"direct\"");
+                 "reach \"staged\" needs a DPU's memory; with placement \"host_core\" write reach = \"direct\"");
   }
   if (service.placement == Placement::dpu && !cluster.pcie.present) {
     root.problem("service", "a DPU is behind PCIe; add a table [pcie]");
@@ -345,7 +346,7 @@ Result<Cluster> parse_cluster(const std::string& text, const std::string& file_n
   // The parser has undefined behaviour for some other characters (3.3).
   const auto foreign = std::ranges::find_if(text, [](char letter) { return static_cast<unsigned char>(letter) > 127; });
   if (foreign != text.end()) {
-    return Error{fmt::format("{}:{}: a character beyond ASCII; write us for microseconds", file_name,
+    return Error{fmt::format("{}:{}: a character that is not ASCII; write us for microseconds", file_name,
                              1 + std::count(text.begin(), foreign, '\n'))};
   }
   toml::table parsed;
@@ -355,8 +356,7 @@ Result<Cluster> parse_cluster(const std::string& text, const std::string& file_n
   } catch (const toml::parse_error& error) {
     return Error{fmt::format("{}:{}: {}", file_name, error.source().begin.line, error.description())};
   } catch (const NoToml&) {
-    return Error{
-        fmt::format("{}: this is no TOML; look for a table or a key that does not end on its line", file_name)};
+    return Error{fmt::format("{}: not valid TOML; look for a table or a key that does not end on its line", file_name)};
   }
   Problems problems(file_name);
   Table root(parsed, "", problems);
@@ -381,12 +381,12 @@ Result<Cluster> parse_cluster(const std::string& text, const std::string& file_n
 
 Result<Cluster> read_cluster(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) return Error{fmt::format("{}: cannot be read; name a cluster file, as those in clusters/", path)};
+  if (!file) return Error{fmt::format("{}: cannot be read; name a cluster file, e.g. from clusters/", path)};
   std::string text(kMostFileBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
   if (file.bad()) return Error{fmt::format("{}: cannot be read", path)};
-  if (text.size() > kMostFileBytes) return Error{fmt::format("{}: more than 1 MiB is no cluster file", path)};
+  if (text.size() > kMostFileBytes) return Error{fmt::format("{}: too large for a cluster file (1 MiB)", path)};
   return parse_cluster(text, path);
 }
 

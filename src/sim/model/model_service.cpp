@@ -351,7 +351,7 @@ void Service::send_eager(const BlockId& id, const Block& from, SpId reader) {
   burst_.spend(costs_.move_ns);
   burst_.then([&transfer = *made] { transfer.start_eagerly(); });
   const bool added = to.eager_.emplace(id, std::move(made)).second;
-  assert(added && "a block is sent to a reader once");
+  assert(added && "a block is sent to each reader once");
   static_cast<void>(added);
 }
 
@@ -420,7 +420,7 @@ void Service::hear(const std::shared_ptr<const Batch>& batch) {
   take(costs_.event_ns * batch->messages.size(), [this, batch] {
     for (const std::vector<std::byte>& message : batch->messages) {
       const bool well_formed = engine_->receive(batch->from, message);
-      assert(well_formed && "the engine speaks its own protocol");
+      assert(well_formed && "the engine's messages are well-formed");
       static_cast<void>(well_formed);
     }
   });

@@ -44,12 +44,12 @@ Result<double> parse(std::string_view text, const char* what, std::span<const Un
   if (unit.starts_with(' ')) unit.remove_prefix(1);
   for (const Unit& known : units) {
     if (unit != known.name) continue;
-    if (number * known.factor > kMost) return Error{fmt::format("'{}' is too much", text)};
+    if (number * known.factor > kMost) return Error{fmt::format("'{}' is too large", text)};
     return number * known.factor;
   }
-  return Error{fmt::format("'{}' has {}; write one of {}", text,
-                           unit.empty() ? "no unit" : fmt::format("the unit '{}', which is none of a {}", unit, what),
-                           allowed(units))};
+  return Error{fmt::format(
+      "'{}' has {}; write one of {}", text,
+      unit.empty() ? "no unit" : fmt::format("the unit '{}', which is not one of a {}", unit, what), allowed(units))};
 }
 
 Result<std::uint64_t> whole(const Result<double>& number) {

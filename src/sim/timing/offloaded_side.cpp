@@ -128,7 +128,7 @@ void OffloadedSide::take_back(Rank& rank) {
 std::optional<std::string> OffloadedSide::problem() const {
   if (failed_) return "an operation has ended with an error";
   for (const auto& service : services_) {
-    if (!service->engine().idle()) return "a service process has not come to an end";
+    if (!service->engine().idle()) return "a service process has unfinished operations";
   }
   return std::nullopt;
 }

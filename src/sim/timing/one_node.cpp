@@ -231,7 +231,7 @@ class OneNode final : private model::ServiceWorld {
 Result<OneNodeResult> time_one_node(const model::Cluster& cluster, const OneNodeOptions& options) {
   const JobShape& shape = options.shape;
   if (cluster.network.wire != model::WireKind::memory) {
-    return Error{"one node: network.wire has to be \"memory\"; where processors carry bytes peers are no symbols"};
+    return Error{"one node: network.wire has to be \"memory\"; peers cannot be symbolic if processors carry bytes"};
   }
   if (shape.nodes < 2 || shape.nodes > cluster.nodes) {
     return Error{fmt::format("nodes: from 2 to {}, as many as the cluster has", cluster.nodes)};
@@ -242,7 +242,7 @@ Result<OneNodeResult> time_one_node(const model::Cluster& cluster, const OneNode
   if (std::uint64_t{shape.nodes} * shape.ranks_per_node > kMostSymbolicRanks) {
     return Error{fmt::format("nodes: more than {} ranks", kMostSymbolicRanks)};
   }
-  if (shape.mapping != Mapping::contiguous) return Error{"mapping: an all-to-all is alike for all mappings"};
+  if (shape.mapping != Mapping::contiguous) return Error{"mapping: an all-to-all is the same for all mappings"};
   if (options.block_bytes == 0) return Error{"bytes: at least 1"};
   return OneNode(cluster, options).run();
 }

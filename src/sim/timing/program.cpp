@@ -24,7 +24,7 @@ class Program {
     begin_round();
     std::uint64_t events = 0;
     while (machine_.time.step()) {
-      if (++events > rounds_.most_events) return Error{"the run takes too many events; take fewer ranks"};
+      if (++events > rounds_.most_events) return Error{"the run has too many events; use fewer ranks"};
     }
     if (times_.total_ns.size() != rounds_.count) return Error{"the collective does not end"};
     return times_;

@@ -29,7 +29,7 @@ class ScriptRun {
     }
     std::uint64_t events = 0;
     while (machine_.time.step()) {
-      if (++events > options_.most_events) return Error{"the run takes too many events; take fewer ranks"};
+      if (++events > options_.most_events) return Error{"the run has too many events; use fewer ranks"};
     }
     if (finished_ != script_.ranks) return Error{"the program does not end: ranks wait for each other"};
     for (const Rank& rank : ranks_) {

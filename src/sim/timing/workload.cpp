@@ -98,7 +98,7 @@ void lay_out(PostedOperation& operation, const Call& call, const Communicator& c
     case Collective::ibarrier: return;
     default: break;
   }
-  assert(is_of_neighbors(call.collective) && "can_post() has been asked");
+  assert(is_of_neighbors(call.collective) && "can_post() is true");
   const std::vector<GroupRank>& neighbors = communicator.neighbors[operation.rank.value()];
   for_neighbors(operation.send, neighbors, size, bytes);
   for_neighbors(operation.receive, neighbors, size, bytes);

@@ -146,24 +146,23 @@ std::string error_of(const std::string& fields, const std::string& steps) {
 }
 
 TEST(ScriptFile, SaysWhatIsWrongAndWhere) {
-  EXPECT_EQ(parse_script("{", "p.json").error(), "p.json: this is no JSON");
+  EXPECT_EQ(parse_script("{", "p.json").error(), "p.json: not valid JSON");
   EXPECT_EQ(error_of("", R"({"call": "iscan", "bytes": 8})"), "p.json: steps[0].call: iscan is not modelled");
-  EXPECT_EQ(error_of("", R"({"wait": ["a"]})"), "p.json: steps[0].wait: \"a\" is no request that is under way");
+  EXPECT_EQ(error_of("", R"({"wait": ["a"]})"), "p.json: steps[0].wait: \"a\" is not an active request");
   EXPECT_EQ(error_of("", R"({"post": "ibarrier", "request": "a"})"),
             "p.json: steps: request 'a' is never waited for; end with {\"wait\": [\"a\"]}");
   EXPECT_EQ(error_of("", R"({"call": "iallreduce", "bytes": 7})"),
             "p.json: steps[0].bytes: a reduction has whole elements of 4 bytes");
   EXPECT_EQ(error_of("", R"({"call": "ibcast", "bytes": 7, "root": 4})"),
             "p.json: steps[0].root: a whole number from 0 to 3");
-  EXPECT_EQ(error_of("", R"({"work_us": 1, "color": 2})"),
-            "p.json: steps[0].color: there is no such key here; there are work_us");
+  EXPECT_EQ(error_of("", R"({"work_us": 1, "color": 2})"), "p.json: steps[0].color: unknown key; allowed are work_us");
   EXPECT_EQ(error_of(R"(, "communicators": {"a": {"groups": [[0, 1], [2]]}})", R"({"work_us": 1})"),
-            "p.json: communicators.a.groups: rank 3 is in none; a rank alone is a group");
+            "p.json: communicators.a.groups: rank 3 is in no group; a single rank may be a group");
   EXPECT_EQ(error_of(R"(, "communicators": {"a": {"groups": [[0, 1, 2, 3]], "neighbors": [[1], [], [], []]}})",
                      R"({"work_us": 1})"),
             "p.json: communicators.a.neighbors: 1 is a neighbor of rank 0, but not the other way");
   EXPECT_EQ(error_of("", R"({"call": "ineighbor_alltoall", "bytes": 7})"),
-            "p.json: steps[0].communicator: its ranks have no neighbors; add a list of these");
+            "p.json: steps[0].communicator: its ranks have no neighbors; add a list of neighbors");
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ class DpuDaemon {
   DpuDaemon(const DpuDaemonOptions& options, std::vector<int> cpus, const Secret& secret, UniqueFd listener)
       : options_(options), cpus_(std::move(cpus)), secret_(secret), listener_(std::move(listener)) {
     events_.watch(listener_.get(), {Source::listener, 0});
-    if (!events_.watch(STDIN_FILENO, {Source::launcher, 0})) end(0, "nobody is at the standard input");
+    if (!events_.watch(STDIN_FILENO, {Source::launcher, 0})) end(0, "the standard input is closed");
   }
 
   int run() {
@@ -110,7 +110,7 @@ class DpuDaemon {
   void receive_visitor() {
     UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.valid()) return;
-    if (visitors_.size() == kMostVisitors) send_away(visitors_.begin(), "too many at once");
+    if (visitors_.size() == kMostVisitors) send_away(visitors_.begin(), "too many connections");
     const std::uint32_t number = next_visitor_++;
     const int fd = socket.get();
     visitors_.try_emplace(number, std::move(socket), secret_, events_.now());
@@ -134,7 +134,7 @@ class DpuDaemon {
   void send_silent_away() {
     const Clock::time_point now = events_.now();
     while (!visitors_.empty() && now - visitors_.begin()->second.came > kGreetingTime) {
-      send_away(visitors_.begin(), "it does not greet");
+      send_away(visitors_.begin(), "no handshake in time");
     }
   }
 
@@ -228,7 +228,7 @@ class DpuDaemon {
 
   void keep_events(const DpuFrame& frame) {
     const std::optional<DpuTraced> wanted = dpu_packet_as<DpuTraced>(frame);
-    if (!wanted || frame.sp >= places_) return end(1, "the host's keeper asks for a trace that makes no sense");
+    if (!wanted || frame.sp >= places_) return end(1, "the host's keeper sent a malformed trace request");
     const Result<KeptEvents::OfRank> kept = events_of_ranks_.add(wanted->world_rank, frame.sp);
     if (!kept) return spdlog::warn("no trace for rank {}: {}", wanted->world_rank, kept.error());
     show_trace(frame.sp, kept.value());
@@ -245,7 +245,7 @@ class DpuDaemon {
     }
     const auto ask = dpu_packet_as<DpuFiguresAsk>(frame);
     if (!ask || frame.kind != DpuFrameKind::figures_ask) {
-      return end(1, "the host's keeper asks what is not to be understood");
+      return end(1, "the host's keeper sent a malformed question");
     }
     std::vector<const ServicePages*> shown;
     for (std::uint32_t sp = 0; sp < services_.count(); ++sp) shown.push_back(services_.shown(sp));
@@ -257,7 +257,7 @@ class DpuDaemon {
   void start(const DpuFrame& frame) {
     const std::optional<DpuJob> job = dpu_packet_as<DpuJob>(frame);
     if (!job || job->local_size == 0 || job->local_size > kMaxLocalRanks || services_.count() != 0) {
-      return end(1, "the host's keeper asks for a job that makes no sense");
+      return end(1, "the host's keeper sent a malformed job");
     }
     std::uint32_t count = options_.services != 0 ? options_.services : job->services;
     if (count == 0) count = std::min(default_services(job->local_size), cores_here());

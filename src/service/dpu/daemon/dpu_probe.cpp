@@ -55,7 +55,7 @@ Result<DpuProbed> ask(DpuLink& link, fabric::dpu::ProbedMemory& memory) {
     }
     if (frame->kind != DpuFrameKind::probed) continue;
     std::optional<DpuProbed> probed = dpu_packet_as<DpuProbed>(*frame);
-    if (!probed) return Error{"the DPU answers with what is not to be understood"};
+    if (!probed) return Error{"the DPU sent a malformed answer"};
     probed->device.back() = '\0';
     probed->text.back() = '\0';
     return *probed;

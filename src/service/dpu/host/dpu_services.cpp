@@ -133,8 +133,8 @@ void DpuServices::rank_wired(std::uint32_t number, const RankWiredBody& body) {
   reason.back() = '\0';
   const std::string what = fmt::format("{} does not reach rank {}: {}", name(), body.world_rank, reason.data());
   if (!attached_) return fail(what);
-  if (process.sp) return fail(process.instead_of + "; the one in its place: " + what);
-  spdlog::warn("{}; this is the one that stands by", what);
+  if (process.sp) return fail(process.instead_of + "; its replacement: " + what);
+  spdlog::warn("{}; this is the spare service process", what);
   process.broken = what;
   call_ranks();
 }
@@ -254,7 +254,7 @@ void DpuServices::rank_left(std::uint32_t world_rank) {
 
 void DpuServices::lost(std::uint32_t called, const DpuFrame& frame) {
   std::optional<DpuLost> said = dpu_packet_as<DpuLost>(frame);
-  if (!said) return fail(name() + " says what is not to be understood");
+  if (!said) return fail(name() + " sent a malformed message");
   said->how.back() = '\0';
   if (called < count()) return lost_place(called, *said);
   // It may have been given a place while this message was on its way.
@@ -264,7 +264,7 @@ void DpuServices::lost(std::uint32_t called, const DpuFrame& frame) {
     return lost_place(static_cast<std::uint32_t>(place - process_of_.begin()), *said);
   }
   if (standing_by_ != number) return;
-  spdlog::warn("the service process that stands by on {} {}", name(), said->how.data());
+  spdlog::warn("the spare service process on {} {}", name(), said->how.data());
   processes_.erase(number);
   standing_by_.reset();
   deaths_standing_by_.note(0, std::nullopt, events_.now()) ? start_one_to_stand_by() : call_ranks();
@@ -279,10 +279,10 @@ void DpuServices::lost_place(std::uint32_t sp, const DpuLost& said) {
   const bool was_careful = deaths_.careful();
   if (!deaths_.note(sp, last, now)) return fail(what + deaths_.how_many(sp));
   if (deaths_.careful() && !was_careful) {
-    spdlog::warn("{}{}: they do one thing at a time from now on", what, deaths_.how_many(sp));
+    spdlog::warn("{}{}: degraded mode from now on", what, deaths_.how_many(sp));
     tell_all(ControlKind::careful, RankBody{});
   }
-  spdlog::warn("{}; another one takes its place", what);
+  spdlog::warn("{}; it is replaced", what);
   processes_.erase(process_of_[sp]);
   nodes_.lost(sp, what);
   vacant_.push_back(Vacant{sp, what, now + kUntilAtRest});
@@ -292,9 +292,9 @@ void DpuServices::fill_places(Clock::time_point now) {
   while (!vacant_.empty() && now >= vacant_.front().from) {
     const Vacant vacant = std::move(vacant_.front());
     vacant_.pop_front();
-    if (!standing_by_) return fail(vacant.what + "; none stands by that could take its place");
+    if (!standing_by_) return fail(vacant.what + "; there is no spare service process");
     const std::string& broken = processes_[*standing_by_].broken;
-    if (!broken.empty()) return fail(vacant.what + "; the one that stands by: " + broken);
+    if (!broken.empty()) return fail(vacant.what + "; the spare service process: " + broken);
     give_place(vacant.sp, vacant.what);
     start_one_to_stand_by();
   }
@@ -327,7 +327,7 @@ void DpuServices::give_place(std::uint32_t sp, const std::string& instead_of) {
 void DpuServices::look_at_limits(Clock::time_point now) {
   for (const auto& [number, process] : processes_) {
     if (!process.limit || now < *process.limit) continue;
-    return fail(fmt::format("{}; the one in its place waits for rank {} to let it connect, for {} s by now",
+    return fail(fmt::format("{}; its replacement waits for a connection to rank {}, for {} s by now",
                             process.instead_of, *process.unwired.begin(), kConnectLimit.count()));
   }
 }

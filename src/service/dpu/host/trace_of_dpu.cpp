@@ -71,7 +71,7 @@ void TraceOfDpu::ask(bool events) {
 Status TraceOfDpu::take(const DpuFrame& frame, Clock::time_point now) {
   if (frame.kind == DpuFrameKind::trace_told) {
     const std::optional<DpuTraceTold> told = dpu_packet_as<DpuTraceTold>(frame);
-    return told ? take_answer(*told, now) : Status(Error{"an answer of another size"});
+    return told ? take_answer(*told, now) : Status(Error{"an answer of the wrong size"});
   }
   const Result<trace::RemoteEvents> events = trace::decode_remote_events(frame.packet, frame.attached);
   return events ? take_events(events.value()) : Status(Error{events.error()});
@@ -79,7 +79,7 @@ Status TraceOfDpu::take(const DpuFrame& frame, Clock::time_point now) {
 
 Status TraceOfDpu::take_events(const trace::RemoteEvents& events) {
   const auto rank = ranks_.find(events.world_rank);
-  if (rank == ranks_.end() || !clock_.compared()) return Error{"events of a trace that nobody has asked for"};
+  if (rank == ranks_.end() || !clock_.compared()) return Error{"unexpected trace events"};
   trace::Header& header = rank->second.header();
   for (trace::Event event : events.events) {
     event.began_ns = clock_.here(event.began_ns);
@@ -92,7 +92,7 @@ Status TraceOfDpu::take_events(const trace::RemoteEvents& events) {
 }
 
 Status TraceOfDpu::take_answer(const DpuTraceTold& told, Clock::time_point now) {
-  if (!under_way_ || told.number != asked_) return Error{"an answer that nobody has asked for"};
+  if (!under_way_ || told.number != asked_) return Error{"an unexpected answer"};
   if (comparisons_left_ != 0) {
     compare_clocks(told.at_ns);
   } else if (told.more != 0) {

@@ -45,12 +45,12 @@ Status JobMapExchange::send_descriptor(LocalRanks& ranks) const {
   if (!shared) return Error{shared.error()};
   const int fd = shared.value().get();
   const bool sent = ranks[0].tell(ControlKind::node_descriptor, SharedBytesBody{bytes.size(), 0, 0}, std::span(&fd, 1));
-  return sent ? Status(Done{}) : Status(Error{"it took no descriptor"});
+  return sent ? Status(Done{}) : Status(Error{"it received no descriptor"});
 }
 
 Status JobMapExchange::take_job_map(std::uint32_t local_rank, const SharedBytesBody& body, const UniqueFd& fd) {
   if (local_rank != 0 || config_.nodes == 1 || std::exchange(passed_, true)) {
-    return Error{"a job map that was not asked for"};
+    return Error{"an unexpected job map"};
   }
   if (auto bytes = read_shared_bytes(fd.get(), body.bytes, kMaxJobMapBytes)) {
     nodes_.take_job_map(body, std::move(bytes).value());

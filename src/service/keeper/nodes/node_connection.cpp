@@ -141,7 +141,7 @@ void NodeConnection::take_in() {
     const ssize_t got = ::recv(fd(), part.data(), part.size(), MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return;
-    if (got <= 0) return end(got == 0 ? "the other end has closed it" : std::strerror(errno));
+    if (got <= 0) return end(got == 0 ? "the other end closed the connection" : std::strerror(errno));
     incoming_.insert(incoming_.end(), part.begin(), part.begin() + got);
   }
 }

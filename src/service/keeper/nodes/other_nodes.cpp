@@ -39,7 +39,7 @@ OtherNodes::ForServices as_moved(const NodeNews& news) {
 KeeperPlace OtherNodes::listen() {
   NodeListener listener = listen_for_nodes();
   listener_ = std::move(listener.socket);
-  if (!listener_.valid()) spdlog::warn("other nodes cannot reach this keeper: no port is to be had");
+  if (!listener_.valid()) spdlog::warn("other nodes cannot reach this keeper: the system gives no port");
   return listener.place;
 }
 
@@ -104,7 +104,8 @@ void OtherNodes::tell_counts(std::vector<std::byte> counts, Clock::time_point no
   if (!job_map_) return;
   const std::uint32_t node = job_map_->node_of(job_map_->sp_of_rank[0]);
   if (node == job_map_body_.node || job_map_->nodes[node].keeper.port == 0) return;
-  if (counts.size() > kMaxCountsBytes) return spdlog::warn("ranks have counted too much to be told");
+  if (counts.size() > kMaxCountsBytes)
+    return spdlog::warn("the ranks' counts are too large for a message to world rank 0's node");
   const SpId own{job_map_->first_sp[job_map_body_.node]};
   NodeNews news{NodeNewsKind::counts, node, own, Epoch{0}, std::move(counts)};
   calls_[node].counts[own] = Telling{std::move(news), now + kTellCountsFor};
@@ -154,7 +155,7 @@ void OtherNodes::hear(Visitor& visitor) {
   if (!connection.greeted()) return;
   while (std::optional<NodeNews> news = connection.next()) {
     const std::optional<NodeNews> answer = answer_to(std::move(*news));
-    if (!answer) return connection.end("says what is not this node's business");
+    if (!answer) return connection.end("sent a message for another node");
     connection.send(*answer);
   }
 }
@@ -214,7 +215,7 @@ void OtherNodes::connect(std::uint32_t node, Call& call, Clock::time_point now) 
 // The next address is tried, and unanswered messages are sent again.
 void OtherNodes::hang_up(Call& call, Clock::time_point now) {
   if (call.has_business()) {
-    spdlog::debug("a keeper is not reached: {}", call.connection->problem().value_or("no answer"));
+    spdlog::debug("another node's keeper cannot be reached: {}", call.connection->problem().value_or("no answer"));
     ++call.address;
   }
   if (call.connection->fd() >= 0) events_.unwatch(call.connection->fd());
@@ -249,7 +250,7 @@ void OtherNodes::hear_answers(Call& call, Clock::time_point now) {
     } else if (answer->kind == NodeNewsKind::counted) {
       call.counts.erase(answer->sp);
     } else {
-      return call.connection->end("answers what was not asked");
+      return call.connection->end("sent an unexpected answer");
     }
     call.give_up = now + kTimeToAnswer;
   }
@@ -263,8 +264,7 @@ void OtherNodes::expire(std::uint32_t node, Call& call, Clock::time_point now) {
   for (const auto& [sp, telling] : call.moved) {
     if (failure_ || now <= telling.deadline) continue;
     const std::uint32_t number = sp.value() - job_map_->first_sp[job_map_body_.node];
-    failure_ = own_.at(number).how + "; node " + job_map_->nodes[node].name +
-               " could not be told of the one that took its place";
+    failure_ = own_.at(number).how + "; node " + job_map_->nodes[node].name + " could not be told of its replacement";
   }
 }
 

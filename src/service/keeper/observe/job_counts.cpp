@@ -45,7 +45,7 @@ bool is_unwritten(const report::Ledger& ledger) {
 
 Status JobCounts::take(const LocalRank& rank, UniqueFd memory) {
   Counted& counted = ranks_[rank.hello.local_rank];
-  if (counted.ledger) return Error{"it counts in memory already"};
+  if (counted.ledger) return Error{"it has already sent memory for counts"};
   Result<report::Ledger> ledger = report::Ledger::open(std::move(memory));
   if (!ledger) return Error{ledger.error()};
   counted.ledger = std::move(ledger).value();

@@ -37,7 +37,7 @@ void LiveDoor::open(const std::string& job) {
   const auto name = AbstractName::of(fmt::format("outrigger-live:{}:{}", job.empty() ? "job" : job, ::getpid()));
   if (!socket.valid() || !name || ::bind(socket.get(), name->address(), name->bytes()) != 0 ||
       ::listen(socket.get(), kMostVisits) != 0) {
-    return spdlog::warn("there are no live figures: no socket");
+    return spdlog::warn("no live figures: the system gives no socket");
   }
   door_ = std::move(socket);
   (void)events_.watch(door_.get(), {Source::reader, 0});

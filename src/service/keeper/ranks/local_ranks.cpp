@@ -32,19 +32,19 @@ Status RankRegions::take_id(std::uint32_t region) {
 
 Status RankRegions::take_keyed_id(std::uint32_t region) const {
   if (is_keyed(RegionId{region}) && !regions_.contains(region)) return Done{};
-  return Error{"region " + std::to_string(region) + " was of no DPU, or is not new"};
+  return Error{"region " + std::to_string(region) + " was not a DPU's, or is not new"};
 }
 
 Status RankRegions::add(const RegionBody& body, UniqueFd fd) {
   std::uint64_t end = 0;
   if (body.base % kPageBytes != 0 || body.bytes == 0 || __builtin_add_overflow(body.base, body.bytes, &end)) {
-    return Error{"its range is not one of whole pages"};
+    return Error{"its range does not consist of whole pages"};
   }
   if (regions_.size() >= kMaxRegionsPerRank) return Error{"the rank has too many regions"};
   if (near_descriptor_limit(fd.get())) return Error{"the keeper has hardly any descriptors left (ulimit -Hn)"};
   if (Status sealed = check_sealed_memory(fd.get(), body.bytes); !sealed) return sealed;
   const bool added = regions_.emplace(body.region, Region{std::move(fd), body.base, body.bytes, {}, true}).second;
-  assert(added && "ids are never used again");
+  assert(added && "ids are never reused");
   return Done{};
 }
 
@@ -65,16 +65,17 @@ std::optional<std::string> LocalRanks::problem_of(const HelloBody& hello) const 
     return "the job has " + std::to_string(world_size_) + " ranks, not " + std::to_string(hello.world_size);
   }
   if (hello.world_rank >= world_size_ || hello.local_rank >= ranks_.size()) return "rank out of range";
-  if (ranks_[hello.local_rank].present) return "local rank " + std::to_string(hello.local_rank) + " is here already";
+  if (ranks_[hello.local_rank].present)
+    return "local rank " + std::to_string(hello.local_rank) + " has already connected";
   if (local_of_world_.contains(hello.world_rank)) {
-    return "rank " + std::to_string(hello.world_rank) + " is here already";
+    return "rank " + std::to_string(hello.world_rank) + " has already connected";
   }
   return std::nullopt;
 }
 
 void LocalRanks::admit(Visitor visitor) {
   const std::uint32_t local_rank = visitor.hello.local_rank;
-  assert(!problem_of(visitor.hello) && "who is admitted fits");
+  assert(!problem_of(visitor.hello) && "only fitting ranks are admitted");
   LocalRank& rank = ranks_[local_rank];
   rank.present = true;
   rank.socket = std::move(visitor.socket);

@@ -61,7 +61,7 @@ std::optional<std::string> HungServices::look(std::uint32_t sp, const ServiceSig
     return fmt::format("has slept for {:.0f} s though work waits for it", seconds(watched.asleep_looks));
   }
   if (watched.looks < kLooksUntilLost || watched.cpu < kLeastCpu) return std::nullopt;
-  return fmt::format("has not got on for {:.0f} s (state {}, {:.1f} s of CPU time)", seconds(watched.looks),
+  return fmt::format("has made no progress for {:.0f} s (state {}, {:.1f} s of CPU time)", seconds(watched.looks),
                      sign.process.state, std::chrono::duration<double>(watched.cpu).count());
 }
 

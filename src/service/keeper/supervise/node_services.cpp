@@ -169,8 +169,8 @@ std::vector<std::uint32_t> NodeServices::look_at_neighbours() {
 void NodeServices::tell_core_share(std::uint32_t sp) {
   processes_.tell(sp, ControlKind::core_share, CoreShareBody{place(sp).core_share, place(sp).other_job});
   spdlog::info("cpu {} of service process {}: {}", place(sp).cpu, sp,
-               place(sp).other_job == 0 ? std::string("no other job has it any more")
-                                        : fmt::format("another job has it, too (pid {})", place(sp).other_job));
+               place(sp).other_job == 0 ? std::string("no other job uses it any more")
+                                        : fmt::format("shared with another job (pid {})", place(sp).other_job));
 }
 
 // Starts these and gives each the full configuration. For one that is started again, place, doorbell, segments, regions
@@ -287,14 +287,14 @@ void NodeServices::replace(const std::vector<LostService>& lost) {
     const std::string what = fmt::format("service process {} (pid {}) on node {} {}{}", one.sp, one.pid, host_name(),
                                          one.how, where_it_was(processes_.shown(one.sp)));
     if (const auto reason = why_not_replaced(one)) return fail(what + *reason);
-    spdlog::warn("{}; another one takes its place", what);
+    spdlog::warn("{}; it is replaced", what);
     nodes_.lost(one.sp, what);
     sps.push_back(one.sp);
     if (deaths_.careful() && last.empty()) last = what + deaths_.how_many(one.sp);
   }
   if (deaths_.careful() && !was_careful) {
     tell_all(ControlKind::careful, RankBody{});
-    warn(last + ": collectives go natively from now on");
+    warn(last + ": collectives run natively from now on");
   }
   if (const Status launched = launch(sps); !launched) fail(launched.error());
 }
@@ -318,7 +318,7 @@ void NodeServices::send(std::uint32_t sp, std::vector<std::byte> packet, std::sp
 }
 
 Status NodeServices::take_regions() const {
-  return processes_.backlogged() ? Status(Error{"a service process does not take its messages"}) : Status(Done{});
+  return processes_.backlogged() ? Status(Error{"a service process does not read its messages"}) : Status(Done{});
 }
 
 }  // namespace outrigger::service

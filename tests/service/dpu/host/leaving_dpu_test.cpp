@@ -97,7 +97,7 @@ TEST_F(LeavingDpuTest, ARankThatStaysIsNamed) {
   EXPECT_FALSE(leaving_->failure(began_ + kRest));
   const std::optional<std::string> failure = leaving_->failure(began_ + kRest + LeavingDpu::kLimit);
   ASSERT_TRUE(failure);
-  EXPECT_EQ(*failure, "the DPU is lost; rank 1 does not leave it, within 60 s");
+  EXPECT_EQ(*failure, "the DPU is lost; rank 1 did not detach from it within 60 s");
 }
 
 }  // namespace

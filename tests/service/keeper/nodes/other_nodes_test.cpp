@@ -224,9 +224,8 @@ TEST_F(OtherNodesTest, ANodeThatCannotBeToldEndsTheJobAfterATime) {
   now_ += seconds(16);
   settle();
   ASSERT_TRUE(all_[0].others.failure());
-  EXPECT_EQ(
-      *all_[0].others.failure(),
-      "service process 1 (pid 5) on node n0 was killed; node n1 could not be told of the one that took its place");
+  EXPECT_EQ(*all_[0].others.failure(),
+            "service process 1 (pid 5) on node n0 was killed; node n1 could not be told of its replacement");
 }
 
 TEST_F(OtherNodesTest, CountsComeToTheNodeOfRank0AlsoWhenBothHaveEnded) {

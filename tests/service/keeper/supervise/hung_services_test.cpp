@@ -56,7 +56,7 @@ TEST_F(HungServicesTest, OneThatRunsWithoutATurnIsLostAfterTheLimit) {
   for (std::uint32_t i = 1; i < kLooks; ++i) EXPECT_EQ(look('R', seconds(2), false), std::nullopt) << i;
   const std::optional<std::string> why = look('R', seconds(2), false);
   ASSERT_TRUE(why);
-  EXPECT_EQ(*why, "has not got on for 12 s (state R, 12.0 s of CPU time)");
+  EXPECT_EQ(*why, "has made no progress for 12 s (state R, 12.0 s of CPU time)");
 }
 
 TEST_F(HungServicesTest, OneThatSleepsThroughItsDoorbellIsLostAfterTheLimit) {
