@@ -27,8 +27,8 @@ extern const unsigned int spank_plugin_version;
 SPANK_PLUGIN(outrigger, 1)
 }
 
+#include "request.hpp"
 #include "service/placement/needed_libraries.hpp"
-#include "wish.hpp"
 
 namespace {
 
@@ -38,19 +38,19 @@ using outrigger::Result;
 constexpr std::size_t kLongestVariable = 65536;  // longer values count as unset
 
 Site site;
-std::optional<Wish> asked;
+std::optional<Request> asked;
 
 // sbatch passes an option without words to the srun in its script as this text.
 constexpr std::string_view kNoWords = "(null)";
 
 // Called where the option is given, and again in slurmstepd.
 int take_option(int /*value*/, const char* text, int /*remote*/) {
-  Result<Wish> wish = parse_wish(text == nullptr || text == kNoWords ? "" : text);
-  if (!wish) {
-    slurm_error("--outrigger: %s", wish.error().c_str());
+  Result<Request> request = parse_request(text == nullptr || text == kNoWords ? "" : text);
+  if (!request) {
+    slurm_error("--outrigger: %s", request.error().c_str());
     return -1;
   }
-  asked = std::move(wish).value();
+  asked = std::move(request).value();
   return 0;
 }
 
@@ -96,13 +96,13 @@ std::string report_name(spank_t spank) {
   return "outrigger-report-" + std::to_string(job) + "." + std::to_string(step) + ".json";
 }
 
-void preload(spank_t spank, const Wish& wish) {
+void preload(spank_t spank, const Request& request) {
   const std::string name = program_of(spank);
   const std::string path = variable(spank, "PATH");
   const std::vector<std::string> needed =
       outrigger::service::needed_libraries(outrigger::service::program_on_path(name, path));
   std::string abi = abi_of(needed);
-  if (abi.empty()) abi = wish.abi;
+  if (abi.empty()) abi = request.abi;
   if (abi.empty()) {
     say(spank, name + " does not show which MPI it loads; name it: --outrigger=on,openmpi (or mpich, mpiabi)");
     return;
@@ -114,7 +114,7 @@ void preload(spank_t spank, const Wish& wish) {
   }
   const std::string list = outrigger::service::preload_list(library, variable(spank, "LD_PRELOAD"), needed);
   (void)spank_setenv(spank, "LD_PRELOAD", list.c_str(), 1);
-  if (wish.way != Way::report) return;
+  if (request.way != Way::report) return;
   const std::string report = report_name(spank);
   if (spank_setenv(spank, "OUTRIGGER_REPORT", report.c_str(), 0) == ESPANK_SUCCESS) {
     say(spank, "when the step has ended, `outrigger report " + report + "` shows the result");
@@ -148,9 +148,9 @@ int slurm_spank_init(spank_t spank, int count, char* words[]) {
 
 int slurm_spank_task_init(spank_t spank, int /*count*/, char* /*words*/[]) {
   if (!is_of_srun(spank)) return 0;
-  const Wish& wish = asked ? *asked : site.initial;
-  if (wish.way != Way::off) {
-    preload(spank, wish);
+  const Request& request = asked ? *asked : site.initial;
+  if (request.way != Way::off) {
+    preload(spank, request);
   } else if (asked) {
     (void)spank_setenv(spank, "OUTRIGGER_ENABLE", "off", 1);  // overrides every other setting
   }

@@ -42,7 +42,7 @@ enum class NativeReason : std::uint8_t {
   services_died,       // too often
   other_reduction,     // an operation or a datatype that service processes do not reduce
   rounding,  // a floating-point sum or product: only the MPI's order is allowed, unless the user sets otherwise
-  // Not counted in `collectives`, which has only calls that could have been offloaded.
+  // The following are not in `collectives`, which has only calls that could have been offloaded.
   blocking_form,  // offloading of blocking forms is not switched on
   not_offloaded,  // it has no offloaded form
   native_job,     // the whole job runs natively

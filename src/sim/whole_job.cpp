@@ -76,7 +76,7 @@ class WholeJob {
   Result<WholeJobResult> run() {
     for (std::uint32_t rank = 0; rank < world_.places.ranks(); ++rank) post(rank);
     do {
-      while (say_everything()) {
+      while (send_all()) {
       }
     } while (end_moves());
     return result();
@@ -90,7 +90,7 @@ class WholeJob {
   }
 
   // Every service process runs, and its messages are delivered. False: there was nothing to do.
-  bool say_everything() {
+  bool send_all() {
     bool progressed = false;
     for (const std::unique_ptr<engine::Engine>& engine : engines_) progressed = engine->run() || progressed;
     while (!world_.messages.empty()) {

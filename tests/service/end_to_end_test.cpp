@@ -184,8 +184,8 @@ TEST_P(EndToEnd, LargeBlocksDeliverEveryByte) {
   run_all(node_of(ranks, services), Plan{ranks * 100 + services, 3, 700'000});
 }
 
-// As of a rank that is in a blocking call of its MPI.
-TEST(EndToEndOverflow, ARankThatMakesNoFurtherCallIsServedHoweverMuchItHasPosted) {
+// Like a rank that is in a blocking call of its MPI.
+TEST(EndToEndOverflow, RankWithManyPostsIsServedWithoutFurtherCalls) {
   constexpr std::uint64_t kOperations = 10000;
   for (const std::uint32_t services : {1U, 2U}) {
     Node node(node_of(2, services));

@@ -147,7 +147,7 @@ struct Attached {
   UniqueFd doorbell;
 };
 
-TEST(HostileRank, MessagesThatAreNotForItToSend) {
+TEST(HostileRank, UnexpectedMessagesAreRefused) {
   for (const ControlKind kind : {ControlKind::rank_left, ControlKind::goodbye}) {
     Node node(two_ranks());
     Attached attached(node);
@@ -178,7 +178,7 @@ TEST(HostileRank, UnsealedRegionIsNotAccepted) {
   attached.expect_other_served();
 }
 
-TEST(HostileRank, MemoryThatNobodyCountsInIsNotAccepted) {
+TEST(HostileRank, MemoryWithoutCountsIsNotAccepted) {
   Node node(two_ranks());
   Attached attached(node);
   const UniqueFd fd(::memfd_create("outrigger-test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -205,7 +205,7 @@ TEST(HostileRank, RingEntriesAndTailsOutOfRangeCostTheRank) {
   }
 }
 
-TEST(HostileRank, MalformedSlotIsRejectedAndTheRankServedOn) {
+TEST(HostileRank, MalformedSlotIsRejectedAndTheRankStillServed) {
   Node node(two_ranks());
   Attached attached(node);
   const SegmentView view(attached.segment.base());
@@ -246,7 +246,7 @@ SlotRequestBody slot_of_both(const Attached& attached, std::uint64_t sequence) {
   return body;
 }
 
-TEST(HostileRank, OverflowRecordsThatAreNoneCostTheRank) {
+TEST(HostileRank, MalformedOverflowRecordsCostTheRank) {
   enum class Attack { no_record, outside, unaligned, cycle, out_of_order, next_outside, others };
   for (const Attack attack : {Attack::no_record, Attack::outside, Attack::unaligned, Attack::cycle,
                               Attack::out_of_order, Attack::next_outside, Attack::others}) {
@@ -276,7 +276,7 @@ TEST(HostileRank, OverflowRecordsThatAreNoneCostTheRank) {
   }
 }
 
-TEST(HostileRank, ASlotThatIsRejectedDoesNotHangTheOthersOfItsGroup) {
+TEST(HostileRank, RejectedSlotDoesNotHangItsGroup) {
   NodeOptions options = two_ranks();
   for (const std::uint32_t services : {1U, 2U}) {
     options.services = services;
@@ -305,7 +305,7 @@ TEST(HostileRank, ASlotThatIsRejectedDoesNotHangTheOthersOfItsGroup) {
   }
 }
 
-TEST(Starting, ALeaderThatHasGoneIsNotWaitedFor) {
+TEST(Starting, DoesNotWaitForAnEndedLeader) {
   const pid_t gone = ::fork();
   if (gone == 0) ::_exit(0);
   ASSERT_EQ(::waitpid(gone, nullptr, 0), gone);
@@ -318,7 +318,7 @@ TEST(Starting, ALeaderThatHasGoneIsNotWaitedFor) {
   EXPECT_EQ(keeper.run(), 1);
 }
 
-TEST(Starting, CpuThatDoesNotExistIsRefusedWithAReason) {
+TEST(Starting, MissingCpuIsRefusedWithAReason) {
   NodeOptions options;
   options.ranks = 1;
   options.service_cpus = {1023};

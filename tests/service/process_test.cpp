@@ -101,7 +101,7 @@ bool alive(pid_t pid) {
 constexpr std::size_t kTextBytes = 512;
 
 // Shared between the test and its ranks.
-struct Board {
+struct JobState {
   std::atomic<std::uint32_t> attached;
   std::atomic<std::uint32_t> go;
   std::atomic<std::uint32_t> posted;
@@ -113,8 +113,8 @@ class Job {
   using Body = std::function<int(Job&, Client&, std::uint32_t)>;
 
   Job(std::uint32_t ranks, std::uint32_t services, std::uint32_t reach = kReachAll) : ranks_(ranks) {
-    board_ =
-        static_cast<Board*>(::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    state_ = static_cast<JobState*>(
+        ::mmap(nullptr, sizeof(JobState), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     client::KeeperOptions options;
     options.daemon_path = OUTRIGGER_DAEMON;
     options.world_size = ranks;
@@ -134,16 +134,16 @@ class Job {
       }
     }
     for (const pid_t pid : keepers()) ::kill(pid, SIGKILL);
-    ::munmap(board_, sizeof(Board));
+    ::munmap(state_, sizeof(JobState));
   }
 
   [[nodiscard]] const Result<client::KeeperAddress>& address() const { return keeper_address_; }
-  [[nodiscard]] Board& board() { return *board_; }
+  [[nodiscard]] JobState& state() { return *state_; }
   [[nodiscard]] std::uint32_t ranks() const { return ranks_; }
-  [[nodiscard]] std::string text(std::uint32_t rank) const { return board_->text[rank].data(); }
+  [[nodiscard]] std::string text(std::uint32_t rank) const { return state_->text[rank].data(); }
 
   void say(std::uint32_t rank, const std::string& text) {
-    std::strncpy(board_->text[rank].data(), text.c_str(), kTextBytes - 1);
+    std::strncpy(state_->text[rank].data(), text.c_str(), kTextBytes - 1);
   }
 
   void start(const Body& body) {
@@ -176,12 +176,12 @@ class Job {
       say(rank, client.error());
       return 99;
     }
-    board_->attached.fetch_add(1);
+    state_->attached.fetch_add(1);
     return body(*this, *client.value(), rank);
   }
 
   std::uint32_t ranks_;
-  Board* board_ = nullptr;
+  JobState* state_ = nullptr;
   Result<client::KeeperAddress> keeper_address_ = Error{"not started"};
   std::vector<pid_t> pids_;
 };
@@ -251,11 +251,11 @@ int waiting_rank(Job& job, Client& client, std::uint32_t me) {
   std::vector<std::byte> send(job.ranks() * kBlock);
   std::vector<std::byte> receive(job.ranks() * kBlock);
   if (me == 0) {
-    job.board().posted.fetch_add(1);
+    job.state().posted.fetch_add(1);
     while (true) ::pause();
   }
   const auto operation = post_alltoall(client, group, 0, send.data(), receive.data(), kBlock);
-  job.board().posted.fetch_add(1);
+  job.state().posted.fetch_add(1);
   while (!client.poll(*operation)) {
     if (const auto fatal = client.fatal()) {
       job.say(me, *fatal);
@@ -283,7 +283,7 @@ void expect_clean_exit(Job& job) {
 
 class Processes : public ::testing::TestWithParam<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> {};
 
-TEST_P(Processes, AlltoallsDeliverEveryByteAndLeaveNothing) {
+TEST_P(Processes, AlltoallsDeliverEveryByteAndCleanUp) {
   const auto [ranks, services, reach] = GetParam();
   Job job(ranks, services, reach);
   ASSERT_TRUE(job.address()) << job.address().error();
@@ -297,7 +297,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Processes,
 
 // Waits until all ranks are in place in waiting_rank(); returns the pid of the only service process.
 pid_t wait_until_posted(Job& job) {
-  if (!within(60s, [&] { return job.board().posted.load() == job.ranks(); })) return -1;
+  if (!within(60s, [&] { return job.state().posted.load() == job.ranks(); })) return -1;
   const auto keeper = keepers();
   if (keeper.size() != 1) return -1;
   const auto services = services_of(keeper.front());
@@ -317,7 +317,7 @@ pid_t replaced_after_kill(pid_t service) {
   return other;
 }
 
-TEST(ProcessFailure, SevenKilledServiceProcessesEndTheJobWithTheName) {
+TEST(ProcessFailure, SevenKilledServiceProcessesEndTheJobWithAMessage) {
   Job job(3, 1);
   ASSERT_TRUE(job.address()) << job.address().error();
   ::testing::internal::CaptureStderr();
@@ -346,7 +346,7 @@ TEST(ProcessFailure, SevenKilledServiceProcessesEndTheJobWithTheName) {
   EXPECT_NE(printed.find("was killed by signal 9"), std::string::npos) << printed;
 }
 
-TEST(ProcessFailure, ServiceProcessesGoOnWithoutTheirKeeperUntilOneDiesOrTheRanksHaveGone) {
+TEST(ProcessFailure, ServiceProcessesContinueWithoutTheirKeeper) {
   Job job(2, 2);
   ASSERT_TRUE(job.address()) << job.address().error();
   job.start(waiting_rank);
@@ -372,8 +372,8 @@ TEST(ProcessFailure, KilledRankLeavesTheOthersServed) {
   ASSERT_TRUE(job.address()) << job.address().error();
   // Ranks 1 and 2 use a group of their own after rank 0 has been killed.
   job.start([](Job& shared, Client& client, std::uint32_t me) {
-    shared.board().posted.fetch_add(1);
-    while (shared.board().go.load() == 0) std::this_thread::sleep_for(1ms);
+    shared.state().posted.fetch_add(1);
+    while (shared.state().go.load() == 0) std::this_thread::sleep_for(1ms);
     if (me == 0) return 1;
     const auto group = client.define_group(GroupId{5, 5}, {WorldRank{1}, WorldRank{2}}, GroupRank{me - 1});
     std::vector<std::byte> send(2000, static_cast<std::byte>(me));
@@ -386,10 +386,10 @@ TEST(ProcessFailure, KilledRankLeavesTheOthersServed) {
     }
     return receive[0] == std::byte{1} && receive[1999] == std::byte{2} ? 0 : 4;
   });
-  ASSERT_TRUE(within(60s, [&] { return job.board().posted.load() == 3; }));
+  ASSERT_TRUE(within(60s, [&] { return job.state().posted.load() == 3; }));
   ::kill(job.pid(0), SIGKILL);
   ASSERT_TRUE(job.wait_for(0, 10s));
-  job.board().go.store(1);
+  job.state().go.store(1);
   for (const std::uint32_t rank : {1U, 2U}) {
     const auto status = job.wait_for(rank, 60s);
     ASSERT_TRUE(status);
@@ -398,7 +398,7 @@ TEST(ProcessFailure, KilledRankLeavesTheOthersServed) {
   EXPECT_TRUE(within(5s, everything_gone));
 }
 
-TEST(ProcessFailure, MissingRankIsRefusedWithAReasonAndNothingStays) {
+TEST(ProcessFailure, MissingRankIsRefusedWithAReasonAndCleanUp) {
   client::KeeperOptions options;
   options.daemon_path = OUTRIGGER_DAEMON;
   options.world_size = options.local_size = 2;

@@ -54,7 +54,7 @@ TEST(PlantedBugs, ALostMarkIsFoundAtOnce) {
 }
 
 // Without checking the marks themselves: a crash after the lost mark shows it.
-TEST(PlantedBugs, ALostMarkIsFoundByItsConsequences) {
+TEST(PlantedBugs, LostMarkIsFoundAfterACrash) {
   SimulationOptions options;
   options.check_marks_at_completion = false;
   options.faults = fabric::sim::delays();
@@ -83,7 +83,7 @@ TEST(PlantedBugs, WaitingForALateRankWithoutNeedIsFound) {
   EXPECT_NE(found->invariant.find("late rank without need"), std::string::npos) << found->invariant;
 }
 
-TEST(PlantedBugs, ABlockThatComesToANodeTwiceIsFound) {
+TEST(PlantedBugs, BlockThatReachesANodeTwiceIsFound) {
   SimulationOptions options;
   options.algorithm = Algorithm::node_pull;
   options.faults = fabric::sim::delays();
@@ -93,7 +93,7 @@ TEST(PlantedBugs, ABlockThatComesToANodeTwiceIsFound) {
   EXPECT_NE(found->invariant.find("twice"), std::string::npos) << found->invariant;
 }
 
-TEST(PlantedBugs, AHolderThatIsLetGoEarlyIsFound) {
+TEST(PlantedBugs, HolderThatIsReleasedEarlyIsFound) {
   SimulationOptions options;
   options.algorithm = Algorithm::node_pull;
   options.faults = fabric::sim::delays();
@@ -102,7 +102,7 @@ TEST(PlantedBugs, AHolderThatIsLetGoEarlyIsFound) {
   report("let go early", *found);
 }
 
-TEST(PlantedBugs, SumsThatDependOnWhoComesFirstAreFound) {
+TEST(PlantedBugs, SumsThatDependOnArrivalAreFound) {
   SimulationOptions options;
   options.algorithm = Algorithm::sliced_pull;
   options.faults = fabric::sim::delays();
@@ -112,7 +112,7 @@ TEST(PlantedBugs, SumsThatDependOnWhoComesFirstAreFound) {
   EXPECT_NE(found->invariant.find("bytes"), std::string::npos) << found->invariant;
 }
 
-TEST(PlantedBugs, AContributionThatIsReleasedEarlyIsFound) {
+TEST(PlantedBugs, ContributionThatIsReleasedEarlyIsFound) {
   SimulationOptions options;
   options.algorithm = Algorithm::sliced_pull;
   options.faults = fabric::sim::delays();
@@ -124,7 +124,7 @@ TEST(PlantedBugs, AContributionThatIsReleasedEarlyIsFound) {
   EXPECT_TRUE(says("released too early") || says("memory not accessible")) << found->invariant;
 }
 
-TEST(PlantedBugs, AResultThatIsOfferedBeforeItIsMadeIsFound) {
+TEST(PlantedBugs, ResultAnnouncedBeforeItExistsIsFound) {
   SimulationOptions options;
   options.algorithm = Algorithm::chain;
   options.faults = fabric::sim::delays();

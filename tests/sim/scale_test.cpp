@@ -40,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(Simulation, Scale,
                                   std::to_string(std::get<2>(parameter.param));
                          });
 
-TEST_P(Scale, MessagesAreWhatTheAlgorithmSays) {
+TEST_P(Scale, MessagesMatchTheAlgorithm) {
   for (const Arrival arrival : {Arrival::spread, Arrival::early, Arrival::late}) {
     ScaleOptions chosen = options(16);
     chosen.arrival = arrival;
@@ -81,7 +81,7 @@ TEST_P(Scale, NothingGrowsWithRanksTimesRanks) {
 
 // 3 bytes and 1 bit per pair, 32 bytes per rank; in the v-forms 32 bytes of the post and 16 of the announcement; plus
 // the data kept for local ranks that have not posted.
-TEST_P(Scale, APairCostsFewBytes) {
+TEST_P(Scale, PairsCostFewBytes) {
   const ScaleOptions chosen = options(64);
   const ScaleResult result = counted(chosen);
   const double per_rank = 32 + 250;
@@ -89,7 +89,7 @@ TEST_P(Scale, APairCostsFewBytes) {
   EXPECT_LE(result.operation_bytes_per_pair(), per_pair + per_rank / result.local_ranks);
 }
 
-TEST(ScaleOptions, AnErrorNamesWhatCannotBe) {
+TEST(ScaleOptions, ErrorsNameTheOption) {
   ScaleOptions options;
   options.nodes = 1;
   EXPECT_NE(count_scale(options).error().find("nodes"), std::string::npos);

@@ -80,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(Simulation, Schedules,
                                   std::get<1>(parameter.param).name;
                          });
 
-TEST(Simulation, ASeedIsAReplay) {
+TEST(Simulation, SeedGivesAReplay) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SimulationOptions options;
     options.seed = seed;
@@ -107,7 +107,7 @@ struct CountsArrivals final : fabric::sim::Observer {
 };
 
 // A connection belongs to one incarnation of a process: its replacement gets none of the earlier messages.
-TEST(Simulation, WhatIsSentToOneThatIsAwayIsLost) {
+TEST(Simulation, MessagesToADeadProcessAreLost) {
   CountsArrivals seen;
   fabric::sim::World world(1, fabric::sim::delays(), 2, seen);
   const std::array<std::byte, 4> message{};

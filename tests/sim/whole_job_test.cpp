@@ -199,7 +199,7 @@ TEST_P(WholeJob, BroadcastHierarchical) {
   }
 }
 
-TEST(WholeJobOptions, AnErrorNamesWhatCannotBe) {
+TEST(WholeJobOptions, ErrorsNameTheOption) {
   const auto error = [](auto change) {
     WholeJobOptions options;
     change(options);

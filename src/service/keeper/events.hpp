@@ -18,7 +18,7 @@ enum class Source : std::uint32_t {
   leader,
   launcher,
   listener,
-  stranger,
+  pending_connection,
   rank,
   rank_exit,
   service,

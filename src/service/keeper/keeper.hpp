@@ -30,10 +30,10 @@
 #include "service/keeper/nodes/other_nodes.hpp"
 #include "service/keeper/observe/job_counts.hpp"
 #include "service/keeper/observe/job_traces.hpp"
-#include "service/keeper/observe/live_door.hpp"
-#include "service/keeper/ranks/door.hpp"
+#include "service/keeper/observe/live_listener.hpp"
 #include "service/keeper/ranks/job_end.hpp"
 #include "service/keeper/ranks/local_ranks.hpp"
+#include "service/keeper/ranks/rank_listener.hpp"
 #include "service/keeper/supervise/node_services.hpp"
 #include "service/keeper/supervise/services.hpp"
 #include "service/keeper/supervise/starter.hpp"
@@ -63,8 +63,8 @@ class Keeper {
   [[nodiscard]] int timeout_ms() const;
 
   // gathering
-  void meet(Visitor visitor);
-  void refuse_everybody(const std::string& reason);
+  void meet(NewRank new_rank);
+  void refuse_all_ranks(const std::string& reason);
   // attaching
   void start_services();
   void welcome_when_attached();
@@ -76,8 +76,8 @@ class Keeper {
   void rank_left(std::uint32_t local_rank, const std::string& how);
   void read_services(const Event& event);
   void take_from_service(std::uint32_t sp, ControlMessage& message);
-  void take_protest(ProtestBody protest);
-  void hear_of_nodes();
+  void take_fault_report(ProtestBody fault);
+  void take_node_news();
   void service_failed(const std::string& what);
   // Replaces the service processes on the DPU by some on this node. False: not possible.
   [[nodiscard]] bool leave_dpu(const std::string& what);
@@ -95,7 +95,7 @@ class Keeper {
   Phase phase_ = Phase::gathering;
   Clock::time_point attach_deadline_;  // until all ranks are served
   int exit_status_ = 0;
-  Door door_;
+  RankListener rank_listener_;
   LocalRanks ranks_;
   OtherNodes nodes_;
   ServiceStarter& starter_;
@@ -107,7 +107,7 @@ class Keeper {
   JobCounts counts_;
   JobTraces traces_;
   FiguresOfADpu of_lost_dpu_;  // the last ones of the DPU
-  LiveDoor live_;
+  LiveListener live_;
 };
 
 }  // namespace outrigger::service

@@ -10,7 +10,7 @@
 
 #include "base/unique_fd.hpp"
 #include "protocol/wire/control.hpp"
-#include "service/notices/job_protest.hpp"
+#include "service/notices/fault_report.hpp"
 
 namespace outrigger::service {
 
@@ -27,7 +27,7 @@ class KeeperLink {
     if (!closed_ && !control_.send(kind, body, fds)) closed_ = true;
   }
   // Reports that the rank has broken the protocol.
-  void protest(WorldRank rank, const std::string& reason);
+  void report_fault(WorldRank rank, const std::string& reason);
   // Reports that this process cannot continue, or (kOtherNode) the job cannot, or (kBeginAnew) a replacement can; ends
   // it.
   void fail(const std::string& reason, std::uint32_t about = kWholeJob);

@@ -14,11 +14,11 @@ namespace outrigger::service {
 
 class OwnWatch {
  public:
-  // `pulse`: heartbeat of the calling thread, which is watched; `doorbell`: wakes it if it sleeps. Both outlive this.
-  void begin(const ServicePulse& pulse, int doorbell);
+  // `heartbeat`: of the calling thread, which is watched; `doorbell`: wakes it if it sleeps. Both must outlive this.
+  void begin(const ServicePulse& heartbeat, int doorbell);
 
  private:
-  void watch(const std::stop_token& stop, const ServicePulse& pulse, int doorbell);
+  void watch(const std::stop_token& stop, const ServicePulse& heartbeat, int doorbell);
 
   std::mutex mutex_;
   std::condition_variable_any stopped_;

@@ -61,7 +61,7 @@ bool PostIntake::take_slots_of(ServedRank& served) {
   const std::uint32_t posted = header.ring_tail.load(std::memory_order_acquire) - served.head;
   if (posted == 0) return take_overflow_of(served);
   if (posted > kSlotCount) {
-    protest(served, "its post ring has an invalid number of posted slots: " + std::to_string(posted));
+    report_fault(served, "its post ring has an invalid number of posted slots: " + std::to_string(posted));
     return true;
   }
   for (std::uint32_t i = 0; i < std::min(posted, kPostsPerTurn); ++i) {
@@ -69,7 +69,7 @@ bool PostIntake::take_slots_of(ServedRank& served) {
     ++served.head;
     header.ring_head.store(served.head, std::memory_order_release);
     if (!node_.slots().open(served.rank, slot)) {
-      protest(served, "it posted slot " + std::to_string(slot.value()) + ", which is in use or does not exist");
+      report_fault(served, "it posted slot " + std::to_string(slot.value()) + ", which is in use or does not exist");
       return true;
     }
     SlotRequestBody body;
@@ -88,8 +88,8 @@ bool PostIntake::take_overflow_of(ServedRank& served) {
     const std::optional<LocalRef> ref = next_record(served);
     const std::optional<SlotIndex> slot = ref ? node_.slots().open_record(served.rank, *ref) : std::nullopt;
     if (!slot) {
-      protest(served, "its overflow record " + std::to_string(served.overflow_taken) +
-                          " is in use or not in its shared memory");
+      report_fault(served, "its overflow record " + std::to_string(served.overflow_taken) +
+                               " is in use or not in its shared memory");
       return true;
     }
     OverflowRecord record;
@@ -98,7 +98,7 @@ bool PostIntake::take_overflow_of(ServedRank& served) {
     std::memcpy(&record.operation.body, shared + offsetof(OverflowRecord, operation.body), sizeof(SlotRequestBody));
     std::memcpy(&record.number, shared + offsetof(OverflowRecord, number), sizeof(record.number));
     if (record.number != served.overflow_taken) {
-      protest(served, "its overflow records are not in order");
+      report_fault(served, "its overflow records are not in order");
       return true;
     }
     served.last_record = ref;
@@ -185,7 +185,7 @@ void PostIntake::take_found(ServedRank& served, const FoundPost& post) {
   const std::optional<SlotIndex> slot =
       post.record ? node_.slots().open_record(served.rank, *post.record, post.told) : std::optional(post.slot);
   const bool open = slot && (post.record || node_.slots().open(served.rank, *slot, post.told));
-  if (!open) return protest(served, "a post is in use or not in its shared memory");
+  if (!open) return report_fault(served, "a post is in use or not in its shared memory");
   take_operation(served.rank, *slot, post.body, Taken::again);
 }
 
@@ -233,7 +233,7 @@ void PostIntake::post(const SlotRequestBody& body, engine::PostedOperation&& ope
     const bool small = has_small_blocks(operation.send) && has_small_blocks(operation.receive);
     coordinator_->note_blocks(operation.id, operation.collective, small);
   }
-  if (pulse_ != nullptr) pulse_->taken(operation.id, operation.collective);
+  if (heartbeat_ != nullptr) heartbeat_->taken(operation.id, operation.collective);
   if (trace_ != nullptr) trace_->taken(operation);
   fail_at(operation.collective);
   engine_->post(std::move(operation));
@@ -288,7 +288,7 @@ void PostIntake::reject(WorldRank rank, SlotIndex slot, const SlotRequestBody& b
   completes_->complete(rank, slot, record);
 }
 
-void PostIntake::protest(const ServedRank& served, std::string reason) {
+void PostIntake::report_fault(const ServedRank& served, std::string reason) {
   misbehaved_.push_back(Misbehaved{served.rank, std::move(reason)});
 }
 

@@ -15,8 +15,8 @@
 #include "protocol/shared/segment.hpp"
 #include "service/loop/found_posts.hpp"
 #include "service/loop/group_cache.hpp"
+#include "service/loop/heartbeat.hpp"
 #include "service/loop/lateness.hpp"
-#include "service/loop/pulse.hpp"
 #include "service/loop/slot_decoder.hpp"
 #include "service/loop/steering_host.hpp"
 #include "service/loop/trace_log.hpp"
@@ -41,7 +41,7 @@ class PostIntake {
 
   void serve(WorldRank rank, SegmentView segment);
   // Publishes the last taken operation there. Must outlive this.
-  void show_in(Pulse& pulse) { pulse_ = &pulse; }
+  void show_in(Heartbeat& heartbeat) { heartbeat_ = &heartbeat; }
   // Writes taken operations to the trace. Must outlive this.
   void trace_in(TraceLog& trace) { trace_ = &trace; }
   // Segments are mirrors; a port tells the posting ranks that this process sleeps.
@@ -92,7 +92,7 @@ class PostIntake {
   void note(WorldRank rank, const SlotRequestBody& body, const TrialMeasured& measured);
   void note(WorldRank rank, const SlotRequestBody& body, const GiveUpTrial& given_up);
   void reject(WorldRank rank, SlotIndex slot, const SlotRequestBody& body);
-  void protest(const ServedRank& served, std::string reason);
+  void report_fault(const ServedRank& served, std::string reason);
   void announce_sleep(bool sleeping);
 
   fabric::HostFabric& node_;
@@ -104,8 +104,8 @@ class PostIntake {
   std::optional<GroupCache> groups_;
   std::vector<ServedRank> served_;
   std::vector<Misbehaved> misbehaved_;
-  Pulse* pulse_ = nullptr;     // nullptr if it is not published
-  TraceLog* trace_ = nullptr;  // nullptr if there is none
+  Heartbeat* heartbeat_ = nullptr;  // nullptr if it is not published
+  TraceLog* trace_ = nullptr;       // nullptr if there is none
   Lateness& lateness_;
   bool mirrors_ = false;
   bool has_taken_ = false;

@@ -1,16 +1,16 @@
 // A service process: one event loop that takes operations from its ranks, runs the engine and moves the bytes.
 //
-//   service       the loop: posts, messages, engine, ports, now and then the keeper
-//   sleeper       how it sleeps
-//   post_intake   posts of ranks
-//   core_policy   detects that others use its core
-//   steering_host plans and messages for the coordinator of dispatch plans
-//   wiring        ranks, peers, ports and engine, put together as the keeper says
-//   pulse         its heartbeat
-//   keeper_link   the keeper, and how a service process ends
-//   orphanage     continues without a keeper
-//   overdue_watch checks operations that wait long
-//   own_watch     watchdog without a keeper
+//   service         the loop: posts, messages, engine, ports, now and then the keeper
+//   sleeper         how it sleeps
+//   post_intake     posts of ranks
+//   core_policy     detects that others use its core
+//   steering_host   plans and messages for the coordinator of dispatch plans
+//   wiring          ranks, peers, ports and engine, put together as the keeper says
+//   heartbeat       shows the keeper that it makes progress
+//   keeper_link     the keeper, and how a service process ends
+//   keeperless_mode continues without a keeper
+//   overdue_watch   checks operations that wait long
+//   own_watch       watchdog without a keeper
 //
 // No threads and no locks, except own_watch. All input and output goes through ports (fabric/port.hpp); the loop knows
 // nothing else of the fabrics.
@@ -24,12 +24,12 @@
 #include "base/unique_fd.hpp"
 #include "fabric/host/host_fabric.hpp"
 #include "fabric/port.hpp"
+#include "service/loop/heartbeat.hpp"
 #include "service/loop/keeper_link.hpp"
-#include "service/loop/orphanage.hpp"
+#include "service/loop/keeperless_mode.hpp"
 #include "service/loop/overdue_watch.hpp"
 #include "service/loop/own_watch.hpp"
 #include "service/loop/post_intake.hpp"
-#include "service/loop/pulse.hpp"
 #include "service/loop/sleeper.hpp"
 #include "service/loop/wiring.hpp"
 
@@ -67,9 +67,9 @@ class Service {
   Lateness lateness_;
   PostIntake posts_{host_, plans_, lateness_};
   Sleeper sleeper_{keeper_.fd(), ports_, posts_};
-  Pulse pulse_;
-  Orphanage orphanage_;
-  Wiring wiring_{keeper_, host_, ports_, plans_, posts_, core_, sleeper_, pulse_, orphanage_};
+  Heartbeat heartbeat_;
+  KeeperlessMode keeperless_;
+  Wiring wiring_{keeper_, host_, ports_, plans_, posts_, core_, sleeper_, heartbeat_, keeperless_};
   OverdueWatch overdue_{[this] { return wiring_.engine(); }};
   fabric::Business business_;
   std::vector<std::byte> message_;  // member to reuse its memory

@@ -48,10 +48,10 @@ class Sleeper {
   // An eventfd that wakes it; -1 if there is none yet.
   [[nodiscard]] int doorbell() const { return doorbell_.get(); }
   // Before there is an engine: sleeps until the keeper sends something; returns at once while ports have work for it.
-  void sleep_until_told(Clock::time_point now);
+  void sleep_until_message(Clock::time_point now);
 
  private:
-  [[nodiscard]] std::chrono::microseconds patience() const;
+  [[nodiscard]] std::chrono::microseconds spin_time() const;
   [[nodiscard]] bool all_may_sleep();
   // `but`: a port that is neither checked nor waited for.
   [[nodiscard]] bool arm(const fabric::Port* but = nullptr);
@@ -69,7 +69,7 @@ class Sleeper {
   std::uint32_t spins_ = 0;
   bool idle_ = false;
   Clock::time_point idle_since_;
-  bool telling_ = false;  // some wakers may know that this process sleeps
+  bool announced_ = false;  // some wakers may know that this process sleeps
 };
 
 }  // namespace outrigger::service

@@ -25,7 +25,7 @@ using fabric::ucx::Wire;
 
 // Turns of this process, about a tenth of a millisecond each: none is counted while the whole job is suspended.
 constexpr std::uint32_t kMostLooksForRest = 500'000;
-constexpr std::chrono::milliseconds kFarewell{300};  // for the last messages to other nodes
+constexpr std::chrono::milliseconds kLastMessagesLimit{300};  // for the last messages to other nodes
 
 // Copies as much as there is room for.
 void set_reason(std::array<char, kReasonBytes>& to, const std::string& reason) {
@@ -54,7 +54,7 @@ bool fits_this_node(const JobMap& job_map, std::uint32_t node, const ConfigureBo
 }  // namespace
 
 Wiring::Wiring(KeeperLink& keeper, fabric::HostFabric& host, fabric::Ports& ports, SteeringHost& plans,
-               PostIntake& posts, CorePolicy& core, Sleeper& sleeper, Pulse& pulse, Orphanage& orphanage)
+               PostIntake& posts, CorePolicy& core, Sleeper& sleeper, Heartbeat& heartbeat, KeeperlessMode& keeperless)
     : keeper_(keeper),
       host_(host),
       ports_(ports),
@@ -62,8 +62,8 @@ Wiring::Wiring(KeeperLink& keeper, fabric::HostFabric& host, fabric::Ports& port
       posts_(posts),
       core_(core),
       sleeper_(sleeper),
-      pulse_(pulse),
-      orphanage_(orphanage) {
+      heartbeat_(heartbeat),
+      keeperless_(keeperless) {
   add_port(host_.rings());
   add_port(host_);
   add_port(core_);
@@ -76,11 +76,11 @@ void Wiring::handle(ControlMessage& message) {
   switch (message.kind()) {
     case ControlKind::configure: return configure(message.body<ConfigureBody>());
     case ControlKind::pulse:
-      if (const Status shown = pulse_.show_in(message.fds()[0]); !shown) keeper_.fail(shown.error());
-      if (dpu_) dpu_->rma().count_in(pulse_.host_memory());
+      if (const Status shown = heartbeat_.show_in(message.fds()[0]); !shown) keeper_.fail(shown.error());
+      if (dpu_) dpu_->rma().count_in(heartbeat_.host_memory());
       return;
     case ControlKind::careful:
-      careful_ = true;
+      degraded_ = true;
       if (engine_ && !dpu_) core_.give_up_offloading();
       return;
     case ControlKind::core_share: return share_core(message.body<CoreShareBody>());
@@ -183,15 +183,15 @@ void Wiring::add_rank(const RankJoinedBody& body, std::vector<UniqueFd>& fds) {
   host_.add_rank(rank, fabric::RankMemory(body.pid, std::move(segment).value(), (found.reach & kReachCma) != 0));
   fabric::RankMemory& memory = *host_.rank(rank);
   memory.set_probe(body.probe_address);
-  if (!careful_) memory.set_windows(std::move(found.windows));
+  if (!degraded_) memory.set_windows(std::move(found.windows));
   if (body.sp == configuration_->sp) {
-    if ((found.reach & kReachCopier) != 0 && !careful_) host_.expect_copier(rank);
+    if ((found.reach & kReachCopier) != 0 && !degraded_) host_.expect_copier(rank);
     sleeper_.watch_doorbell(std::move(fds[1]));
     posts_.serve(rank, view);
     core_.publish_to(view.header());
-    orphanage_.show_life(std::move(fds[0]));
+    keeperless_.show_life(std::move(fds[0]));
   }
-  orphanage_.know(rank, body.pid, view);
+  keeperless_.know(rank, body.pid, view);
   know_rank(body.world_rank, body.sp);
   keeper_.tell(ControlKind::rank_attached, RankAttachedBody{body.world_rank, found.reach});
 }
@@ -217,7 +217,7 @@ void Wiring::remove_rank(WorldRank rank) {
   if (engine_) engine_->drop_rank(rank);
   if (coordinator_) coordinator_->drop_rank(rank);
   if (dpu_) dpu_->drop_rank(rank);
-  orphanage_.forget(rank);  // its segment is unmapped with it
+  keeperless_.forget(rank);  // its segment is unmapped with it
   host_.drop_rank(rank);
   posts_.remove(rank);
   tracing_.remove(rank);
@@ -276,7 +276,7 @@ void Wiring::take_place(const TakePlaceBody& body) {
   }
 }
 
-void Wiring::tell_attached() {
+void Wiring::report_attached() {
   if (!dpu_) return;
   while (const auto attached = dpu_->attachments().next()) tell(*attached);
 }
@@ -317,7 +317,7 @@ Status Wiring::open_wire() {
   options.transports = allowed_transports(*configuration_);
   if (configuration_->instead_of_dpu != 0) options.eager_bytes_of_peer = 0;  // DPUs do not take eager bytes
   options.on_silent = [this](SpId sp) { keeper_.tell(ControlKind::peer_silent, PeerBody{sp.value(), 0}); };
-  options.links = [this] { return pulse_.links(); };
+  options.links = [this] { return heartbeat_.links(); };
   options.on_route = [this](const WireRoute& route) { publish_route(route); };
   Result<std::unique_ptr<Wire>> opened = Wire::open(std::move(options), of_node<fabric::NodeMemory>());
   if (!opened) return Error{opened.error()};
@@ -412,7 +412,7 @@ void Wiring::start_engine_when_complete() {
   engine::EngineConfig config;
   config.self = self_;
   config.epoch = Epoch{configuration_->epoch};
-  if (careful_) config.limits.window_moves = 1;
+  if (degraded_) config.limits.window_moves = 1;
   if (many_nodes) {
     config.sp_of_rank = job_map_->sp_of_rank;
     for (std::uint32_t sp = 0; sp < job_map_->sp_count; ++sp) config.node_of_sp.push_back(job_map_->node_of(SpId{sp}));
@@ -440,7 +440,7 @@ void Wiring::start_engine_when_complete() {
     keeper_.fail("the operations of the service process before this one cannot be continued: " + taken.error());
   if (dpu_) dpu_->take_over().go_on();
   // After the ranks' plans are read. A DPU cannot hold its host's ranks in their calls.
-  if (careful_ && !dpu_) core_.give_up_offloading();
+  if (degraded_ && !dpu_) core_.give_up_offloading();
 }
 
 void Wiring::restarted(SpId peer, Epoch epoch) {
@@ -460,7 +460,7 @@ void Wiring::leave() {
   // Peers must not take the end of a good job for the loss of a node. On a DPU, a host without power or network looks
   // like this: the keeper is lost and ranks have not left.
   const bool host_lost = keeper_.lost() && dpu_ && !posts_.served().empty();
-  const auto deadline = std::chrono::steady_clock::now() + kFarewell;
+  const auto deadline = std::chrono::steady_clock::now() + kLastMessagesLimit;
   wire_->say_goodbye(host_lost ? Wire::Farewell::node_lost : Wire::Farewell::in_order);
   while (!wire_->all_sent() && std::chrono::steady_clock::now() < deadline) (void)wire_->progress();
 }

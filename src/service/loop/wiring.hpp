@@ -22,10 +22,10 @@
 #include "protocol/wire/control.hpp"
 #include "protocol/wire/job_map.hpp"
 #include "service/loop/core_policy.hpp"
+#include "service/loop/heartbeat.hpp"
 #include "service/loop/keeper_link.hpp"
-#include "service/loop/orphanage.hpp"
+#include "service/loop/keeperless_mode.hpp"
 #include "service/loop/post_intake.hpp"
-#include "service/loop/pulse.hpp"
 #include "service/loop/service_tracing.hpp"
 #include "service/loop/sleeper.hpp"
 
@@ -35,7 +35,7 @@ class Wiring {
  public:
   // New ports are added to `ports`. All must outlive this.
   Wiring(KeeperLink& keeper, fabric::HostFabric& host, fabric::Ports& ports, SteeringHost& plans, PostIntake& posts,
-         CorePolicy& core, Sleeper& sleeper, Pulse& pulse, Orphanage& orphanage);
+         CorePolicy& core, Sleeper& sleeper, Heartbeat& heartbeat, KeeperlessMode& keeperless);
 
   void handle(ControlMessage& message);
   // nullptr while ranks are unknown, or while the predecessor's moves are not at rest.
@@ -43,7 +43,7 @@ class Wiring {
   // Exists with the engine.
   [[nodiscard]] steer::Coordinator* coordinator() const { return coordinator_.get(); }
   // Every few turns: reports to the keeper which remote ranks have been reached.
-  void tell_attached();
+  void report_attached();
   // All ranks are known; the predecessor's moves will be at rest in a moment.
   [[nodiscard]] bool waits_for_rest() const { return introduced_ && !engine_; }
   void start_engine_when_complete();
@@ -59,7 +59,7 @@ class Wiring {
   void add_port(fabric::Port& port);
   void publish_route(const WireRoute& route);
   void add_peer(const PeerRingBody& body, std::vector<UniqueFd>& fds);
-  // False: the keeper has named it wrongly, or twice.
+  // False: it is out of range, or was named before.
   [[nodiscard]] bool is_new(std::uint32_t world_rank);
   void add_rank(const RankJoinedBody& body, std::vector<UniqueFd>& fds);
   void add_remote_rank(const RankRemoteBody& body, const UniqueFd& fd);
@@ -88,14 +88,14 @@ class Wiring {
   PostIntake& posts_;
   CorePolicy& core_;
   Sleeper& sleeper_;
-  Pulse& pulse_;
-  Orphanage& orphanage_;
+  Heartbeat& heartbeat_;
+  KeeperlessMode& keeperless_;
   std::optional<ConfigureBody> configuration_;
   std::vector<std::optional<SpId>> sp_of_rank_;  // of this node
   std::uint32_t ranks_known_ = 0;
   bool introduced_ = false;
   // Degraded mode: no rank copies for it, it attaches no rank's memory, and it makes one move at a time.
-  bool careful_ = false;
+  bool degraded_ = false;
   std::uint32_t looks_for_rest_ = 0;
   std::map<SpId, Epoch> peer_epochs_;  // of this node, by their numbers here
   std::map<SpId, Epoch> moved_;        // of other nodes, by their numbers in the job

@@ -113,7 +113,7 @@ std::string joined(const std::vector<int>& cpus) {
 }
 
 // The rank's place and the settings that follow from it. They are set here, where the node is known.
-void tell_program(BindPolicy policy, const NodePlacement& placement, const RankPlace& rank) {
+void set_environment(BindPolicy policy, const NodePlacement& placement, const RankPlace& rank) {
   const std::vector<int>& cpus = placement.service_cpus;
   if (!cpus.empty()) set_unless_set(kServiceCpus, joined(cpus));
   // A waiting rank must yield to one that computes on the same core.
@@ -146,7 +146,7 @@ Status bind_here(const BindExecOptions& options) {
     if (const Status bound = bind_process_to_cpus(rank.cpus); !bound)
       return go_on_unbound(local.value(), bound.error());
   }
-  tell_program(request.value().bind.policy, placement.value(), rank);
+  set_environment(request.value().bind.policy, placement.value(), rank);
   return Done{};
 }
 

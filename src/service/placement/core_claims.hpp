@@ -8,8 +8,8 @@
 //   outrigger-claim:SCOPE:service:CPU:JOB:PID    the job and process that has it
 //   outrigger-claim:SCOPE:ranks:CPU:JOB:PID      ranks are bound there; any number of jobs may claim this
 //
-// Reasons for such names: the kernel binds a name for one process only, across users; it frees the name when the
-// process ends in any way (kill -9, too), so nothing needs cleaning up; and anybody may read the names
+// Reasons for such names: the kernel binds a name for one process only, across users. It frees the name when the
+// process ends in any way (kill -9, too), so nothing needs cleaning up. All users may read the names
 // (/proc/net/unix). A lock file would need a directory that all users may write to, and stays behind. Each hardware
 // thread of a core is claimed by its number on the machine, so two cpusets with parts of one core notice each other.
 //

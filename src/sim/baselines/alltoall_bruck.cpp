@@ -1,4 +1,4 @@
-// bruck: log2 p rounds; in round k all blocks go on that have 2^k ranks, or an odd multiple, still to go.
+// bruck: log2 p rounds; round k sends all blocks whose remaining distance has bit k set to the rank 2^k further.
 //
 // Source: J. Bruck et al., "Efficient Algorithms for All-to-All Communications in Multiport Message-Passing Systems",
 // IEEE TPDS 8 (11), 1997; MPICH, src/mpi/coll/ialltoall/ialltoall_intra_sched_brucks.c.

@@ -121,7 +121,7 @@ class Host {
     std::uint64_t cost_ns;
     std::function<void()> what;
   };
-  struct Chore {
+  struct CoreJob {
     Message* message;
     Part part;
     std::uint64_t bytes;
@@ -147,16 +147,16 @@ class Host {
 
   // Something for this rank's MPI to handle at its next look.
   void take(std::uint64_t cost_ns, std::function<void()> what);
-  void add_chore(Message& message, Part part, std::uint64_t bytes);
+  void add_core_job(Message& message, Part part, std::uint64_t bytes);
   void carry(std::uint64_t bytes);
   void write(Message& message, std::uint64_t bytes);
   [[nodiscard]] double carried_bytes_per_s() const;
   void wake();
   void begin(const Call& call, const Role& role);
-  void tell_of_ended();
+  void report_ended();
   void turn();
   void end_turn();
-  void do_chore();
+  void do_core_job();
   [[nodiscard]] bool active() const { return in_mpi_ || thread_core_ != nullptr; }
   void matched(Message& message, engine::Countdown& done);
   void arrived(Message& message);
@@ -176,7 +176,7 @@ class Host {
   engine::Scheduler scheduler_;
   std::vector<std::unique_ptr<Operation>> operations_;
   std::deque<Event> inbox_;
-  std::deque<Chore> chores_;
+  std::deque<CoreJob> core_jobs_;
   std::unordered_map<Key, Box, HashOfKey> boxes_;  // by key; none is empty
   std::function<void(std::uint32_t request)> when_done_;
   std::function<void()> test_returned_;  // set while it tests

@@ -71,7 +71,7 @@ void Message::matched(engine::Countdown& done) {
   }
   if (within_node()) {
     target_->burst_.spend(target_->costs().rendezvous_ns);
-    return target_->add_chore(*this, Host::Part::copy, bytes_);
+    return target_->add_core_job(*this, Host::Part::copy, bytes_);
   }
   if (by_processors()) return signal(*target_, *source_, &Message::asked_for);
   model::Machine& machine = hosts_.machine_;
@@ -83,7 +83,7 @@ void Message::matched(engine::Countdown& done) {
 
 // Only if processors carry the bytes.
 void Message::asked_for() {
-  source_->add_chore(*this, Host::Part::socket_out, bytes_);
+  source_->add_core_job(*this, Host::Part::socket_out, bytes_);
 }
 
 void Message::carried(bool out, std::uint64_t bytes) {
@@ -108,7 +108,7 @@ void Message::set_out(std::uint64_t bytes) {
 }
 
 void Message::chunk_arrived(std::uint64_t bytes, bool last) {
-  if (by_processors()) return target_->add_chore(*this, Host::Part::socket_in, bytes);
+  if (by_processors()) return target_->add_core_job(*this, Host::Part::socket_in, bytes);
   if (!last) return;
   if (eager_) return target_->take(target_->costs().message_ns, [this] { seen_by_target(); });
   target_->take(target_->costs().message_ns, [this] {

@@ -136,7 +136,7 @@ void Service::Transfer::start_by_processors() {
 }
 
 void Service::Transfer::give_to(Service& service, Part part, std::uint64_t bytes) {
-  service.chores_.push_back(Chore{this, part, bytes});
+  service.core_jobs_.push_back(CoreJob{this, part, bytes});
   service.wake();
 }
 
@@ -227,39 +227,39 @@ void Service::turn() {
     event.what();
   }
   engine_->run();
-  say_everything();
+  send_all();
   machine_.service_busy_ns[place_.node] += burst_.spent_ns();
-  burst_.then([this] { chores_.empty() ? end_turn() : do_chore(); });
+  burst_.then([this] { core_jobs_.empty() ? end_turn() : do_core_job(); });
 }
 
 void Service::end_turn() {
   busy_ = false;
-  if (!inbox_.empty() || !chores_.empty()) wake();
+  if (!inbox_.empty() || !core_jobs_.empty()) wake();
 }
 
-// One chunk of the oldest chore; the rest goes to the back of the queue.
-void Service::do_chore() {
-  Chore chore = chores_.front();
-  chores_.pop_front();
-  const std::uint64_t bytes = std::min(chore.bytes, machine_.cluster.network.chunk_bytes);
-  chore.bytes -= bytes;
-  if (chore.bytes != 0) chores_.push_back(chore);
-  const auto done = [this, chore, bytes] {
-    chore.transfer->did(chore.part, bytes);
+// One chunk of the oldest job; the rest goes to the back of the queue.
+void Service::do_core_job() {
+  CoreJob job = core_jobs_.front();
+  core_jobs_.pop_front();
+  const std::uint64_t bytes = std::min(job.bytes, machine_.cluster.network.chunk_bytes);
+  job.bytes -= bytes;
+  if (job.bytes != 0) core_jobs_.push_back(job);
+  const auto done = [this, job, bytes] {
+    job.transfer->did(job.part, bytes);
     end_turn();
   };
-  const std::uint64_t core_ns = chore_ns(chore.part, bytes);
+  const std::uint64_t core_ns = core_job_ns(job.part, bytes);
   machine_.service_busy_ns[place_.node] += core_ns;
-  if (chore.part == Part::copy || chore.part == Part::relay) return copy_.begin(place_.node, bytes, core_ns, done);
-  if (chore.part != Part::reduce) return processor_.run(process_, core_ns, done);
+  if (job.part == Part::copy || job.part == Part::relay) return copy_.begin(place_.node, bytes, core_ns, done);
+  if (job.part != Part::reduce) return processor_.run(process_, core_ns, done);
   // The whole cost is charged at the end; only the last piece reports.
-  processor_.run(process_, core_ns, [this, chore, done] {
-    if (chore.bytes == 0) return done();
+  processor_.run(process_, core_ns, [this, job, done] {
+    if (job.bytes == 0) return done();
     end_turn();
   });
 }
 
-std::uint64_t Service::chore_ns(Part part, std::uint64_t bytes) const {
+std::uint64_t Service::core_job_ns(Part part, std::uint64_t bytes) const {
   switch (part) {
     case Part::copy: return service_copy_ns(machine_, bytes);
     case Part::relay: return 2 * service_copy_ns(machine_, bytes);
@@ -400,7 +400,7 @@ void Service::send(SpId to, std::span<const std::byte> message) {
   batch->bytes += message.size();
 }
 
-void Service::say_everything() {
+void Service::send_all() {
   for (Batch& batch : std::exchange(batches_, {})) {
     burst_.spend(costs_.message_ns);
     const Place peer = machine_.place_of_service(batch.to.value());
@@ -411,12 +411,12 @@ void Service::say_everything() {
     burst_.then([this, way_ns, said = std::make_shared<const Batch>(std::move(batch))] {
       std::uint64_t& arrival_ns = arrivals_[said->to];
       arrival_ns = std::max(arrival_ns, machine_.time.now_ns() + way_ns);  // in order
-      machine_.time.at(arrival_ns, [this, said] { world_.hear(said); });
+      machine_.time.at(arrival_ns, [this, said] { world_.deliver(said); });
     });
   }
 }
 
-void Service::hear(const std::shared_ptr<const Batch>& batch) {
+void Service::receive(const std::shared_ptr<const Batch>& batch) {
   take(costs_.event_ns * batch->messages.size(), [this, batch] {
     for (const std::vector<std::byte>& message : batch->messages) {
       const bool well_formed = engine_->receive(batch->from, message);

@@ -41,7 +41,7 @@ class ServiceWorld {
  public:
   virtual Service& service(SpId id) = 0;
   // The batch has arrived at its receiver.
-  virtual void hear(const std::shared_ptr<const Batch>& batch) = 0;
+  virtual void deliver(const std::shared_ptr<const Batch>& batch) = 0;
   // A service process has asked for a block on another node.
   virtual void asked_for_block() {}
   // A rank has been told that the operation in that slot has ended.
@@ -62,7 +62,7 @@ class Service final : public fabric::BlockMover, public fabric::PeerMessenger, p
 
   // A rank's post has arrived here.
   void post(engine::PostedOperation operation);
-  void hear(const std::shared_ptr<const Batch>& batch);
+  void receive(const std::shared_ptr<const Batch>& batch);
 
   void move(const Block& from, const Block& to, const BlockId* name, fabric::MoveCompletion& completion) override;
   void reduce(const Reduction& reduction, std::span<const Block> operands, std::span<const BlockId> names,
@@ -87,7 +87,7 @@ class Service final : public fabric::BlockMover, public fabric::PeerMessenger, p
   class Transfer;
   // Core time outside the engine.
   enum class Part : std::uint8_t { copy, relay, socket_out, socket_in, reduce };
-  struct Chore {
+  struct CoreJob {
     Transfer* transfer;
     Part part;
     std::uint64_t bytes;
@@ -97,10 +97,10 @@ class Service final : public fabric::BlockMover, public fabric::PeerMessenger, p
   void take(std::uint64_t cost_ns, std::function<void()> what);
   void wake();
   void turn();
-  void do_chore();
-  [[nodiscard]] std::uint64_t chore_ns(Part part, std::uint64_t bytes) const;
+  void do_core_job();
+  [[nodiscard]] std::uint64_t core_job_ns(Part part, std::uint64_t bytes) const;
   void end_turn();
-  void say_everything();
+  void send_all();
   void ended(Transfer& transfer);
   Transfer& begin(const Block& from, const Block& to, fabric::MoveCompletion* completion);
   void add_part(Transfer& whole, std::unique_ptr<Transfer> part);
@@ -122,7 +122,7 @@ class Service final : public fabric::BlockMover, public fabric::PeerMessenger, p
     std::function<void()> what;
   };
   std::deque<Event> inbox_;
-  std::deque<Chore> chores_;
+  std::deque<CoreJob> core_jobs_;
   std::vector<Batch> batches_;                        // of this turn
   std::unordered_map<SpId, std::uint64_t> arrivals_;  // by peer: arrival time of the last batch
   std::unordered_map<fabric::MoveCompletion*, std::unique_ptr<Transfer>> transfers_;

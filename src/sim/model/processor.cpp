@@ -43,10 +43,10 @@ void Processor::yield_and_run(ProcessId process, std::uint64_t work_ns, std::fun
 void Processor::add(ProcessId process, Work work) {
   if (cores_.empty()) return time_.after(work.left_ns, std::move(work.done));
   Process& worker = known(process);
-  go_where_nobody_is(worker);
+  go_to_empty_core(worker);
   Core& core = cores_[worker.home];
   account(core);
-  if (worker.short_slices && !worker.listed && !core.has_nobody()) work.left_ns += switch_ns_;
+  if (worker.short_slices && !worker.listed && !core.is_empty()) work.left_ns += switch_ns_;
   worker.works.push_back(std::move(work));
   if (!worker.listed) list(worker);
   plan(core);
@@ -62,11 +62,11 @@ void Processor::move_home(Process& process, Core& core) {
 }
 
 // Takes a process from a contended core.
-void Processor::go_where_nobody_is(Process& process) {
+void Processor::go_to_empty_core(Process& process) {
   const Core& home = cores_[process.home];
   const std::size_t own = process.listed && process.wants() ? 1 : 0;
   if (home.wanting() == own || home.is_had_by(process)) return;
-  const auto empty = std::ranges::find_if(cores_, &Core::has_nobody);
+  const auto empty = std::ranges::find_if(cores_, &Core::is_empty);
   if (empty == cores_.end()) return;
   const bool was_listed = process.listed;
   if (was_listed) leave(process);
@@ -317,7 +317,7 @@ void Processor::poll(ProcessId process, bool more) {
 void Processor::spin(ProcessId process, bool more) {
   if (cores_.empty()) return;
   Process& waiting = known(process);
-  if (more && waiting.spinning == 0) go_where_nobody_is(waiting);
+  if (more && waiting.spinning == 0) go_to_empty_core(waiting);
   wait(waiting, waiting.spinning, more);
   if (more) balance_later();
 }

@@ -80,7 +80,7 @@ class Processor {
     [[nodiscard]] Process* holder() const { return taken ? ring[at] : nullptr; }
     // The number of current sharers.
     [[nodiscard]] std::uint64_t parts() const { return sharing.size() + (taken && holder()->wants() ? 1 : 0); }
-    [[nodiscard]] bool has_nobody() const { return ring.empty() && sharing.empty(); }
+    [[nodiscard]] bool is_empty() const { return ring.empty() && sharing.empty(); }
     [[nodiscard]] bool is_had_by(const Process& process) const { return holder() == &process; }
     // Number of turns before a process with work; the whole ring if there is none.
     [[nodiscard]] std::size_t turns_before_work() const;
@@ -89,7 +89,7 @@ class Processor {
   void add(ProcessId process, Work work);
   Process& known(ProcessId process);
   void move_home(Process& process, Core& core);
-  void go_where_nobody_is(Process& process);
+  void go_to_empty_core(Process& process);
   void list(Process& process);
   void unlist(Process& process);
   void leave(Process& process);

@@ -8,7 +8,7 @@ namespace {
 // Service processes without a core (docs/inside/memory.md): the smallest blocks left to ranks, and the longest wait for
 // a rank.
 constexpr std::uint64_t kLeastBytesToLeave = 16U << 10;
-constexpr std::uint64_t kRankPatience_ns = 2'000'000;
+constexpr std::uint64_t kRankLimit_ns = 2'000'000;
 
 }  // namespace
 
@@ -90,7 +90,7 @@ bool OffloadedSide::copy_by_rank(WorldRank rank, std::uint64_t bytes, std::funct
   if (!helps && !left_to_ranks(bytes)) return false;
   copier.jobs.push_back(CopyJob{bytes, std::move(done), std::move(left)});
   copy_next(rank.value());
-  if (copier.jobs.size() == 1 && !copier.copies) lose_patience_later(rank.value());
+  if (copier.jobs.size() == 1 && !copier.copies) time_out_later(rank.value());
   return true;
 }
 
@@ -108,14 +108,14 @@ void OffloadedSide::copy_next(std::uint32_t rank) {
                       ++copier.progress;
                       done();
                       copy_next(rank);
-                      if (!copier.copies && !copier.jobs.empty()) lose_patience_later(rank);
+                      if (!copier.copies && !copier.jobs.empty()) time_out_later(rank);
                     });
 }
 
 // A service process waits this long for a rank that does not begin to copy.
-void OffloadedSide::lose_patience_later(std::uint32_t rank) {
+void OffloadedSide::time_out_later(std::uint32_t rank) {
   Rank& copier = *ranks_[rank];
-  machine_.time.after(kRankPatience_ns, [this, &copier, progress = copier.progress] {
+  machine_.time.after(kRankLimit_ns, [this, &copier, progress = copier.progress] {
     if (progress == copier.progress) take_back(copier);
   });
 }

@@ -52,14 +52,14 @@ class OffloadedSide final : public Side, private model::ServiceWorld {
   };
 
   model::Service& service(SpId id) override { return *services_[id.value()]; }
-  void hear(const std::shared_ptr<const model::Batch>& batch) override { service(batch->to).hear(batch); }
+  void deliver(const std::shared_ptr<const model::Batch>& batch) override { service(batch->to).receive(batch); }
   void completed(WorldRank rank, SlotIndex slot, bool ok) override;
   bool copy_by_rank(WorldRank rank, std::uint64_t bytes, std::function<void()> done,
                     std::function<void()> left) override;
   // True if ranks make the copies while they wait, because service processes have no core.
   [[nodiscard]] bool left_to_ranks(std::uint64_t bytes) const;
   void copy_next(std::uint32_t rank);
-  void lose_patience_later(std::uint32_t rank);
+  void time_out_later(std::uint32_t rank);
   void take_back(Rank& rank);
   [[nodiscard]] std::uint64_t own_block_ns(const Call& call) const;
 

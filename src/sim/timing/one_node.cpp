@@ -130,11 +130,11 @@ class OneNode final : private model::ServiceWorld {
   void arrive(std::shared_ptr<model::Batch> batch) {
     const std::uint64_t way_ns = control_ns(machine_.place_of_service(batch->from.value()),
                                             machine_.place_of_service(batch->to.value()), batch->bytes);
-    machine_.time.after(way_ns, [this, said = std::move(batch)] { service(said->to).hear(said); });
+    machine_.time.after(way_ns, [this, said = std::move(batch)] { service(said->to).receive(said); });
   }
 
-  void hear(const std::shared_ptr<const model::Batch>& batch) override {
-    if (batch->to.value() < services_.size()) return service(batch->to).hear(batch);
+  void deliver(const std::shared_ptr<const model::Batch>& batch) override {
+    if (batch->to.value() < services_.size()) return service(batch->to).receive(batch);
     for (const std::vector<std::byte>& bytes : batch->messages) {
       const std::optional<peer::Message> message = peer::decode(bytes);
       const auto* announce = message ? std::get_if<peer::Announce>(&message->body) : nullptr;

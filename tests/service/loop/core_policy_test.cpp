@@ -43,23 +43,23 @@ class WatchedCore {
   CoreWatch::Clock::time_point now_{seconds(1000)};
 };
 
-TEST(CoreWatch, TenLostSlicesAreEnoughAndABurstIsNot) {
+TEST(CoreWatch, TakenAfterTenLostSlicesNotAfterABurst) {
   WatchedCore core;
   EXPECT_FALSE(core.turn(2, 25).taken());
   EXPECT_TRUE(core.turn(1, 4).turn(1, 4).taken());
 }
 
-TEST(CoreWatch, ABurstNowAndThenIsADaemons) {
+TEST(CoreWatch, RareBurstsAreIgnored) {
   WatchedCore core;
   for (int i = 0; i < 100; ++i) EXPECT_FALSE(core.turn(80, 25).taken());
 }
 
-TEST(CoreWatch, ASliceNowAndThenIsTheKernelsBusiness) {
+TEST(CoreWatch, RareSlicesAreIgnored) {
   WatchedCore core;
   for (int i = 0; i < 100; ++i) EXPECT_FALSE(core.turn(20, 4).taken());
 }
 
-TEST(CoreWatch, WhatCopiersTakeIsNotLost) {
+TEST(CoreWatch, CopiersTimeIsNotLost) {
   WatchedCore core;
   for (int i = 0; i < 100; ++i) EXPECT_FALSE(core.turn(1, 4, 4).taken());
   EXPECT_EQ(core.lost(), milliseconds(0));
@@ -68,13 +68,13 @@ TEST(CoreWatch, WhatCopiersTakeIsNotLost) {
   EXPECT_EQ(core.lost(), milliseconds(32));
 }
 
-TEST(CoreWatch, CopiersThatRanWhileItSleptDoNotHideWhatIsLostLater) {
+TEST(CoreWatch, CopiersTimeDuringSleepDoesNotHideLaterLosses) {
   WatchedCore core;
   for (int i = 0; i < 100; ++i) core.turn(1, 0, 5);
   EXPECT_TRUE(core.turn(2, 16, 0).turn(2, 16, 0).taken());
 }
 
-TEST(CoreWatch, IsFreeAfterASecondInWhichItWasIdle) {
+TEST(CoreWatch, IsFreeAfterAnIdleSecond) {
   WatchedCore core;
   core.turn(0, 40);
   EXPECT_TRUE(core.rest(milliseconds(900), 0.99).taken());
@@ -83,7 +83,7 @@ TEST(CoreWatch, IsFreeAfterASecondInWhichItWasIdle) {
   EXPECT_FALSE(core.rest(milliseconds(100), 0.99).taken());
 }
 
-TEST(CoreWatch, TakenAgainSoonItRestsLonger) {
+TEST(CoreWatch, RestDoublesWhenTakenAgainSoon) {
   WatchedCore core;
   core.turn(0, 40).rest(seconds(1), 1);
   ASSERT_FALSE(core.taken());
@@ -96,7 +96,7 @@ TEST(CoreWatch, TakenAgainSoonItRestsLonger) {
   EXPECT_FALSE(core.rest(seconds(1), 1).taken());
 }
 
-TEST(CoreReadings, AThreadThatRunsIsSeenToRun) {
+TEST(CoreReadings, RunningThreadIsMeasured) {
   RunTimesReader reader;
   const std::optional<RunTimes> before = reader.read();
   if (!before) GTEST_SKIP() << "this kernel does not count";
@@ -110,7 +110,7 @@ TEST(CoreReadings, AThreadThatRunsIsSeenToRun) {
   EXPECT_LT(wanted, seconds(10));
 }
 
-TEST(CoreReadings, CpusThatDoNotExistAreNotIdle) {
+TEST(CoreReadings, MissingCpusAreNotIdle) {
   EXPECT_TRUE(IdleTimeReader(0).read());
   EXPECT_FALSE(IdleTimeReader(-1).read());
   EXPECT_FALSE(IdleTimeReader(100'000).read());

@@ -34,7 +34,7 @@ constexpr const char* kTransports = "sysv,cma";
 constexpr WorldRank kRank{0};
 constexpr GroupId kGroup{1, 2};
 constexpr std::uint32_t kProcess = 66;  // its number among those started; its proof uses place 2
-constexpr std::chrono::seconds kDpuPatience{20};
+constexpr std::chrono::seconds kDpuLimit{20};
 
 class DpuTakeOverTest : public ::testing::Test {
  protected:
@@ -76,7 +76,7 @@ class DpuTakeOverTest : public ::testing::Test {
     ASSERT_TRUE(reached);
   }
   void run_until(const std::function<bool()>& done) {
-    const auto deadline = std::chrono::steady_clock::now() + kDpuPatience;
+    const auto deadline = std::chrono::steady_clock::now() + kDpuLimit;
     while (!done() && std::chrono::steady_clock::now() < deadline) turn();
   }
   // UCX 1.13 needs progress on the other side even within a machine.
@@ -130,7 +130,7 @@ class DpuTakeOverTest : public ::testing::Test {
   DpuFabric* fabric_ = nullptr;
 };
 
-TEST_F(DpuTakeOverTest, FindsInTheMirrorWhatIsInTheSegment) {
+TEST_F(DpuTakeOverTest, MirrorMatchesTheSegment) {
   post(7, 10, SlotState::done);
   post(4095, 12, SlotState::posted);
   post(2, 11, SlotState::posted);
@@ -162,7 +162,7 @@ TEST_F(DpuTakeOverTest, FindsInTheMirrorWhatIsInTheSegment) {
   EXPECT_EQ(segment_.header().completions.load(), 77U);
 }
 
-TEST_F(DpuTakeOverTest, WhatIsPostedMeanwhileIsTakenOnce) {
+TEST_F(DpuTakeOverTest, PostsDuringTakeOverAreTakenOnce) {
   post(1, 1, SlotState::posted);
   connect(true);
   fabric_->take_over().begin(kRank);
@@ -179,7 +179,7 @@ TEST_F(DpuTakeOverTest, WhatIsPostedMeanwhileIsTakenOnce) {
 
 // While other ranks' segments are read or peers are awaited, slots may change. The mirror must not show states of their
 // earlier use.
-TEST_F(DpuTakeOverTest, WhatIsPostedBeforeWhatWasFoundIsTakenIsNotFoundAsWhatWasThereBefore) {
+TEST_F(DpuTakeOverTest, ReusedSlotsAreNotMistakenForFoundPosts) {
   constexpr int kTurns = 1000;
   post(5, 10, SlotState::done);
   post(6, 11, SlotState::posted);
@@ -225,7 +225,7 @@ class Noting final : public fabric::PeerMessenger, public fabric::RankView {
   std::vector<std::string>& said_;
 };
 
-TEST_F(DpuTakeOverTest, NobodyHearsOfABlockBeforeItsMarkIsInTheRanksMemory) {
+TEST_F(DpuTakeOverTest, MarkIsInTheRanksMemoryBeforeTheBlockIsReported) {
   connect(false);
   post(5, 1, SlotState::posted);
   run_until([&] { return mirror().header().ring_tail.load() == 1; });
@@ -254,7 +254,7 @@ TEST_F(DpuTakeOverTest, NobodyHearsOfABlockBeforeItsMarkIsInTheRanksMemory) {
   EXPECT_EQ(said.size(), 5U);
 }
 
-TEST_F(DpuTakeOverTest, OneThatStandsByDoesNotConnectToARankThatHasLeftMeanwhile) {
+TEST_F(DpuTakeOverTest, StandbyDoesNotConnectToARankThatHasLeft) {
   open(true);
   ASSERT_TRUE(fabric_->add_rank(kRank, false, rank_->address()));
   EXPECT_EQ(node_->rank(kRank), nullptr) << "what the keeper says of it next is heard first";
@@ -268,7 +268,7 @@ TEST_F(DpuTakeOverTest, OneThatStandsByDoesNotConnectToARankThatHasLeftMeanwhile
 }
 
 // The rank answers after its object here has been destroyed. Sanitizers would see an access.
-TEST_F(DpuTakeOverTest, WhatComesOfARankThatHasGoneGoesNowhere) {
+TEST_F(DpuTakeOverTest, AnswersOfARemovedRankAreIgnored) {
   constexpr int kTurns = 200;
   connect(false);
   post(5, 1, SlotState::posted);
@@ -281,7 +281,7 @@ TEST_F(DpuTakeOverTest, WhatComesOfARankThatHasGoneGoesNowhere) {
   EXPECT_EQ(fabric_->find(kRank), nullptr);
 }
 
-TEST_F(DpuTakeOverTest, MarksOfARankThatHasGoneHoldUpNobody) {
+TEST_F(DpuTakeOverTest, MarksOfARemovedRankBlockNoOtherRank) {
   connect(false);
   post(5, 1, SlotState::posted);
   run_until([&] { return mirror().header().ring_tail.load() == 1; });

@@ -19,7 +19,7 @@ std::uint64_t slice_ns() {
   return attributes[3];
 }
 
-TEST(Scheduling, ShortSlicesAreGivenWhereTheKernelHasThem) {
+TEST(Scheduling, ShortSlicesAreSetIfTheKernelHasThem) {
   std::thread([] {
     const bool has_slices = slice_ns() != 0;
     const int policy = ::sched_getscheduler(0);

@@ -61,7 +61,7 @@ class TracedMoves : public ::testing::Test {
   TracingFabric traced_{moves_, moves_, log_};
 };
 
-TEST_F(TracedMoves, AreNotedInTheOrderInWhichTheyEnd) {
+TEST_F(TracedMoves, AreRecordedInTheOrderOfTheirEnd) {
   std::vector<Waiter> waiters(4);
   for (std::uint64_t i = 0; i < 3; ++i) begin(i + 1, waiters[i]);
   moves_.begun[1]->moved({});
@@ -73,7 +73,7 @@ TEST_F(TracedMoves, AreNotedInTheOrderInWhichTheyEnd) {
   for (const Waiter& waiter : waiters) EXPECT_EQ(waiter.ended, 1);
 }
 
-TEST_F(TracedMoves, AreForgottenWhenTheyAreCancelled) {
+TEST_F(TracedMoves, CancelledOnesAreNotRecorded) {
   std::vector<Waiter> waiters(3);
   for (std::uint64_t i = 0; i < 3; ++i) begin(i + 1, waiters[i]);
   traced_.cancel(waiters[0]);
@@ -86,7 +86,7 @@ TEST_F(TracedMoves, AreForgottenWhenTheyAreCancelled) {
   EXPECT_EQ(waiters[0].ended, 0);
 }
 
-TEST_F(TracedMoves, EndOperationsThatWereTaken) {
+TEST_F(TracedMoves, EndTakenOperations) {
   engine::PostedOperation posted;
   posted.rank = kRank;
   posted.slot = SlotIndex{9};

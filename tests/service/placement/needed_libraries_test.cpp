@@ -31,7 +31,7 @@ TEST(NeededLibraries, OtherFilesHaveNone) {
 }
 
 // The reader does not crash on any damage.
-TEST(NeededLibraries, DamagedFilesDoNoHarm) {
+TEST(NeededLibraries, DamagedFilesDoNotCrash) {
   std::ifstream own("/proc/self/exe", std::ios::binary);
   std::vector<char> head(4096);
   own.read(head.data(), static_cast<std::streamsize>(head.size()));
@@ -56,12 +56,12 @@ TEST(NeededLibraries, SanitizersMustBeFirst) {
   }
 }
 
-TEST(PreloadList, OursGoesBeforeWhatThereIs) {
+TEST(PreloadList, OursGoesBeforePresentOnes) {
   EXPECT_EQ(preload_list("/x/ours.so", "", {}), "/x/ours.so");
   EXPECT_EQ(preload_list("/x/heap.so:/x/ours.so", "a.so b.so", {"libmpi.so.40"}), "/x/heap.so:/x/ours.so:a.so b.so");
 }
 
-TEST(PreloadList, WhatMustBeFirstIs) {
+TEST(PreloadList, RuntimesThatMustBeFirstAre) {
   EXPECT_EQ(preload_list("/x/ours.so", "", {"libm.so.6", "libasan.so.8", "libubsan.so.1"}), "libasan.so.8:/x/ours.so");
   EXPECT_EQ(preload_list("/x/ours.so", "a.so /y/libasan.so.8", {}), "/y/libasan.so.8:/x/ours.so:a.so /y/libasan.so.8");
 }

@@ -86,7 +86,7 @@ TEST(Baselines, TakeTheTimeOfTheirClosedForms) {
   expect_us(on(8, Collective::iallreduce, "rabenseifner"), 6, 2.0 * 7 / 8);
 }
 
-TEST(Baselines, SendWhatTheirHeadersSay) {
+TEST(Baselines, SendAsTheirHeadersSay) {
   const model::Cluster cluster = only_links(0);  // each one announced and read
   const auto messages = [&cluster](std::uint32_t p, Collective collective, const char* name) {
     return measure(cluster, ranks(p), collective, name).messages;
@@ -128,14 +128,14 @@ TEST(Baselines, BroadcastFromAnyRoot) {
 }
 
 // Announced, requested, read: two latencies more than an eager message.
-TEST(Baselines, AMessageThatIsAskedForComesTwoLatenciesLater) {
+TEST(Baselines, RequestedMessageTakesTwoMoreLatencies) {
   const Measured eager = measure(only_links(1U << 30U), ranks(2), Collective::ialltoall, "pairwise");
   const Measured asked_for = measure(only_links(0), ranks(2), Collective::ialltoall, "pairwise");
   // One more to tell the sender.
   EXPECT_NEAR(asked_for.us - eager.us, 3 * static_cast<double>(kLatency_ns) / 1000, 0.5);
 }
 
-TEST(Baselines, ProcessorsCarryABytesCostAtBothEnds) {
+TEST(Baselines, ProcessorsPayForBytesAtBothEnds) {
   model::Cluster cluster = only_links(0);
   cluster.network.wire = model::WireKind::processor;
   cluster.host.socket_bytes_per_s = kGigabyte / 4;
@@ -157,7 +157,7 @@ TEST(Baselines, WithinANodeTheReceiverCopies) {
   EXPECT_NEAR(together.us, (1 + 3 * 2) * static_cast<double>(kBytes) / 1000, 100);
 }
 
-TEST(Baselines, WithinANodeAMessageHasItsOwnRateAndAStepMoreWhenItIsAskedFor) {
+TEST(Baselines, WithinANodeMessagesHaveTheirOwnRateAndARendezvousCost) {
   model::Cluster cluster = only_links(0);
   cluster.host.cores = 2;
   cluster.host.copy_bytes_per_s = kGigabyte;
@@ -173,7 +173,7 @@ TEST(Baselines, WithinANodeAMessageHasItsOwnRateAndAStepMoreWhenItIsAskedFor) {
   EXPECT_NEAR(measure(cluster, shape, Collective::ialltoall, "pairwise").us, (1 + 2 * 4) * copy_us, 50);
 }
 
-TEST(Baselines, WhatFitsIntoTheCacheLoadsNoMemory) {
+TEST(Baselines, BytesInTheCacheLoadNoMemory) {
   model::Cluster cluster = only_links(0);
   cluster.host.cores = 4;
   cluster.host.copy_bytes_per_s = kGigabyte;
@@ -209,7 +209,7 @@ TEST(Baselines, EachRoundFindsRestedLinks) {
   EXPECT_LT(burst.last_us, 10);
 }
 
-TEST(Baselines, DefaultsGoBySize) {
+TEST(Baselines, DefaultsDependOnSize) {
   EXPECT_EQ(baselines::default_baseline(model::MpiFamily::mpich, Collective::ialltoall, 64, 64, false)->name, "bruck");
   EXPECT_EQ(baselines::default_baseline(model::MpiFamily::mpich, Collective::ialltoall, 64, 4096, false)->name,
             "linear");

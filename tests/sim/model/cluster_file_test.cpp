@@ -10,7 +10,7 @@
 namespace outrigger::sim::model {
 namespace {
 
-TEST(Quantity, UnitsAreReadAndNeverGuessed) {
+TEST(Quantity, UnitsAreRequired) {
   EXPECT_EQ(parse_time_ns("1.2 us").value(), 1200U);
   EXPECT_EQ(parse_time_ns("3ms").value(), 3'000'000U);
   EXPECT_EQ(parse_bytes("64 KiB").value(), 65536U);
@@ -84,7 +84,7 @@ TEST(ClusterFile, EveryKeyIsRead) {
   EXPECT_FALSE(cluster.value().pcie.present);
 }
 
-TEST(ClusterFile, AnErrorNamesLineKeyAndWhatIsAllowed) {
+TEST(ClusterFile, ErrorsNameLineKeyAndAllowedValues) {
   const auto error = [](const std::string& text) { return parse_cluster(text, "f.toml").error(); };
   const auto says = [](const std::string& whole, const std::string& part) {
     EXPECT_NE(whole.find(part), std::string::npos) << whole;
@@ -109,7 +109,7 @@ TEST(ClusterFile, AnErrorNamesLineKeyAndWhatIsAllowed) {
   says(read_cluster("/does/not/exist.toml").error(), "/does/not/exist.toml: cannot be read");
 }
 
-TEST(ClusterFile, BetweenWhatAValueIsKnownToBe) {
+TEST(ClusterFile, ConfidenceIntervalsAreChecked) {
   const auto error = [](const std::string& lines) {
     const Result<Cluster> cluster = parse_cluster(box() + lines, "f.toml");
     return cluster ? std::string() : cluster.error();
@@ -128,7 +128,7 @@ TEST(ClusterFile, BetweenWhatAValueIsKnownToBe) {
   says("[confidence.colour]\n", "confidence.colour: unknown key");
 }
 
-TEST(ClusterFile, ThoseOfTheProjectAreRead) {
+TEST(ClusterFile, ProjectsFilesAreValid) {
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(OUTRIGGER_CLUSTERS)) {
     if (entry.path().extension() != ".toml") continue;  // the README

@@ -58,7 +58,7 @@ TEST_F(NetworkTest, OneTransferTakesItsLatenciesAndTheSlowestPortsBytes) {
   EXPECT_EQ(end.end_ns(), 70U + 200U + 30U + 50U + 100'000U);
 }
 
-TEST_F(NetworkTest, ASaturatedPortServesAllAtItsRateAndByTurns) {
+TEST_F(NetworkTest, SaturatedPortServesAllAtItsRateRoundRobin) {
   const PortId port = network.add_port({kGigabyte, 0, 100, 0});
   End first(time);
   End second(time);
@@ -74,7 +74,7 @@ TEST_F(NetworkTest, ASaturatedPortServesAllAtItsRateAndByTurns) {
 }
 
 // A bucket of 3,000 bytes: they pass at once, later ones at the rate, and a rest of 2 us refills 2,000.
-TEST_F(NetworkTest, ARestedLinkLetsItsBurstThroughAtOnce) {
+TEST_F(NetworkTest, RestedLinkPassesItsBurstAtOnce) {
   const PortId port = network.add_port({kGigabyte, 0, 0, 0, 3'000});
   End first(time);
   network.send(route({port}), 5'000, first);
@@ -88,7 +88,7 @@ TEST_F(NetworkTest, ARestedLinkLetsItsBurstThroughAtOnce) {
   EXPECT_EQ(second.end_ns(), 4'000U + 3'000U);
 }
 
-TEST_F(NetworkTest, AnIncastFillsTheQueueAndNoMore) {
+TEST_F(NetworkTest, IncastFillsTheQueueOnly) {
   const PortId hot = network.add_port({kGigabyte, 0, 0, 4000});
   const PortId idle = network.add_port({kGigabyte, 0, 0, 4000});
   std::vector<PortId> sources;
@@ -124,7 +124,7 @@ TEST_F(NetworkTest, WithoutALimitOnlyTheOwnTransferWaits) {
   EXPECT_EQ(behind.end_ns(), 3'000U + 10U);  // round-robin: behind two chunks of the source
 }
 
-TEST_F(NetworkTest, BlockedPortsAreFreedInTheOrderInWhichTheyCame) {
+TEST_F(NetworkTest, BlockedPortsContinueInOrderOfArrival) {
   const PortId hot = network.add_port({kGigabyte, 0, 0, 1000});
   std::deque<End> ends;
   for (int i = 0; i < 4; ++i) {
@@ -167,14 +167,14 @@ std::uint64_t last_end_ns(const Cluster& cluster, const std::vector<std::pair<st
 
 const std::vector<std::pair<std::uint32_t, std::uint32_t>> kLeafToLeaf{{0, 4}, {1, 5}, {2, 6}, {3, 7}};
 
-TEST(TopologyTest, AFatTreeWithoutTaperHasRoomForAll) {
+TEST(TopologyTest, FatTreeWithoutTaperIsNonblocking) {
   Cluster cluster = cluster_of(TopologyKind::fat_tree);
   const std::uint64_t bytes = 1'000'000;
   EXPECT_NEAR(static_cast<double>(last_end_ns(cluster, kLeafToLeaf, bytes)), 1e6 + 230, 1e4);
   EXPECT_EQ(last_end_ns(cluster_of(TopologyKind::one_switch), {{0, 4}}, bytes), 1'000'000U + 210U);
 }
 
-TEST(TopologyTest, ATaperOfFourLeavesAQuarterBetweenLeaves) {
+TEST(TopologyTest, TaperOfFourLeavesAQuarterBetweenLeaves) {
   Cluster cluster = cluster_of(TopologyKind::fat_tree);
   cluster.network.taper = 4;
   EXPECT_NEAR(static_cast<double>(last_end_ns(cluster, kLeafToLeaf, 1'000'000)), 4e6 + 230, 2e4);

@@ -40,7 +40,7 @@ class ProcessorTest : public ::testing::Test {
   Ends ends;
 };
 
-TEST_F(ProcessorTest, WhoHasTheCoreKeepsItUntilItHasNothingToDo) {
+TEST_F(ProcessorTest, ProcessKeepsTheCoreUntilItIsIdle) {
   Processor core(time, 1, 0);
   work(core, 0, 1000, "a");
   work(core, 0, 300, "b");
@@ -49,7 +49,7 @@ TEST_F(ProcessorTest, WhoHasTheCoreKeepsItUntilItHasNothingToDo) {
   EXPECT_EQ(ends, (Ends{"a@1000", "b@1300", "c@1400"}));
 }
 
-TEST_F(ProcessorTest, NobodyKeepsItForLongerThanASlice) {
+TEST_F(ProcessorTest, ProcessKeepsTheCoreForASliceAtMost) {
   Processor core(time, 1, 0);
   work(core, 0, 3000, "a");
   work(core, 0, 3000, "b");
@@ -58,7 +58,7 @@ TEST_F(ProcessorTest, NobodyKeepsItForLongerThanASlice) {
   EXPECT_EQ(ends, (Ends{"a@5800", "b@6000"}));
 }
 
-TEST_F(ProcessorTest, WhoComesGetsTheCoreWhenTheSliceIsOver) {
+TEST_F(ProcessorTest, NewProcessGetsTheCoreAfterTheSlice) {
   Processor core(time, 1, 0);
   work(core, 0, 9000, "a");
   work(core, 1000, 50, "b");
@@ -68,7 +68,7 @@ TEST_F(ProcessorTest, WhoComesGetsTheCoreWhenTheSliceIsOver) {
 }
 
 // Like service processes; two of them work from 400 to 700.
-TEST_F(ProcessorTest, ShortSlicesShareTheCoreWithWhoeverHasIt) {
+TEST_F(ProcessorTest, ShortSlicesShareTheCore) {
   Processor core(time, 1, 0);
   for (const char* name : {"s", "t"}) core.has_short_slices(process(name));
   work(core, 0, 900, "a");
@@ -80,7 +80,7 @@ TEST_F(ProcessorTest, ShortSlicesShareTheCoreWithWhoeverHasIt) {
   EXPECT_EQ(ends, (Ends{"s@700", "t@900", "a@1300", "b@1600"}));
 }
 
-TEST_F(ProcessorTest, ShortSlicesNeedASwitchWhereSomebodyIs) {
+TEST_F(ProcessorTest, ShortSlicesNeedASwitchOnABusyCore) {
   Processor core(time, 1, 10'000);
   core.has_short_slices(process("s"));
   work(core, 0, 50, "s");
@@ -90,7 +90,7 @@ TEST_F(ProcessorTest, ShortSlicesNeedASwitchWhereSomebodyIs) {
   EXPECT_EQ(ends, (Ends{"s@50", "s@160", "a@230"}));
 }
 
-TEST_F(ProcessorTest, NobodyHasMoreThanACore) {
+TEST_F(ProcessorTest, ProcessHasAtMostOneCore) {
   Processor cores(time, 2, 0);
   for (const char* name : {"a", "b", "c"}) work(cores, 0, 600, name);
   work(cores, 2000, 50, "d");
@@ -99,7 +99,7 @@ TEST_F(ProcessorTest, NobodyHasMoreThanACore) {
 }
 
 // Like a rank that copies for its service process while it waits.
-TEST_F(ProcessorTest, WhoWaitsMayWorkMeanwhile) {
+TEST_F(ProcessorTest, WaitingProcessMayWork) {
   for (const bool spins : {true, false}) {
     ends.clear();
     Processor cores(time, 2, 0);
@@ -117,7 +117,7 @@ TEST_F(ProcessorTest, WhoWaitsMayWorkMeanwhile) {
   }
 }
 
-TEST_F(ProcessorTest, WhoTurnsToWorkTakesACoreThatHasNobody) {
+TEST_F(ProcessorTest, NewWorkTakesAnEmptyCore) {
   Processor cores(time, 2, 0);
   for (const char* name : {"a", "b", "c"}) work(cores, 0, 600, name);
   work(cores, 1100, 600, "a");
@@ -126,7 +126,7 @@ TEST_F(ProcessorTest, WhoTurnsToWorkTakesACoreThatHasNobody) {
   EXPECT_EQ(ends, (Ends{"b@600", "a@600", "c@1200", "a@1700", "c@1900"}));
 }
 
-TEST_F(ProcessorTest, WhoPollsIsSomebody) {
+TEST_F(ProcessorTest, PollingProcessOccupiesItsCore) {
   Processor cores(time, 2, 0);
   cores.poll(process("a"), true);
   cores.poll(process("b"), true);
@@ -145,14 +145,14 @@ TEST_F(ProcessorTest, CoresAreSharedEvenlyInTheLongRun) {
   EXPECT_NEAR(static_cast<double>(time.now_ns()), 600e6, 6e6);
 }
 
-TEST_F(ProcessorTest, WithACoreEachNobodyWaits) {
+TEST_F(ProcessorTest, NoProcessWaitsWithACoreEach) {
   Processor cores(time, 0, 70'000);
   for (const char* name : {"a", "b"}) work(cores, 10, 600, name);
   run();
   EXPECT_EQ(ends, (Ends{"a@610", "b@610"}));
 }
 
-TEST_F(ProcessorTest, WhoSpinsKeepsTheCoreForItsSlice) {
+TEST_F(ProcessorTest, SpinningProcessKeepsTheCoreForItsSlice) {
   Processor core(time, 1, 0);
   core.spin(process("s"), true);
   work(core, 0, 100, "a");
@@ -162,7 +162,7 @@ TEST_F(ProcessorTest, WhoSpinsKeepsTheCoreForItsSlice) {
   EXPECT_EQ(ends, (Ends{"a@1500", "a@2200"}));
 }
 
-TEST_F(ProcessorTest, FromOneToTheNextItTakesASwitch) {
+TEST_F(ProcessorTest, ChangingProcessesCostsASwitch) {
   Processor core(time, 1, 30'000);
   work(core, 0, 100, "a");
   work(core, 0, 200, "b");
@@ -172,7 +172,7 @@ TEST_F(ProcessorTest, FromOneToTheNextItTakesASwitch) {
 }
 
 // An idle process polls, and lets the next one take its turn.
-TEST_F(ProcessorTest, WhoPollsHasTurns) {
+TEST_F(ProcessorTest, PollingProcessTakesTurns) {
   for (const auto& [name, end] : {std::pair{"a", "a@1000"}, {"b", "b@1020"}, {"c", "c@1050"}}) {
     ends.clear();
     VirtualTime fresh;
@@ -185,7 +185,7 @@ TEST_F(ProcessorTest, WhoPollsHasTurns) {
   }
 }
 
-TEST_F(ProcessorTest, WhoYieldsComesAfterTheOthers) {
+TEST_F(ProcessorTest, YieldingProcessComesAfterTheOthers) {
   Processor core(time, 1, 0);
   for (const char* name : {"a", "b"}) work(core, 0, 100, name);
   core.yield_and_run(process("a"), 50'000, ended("a"));  // before its other work
@@ -195,7 +195,7 @@ TEST_F(ProcessorTest, WhoYieldsComesAfterTheOthers) {
   EXPECT_EQ(ends, (Ends{"a@50", "a@150", "c@160", "b@260", "d@510"}));
 }
 
-TEST_F(ProcessorTest, ABurstsStepsComeWhenTheCoreIsSoFar) {
+TEST_F(ProcessorTest, BurstStepsComeAtTheirCoreTime) {
   Processor core(time, 1, 0);
   CpuBurst burst(core, process("burst"));
   work(core, 0, 1000, "other");
@@ -239,7 +239,7 @@ std::uint64_t total_ns(const Cluster& cluster, const JobShape& shape, std::uint6
 }
 
 // Four hosts of one core each, on two cores. Each sends and receives three blocks of a millisecond.
-TEST(SharedCores, HostsOfOneMachineCarryInTurn) {
+TEST(SharedCores, HostsOfOneMachineCarryRoundRobin) {
   Cluster cluster = nothing_costs();
   cluster.host.socket_bytes_per_s = 1e9;
   const JobShape four{4, 1, 1, Mapping::contiguous};
@@ -266,7 +266,7 @@ TEST(SharedCores, ServicesTakeFromTheWork) {
 }
 
 // Four ranks on one core; each copies three blocks of a millisecond.
-TEST(SharedCores, RanksOfANodeCopyInTurn) {
+TEST(SharedCores, RanksOfANodeCopyRoundRobin) {
   Cluster cluster = nothing_costs();
   cluster.host.copy_bytes_per_s = 1e9;
   cluster.host.waiting = Waiting::yields;
@@ -279,7 +279,7 @@ TEST(SharedCores, RanksOfANodeCopyInTurn) {
 
 // Two ranks on two cores, a service process without one. Copying a block takes a millisecond; the own block is copied
 // while posting.
-TEST(SharedCores, RanksCopyAloneWhenTheyWait) {
+TEST(SharedCores, OnlyWaitingRanksCopy) {
   Cluster cluster = nothing_costs();
   cluster.host.cores = 2;
   cluster.host.copy_bytes_per_s = cluster.service.copy_bytes_per_s = 1e9;
@@ -298,7 +298,7 @@ TEST(SharedCores, RanksCopyAloneWhenTheyWait) {
 }
 
 // One rank of two computes ten times as long as the other, which waits for it in MPI.
-TEST(SharedCores, WhoSpinsKeepsTheCoreFromWhoComputes) {
+TEST(SharedCores, SpinningRankSlowsAComputingOne) {
   Cluster cluster = nothing_costs();
   cluster.network.wire = WireKind::memory;
   cluster.noise.work = 1;  // so that the two differ

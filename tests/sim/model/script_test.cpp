@@ -54,7 +54,7 @@ Times run(const model::Cluster& cluster, const Script& script, Lane lane, LaneOp
   return {total_us, total_us - static_cast<double>(times.value().work_alone_ns) / 1000, times.value().in_mpi_ns / 1000};
 }
 
-TEST(Script, RepeatsItsStepsOneAfterTheOther) {
+TEST(Script, RepeatsItsSteps) {
   const Script script = program(2, "", R"({"work_us": 100}, {"call": "ibarrier"})", 5);
   EXPECT_NEAR(run(only_links(1U << 30U), script, Lane::nonblocking).total_us, 5 * (100 + kLatency_us), 0.1);
 }
@@ -62,7 +62,7 @@ TEST(Script, RepeatsItsStepsOneAfterTheOther) {
 const std::string kOverlap =
     R"({"post": "ialltoall", "bytes": 1000000, "request": "a"}, {"work_us": 3000}, {"wait": ["a"]})";
 
-TEST(Script, WithoutALookALongMessageStaysWhereItIs) {
+TEST(Script, LongMessageNeedsAnMpiCall) {
   const model::Cluster cluster = only_links(0);
   const Script script = program(2, "", kOverlap);
   EXPECT_NEAR(run(cluster, script, Lane::nonblocking).exposed_us, 1000, 20);
@@ -73,13 +73,13 @@ TEST(Script, WithoutALookALongMessageStaysWhereItIs) {
   EXPECT_LT(run(cluster, script, Lane::offloaded).exposed_us, 10);
 }
 
-TEST(Script, TestsHelpAsSoonAsTheyCome) {
+TEST(Script, TestsMakeProgress) {
   LaneOptions options;
   options.test_every_ns = 2'500'000;  // of 3 ms, so half a millisecond of a message is left
   EXPECT_NEAR(run(only_links(0), program(2, "", kOverlap), Lane::testing, options).exposed_us, 500, 20);
 }
 
-TEST(Script, RanksMeetWhereTheirCommunicatorsAre) {
+TEST(Script, RanksSynchronizePerCommunicator) {
   const std::string grid = R"(, "work_of_rank": [1, 1, 3, 3], "communicators": {
       "rows": {"groups": [[0, 1], [2, 3]]}, "columns": {"groups": [[0, 2], [1, 3]]}})";
   const auto in_mpi_us = [&](const char* name) {
@@ -99,7 +99,7 @@ TEST(Script, AListOfBytesIsByDistance) {
   EXPECT_NEAR(total_us("[0, 100000, 200000, 0]"), 300 + kLatency_us, 1);
 }
 
-TEST(Script, CoresThatAreGivenAwayMakeTheWorkLonger) {
+TEST(Script, WorkFactorAppliesWithCoresGivenAway) {
   const Script script = program(2, "", R"({"work_us": 1000}, {"call": "ibarrier"})");
   LaneOptions options;
   options.service_work_factor = 1.25;
@@ -129,7 +129,7 @@ TEST(Script, EveryModelledCollectiveEndsOnBothSides) {
   }
 }
 
-TEST(Script, BlockingCallsStayNativeUnlessAskedFor) {
+TEST(Script, BlockingCallsStayNativeByDefault) {
   const model::Cluster cluster = only_links(0);
   const Script script = program(4, "", R"({"call": "iallreduce", "bytes": 4000})");
   LaneOptions options;
@@ -145,7 +145,7 @@ std::string error_of(const std::string& fields, const std::string& steps) {
   return script ? "none" : script.error();
 }
 
-TEST(ScriptFile, SaysWhatIsWrongAndWhere) {
+TEST(ScriptFile, ErrorsNameFieldAndProblem) {
   EXPECT_EQ(parse_script("{", "p.json").error(), "p.json: not valid JSON");
   EXPECT_EQ(error_of("", R"({"call": "iscan", "bytes": 8})"), "p.json: steps[0].call: iscan is not modelled");
   EXPECT_EQ(error_of("", R"({"wait": ["a"]})"), "p.json: steps[0].wait: \"a\" is not an active request");

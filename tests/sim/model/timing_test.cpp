@@ -35,7 +35,7 @@ double part(std::uint64_t of_ns, std::uint64_t whole_ns) {
   return static_cast<double>(of_ns) / static_cast<double>(whole_ns);
 }
 
-TEST(Timing, ServiceProcessesHideWhatHostsThatComputeDoNot) {
+TEST(Timing, ServiceProcessesOverlapComputation) {
   const model::Cluster cluster = cluster_named("graham2024-bluefield3");
   ExperimentOptions options = options_for("ialltoall:256KiB", 4, 4, 2);
   const ExperimentResult result = run(cluster, options);
@@ -50,7 +50,7 @@ TEST(Timing, ServiceProcessesHideWhatHostsThatComputeDoNot) {
 }
 
 // Each node receives 12 blocks for each of its 4 ranks through its link, or its PCIe if that is slower.
-TEST(Timing, ALargeAlltoallSaturatesWhatIsSlowest) {
+TEST(Timing, LargeAlltoallSaturatesTheSlowestPort) {
   const model::Cluster cluster = cluster_named("graham2024-bluefield3");
   const ExperimentResult result = run(cluster, options_for("ialltoall:4MiB", 4, 4, 4));
   // Blocks within the node turn round in the card and use PCIe as well.
@@ -90,7 +90,7 @@ TEST(Timing, TheSeedDecidesEverything) {
   EXPECT_NE(first.offloaded.total_ns, other.offloaded.total_ns);
 }
 
-TEST(Timing, WorkIsTheNativesOrTheOwnPureLatencyOrWhatIsGiven) {
+TEST(Timing, WorkIsNativesOrTheOwnPureLatencyOrGiven) {
   const model::Cluster cluster = cluster_named("thor-bluefield2");
   ExperimentOptions options = options_for("ialltoall:64KiB", 4, 4, 1);
   const ExperimentResult equal = run(cluster, options);
@@ -108,7 +108,7 @@ TEST(Timing, WorkIsTheNativesOrTheOwnPureLatencyOrWhatIsGiven) {
   EXPECT_GE(fixed.offloaded.total_ns, 300'000U);
 }
 
-TEST(Timing, CostsChangeTimesAndNothingElse) {
+TEST(Timing, CostsChangeOnlyTimes) {
   model::Cluster cluster = cluster_named("graham2024-bluefield3");
   const ExperimentOptions options = options_for("ialltoall:16KiB", 4, 4, 2);
   const ExperimentResult cheap = run(cluster, options);
@@ -144,7 +144,7 @@ model::Cluster two_hosts() {
 }
 
 // Sockets accept bytes at once, and the network carries them meanwhile.
-TEST(Timing, NativesThatSendAtOnceComputeWhileTheNetworkWorks) {
+TEST(Timing, EagerSendsOverlapComputation) {
   model::Cluster cluster = two_hosts();
   ExperimentOptions options = options_for("ialltoall:200kB", 2, 1, 1);
   options.work = parse_work_rule("10 ms").value();
@@ -157,7 +157,7 @@ TEST(Timing, NativesThatSendAtOnceComputeWhileTheNetworkWorks) {
 }
 
 // Announced, requested, and sent: two latencies more than bytes sent with the announcement.
-TEST(Timing, WhatServiceProcessesHaveRoomForComesBeforeItIsAskedFor) {
+TEST(Timing, EagerBlocksArriveBeforeTheRequest) {
   model::Cluster cluster = two_hosts();
   cluster.network.link_bytes_per_s = 1e12;
   cluster.network.latency_ns = cluster.network.hop_ns = 5'000'000;
@@ -192,7 +192,7 @@ TEST(Timing, OneNodeStandsForAll) {
 }
 
 // A late rank finds messages of others, which must not end an operation that it has not begun.
-TEST(Timing, RanksThatComeLateTakePart) {
+TEST(Timing, LateRanksTakePart) {
   model::Cluster cluster = cluster_named("box");
   const ExperimentOptions options = options_for("ialltoall:64KiB", 4, 1, 1);
   const std::uint64_t together_ns = run(cluster, options).native.pure_ns;
@@ -200,7 +200,7 @@ TEST(Timing, RanksThatComeLateTakePart) {
   EXPECT_GT(run(cluster, options).native.pure_ns, 20'000'000 + together_ns / 2);
 }
 
-TEST(Timing, AnErrorNamesWhatCannotBe) {
+TEST(Timing, ErrorsNameTheOption) {
   model::Cluster cluster = cluster_named("box");
   cluster.host.waiting = model::Waiting::unknown;
   const auto error = [&cluster](const ExperimentOptions& options) { return run_experiment(cluster, options).error(); };

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/any_port.hpp"
-#include "proof/dpu_greeting.hpp"
+#include "proof/dpu_handshake.hpp"
 #include "protocol/build_version.hpp"
 #include "protocol/options/secret_text.hpp"
 #include "protocol/wire/dpu_link.hpp"
@@ -36,12 +36,12 @@ namespace outrigger::service {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::seconds kGreetingTime{5};
+constexpr std::chrono::seconds kHandshakeLimit{5};
 constexpr std::chrono::milliseconds kTimeToReadRefusals{1500};
 constexpr int kLookMs = 500;
 constexpr const char* kNoRings = "no memory for rings between service processes";
-constexpr int kMostCallersWaiting = 16;    // backlog of the listener
-constexpr std::size_t kMostVisitors = 32;  // when there are more, the oldest one is closed
+constexpr int kMostCallersWaiting = 16;        // backlog of the listener
+constexpr std::size_t kMostPendingHosts = 32;  // when there are more, the oldest one is closed
 
 std::uint32_t cores_here() {
   return std::max(1U, std::thread::hardware_concurrency());
@@ -59,7 +59,7 @@ class DpuDaemon {
     while (!over_) {
       for (const Event& event : events_.wait(kLookMs)) handle(event);
       if (met_) work();
-      send_silent_away();
+      expire();
     }
     // UCX 1.13 aborts when a connection that is being made fails. Refused ranks get time to read the refusal and to
     // stop using the network before this process ends.
@@ -69,25 +69,25 @@ class DpuDaemon {
   }
 
  private:
-  struct Visitor {
-    Visitor(UniqueFd connected, const Secret& secret, Clock::time_point now)
-        : socket(std::move(connected)), greeting(socket.get(), proof::DpuGreeting::Side::dpu, secret), came(now) {}
+  struct PendingConnection {
+    PendingConnection(UniqueFd connected, const Secret& secret, Clock::time_point now)
+        : socket(std::move(connected)), handshake(socket.get(), proof::DpuHandshake::Side::dpu, secret), came(now) {}
     UniqueFd socket;
-    proof::DpuVisitor greeting;
+    proof::DpuHandshakeSocket handshake;
     Clock::time_point came;
   };
 
-  void send_away(std::map<std::uint32_t, Visitor>::iterator visitor, const std::string& why) {
+  void drop(std::map<std::uint32_t, PendingConnection>::iterator connection, const std::string& why) {
     spdlog::warn("a connection was closed: {}", why);
-    events_.unwatch(visitor->second.socket.get());
-    visitors_.erase(visitor);
+    events_.unwatch(connection->second.socket.get());
+    pending_.erase(connection);
   }
 
   void handle(const Event& event) {
     switch (event.source) {
       case Source::launcher: return look_at_input();
-      case Source::listener: return receive_visitor();
-      case Source::stranger: return listen_to(event.index);
+      case Source::listener: return accept();
+      case Source::pending_connection: return listen_to(event.index);
       case Source::dpu_link: return;
       default: return pass_on(event);
     }
@@ -107,34 +107,34 @@ class DpuDaemon {
   }
 
   // A caller is pending until its handshake is complete, so a silent one does not hold up the others.
-  void receive_visitor() {
+  void accept() {
     UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.valid()) return;
-    if (visitors_.size() == kMostVisitors) send_away(visitors_.begin(), "too many connections");
-    const std::uint32_t number = next_visitor_++;
+    if (pending_.size() == kMostPendingHosts) drop(pending_.begin(), "too many connections");
+    const std::uint32_t number = next_number_++;
     const int fd = socket.get();
-    visitors_.try_emplace(number, std::move(socket), secret_, events_.now());
-    events_.watch(fd, {Source::stranger, number});
+    pending_.try_emplace(number, std::move(socket), secret_, events_.now());
+    events_.watch(fd, {Source::pending_connection, number});
     listen_to(number);
   }
 
   void listen_to(std::uint32_t number) {
-    const auto visitor = visitors_.find(number);
-    if (visitor == visitors_.end()) return;
-    if (const Status went = visitor->second.greeting.go_on(); !went) return send_away(visitor, went.error());
-    if (!visitor->second.greeting.greeted()) return;
-    events_.unwatch(visitor->second.socket.get());
-    link_ = DpuLink(std::move(visitor->second.socket));
+    const auto connection = pending_.find(number);
+    if (connection == pending_.end()) return;
+    if (const Status went = connection->second.handshake.go_on(); !went) return drop(connection, went.error());
+    if (!connection->second.handshake.done()) return;
+    events_.unwatch(connection->second.socket.get());
+    link_ = DpuLink(std::move(connection->second.socket));
     met_ = true;
-    while (!visitors_.empty()) send_away(visitors_.begin(), "the host's keeper is here");
+    while (!pending_.empty()) drop(pending_.begin(), "the host's keeper is here");
     events_.unwatch(listener_.get());
     listener_.reset();
   }
 
-  void send_silent_away() {
+  void expire() {
     const Clock::time_point now = events_.now();
-    while (!visitors_.empty() && now - visitors_.begin()->second.came > kGreetingTime) {
-      send_away(visitors_.begin(), "no handshake in time");
+    while (!pending_.empty() && now - pending_.begin()->second.came > kHandshakeLimit) {
+      drop(pending_.begin(), "no handshake in time");
     }
   }
 
@@ -171,7 +171,7 @@ class DpuDaemon {
     }
   }
 
-  void say(DpuFrameKind kind, std::uint32_t sp, const std::string& text) {
+  void send_text(DpuFrameKind kind, std::uint32_t sp, const std::string& text) {
     const auto bytes = std::as_bytes(std::span(text));
     link_.send(kind, sp, bytes.first(std::min(bytes.size(), kMaxDpuPacketBytes)));
   }
@@ -179,7 +179,7 @@ class DpuDaemon {
   void take(const DpuFrame& frame) {
     if (frame.kind == DpuFrameKind::job) return start(frame);
     if (frame.kind == DpuFrameKind::probe) return answer_probe(link_, frame);
-    if (frame.kind == DpuFrameKind::stand_by) return start_to_stand_by(frame.sp);
+    if (frame.kind == DpuFrameKind::stand_by) return start_standby(frame.sp);
     if (frame.kind == DpuFrameKind::replace) return replace(frame.sp);
     if (frame.kind == DpuFrameKind::trace) return keep_events(frame);
     if (frame.kind == DpuFrameKind::trace_ask || frame.kind == DpuFrameKind::figures_ask) return answer(frame);
@@ -199,22 +199,22 @@ class DpuDaemon {
   // nullopt: the process that the host's keeper calls `called` is gone.
   [[nodiscard]] std::optional<std::uint32_t> number_of(std::uint32_t called) const {
     if (called < places_) return called;
-    if (services_.one_stands_by() && called == standing_by_) return places_;
+    if (services_.has_standby() && called == standby_) return places_;
     return std::nullopt;
   }
-  [[nodiscard]] std::uint32_t called(std::uint32_t sp) const { return sp < places_ ? sp : standing_by_; }
+  [[nodiscard]] std::uint32_t called(std::uint32_t sp) const { return sp < places_ ? sp : standby_; }
 
-  void start_to_stand_by(std::uint32_t called) {
+  void start_standby(std::uint32_t called) {
     if (places_ == 0 || places_ == kMaxServices || called < dpu_stand_by(0)) return end(1, "the host's keeper errs");
-    standing_by_ = called;
-    if (const Status started = services_.start_to_stand_by(); !started) {
-      say_lost(called, LostService{places_, 0, "cannot be started: " + started.error(), false});
+    standby_ = called;
+    if (const Status started = services_.start_standby(); !started) {
+      send_lost(called, LostService{places_, 0, "cannot be started: " + started.error(), false});
     }
   }
 
   // Until the next message about the new process, nothing else is said about this number.
   void replace(std::uint32_t sp) {
-    if (sp >= places_ || !services_.one_stands_by()) return;
+    if (sp >= places_ || !services_.has_standby()) return;
     counted_.keep(services_.shown(sp));
     services_.replace(sp);
   }
@@ -261,9 +261,10 @@ class DpuDaemon {
     }
     std::uint32_t count = options_.services != 0 ? options_.services : job->services;
     if (count == 0) count = std::min(default_services(job->local_size), cores_here());
-    count = std::clamp(count, 1U, std::min(kMaxServices - 1, job->local_size));  // one more: the spare
+    count = std::clamp(count, 1U, std::min(kMaxServices - 1, job->local_size));  // one more: the standby
     for (std::uint32_t sp = 0; sp < count; ++sp) {
-      if (const Status started = services_.start(sp); !started) return say(DpuFrameKind::failed, 0, started.error());
+      if (const Status started = services_.start(sp); !started)
+        return send_text(DpuFrameKind::failed, 0, started.error());
     }
     places_ = count;
     not_attached_ = std::uint64_t{count} * job->local_size;
@@ -279,10 +280,10 @@ class DpuDaemon {
     body.cpu = cpu_of(sp);
     body.dpu_secret = secret_;
     services_.tell(sp, ControlKind::configure, body);
-    services_.show_pulse(sp);
+    services_.show_heartbeat(sp);
     const int bell = services_.doorbell(sp);
     services_.tell(sp, ControlKind::doorbell, RankBody{}, std::span(&bell, 1));
-    if (sp == places_) return;  // the spare
+    if (sp == places_) return;  // the standby
     configured_.set(sp);
     if (configured_.count() != places_) return;
     for (std::uint32_t one = 0; one < places_; ++one) {
@@ -300,11 +301,11 @@ class DpuDaemon {
     }
     for (const LostService& lost : services_.take_lost()) {
       spdlog::error("service process {} (pid {}) {}", lost.sp, lost.pid, lost.how);
-      say_lost(called(lost.sp), lost);
+      send_lost(called(lost.sp), lost);
     }
   }
 
-  void say_lost(std::uint32_t called, const LostService& lost) {
+  void send_lost(std::uint32_t called, const LostService& lost) {
     DpuLost said;
     said.killed = lost.killed ? 1 : 0;
     const ServicePages* shown = lost.pid != 0 ? services_.shown(lost.sp) : nullptr;
@@ -330,14 +331,14 @@ class DpuDaemon {
   Secret secret_;
   Events events_;
   UniqueFd listener_;
-  std::map<std::uint32_t, Visitor> visitors_;  // by time of arrival
-  std::uint32_t next_visitor_ = 0;
+  std::map<std::uint32_t, PendingConnection> pending_;  // by time of arrival
+  std::uint32_t next_number_ = 0;
   DpuLink link_;  // to the host's keeper; closed until the handshake
   bool met_ = false;
   ProcessStarter starter_;
   ServiceProcesses services_{starter_, events_};
-  std::uint32_t places_ = 0;       // service processes that serve ranks; the next number is the spare
-  std::uint32_t standing_by_ = 0;  // the spare's number at the host's keeper
+  std::uint32_t places_ = 0;   // service processes that serve ranks; the next number is the standby
+  std::uint32_t standby_ = 0;  // the standby's number at the host's keeper
   std::bitset<kMaxServices> configured_;
   Clock::time_point looked_for_hung_;
   KeptEvents events_of_ranks_;  // used only if there is a trace

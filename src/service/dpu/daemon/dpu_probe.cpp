@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "fabric/dpu/probe.hpp"
-#include "proof/dpu_greeting.hpp"
+#include "proof/dpu_handshake.hpp"
 #include "protocol/options/secret_text.hpp"
 #include "protocol/options/transports.hpp"
 
@@ -72,9 +72,9 @@ int run_dpu_probe(const std::string& address) {
   const Clock::time_point deadline = Clock::now() + kDpuSilence;
   Result<DpuLink> link = DpuLink::connect(address, deadline);
   if (!link) return complain("DPU " + address + ": " + link.error());
-  const auto host = proof::DpuGreeting::Side::host;
-  if (Status greeted = proof::greet_dpu(link.value().fd(), host, secret.value(), deadline); !greeted) {
-    return complain("DPU " + address + ": " + greeted.error());
+  const auto host = proof::DpuHandshake::Side::host;
+  if (Status status = proof::run_dpu_handshake(link.value().fd(), host, secret.value(), deadline); !status) {
+    return complain("DPU " + address + ": " + status.error());
   }
   Result<std::unique_ptr<fabric::dpu::ProbedMemory>> memory = fabric::dpu::ProbedMemory::open(allowed_transports());
   if (!memory) return complain("this host: " + memory.error());

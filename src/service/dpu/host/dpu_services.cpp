@@ -12,7 +12,7 @@
 #include "protocol/wire/rank_address.hpp"
 #include "service/dpu/dpu_control.hpp"
 #include "service/dpu/host/dpu_call.hpp"
-#include "service/notices/job_protest.hpp"
+#include "service/notices/fault_report.hpp"
 #include "service/notices/log.hpp"
 
 namespace outrigger::service {
@@ -108,12 +108,12 @@ Status DpuServices::pass_rank_address(const LocalRank& rank, const SharedBytesBo
   Result<std::vector<std::byte>> bytes = read_shared_bytes(fd.get(), body.bytes, kMaxRankAddressBytes);
   if (!bytes) return Error{bytes.error()};
   addresses_[rank.hello.local_rank] = std::move(bytes).value();
-  for (std::uint32_t sp = 0; sp < count(); ++sp) tell_of_rank(sp, rank);
-  if (standing_by_) tell_of_rank(dpu_stand_by(*standing_by_), rank);
+  for (std::uint32_t sp = 0; sp < count(); ++sp) send_rank(sp, rank);
+  if (standby_) send_rank(dpu_stand_by(*standby_), rank);
   return Done{};
 }
 
-void DpuServices::tell_of_rank(std::uint32_t called, const LocalRank& rank) {
+void DpuServices::send_rank(std::uint32_t called, const LocalRank& rank) {
   const std::vector<std::byte>& address = addresses_[rank.hello.local_rank];
   const RankRemoteBody body{rank.hello.world_rank, rank.sp, address.size()};
   link_.send(DpuFrameKind::control, called, encode_control(ControlKind::rank_remote, body), address);
@@ -134,7 +134,7 @@ void DpuServices::rank_wired(std::uint32_t number, const RankWiredBody& body) {
   const std::string what = fmt::format("{} does not reach rank {}: {}", name(), body.world_rank, reason.data());
   if (!attached_) return fail(what);
   if (process.sp) return fail(process.instead_of + "; its replacement: " + what);
-  spdlog::warn("{}; this is the spare service process", what);
+  spdlog::warn("{}; this is the standby service process", what);
   process.broken = what;
   call_ranks();
 }
@@ -153,7 +153,7 @@ void DpuServices::attached() {
   attached_ = true;
   processes_.clear();  // until now each could still report an unreachable rank
   link_.allow_silence(kDpuSilence);
-  start_one_to_stand_by();
+  start_standby();
 }
 
 void DpuServices::stop() {
@@ -165,7 +165,7 @@ void DpuServices::stop() {
 // If `outriggerd dpu` has ended, so have its service processes. If it is silent, it ends them after not receiving from
 // this keeper for this long; a process that is stopped for longer finds no rank any more.
 std::optional<std::chrono::milliseconds> DpuServices::replaceable_after() const {
-  if (!attached_ || (config_.reach_allowed & kReachCma) == 0 || !nodes_.can_be_told()) return std::nullopt;
+  if (!attached_ || (config_.reach_allowed & kReachCma) == 0 || !nodes_.can_be_notified()) return std::nullopt;
   const std::chrono::milliseconds silent = link_.ended_by_other() ? std::chrono::milliseconds(0) : kDpuSilence;
   return silent + kDpuWorkAfterLook + kUntilAllRest;
 }
@@ -209,10 +209,10 @@ void DpuServices::take(const DpuFrame& frame, std::vector<ServiceMessage>& messa
 
 // ---------------------------------------------------------------- replacement
 
-void DpuServices::start_one_to_stand_by() {
+void DpuServices::start_standby() {
   const std::uint32_t number = next_process_++;
   const std::uint32_t called = dpu_stand_by(number);
-  standing_by_ = number;
+  standby_ = number;
   Process& process = processes_[number];
   link_.send(DpuFrameKind::stand_by, called, {});
   ConfigureBody body = on_dpu(configuration(0), number, attach_limit(config_));
@@ -222,7 +222,7 @@ void DpuServices::start_one_to_stand_by() {
   for (const LocalRank& rank : ranks_) {
     if (!rank.present) continue;
     process.unwired.insert(rank.hello.world_rank);
-    if (!addresses_[rank.hello.local_rank].empty()) tell_of_rank(called, rank);
+    if (!addresses_[rank.hello.local_rank].empty()) send_rank(called, rank);
   }
   call_ranks();
 }
@@ -244,8 +244,8 @@ void DpuServices::call_ranks() {
 
 void DpuServices::rank_left(std::uint32_t world_rank) {
   Services::rank_left(world_rank);
-  if (standing_by_) {
-    const std::uint32_t called = dpu_stand_by(*standing_by_);
+  if (standby_) {
+    const std::uint32_t called = dpu_stand_by(*standby_);
     link_.send(DpuFrameKind::control, called, encode_control(ControlKind::rank_left, RankBody{world_rank, 0}));
   }
   for (auto& [number, process] : processes_) process.unwired.erase(world_rank);
@@ -263,22 +263,22 @@ void DpuServices::lost(std::uint32_t called, const DpuFrame& frame) {
   if (place != process_of_.end()) {
     return lost_place(static_cast<std::uint32_t>(place - process_of_.begin()), *said);
   }
-  if (standing_by_ != number) return;
-  spdlog::warn("the spare service process on {} {}", name(), said->how.data());
+  if (standby_ != number) return;
+  spdlog::warn("the standby service process on {} {}", name(), said->how.data());
   processes_.erase(number);
-  standing_by_.reset();
-  deaths_standing_by_.note(0, std::nullopt, events_.now()) ? start_one_to_stand_by() : call_ranks();
+  standby_.reset();
+  standby_deaths_.note(0, std::nullopt, events_.now()) ? start_standby() : call_ranks();
 }
 
 void DpuServices::lost_place(std::uint32_t sp, const DpuLost& said) {
   const Clock::time_point now = events_.now();
   const std::string what = fmt::format("service process {} on {} {}", sp, name(), said.how.data());
-  if (!attached_ || said.killed == 0 || !nodes_.can_be_told()) return fail(what);
+  if (!attached_ || said.killed == 0 || !nodes_.can_be_notified()) return fail(what);
   std::optional<OperationId> last;
   if (said.has_taken != 0) last = OperationId{GroupId{said.group_high, said.group_low}, said.sequence};
-  const bool was_careful = deaths_.careful();
+  const bool was_degraded = deaths_.degraded();
   if (!deaths_.note(sp, last, now)) return fail(what + deaths_.how_many(sp));
-  if (deaths_.careful() && !was_careful) {
+  if (deaths_.degraded() && !was_degraded) {
     spdlog::warn("{}{}: degraded mode from now on", what, deaths_.how_many(sp));
     tell_all(ControlKind::careful, RankBody{});
   }
@@ -292,22 +292,22 @@ void DpuServices::fill_places(Clock::time_point now) {
   while (!vacant_.empty() && now >= vacant_.front().from) {
     const Vacant vacant = std::move(vacant_.front());
     vacant_.pop_front();
-    if (!standing_by_) return fail(vacant.what + "; there is no spare service process");
-    const std::string& broken = processes_[*standing_by_].broken;
-    if (!broken.empty()) return fail(vacant.what + "; the spare service process: " + broken);
+    if (!standby_) return fail(vacant.what + "; there is no standby service process");
+    const std::string& broken = processes_[*standby_].broken;
+    if (!broken.empty()) return fail(vacant.what + "; the standby service process: " + broken);
     give_place(vacant.sp, vacant.what);
-    start_one_to_stand_by();
+    start_standby();
   }
 }
 
 // Its ranks ring its doorbell from now on, which has no effect before it is connected: it stays awake until then.
 void DpuServices::give_place(std::uint32_t sp, const std::string& instead_of) {
-  const std::uint32_t number = *standing_by_;
-  standing_by_.reset();
+  const std::uint32_t number = *standby_;
+  standby_.reset();
   process_of_[sp] = number;
   link_.send(DpuFrameKind::replace, sp, {});
   send(sp, encode_control(ControlKind::take_place, TakePlaceBody{sp, ++times_started_[sp], -1, 0}), {});
-  if (deaths_.careful()) send(sp, encode_control(ControlKind::careful, RankBody{}), {});
+  if (deaths_.degraded()) send(sp, encode_control(ControlKind::careful, RankBody{}), {});
   for (const OtherNodes::ForServices& news : nodes_.for_a_new_one()) {
     const int fd = news.attached.get();
     send(sp, news.packet, std::span(&fd, fd >= 0 ? 1 : 0));

@@ -2,9 +2,9 @@
 // ranks' memory. Each rank is offered their segment and answers how to reach it, all of them connect, and then the
 // ranks stop using their networks.
 //
-// Once ranks are served, a spare process is started there. A thread of each rank connects to it. The spare takes the
-// place of a process that dies, without any action of the program. If it is needed before it is connected, it waits for
-// the ranks.
+// Once ranks are served, a standby process is started there. A thread of each rank connects to it. The standby takes
+// the place of a process that dies, without any action of the program. If it is needed before it is connected, it waits
+// for the ranks.
 #pragma once
 
 #include <chrono>
@@ -50,10 +50,10 @@ class DpuServices final : public Services {
   [[nodiscard]] Status call();
   [[nodiscard]] Status offer_segments();
   void take(const DpuFrame& frame, std::vector<ServiceMessage>& messages);
-  void tell_of_rank(std::uint32_t called, const LocalRank& rank);
+  void send_rank(std::uint32_t called, const LocalRank& rank);
   void rank_wired(std::uint32_t number, const RankWiredBody& body);
   void be_quiet_when_all_are_wired();
-  void start_one_to_stand_by();
+  void start_standby();
   void lost(std::uint32_t called, const DpuFrame& frame);
   void lost_place(std::uint32_t sp, const DpuLost& said);
   void fill_places(Clock::time_point now);
@@ -65,7 +65,7 @@ class DpuServices final : public Services {
   // Processes are numbered in the order of their start; the first ones have their places' numbers.
   struct Process {
     std::set<std::uint32_t> unwired;         // world ranks that it is not connected to
-    std::optional<std::uint32_t> sp = {};    // its place; nullopt: it is the spare
+    std::optional<std::uint32_t> sp = {};    // its place; nullopt: it is the standby
     std::string broken = {};                 // why it cannot take a place; empty: it can
     std::string instead_of = {};             // its predecessor, and how that one ended
     std::optional<Clock::time_point> limit;  // for its connections, once it has a place
@@ -81,14 +81,14 @@ class DpuServices final : public Services {
   FetchedFromDpu fetched_{link_};
   std::string host_;                               // the DPU's own host name
   std::vector<std::vector<std::byte>> addresses_;  // by local rank
-  std::map<std::uint32_t, Process> processes_;  // by number: the spare, and those that are not connected to all ranks
-  std::optional<std::uint32_t> standing_by_;    // the spare's number
+  std::map<std::uint32_t, Process> processes_;  // by number: the standby, and those that are not connected to all ranks
+  std::optional<std::uint32_t> standby_;        // the standby's number
   std::uint32_t next_process_ = 0;
   std::vector<std::uint32_t> process_of_;     // by place
   std::vector<std::uint32_t> times_started_;  // by place
   std::deque<Vacant> vacant_;
   ServiceDeaths deaths_;
-  ServiceDeaths deaths_standing_by_;
+  ServiceDeaths standby_deaths_;
   bool quiet_ = false;  // ranks have been told to stop using their networks
   bool attached_ = false;
 };

@@ -1,4 +1,4 @@
-// Moves the ranks of a host off a DPU that is lost or has no spare left. A thread of each rank detaches from the DPU,
+// Moves the ranks of a host off a DPU that is lost or has no standby left. A thread of each rank detaches from the DPU,
 // so that nothing on the DPU can reach its memory. Then service processes on the host take over.
 //
 //   rest        wait until the operations of the DPU have ended: a service process there that still ran would

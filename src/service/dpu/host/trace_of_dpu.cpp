@@ -46,7 +46,7 @@ std::optional<TraceOfDpu::Clock::time_point> TraceOfDpu::next_look() const {
 }
 
 void TraceOfDpu::work(Clock::time_point now) {
-  if (ranks_.empty()) return say_settled(waiting_);
+  if (ranks_.empty()) return mark_settled(waiting_);
   if (!under_way_ && (now >= next_ || !waiting_.empty() || last_round_)) begin(now);
 }
 
@@ -115,7 +115,7 @@ void TraceOfDpu::compare_clocks(std::int64_t there_ns) {
 
 void TraceOfDpu::finish(bool all_noted, Clock::time_point now) {
   under_way_ = false;
-  say_settled(settling_);
+  mark_settled(settling_);
   if (is_last_) last_round_ = false;
   if (!all_noted) {
     if (now < hurries_until_) next_ = now + kBetweenFirstRounds;
@@ -124,7 +124,7 @@ void TraceOfDpu::finish(bool all_noted, Clock::time_point now) {
   for (auto& [world_rank, memory] : ranks_) memory.header().shared.store(1, std::memory_order_release);
 }
 
-void TraceOfDpu::say_settled(std::vector<std::uint32_t>& ranks) {
+void TraceOfDpu::mark_settled(std::vector<std::uint32_t>& ranks) {
   for (const std::uint32_t world_rank : std::exchange(ranks, {})) {
     const auto rank = ranks_.find(world_rank);
     if (rank != ranks_.end()) rank->second.header().settled.store(1, std::memory_order_release);

@@ -63,7 +63,7 @@ class TraceOfDpu {
   [[nodiscard]] Status take_answer(const DpuTraceTold& told, Clock::time_point now);
   void compare_clocks(std::int64_t there_ns);
   void finish(bool all_noted, Clock::time_point now);
-  void say_settled(std::vector<std::uint32_t>& ranks);
+  void mark_settled(std::vector<std::uint32_t>& ranks);
 
   DpuLink& link_;
   std::string dpu_;

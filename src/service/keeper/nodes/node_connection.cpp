@@ -87,7 +87,7 @@ NodeConnection NodeConnection::call(const KeeperPlace::Address& address, std::ui
   sockaddr_storage place{};
   const socklen_t bytes = write_socket_address(address, port, place);
   NodeConnection connection(UniqueFd(::socket(place.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)), secret);
-  connection.side_ = proof::DpuGreeting::Side::host;
+  connection.side_ = proof::DpuHandshake::Side::host;
   connection.connecting_ = true;
   const bool begun =
       connection.socket_.valid() &&
@@ -110,10 +110,10 @@ void NodeConnection::work() {
   if (over()) return;
   if (connecting_ && !is_connected()) return;
   connecting_ = false;
-  if (!greeting_) greeting_.emplace(fd(), side_, secret_);
-  if (!greeting_->greeted()) {
-    if (const Status greeted = greeting_->go_on(); !greeted) return end(greeted.error());
-    if (!greeting_->greeted()) return;
+  if (!handshake_) handshake_.emplace(fd(), side_, secret_);
+  if (!handshake_->done()) {
+    if (const Status status = handshake_->go_on(); !status) return end(status.error());
+    if (!handshake_->done()) return;
   }
   flush();
   take_in();

@@ -1,5 +1,5 @@
 // A TCP connection between the keepers of two nodes. First each proves that it knows the job's secret without sending
-// it (proof/dpu_greeting.hpp; the caller proves first), then messages (protocol/wire/node_news.hpp) go both ways.
+// it (proof/dpu_handshake.hpp; the caller proves first), then messages (protocol/wire/node_news.hpp) go both ways.
 //
 // Nothing here blocks. Thread rule: one thread.
 #pragma once
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/unique_fd.hpp"
-#include "proof/dpu_greeting.hpp"
+#include "proof/dpu_handshake.hpp"
 #include "protocol/wire/job_map.hpp"
 #include "protocol/wire/node_news.hpp"
 
@@ -28,7 +28,7 @@ class NodeConnection {
  public:
   // An accepted connection.
   NodeConnection(UniqueFd socket, const Secret& secret)
-      : socket_(std::move(socket)), side_(proof::DpuGreeting::Side::dpu), secret_(secret) {}
+      : socket_(std::move(socket)), side_(proof::DpuHandshake::Side::dpu), secret_(secret) {}
   [[nodiscard]] static NodeConnection call(const KeeperPlace::Address& address, std::uint16_t port,
                                            const Secret& secret);
 
@@ -36,13 +36,13 @@ class NodeConnection {
   // Does everything that is possible without blocking.
   void work();
   [[nodiscard]] bool connected() const { return !connecting_ && !over(); }
-  [[nodiscard]] bool greeted() const { return greeting_ && greeting_->greeted(); }
+  [[nodiscard]] bool ready() const { return handshake_ && handshake_->done(); }
   [[nodiscard]] bool wants_to_write() const { return connecting_ || !outgoing_.empty(); }
   // Why the connection has failed; nullopt: it works.
   [[nodiscard]] const std::optional<std::string>& problem() const { return problem_; }
   [[nodiscard]] bool over() const { return problem_.has_value(); }
 
-  // Only after greeted().
+  // Needs ready().
   void send(const NodeNews& news);
   // The next message of the other end.
   [[nodiscard]] std::optional<NodeNews> next();
@@ -54,10 +54,10 @@ class NodeConnection {
   void take_in();
 
   UniqueFd socket_;
-  proof::DpuGreeting::Side side_;
+  proof::DpuHandshake::Side side_;
   Secret secret_;
   bool connecting_ = false;
-  std::optional<proof::DpuVisitor> greeting_;
+  std::optional<proof::DpuHandshakeSocket> handshake_;
   std::vector<std::byte> outgoing_;
   std::vector<std::byte> incoming_;
   std::optional<std::string> problem_;

@@ -49,7 +49,7 @@ class OtherNodes {
   [[nodiscard]] std::string name_of(std::uint32_t node) const;
 
   // False if it is known that other nodes cannot be told of a replacement.
-  [[nodiscard]] bool can_be_told() const;
+  [[nodiscard]] bool can_be_notified() const;
   // A service process of this node has ended and is to be replaced. `how` it ended: for the message if others cannot be
   // told.
   void lost(std::uint32_t sp, std::string how);
@@ -59,8 +59,8 @@ class OtherNodes {
   void ask(SpId sp, Clock::time_point now);
 
   // The job has ended here: sends the counts of this node's ranks to the keeper of world rank 0's node.
-  void tell_counts(std::vector<std::byte> counts, Clock::time_point now);
-  [[nodiscard]] bool counts_are_told() const;
+  void send_counts(std::vector<std::byte> counts, Clock::time_point now);
+  [[nodiscard]] bool counts_are_sent() const;
   // Counts received so far, by node.
   [[nodiscard]] const std::map<std::uint32_t, std::vector<std::byte>>& counts() const { return counts_; }
   // The number of other nodes, 0 before the job map.
@@ -79,7 +79,7 @@ class OtherNodes {
   void close();
 
  private:
-  struct Telling {
+  struct Outgoing {
     NodeNews news;
     Clock::time_point deadline;
     bool sent = false;  // on the current connection
@@ -90,27 +90,27 @@ class OtherNodes {
     std::size_t address = 0;     // the next one to try
     Clock::time_point next_try;  // earliest time
     Clock::time_point give_up;   // for the connection to make progress
-    std::map<SpId, Telling> moved;
-    std::map<SpId, Telling> asked;
-    std::map<SpId, Telling> counts;  // by the first service process of the sending node
+    std::map<SpId, Outgoing> moved;
+    std::map<SpId, Outgoing> asked;
+    std::map<SpId, Outgoing> counts;  // by the first service process of the sending node
     [[nodiscard]] auto all() { return std::array{&moved, &asked, &counts}; }
     // Sends everything that was not sent on this connection. Needs a finished handshake.
-    void say(Clock::time_point now);
+    void send_new(Clock::time_point now);
     [[nodiscard]] bool has_business() const { return !moved.empty() || !asked.empty() || !counts.empty(); }
   };
-  struct Visitor {
+  struct Incoming {
     NodeConnection connection;
     Clock::time_point came;
   };
 
-  void tell_all_of(std::uint32_t sp, Clock::time_point now);
+  void send_to_all_nodes(std::uint32_t sp, Clock::time_point now);
   void accept(Clock::time_point now);
   void work_on(std::uint32_t node, Call& call, Clock::time_point now);
   void connect(std::uint32_t node, Call& call, Clock::time_point now);
   void hang_up(Call& call, Clock::time_point now);
-  void hear_answers(Call& call, Clock::time_point now);
+  void read_answers(Call& call, Clock::time_point now);
   void expire(std::uint32_t node, Call& call, Clock::time_point now);
-  void hear(Visitor& visitor);
+  void read_from(Incoming& incoming);
   // nullopt: it is not for this node, or comes too late.
   [[nodiscard]] std::optional<NodeNews> answer_to(NodeNews news);
   void watch(const NodeConnection& connection);
@@ -131,7 +131,7 @@ class OtherNodes {
   std::map<std::uint32_t, Own> own_;     // by number on this node
   std::map<SpId, NodeNews> moved_;       // of other nodes: the newest message of each
   std::map<std::uint32_t, Call> calls_;  // by node
-  std::list<Visitor> visitors_;
+  std::list<Incoming> incoming_;
   std::map<std::uint32_t, std::vector<std::byte>> counts_;  // by node
   std::vector<ForServices> news_;
   std::optional<std::string> failure_;

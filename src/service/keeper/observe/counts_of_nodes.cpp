@@ -31,9 +31,9 @@ void work_until(OtherNodes& nodes, const Condition& done) {
 
 void gather_counts(JobCounts& counts, OtherNodes& nodes) {
   nodes.close();
-  if (counts.to_be_told()) {
-    nodes.tell_counts(report::encode_node_counts(counts.of_this_node()), Clock::now());
-    return work_until(nodes, [&nodes] { return nodes.counts_are_told(); });
+  if (counts.to_be_sent()) {
+    nodes.send_counts(report::encode_node_counts(counts.of_this_node()), Clock::now());
+    return work_until(nodes, [&nodes] { return nodes.counts_are_sent(); });
   }
   if (!counts.to_be_written()) return;
   work_until(nodes, [&nodes] { return nodes.counts().size() >= nodes.others(); });

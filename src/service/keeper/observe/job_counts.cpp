@@ -148,7 +148,7 @@ bool JobCounts::to_be_written() const {
   return first != nullptr && is_unwritten(*first);
 }
 
-bool JobCounts::to_be_told() const {
+bool JobCounts::to_be_sent() const {
   return of_rank_0() == nullptr &&
          std::ranges::any_of(ranks_, [](const Counted& rank) { return rank.ledger && is_unwritten(*rank.ledger); });
 }

@@ -38,7 +38,7 @@ class JobCounts {
   // True if a report is wanted, world rank 0 was on this node, and no rank has written it.
   [[nodiscard]] bool to_be_written() const;
   // True if a report is wanted, world rank 0 was on another node, and ranks of this one have not sent their counts.
-  [[nodiscard]] bool to_be_told() const;
+  [[nodiscard]] bool to_be_sent() const;
   [[nodiscard]] report::NodeCounts of_this_node() const;
   void take_of_another_node(report::NodeCounts counts) { others_.push_back(std::move(counts)); }
   void write() const;
@@ -48,7 +48,7 @@ class JobCounts {
     std::optional<report::Ledger> ledger;
     pid_t pid = 0;
     UniqueFd exit_event;
-    std::int64_t left_ns = 0;   // 0: it has not
+    std::int64_t left_ns = 0;   // 0: it has not left
     std::uint32_t left_as = 0;  // its position in the order of leaving, from 1
   };
   // How a rank ended, and when by CLOCK_MONOTONIC.

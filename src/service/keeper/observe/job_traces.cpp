@@ -25,7 +25,7 @@ Status JobTraces::take(LocalRank& rank, UniqueFd memory) {
   return Done{};
 }
 
-void JobTraces::say_settled(std::uint32_t local_rank) {
+void JobTraces::mark_settled(std::uint32_t local_rank) {
   const std::optional<trace::Memory>& kept = ranks_[local_rank];
   if (kept) kept->header().settled.store(1, std::memory_order_release);
 }

@@ -22,7 +22,7 @@ class JobTraces {
   // events, or the rank has given some before.
   [[nodiscard]] Status take(LocalRank& rank, UniqueFd memory);
   // No writes of its service process to the rank's memory are pending.
-  void say_settled(std::uint32_t local_rank);
+  void mark_settled(std::uint32_t local_rank);
   // True if ranks have left and world rank 0 has not written the events of all.
   [[nodiscard]] bool left() const;
   // Writes to the trace's path with ".node-" and the node's number appended. Only if left() and no rank is here any

@@ -39,9 +39,9 @@ bool print_on_stderr_of(pid_t pid, int pidfd, const std::string& line, bool job_
   const UniqueFd fd = open_stderr(pid, pidfd);
   if (!fd.valid()) return false;
   // The open file may be shared with the program, so its flags are left alone; short lines fit once it is writable.
-  constexpr int kPatienceMs = 200;
+  constexpr int kPrintLimitMs = 200;
   pollfd ready{fd.get(), POLLOUT, 0};
-  if (::poll(&ready, 1, kPatienceMs) <= 0) return false;
+  if (::poll(&ready, 1, kPrintLimitMs) <= 0) return false;
   const std::string text = line + "\n";
   if (::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) return false;
   if (!job_ends) return true;

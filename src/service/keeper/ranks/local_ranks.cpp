@@ -73,14 +73,14 @@ std::optional<std::string> LocalRanks::problem_of(const HelloBody& hello) const 
   return std::nullopt;
 }
 
-void LocalRanks::admit(Visitor visitor) {
-  const std::uint32_t local_rank = visitor.hello.local_rank;
-  assert(!problem_of(visitor.hello) && "only fitting ranks are admitted");
+void LocalRanks::admit(NewRank new_rank) {
+  const std::uint32_t local_rank = new_rank.hello.local_rank;
+  assert(!problem_of(new_rank.hello) && "only fitting ranks are admitted");
   LocalRank& rank = ranks_[local_rank];
   rank.present = true;
-  rank.socket = std::move(visitor.socket);
-  rank.hello = visitor.hello;
-  rank.pid = visitor.pid;
+  rank.socket = std::move(new_rank.socket);
+  rank.hello = new_rank.hello;
+  rank.pid = new_rank.pid;
   events_.watch(rank.socket.fd(), {Source::rank, local_rank});
   if (rank.pid > 0) rank.exit_event = exit_event_of(rank.pid);
   if (rank.exit_event.valid()) events_.watch(rank.exit_event.get(), {Source::rank_exit, local_rank});

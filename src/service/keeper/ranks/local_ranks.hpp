@@ -17,7 +17,7 @@
 #include "base/unique_fd.hpp"
 #include "protocol/wire/control.hpp"
 #include "service/keeper/events.hpp"
-#include "service/keeper/ranks/door.hpp"
+#include "service/keeper/ranks/rank_listener.hpp"
 
 namespace outrigger::service {
 
@@ -80,7 +80,7 @@ class LocalRanks {
   // Why this rank cannot be admitted; nullopt: it can.
   [[nodiscard]] std::optional<std::string> problem_of(const HelloBody& hello) const;
   // Only if problem_of() returned nullopt.
-  void admit(Visitor visitor);
+  void admit(NewRank new_rank);
   [[nodiscard]] Status make_segments();
   // Releases everything of the rank.
   void leave(std::uint32_t local_rank);

@@ -49,7 +49,7 @@ std::optional<std::string> HungServices::look(std::uint32_t sp, const ServiceSig
   const bool ran = used > milliseconds{0};
   const bool sleeps = !ran && sign.process.state == 'S';
   if (first || sign.turns != last.turns || is_stopped_or_traced(sign.process.state) || (sleeps && !sign.work_waits)) {
-    watched.begin_anew();
+    watched.reset();
     return std::nullopt;
   }
   if (!ran && !sleeps) return std::nullopt;  // starved, not hung

@@ -39,7 +39,7 @@ class HungServices {
   // To be called every kBetweenLooks. Counts looks, not time, because a whole job may be stopped for a while. Returns
   // why the process is lost, for people.
   [[nodiscard]] std::optional<std::string> look(std::uint32_t sp, const ServiceSign& sign);
-  // Its place is filled anew.
+  // The process is replaced.
   void forget(std::uint32_t sp);
 
  private:
@@ -50,7 +50,7 @@ class HungServices {
     std::chrono::milliseconds cpu{0};
     bool seen = false;
 
-    void begin_anew() {
+    void reset() {
       looks = asleep_looks = 0;
       cpu = std::chrono::milliseconds{0};
     }

@@ -45,7 +45,7 @@ class Neighbours {
   // `claims`: of other jobs on cores of this one. Tells each of their keepers once that this one is here.
   void meet(const std::vector<CoreClaim>& claims);
   // An event of Source::neighbour: a connection opens or closes.
-  void hear();
+  void handle_event();
   // True once whenever the claims should be read and passed to meet().
   [[nodiscard]] bool time_to_look(Clock::time_point now);
   [[nodiscard]] std::optional<Clock::time_point> next_look() const { return next_look_; }
@@ -54,17 +54,17 @@ class Neighbours {
  private:
   static constexpr int kLooks = 8;  // after news, with doubling intervals
 
-  void watch_door();
+  void watch_listener();
   void accept();
   [[nodiscard]] bool drop_gone(UniqueFd& link);
   void look_soon(Clock::duration in);
 
   Claimant claimant_;
   Events& events_;
-  UniqueFd door_;
-  std::vector<UniqueFd> guests_;
+  UniqueFd listener_;
+  std::vector<UniqueFd> incoming_;
   // By name; a closed one stays, without a connection, as long as its claims do.
-  std::map<std::string, UniqueFd> hosts_;
+  std::map<std::string, UniqueFd> outgoing_;
   std::optional<Clock::time_point> next_look_;
   int looks_left_ = kLooks;
 };

@@ -166,7 +166,7 @@ std::vector<std::uint32_t> NodeServices::look_at_neighbours() {
 
 // Sharing with other jobs and sharing with own ranks are separate: a core without own ranks is watched even if another
 // job is there.
-void NodeServices::tell_core_share(std::uint32_t sp) {
+void NodeServices::send_core_share(std::uint32_t sp) {
   processes_.tell(sp, ControlKind::core_share, CoreShareBody{place(sp).core_share, place(sp).other_job});
   spdlog::info("cpu {} of service process {}: {}", place(sp).cpu, sp,
                place(sp).other_job == 0 ? std::string("no other job uses it any more")
@@ -203,11 +203,11 @@ void NodeServices::configure(std::uint32_t sp) {
   }
   if (place(sp).free_of_own) body.core_share = copy::CoreShare::own;
   processes_.tell(sp, ControlKind::configure, body);
-  processes_.show_pulse(sp);
-  if (deaths_.careful()) processes_.tell(sp, ControlKind::careful, RankBody{});
+  processes_.show_heartbeat(sp);
+  if (deaths_.degraded()) processes_.tell(sp, ControlKind::careful, RankBody{});
   spdlog::info("service process {} (pid {}) on cpu {}{}", sp, processes_.pid(sp), body.cpu,
                place(sp).free_of_own ? ", a core free of ranks" : "");
-  if (place(sp).other_job != 0) tell_core_share(sp);
+  if (place(sp).other_job != 0) send_core_share(sp);
 }
 
 // Peers before ranks: a service process begins to work once it knows all ranks.
@@ -252,9 +252,9 @@ void NodeServices::stop() {
 }
 
 std::vector<ServiceMessage> NodeServices::receive(const Event& event) {
-  if (event.source == Source::neighbour) neighbours_.hear();
+  if (event.source == Source::neighbour) neighbours_.handle_event();
   if (neighbours_.time_to_look(events_.now())) {
-    for (const std::uint32_t sp : look_at_neighbours()) tell_core_share(sp);
+    for (const std::uint32_t sp : look_at_neighbours()) send_core_share(sp);
   }
   look_for_hung();
   std::vector<ServiceMessage> messages = processes_.receive(event);
@@ -281,7 +281,7 @@ void NodeServices::look_for_hung() {
 
 void NodeServices::replace(const std::vector<LostService>& lost) {
   std::vector<std::uint32_t> sps;
-  const bool was_careful = deaths_.careful();
+  const bool was_degraded = deaths_.degraded();
   std::string last;
   for (const LostService& one : lost) {
     const std::string what = fmt::format("service process {} (pid {}) on node {} {}{}", one.sp, one.pid, host_name(),
@@ -290,9 +290,9 @@ void NodeServices::replace(const std::vector<LostService>& lost) {
     spdlog::warn("{}; it is replaced", what);
     nodes_.lost(one.sp, what);
     sps.push_back(one.sp);
-    if (deaths_.careful() && last.empty()) last = what + deaths_.how_many(one.sp);
+    if (deaths_.degraded() && last.empty()) last = what + deaths_.how_many(one.sp);
   }
-  if (deaths_.careful() && !was_careful) {
+  if (deaths_.degraded() && !was_degraded) {
     tell_all(ControlKind::careful, RankBody{});
     warn(last + ": collectives run natively from now on");
   }
@@ -300,7 +300,7 @@ void NodeServices::replace(const std::vector<LostService>& lost) {
 }
 
 std::optional<std::string> NodeServices::why_not_replaced(const LostService& lost) {
-  if (!lost.killed || !nodes_.can_be_told()) return std::string();
+  if (!lost.killed || !nodes_.can_be_notified()) return std::string();
   if (deaths_.note(lost.sp, last_taken(processes_.shown(lost.sp)), events_.now())) return std::nullopt;
   return deaths_.how_many(lost.sp);
 }

@@ -46,7 +46,7 @@ class NodeServices final : public Services {
   void place_with_claims(PlacementRequest& request, const Topology& topology);
   [[nodiscard]] bool claim_places(PlacementRequest& request, const Topology& topology);
   [[nodiscard]] std::vector<std::uint32_t> look_at_neighbours();
-  void tell_core_share(std::uint32_t sp);
+  void send_core_share(std::uint32_t sp);
   [[nodiscard]] Status launch(std::span<const std::uint32_t> sps);
   void configure(std::uint32_t sp);
   void look_for_hung();

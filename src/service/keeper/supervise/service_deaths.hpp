@@ -24,21 +24,21 @@ class ServiceDeaths {
   static constexpr std::chrono::seconds kCount{60};  // older deaths do not count
   static constexpr std::size_t kMostAtOne = 3;       // in one operation; then degraded mode
   static constexpr std::size_t kMost = 6;            // in any operations; then degraded mode
-  static constexpr std::size_t kMostCareful = 3;     // deaths in degraded mode; then the job ends
+  static constexpr std::size_t kMostDegraded = 3;    // deaths in degraded mode; then the job ends
 
   // The process in place `sp` has died after taking `last`. False: it must not be replaced.
   [[nodiscard]] bool note(std::uint32_t sp, const std::optional<OperationId>& last, Clock::time_point now) {
     std::deque<Death>& deaths = deaths_[sp];
     while (!deaths.empty() && now - deaths.front().when > kCount) deaths.pop_front();
-    deaths.push_back({now, last, careful_});
+    deaths.push_back({now, last, degraded_});
     const auto with = [&](const auto& is_so) { return std::ranges::count_if(deaths, is_so); };
     const auto at_one = with([&](const Death& death) { return death.last == last; });
-    const auto careful = with([](const Death& death) { return death.was_careful; });
-    careful_ = careful_ || at_one >= std::ptrdiff_t{kMostAtOne} || deaths.size() >= kMost;
-    return careful <= std::ptrdiff_t{kMostCareful};
+    const auto degraded = with([](const Death& death) { return death.was_degraded; });
+    degraded_ = degraded_ || at_one >= std::ptrdiff_t{kMostAtOne} || deaths.size() >= kMost;
+    return degraded <= std::ptrdiff_t{kMostDegraded};
   }
   // Degraded mode: permanent, and for all service processes of the node.
-  [[nodiscard]] bool careful() const { return careful_; }
+  [[nodiscard]] bool degraded() const { return degraded_; }
   [[nodiscard]] std::size_t of_late(std::uint32_t sp) const { return deaths_.at(sp).size(); }
   // "; 3 have died ...", for the place `sp`.
   [[nodiscard]] std::string how_many(std::uint32_t sp) const {
@@ -50,11 +50,11 @@ class ServiceDeaths {
   struct Death {
     Clock::time_point when;
     std::optional<OperationId> last;
-    bool was_careful = false;
+    bool was_degraded = false;
   };
 
   std::map<std::uint32_t, std::deque<Death>> deaths_;
-  bool careful_ = false;
+  bool degraded_ = false;
 };
 
 }  // namespace outrigger::service

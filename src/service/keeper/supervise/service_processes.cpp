@@ -16,7 +16,7 @@
 
 #include "base/shared_memory.hpp"
 #include "protocol/shared/byte_ring.hpp"
-#include "service/notices/job_protest.hpp"
+#include "service/notices/fault_report.hpp"
 
 namespace outrigger::service {
 namespace {
@@ -37,7 +37,7 @@ Result<UniqueFd> make_byte_ring() {
 constexpr const char* kStoppedForLong = "has been stopped by a signal";
 
 // Lets it run on any core that this process may use.
-void hurry_to_end(pid_t pid) {
+void allow_all_cores(pid_t pid) {
   cpu_set_t cpus;
   if (::sched_getaffinity(0, sizeof(cpus), &cpus) == 0) (void)::sched_setaffinity(pid, sizeof(cpus), &cpus);
   (void)::kill(pid, SIGKILL);
@@ -80,7 +80,7 @@ Status ServiceProcesses::start(std::uint32_t sp) {
   process.pid = started.value().pid;
   process.socket = QueuedSocket(std::move(started.value().control));
   process.exit_event = std::move(started.value().exit_event);
-  process.last_words.clear();
+  process.fault.clear();
   process.given_up.clear();
   process.begins_anew = false;
   hung_.forget(sp);
@@ -108,22 +108,22 @@ Status ServiceProcesses::take_after(std::span<const std::uint32_t> times_started
   return Done{};
 }
 
-Status ServiceProcesses::start_to_stand_by() {
-  const std::uint32_t place = one_stands_by() ? count() - 1 : count();  // number of the spare; it may be restarted
+Status ServiceProcesses::start_standby() {
+  const std::uint32_t place = has_standby() ? count() - 1 : count();  // number of the standby; it may be restarted
   if (Status started = start(place); !started) return started;
-  processes_.back().stands_by = true;
+  processes_.back().is_standby = true;
   return Done{};
 }
 
-// The new process takes over the number with its messages; the published pages of the spare are dropped.
+// The new process takes over the number with its messages; the published pages of the standby are dropped.
 void ServiceProcesses::replace(std::uint32_t sp) {
-  assert(one_stands_by() && sp + 1 < count() && !processes_[sp].socket.open());
+  assert(has_standby() && sp + 1 < count() && !processes_[sp].socket.open());
   starter_.renumber(count() - 1, sp);
   const std::uint32_t times = processes_[sp].times_started;
   processes_[sp] = std::move(processes_.back());
   processes_.pop_back();
   processes_[sp].times_started = times + 1;
-  processes_[sp].stands_by = false;
+  processes_[sp].is_standby = false;
   hung_.forget(sp);
   for (Process& other : processes_) other.connected.reset(sp);
   processes_[sp].watch(events_, sp);
@@ -132,7 +132,7 @@ void ServiceProcesses::replace(std::uint32_t sp) {
 Status ServiceProcesses::connect(std::uint32_t sp) {
   for (std::uint32_t peer = 0; peer < count(); ++peer) {
     const Process& other = processes_[peer];
-    if (peer == sp || !other.socket.open() || other.stands_by || processes_[sp].connected.test(peer)) continue;
+    if (peer == sp || !other.socket.open() || other.is_standby || processes_[sp].connected.test(peer)) continue;
     const Result<UniqueFd> forth = make_byte_ring();
     if (!forth) return Error{forth.error()};
     const Result<UniqueFd> back = make_byte_ring();
@@ -199,15 +199,15 @@ void ServiceProcesses::read(std::uint32_t sp, std::vector<ServiceMessage>& messa
 // A fault report about the whole job is kept as the reason of its end.
 void ServiceProcesses::sort(std::uint32_t sp, ControlMessage message, std::vector<ServiceMessage>& messages) {
   if (message.kind() == ControlKind::protest) {
-    auto protest = message.body<ProtestBody>();
-    protest.reason.back() = '\0';
-    if (protest.world_rank == kWholeJob) {
-      processes_[sp].last_words = protest.reason.data();
+    auto fault = message.body<ProtestBody>();
+    fault.reason.back() = '\0';
+    if (fault.world_rank == kWholeJob) {
+      processes_[sp].fault = fault.reason.data();
       return;
     }
-    if (protest.world_rank == kBeginAnew) {
+    if (fault.world_rank == kBeginAnew) {
       processes_[sp].begins_anew = true;
-      return give_up(sp, protest.reason.data());
+      return give_up(sp, fault.reason.data());
     }
   }
   messages.push_back({sp, std::move(message)});
@@ -218,16 +218,16 @@ void ServiceProcesses::closed(std::uint32_t sp, const ControlSocket::Received& l
                               std::vector<ServiceMessage>& messages) {
   Process& process = processes_[sp];
   if (!process.exit_event.valid()) return ended(sp, messages);
-  if (last.event != ControlSocket::Event::closed && process.last_words.empty()) process.last_words = last.problem;
+  if (last.event != ControlSocket::Event::closed && process.fault.empty()) process.fault = last.problem;
   events_.unwatch(process.socket.fd());
-  hurry_to_end(process.pid);
+  allow_all_cores(process.pid);
 }
 
 // From its unread messages only fault reports matter.
 void ServiceProcesses::ended(std::uint32_t sp, std::vector<ServiceMessage>& messages) {
   Process& process = processes_[sp];
   if (!process.socket.open()) return;  // known already
-  while (process.last_words.empty()) {
+  while (process.fault.empty()) {
     ControlSocket::Received received = process.socket.receive();
     if (received.event != ControlSocket::Event::message) break;
     if (received.message->kind() == ControlKind::protest) sort(sp, std::move(*received.message), messages);
@@ -242,10 +242,10 @@ void ServiceProcesses::give_up(std::uint32_t sp, const std::string& why) {
   if (!process.socket.open() || !process.given_up.empty()) return;
   process.given_up = why;
   if (!process.exit_event.valid()) lose(sp, why, process.begins_anew);
-  hurry_to_end(process.pid);  // it must not work beside its replacement, or end as if the job had ended well
+  allow_all_cores(process.pid);  // it must not work beside its replacement, or end as if the job had ended well
 }
 
-void ServiceProcesses::show_pulse(std::uint32_t sp) {
+void ServiceProcesses::show_heartbeat(std::uint32_t sp) {
   Process& process = processes_[sp];
   if (!process.shown.valid()) {
     Result<UniqueFd> fd = create_sealed_memory("outrigger-pulse", kServicePagesBytes, Backing::reserved);
@@ -283,7 +283,7 @@ void ServiceProcesses::lose(std::uint32_t sp, const std::string& how, bool kille
   events_.unwatch(process.socket.fd());
   events_.unwatch(process.exit_event.get());
   process.socket.close();
-  const std::string& words = process.last_words;
+  const std::string& words = process.fault;
   lost_.push_back({sp, process.pid, words.empty() ? how : how + " (" + words + ")", killed && words.empty()});
 }
 

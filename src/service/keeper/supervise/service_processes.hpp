@@ -53,10 +53,10 @@ class ServiceProcesses {
   [[nodiscard]] Status start(std::uint32_t sp);
   // Before any start: the number of starts elsewhere, by place. Makes the doorbells.
   [[nodiscard]] Status take_after(std::span<const std::uint32_t> times_started);
-  // Starts the spare: it has no place and no peers. There is at most one.
-  [[nodiscard]] Status start_to_stand_by();
-  [[nodiscard]] bool one_stands_by() const { return !processes_.empty() && processes_.back().stands_by; }
-  // The spare takes over number `sp` of a lost process, and its doorbell.
+  // Starts the standby: it has no place and no peers. There is at most one.
+  [[nodiscard]] Status start_standby();
+  [[nodiscard]] bool has_standby() const { return !processes_.empty() && processes_.back().is_standby; }
+  // The standby takes over number `sp` of a lost process, and its doorbell.
   void replace(std::uint32_t sp);
   // Gives it rings to and from each running process that it has none with; those are told, too.
   [[nodiscard]] Status connect(std::uint32_t sp);
@@ -81,11 +81,11 @@ class ServiceProcesses {
   [[nodiscard]] std::vector<ServiceMessage> receive(const Event& event);
   [[nodiscard]] bool any_stopped() const { return stopped_.any(); }
   // Shows its heartbeat from now on; its replacement continues with the same pages.
-  void show_pulse(std::uint32_t sp);
+  void show_heartbeat(std::uint32_t sp);
   // nullptr if there are none.
   [[nodiscard]] ServicePages* shown(std::uint32_t sp) const;
-  // To be called every HungServices::kBetweenLooks, for those that show_pulse(). `have_posts`: by process, its ranks
-  // have posts that it has not taken. Ends hung processes.
+  // To be called every HungServices::kBetweenLooks, for those that show_heartbeat(). `have_posts`: by process, its
+  // ranks have posts that it has not taken. Ends hung processes.
   void look_for_hung(const std::bitset<kMaxServices>& have_posts);
   // Those lost since the last call, each once.
   [[nodiscard]] std::vector<LostService> take_lost() { return std::exchange(lost_, {}); }
@@ -100,8 +100,8 @@ class ServiceProcesses {
     UniqueFd exit_event;
     UniqueFd doorbell;
     std::bitset<kMaxServices> connected;  // to these
-    bool stands_by = false;
-    std::string last_words;  // its fault report about the whole job
+    bool is_standby = false;
+    std::string fault;  // its fault report about the whole job
     std::uint32_t times_started = 0;
     Mapping shown;  // ServicePages; invalid: none
     UniqueFd shown_fd;

@@ -80,7 +80,7 @@ std::string describe(int status) {
   return "exited with status " + std::to_string(WIFEXITED(status) ? WEXITSTATUS(status) : -1);
 }
 
-constexpr int kFarewellMs = 500;
+constexpr int kEndLimitMs = 500;
 
 }  // namespace
 
@@ -169,7 +169,7 @@ bool ProcessStarter::any_runs() {
 
 void ProcessStarter::stop_all() {
   // They end by themselves when their control socket closes, and may have messages for other nodes.
-  for (int left_ms = kFarewellMs; left_ms > 0 && any_runs(); --left_ms) ::usleep(1000);
+  for (int left_ms = kEndLimitMs; left_ms > 0 && any_runs(); --left_ms) ::usleep(1000);
   for (const Child& child : children_) {
     if (child.pid > 0) (void)::kill(child.pid, SIGKILL);
   }

@@ -76,7 +76,7 @@ class TraceOfDpuTest : public ::testing::Test {
   TraceOfDpu trace_{host_};
 };
 
-TEST_F(TraceOfDpuTest, AllThatIsNotedWhenTheRankAsksIsInItsMemoryThen) {
+TEST_F(TraceOfDpuTest, EventsSoFarAreInMemoryWhenTheRankAsks) {
   EXPECT_FALSE(trace_.next_look()) << "without a trace nothing is to be done";
   trace_.name_dpu("thor-bf01");
   trace_.show(rank_, Clock::now());
@@ -157,7 +157,7 @@ TEST_F(AheadTest, ItsTimesAreThoseOfThisNode) {
   EXPECT_EQ(header().shared.load(), 1U);
 }
 
-TEST_F(AheadTest, WhatNobodyHasAskedForIsRefused) {
+TEST_F(AheadTest, UnexpectedAnswersAreRefused) {
   trace_.show(rank_, Clock::now());
   trace_.settle(kTracedRank, Clock::now());
   say({moved_at(1, 1)}, kTracedRank);
@@ -169,7 +169,7 @@ TEST_F(AheadTest, WhatNobodyHasAskedForIsRefused) {
   EXPECT_FALSE(turn()) << "an answer to another question";
 }
 
-TEST_F(TraceOfDpuTest, NobodyWaitsForADpuThatIsLeft) {
+TEST_F(TraceOfDpuTest, DoesNotWaitAfterTheDpuHasLeft) {
   trace_.show(rank_, Clock::now());
   trace_.settle(kTracedRank, Clock::now());
   trace_.begin_last_round();

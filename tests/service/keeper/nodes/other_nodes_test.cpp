@@ -129,10 +129,10 @@ class OtherNodesTest : public ::testing::Test {
   std::deque<NearNode> all_;
 };
 
-TEST_F(OtherNodesTest, AllAreToldAndTellTheirNewOnes) {
+TEST_F(OtherNodesTest, AllNodesAreToldAndTellTheirReplacements) {
   start(3);
   introduce_all();
-  EXPECT_TRUE(all_[0].others.can_be_told());
+  EXPECT_TRUE(all_[0].others.can_be_notified());
   all_[1].others.moved(1, Epoch{2}, an_address(42));
   ASSERT_TRUE(run_until([&] { return !all_[0].moved().empty() && !all_[2].moved().empty(); }));
   settle();
@@ -153,7 +153,7 @@ TEST_F(OtherNodesTest, AllAreToldAndTellTheirNewOnes) {
   EXPECT_EQ(all_[0].moved(), expected);
 }
 
-TEST_F(OtherNodesTest, SeveralAtOnceFromBothSidesAndOnlyTheNewestCounts) {
+TEST_F(OtherNodesTest, OnlyTheNewestOfSeveralReplacementsCounts) {
   start(2);
   introduce_all();
   all_[0].others.moved(0, Epoch{2}, an_address(1));
@@ -171,10 +171,10 @@ TEST_F(OtherNodesTest, SeveralAtOnceFromBothSidesAndOnlyTheNewestCounts) {
   EXPECT_EQ(all_[1].moved(), (std::vector<std::string>{"0 is in epoch 2 at 1", "1 is in epoch 4 at 5"}));
 }
 
-TEST_F(OtherNodesTest, WhoeverHasNoJobMapYetIsToldLater) {
+TEST_F(OtherNodesTest, NodeWithoutJobMapIsToldLater) {
   start(2);
   all_[0].others.moved(0, Epoch{2}, an_address(9));  // node 0 does not know the others yet
-  EXPECT_TRUE(all_[0].others.can_be_told());
+  EXPECT_TRUE(all_[0].others.can_be_notified());
   introduce(0);
   settle();
   EXPECT_TRUE(all_[1].moved().empty());  // and node 1 does not know node 0
@@ -182,7 +182,7 @@ TEST_F(OtherNodesTest, WhoeverHasNoJobMapYetIsToldLater) {
   ASSERT_TRUE(run_until([&] { return !all_[1].moved().empty(); }));
 }
 
-TEST_F(OtherNodesTest, ANodeSaysThatItIsThere) {
+TEST_F(OtherNodesTest, NodeAnswersAQuestion) {
   start(3);
   introduce_all();
   for (int i = 0; i < 3; ++i) {
@@ -196,7 +196,7 @@ TEST_F(OtherNodesTest, ANodeSaysThatItIsThere) {
   EXPECT_EQ(all_[0].watched().size(), 3U);
 }
 
-TEST_F(OtherNodesTest, AnAddressThatLeadsNowhereIsFollowedByTheNext) {
+TEST_F(OtherNodesTest, UnreachableAddressIsFollowedByTheNext) {
   start(2);
   const KeeperPlace::Address nowhere{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 127, 0, 0, 77};
   UniqueFd silent(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // accepts connections and sends nothing
@@ -211,7 +211,7 @@ TEST_F(OtherNodesTest, AnAddressThatLeadsNowhereIsFollowedByTheNext) {
   ASSERT_TRUE(run_until([&] { return !all_[1].moved().empty(); }));
 }
 
-TEST_F(OtherNodesTest, ANodeThatCannotBeToldEndsTheJobAfterATime) {
+TEST_F(OtherNodesTest, UnreachableNodeEndsTheJobAfterATimeout) {
   start(2);
   introduce_all();
   all_[1].others.close();  // it has ended
@@ -228,48 +228,48 @@ TEST_F(OtherNodesTest, ANodeThatCannotBeToldEndsTheJobAfterATime) {
             "service process 1 (pid 5) on node n0 was killed; node n1 could not be told of its replacement");
 }
 
-TEST_F(OtherNodesTest, CountsComeToTheNodeOfRank0AlsoWhenBothHaveEnded) {
+TEST_F(OtherNodesTest, CountsReachTheNodeOfRank0WhenBothHaveEnded) {
   start(3);
   introduce_all();
   for (NearNode& node : all_) node.others.close();
   const std::vector<std::byte> large(kMaxCountsBytes, std::byte{9});
-  all_[1].others.tell_counts(large, now_);
-  all_[2].others.tell_counts(an_address(4), now_);
-  EXPECT_FALSE(all_[2].others.counts_are_told());
-  ASSERT_TRUE(run_until([&] { return all_[1].others.counts_are_told() && all_[2].others.counts_are_told(); }));
+  all_[1].others.send_counts(large, now_);
+  all_[2].others.send_counts(an_address(4), now_);
+  EXPECT_FALSE(all_[2].others.counts_are_sent());
+  ASSERT_TRUE(run_until([&] { return all_[1].others.counts_are_sent() && all_[2].others.counts_are_sent(); }));
   EXPECT_EQ(all_[0].others.others(), 2U);
   ASSERT_EQ(all_[0].others.counts().size(), 2U);
   EXPECT_EQ(all_[0].others.counts().at(1), large);
   EXPECT_EQ(all_[0].others.counts().at(2), an_address(4));
   EXPECT_TRUE(all_[1].others.counts().empty() && all_[2].others.counts().empty());
   // It is the only node.
-  all_[0].others.tell_counts(an_address(5), now_);
-  EXPECT_TRUE(all_[0].others.counts_are_told());
-  all_[1].others.tell_counts(std::vector<std::byte>(kMaxCountsBytes + 1), now_);
-  EXPECT_TRUE(all_[1].others.counts_are_told());
+  all_[0].others.send_counts(an_address(5), now_);
+  EXPECT_TRUE(all_[0].others.counts_are_sent());
+  all_[1].others.send_counts(std::vector<std::byte>(kMaxCountsBytes + 1), now_);
+  EXPECT_TRUE(all_[1].others.counts_are_sent());
 }
 
-TEST_F(OtherNodesTest, CountsAreGivenUpWhereNobodyTakesThem) {
+TEST_F(OtherNodesTest, CountsAreDroppedWithoutAReceiver) {
   start(2);
   introduce(1);  // node 1 has no job map, and therefore no secret
-  all_[1].others.tell_counts(an_address(4), now_);
+  all_[1].others.send_counts(an_address(4), now_);
   settle();
-  EXPECT_FALSE(all_[1].others.counts_are_told());
+  EXPECT_FALSE(all_[1].others.counts_are_sent());
   now_ += seconds(3);
   settle();
-  EXPECT_TRUE(all_[1].others.counts_are_told());
+  EXPECT_TRUE(all_[1].others.counts_are_sent());
   EXPECT_FALSE(all_[1].others.failure());
 }
 
-TEST_F(OtherNodesTest, WhereANodeHasNoPortNobodyIsReplaced) {
+TEST_F(OtherNodesTest, NoReplacementsIfANodeHasNoPort) {
   start(2);
   all_[1].place = {};
   introduce_all();
-  EXPECT_FALSE(all_[0].others.can_be_told());
-  EXPECT_TRUE(all_[1].others.can_be_told());
+  EXPECT_FALSE(all_[0].others.can_be_notified());
+  EXPECT_TRUE(all_[1].others.can_be_notified());
 }
 
-TEST_F(OtherNodesTest, StrangersAreNotListenedTo) {
+TEST_F(OtherNodesTest, StrangersAreIgnored) {
   start(3);
   introduce(0);
   introduce(1, 8);  // another job's secret, at the same ports
@@ -288,7 +288,7 @@ TEST_F(OtherNodesTest, StrangersAreNotListenedTo) {
   }
   const std::string nonsense(4000, 'x');
   ASSERT_GT(::send(strangers[1].get(), nonsense.data(), nonsense.size(), MSG_NOSIGNAL), 0);
-  std::vector<std::byte> said = proof::DpuGreeting(proof::DpuGreeting::Side::host, Secret{}).begin();
+  std::vector<std::byte> said = proof::DpuHandshake(proof::DpuHandshake::Side::host, Secret{}).begin();
   said.resize(said.size() + sizeof(proof::Mac));
   encode_node_news({NodeNewsKind::moved, 0, SpId{2}, Epoch{2}, an_address(67)}, said);
   ASSERT_GT(::send(strangers[2].get(), said.data(), said.size(), MSG_NOSIGNAL), 0);
@@ -311,7 +311,7 @@ TEST_F(OtherNodesTest, StrangersAreNotListenedTo) {
 }
 
 // From the job, but at the wrong node, e.g. if two hosts have the same address in some internal network.
-TEST_F(OtherNodesTest, WhatIsForAnotherNodeIsNotTaken) {
+TEST_F(OtherNodesTest, MessagesForAnotherNodeAreIgnored) {
   start(3);
   std::swap(all_[1].place, all_[2].place);
   introduce_all();

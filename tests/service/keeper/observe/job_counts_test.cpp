@@ -73,7 +73,7 @@ class Counts : public ::testing::Test {
   fs::path path_;
 };
 
-TEST_F(Counts, AreWrittenWhenRanksHaveGoneWithoutAWord) {
+TEST_F(Counts, AreWrittenWhenRanksEndWithoutFinalize) {
   const Json report = written_after([](const auto& /*ledgers*/) {});
   EXPECT_EQ(report["counted_ranks"], Json::parse("[[0, 1]]"));
   EXPECT_EQ(report["calls"][0]["calls"], 10);
@@ -81,7 +81,7 @@ TEST_F(Counts, AreWrittenWhenRanksHaveGoneWithoutAWord) {
   EXPECT_EQ(report["ended"]["how"], "lost");  // this process still runs
 }
 
-TEST_F(Counts, SayWhoHasAborted) {
+TEST_F(Counts, NameTheRankThatAborted) {
   const Json report = written_after([](const std::vector<report::Ledger>& ledgers) {
     ledgers[1].header().state = static_cast<std::uint32_t>(report::LedgerState::aborting);
     ledgers[1].header().code = 7;
@@ -89,14 +89,14 @@ TEST_F(Counts, SayWhoHasAborted) {
   EXPECT_EQ(report["ended"], Json::parse(R"({"how": "aborted", "code": 7, "signal": null, "rank": 1, "text": ""})"));
 }
 
-TEST_F(Counts, AreLeftToTheRankThatHasWrittenThem) {
+TEST_F(Counts, AreNotWrittenIfRank0HasWrittenThem) {
   const Json report = written_after([](const std::vector<report::Ledger>& ledgers) {
     ledgers[0].header().state = static_cast<std::uint32_t>(report::LedgerState::finalized);
   });
   EXPECT_TRUE(report.is_null());
 }
 
-TEST(ProcessEnd, IsKnownOfAChildThatNobodyHasAsked) {
+TEST(ProcessEnd, IsKnownForAnUnreapedChild) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(3);
   const UniqueFd pidfd = service::exit_event_of(child);

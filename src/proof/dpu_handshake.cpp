@@ -1,4 +1,4 @@
-#include "proof/dpu_greeting.hpp"
+#include "proof/dpu_handshake.hpp"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -13,23 +13,23 @@
 namespace outrigger::proof {
 namespace {
 
-constexpr std::uint32_t kDpuGreetingMagic = 0x4744524F;  // "ORDG"
+constexpr std::uint32_t kDpuHandshakeMagic = 0x4744524F;  // "ORDG"
 constexpr std::uint32_t kThisByteOrder = std::endian::native == std::endian::little ? 1 : 0;
 
-struct PlainDpuGreeting {
-  std::uint32_t magic = kDpuGreetingMagic;
+struct PlainDpuHandshake {
+  std::uint32_t magic = kDpuHandshakeMagic;
   std::uint32_t version = build_version();
   std::uint32_t little_endian = kThisByteOrder;
   std::uint32_t side = 0;
   Nonce nonce{};
 };
 
-std::uint32_t number_of(DpuGreeting::Side side) {
-  return side == DpuGreeting::Side::host ? 1 : 2;
+std::uint32_t number_of(DpuHandshake::Side side) {
+  return side == DpuHandshake::Side::host ? 1 : 2;
 }
 
-DpuGreeting::Side other_than(DpuGreeting::Side side) {
-  return side == DpuGreeting::Side::host ? DpuGreeting::Side::dpu : DpuGreeting::Side::host;
+DpuHandshake::Side other_than(DpuHandshake::Side side) {
+  return side == DpuHandshake::Side::host ? DpuHandshake::Side::dpu : DpuHandshake::Side::host;
 }
 
 std::vector<std::byte> as_sent(const Mac& mac) {
@@ -37,32 +37,32 @@ std::vector<std::byte> as_sent(const Mac& mac) {
   return {bytes.begin(), bytes.end()};
 }
 
-int left_until(DpuGreeting::Clock::time_point deadline) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - DpuGreeting::Clock::now()).count();
+int left_until(DpuHandshake::Clock::time_point deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - DpuHandshake::Clock::now()).count();
   return static_cast<int>(std::clamp<long long>(left, 0, 60'000));
 }
 
 }  // namespace
 
-std::vector<std::byte> DpuGreeting::begin() const {
-  PlainDpuGreeting greeting;
-  greeting.side = number_of(side_);
-  greeting.nonce = mine_;
-  const auto bytes = std::as_bytes(std::span(&greeting, 1));
+std::vector<std::byte> DpuHandshake::begin() const {
+  PlainDpuHandshake handshake;
+  handshake.side = number_of(side_);
+  handshake.nonce = mine_;
+  const auto bytes = std::as_bytes(std::span(&handshake, 1));
   return {bytes.begin(), bytes.end()};
 }
 
-std::size_t DpuGreeting::awaited() const {
-  if (stage_ == Stage::greeting) return sizeof(PlainDpuGreeting);
+std::size_t DpuHandshake::awaited() const {
+  if (stage_ == Stage::handshake) return sizeof(PlainDpuHandshake);
   return stage_ == Stage::proof ? sizeof(Mac) : 0;
 }
 
-std::string DpuGreeting::closed() const {
-  return stage_ == Stage::greeting ? "the other end does not answer"
-                                   : "the other end closed the connection: does it have another job's secret?";
+std::string DpuHandshake::closed() const {
+  return stage_ == Stage::handshake ? "the other end does not answer"
+                                    : "the other end closed the connection: does it have another job's secret?";
 }
 
-Mac DpuGreeting::proof_of(Side side) const {
+Mac DpuHandshake::proof_of(Side side) const {
   const bool host = side_ == Side::host;
   return hmac(secret_, Statement("outrigger dpu greeting")
                            .number(number_of(side))
@@ -71,10 +71,10 @@ Mac DpuGreeting::proof_of(Side side) const {
                            .bytes(host ? theirs_ : mine_));
 }
 
-Status DpuGreeting::check(std::span<const std::byte> bytes) {
-  PlainDpuGreeting theirs;
+Status DpuHandshake::check(std::span<const std::byte> bytes) {
+  PlainDpuHandshake theirs;
   std::memcpy(&theirs, bytes.data(), sizeof(theirs));
-  if (theirs.magic != kDpuGreetingMagic || theirs.side != number_of(other_than(side_))) {
+  if (theirs.magic != kDpuHandshakeMagic || theirs.side != number_of(other_than(side_))) {
     return Error{"the other end is not an Outrigger process"};
   }
   if (theirs.version != build_version()) {
@@ -85,9 +85,9 @@ Status DpuGreeting::check(std::span<const std::byte> bytes) {
   return Done{};
 }
 
-Result<std::vector<std::byte>> DpuGreeting::hear(std::span<const std::byte> bytes) {
+Result<std::vector<std::byte>> DpuHandshake::receive(std::span<const std::byte> bytes) {
   if (bytes.size() != awaited() || stage_ == Stage::done) return Error{"the other end is not an Outrigger process"};
-  if (stage_ == Stage::greeting) {
+  if (stage_ == Stage::handshake) {
     if (const Status checked = check(bytes); !checked) return Error{checked.error()};
     stage_ = Stage::proof;
     return side_ == Side::host ? as_sent(proof_of(side_)) : std::vector<std::byte>();
@@ -100,40 +100,41 @@ Result<std::vector<std::byte>> DpuGreeting::hear(std::span<const std::byte> byte
   return side_ == Side::dpu ? as_sent(proof_of(side_)) : std::vector<std::byte>();
 }
 
-DpuVisitor::DpuVisitor(int socket, DpuGreeting::Side side, const Secret& secret)
-    : socket_(socket), greeting_(side, secret), begun_(say(greeting_.begin())) {}
+DpuHandshakeSocket::DpuHandshakeSocket(int socket, DpuHandshake::Side side, const Secret& secret)
+    : socket_(socket), handshake_(side, secret), begun_(send(handshake_.begin())) {}
 
 // Short enough to fit into an unused socket's buffer.
-Status DpuVisitor::say(std::span<const std::byte> bytes) const {
+Status DpuHandshakeSocket::send(std::span<const std::byte> bytes) const {
   if (bytes.empty()) return Done{};
   const ssize_t sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent != static_cast<ssize_t>(bytes.size())) return Error{"the other end does not answer"};
   return Done{};
 }
 
-Status DpuVisitor::go_on() {
+Status DpuHandshakeSocket::go_on() {
   if (!begun_) return begun_;
-  while (!greeted()) {
-    const std::size_t have = heard_.size();
-    heard_.resize(greeting_.awaited());
-    const ssize_t got = ::recv(socket_, heard_.data() + have, heard_.size() - have, MSG_DONTWAIT);
-    heard_.resize(have + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  while (!done()) {
+    const std::size_t have = received_.size();
+    received_.resize(handshake_.awaited());
+    const ssize_t got = ::recv(socket_, received_.data() + have, received_.size() - have, MSG_DONTWAIT);
+    received_.resize(have + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return Done{};
-    if (got <= 0) return Error{greeting_.closed()};
-    if (heard_.size() < greeting_.awaited()) continue;
-    const Result<std::vector<std::byte>> reply = greeting_.hear(heard_);
+    if (got <= 0) return Error{handshake_.closed()};
+    if (received_.size() < handshake_.awaited()) continue;
+    const Result<std::vector<std::byte>> reply = handshake_.receive(received_);
     if (!reply) return Error{reply.error()};
-    heard_.clear();
-    if (Status said = say(reply.value()); !said) return said;
+    received_.clear();
+    if (Status sent = send(reply.value()); !sent) return sent;
   }
   return Done{};
 }
 
-Status greet_dpu(int socket, DpuGreeting::Side side, const Secret& secret, DpuGreeting::Clock::time_point deadline) {
-  DpuVisitor visitor(socket, side, secret);
+Status run_dpu_handshake(int socket, DpuHandshake::Side side, const Secret& secret,
+                         DpuHandshake::Clock::time_point deadline) {
+  DpuHandshakeSocket handshake(socket, side, secret);
   while (true) {
-    if (Status went = visitor.go_on(); !went || visitor.greeted()) return went;
+    if (Status went = handshake.go_on(); !went || handshake.done()) return went;
     pollfd awaited{socket, POLLIN, 0};
     const int ready = ::poll(&awaited, 1, left_until(deadline));
     if (ready == 0) return Error{"the other end does not answer"};

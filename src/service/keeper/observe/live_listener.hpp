@@ -29,7 +29,7 @@
 
 namespace outrigger::service {
 
-class LiveDoor {
+class LiveListener {
  public:
   using Clock = std::chrono::steady_clock;
   using MakeFrame = std::function<std::vector<std::byte>()>;
@@ -46,16 +46,16 @@ class LiveDoor {
   static constexpr std::size_t kMostReaders = 16;
 
   // `events` must outlive this; its events are Source::reader.
-  LiveDoor(Events& events, MakeFrame make_frame, Preparation preparation)
+  LiveListener(Events& events, MakeFrame make_frame, Preparation preparation)
       : events_(events), make_frame_(std::move(make_frame)), preparation_(std::move(preparation)) {}
-  LiveDoor(const LiveDoor&) = delete;
-  LiveDoor& operator=(const LiveDoor&) = delete;
-  ~LiveDoor() { close(); }
+  LiveListener(const LiveListener&) = delete;
+  LiveListener& operator=(const LiveListener&) = delete;
+  ~LiveListener() { close(); }
 
   // To be called once. If the system gives no socket, the job runs without live figures.
   void open(const std::string& job);
   // An event of Source::reader: a connection, or room in a reader's socket.
-  void hear();
+  void handle_event();
   void look(Clock::time_point now);
   [[nodiscard]] std::optional<Clock::time_point> next_look() const;
   void close();
@@ -77,7 +77,7 @@ class LiveDoor {
   Events& events_;
   MakeFrame make_frame_;
   Preparation preparation_;
-  UniqueFd door_;
+  UniqueFd listener_;
   std::vector<Reader> readers_;
   std::optional<Clock::time_point> admits_from_;  // until then the listener is not watched
   Clock::time_point admitted_;

@@ -16,7 +16,7 @@
 namespace outrigger::service {
 
 // A connection that has proven to be of the job.
-struct Visitor {
+struct NewRank {
   ControlSocket socket;
   pid_t pid = 0;  // from the kernel; 0: the process is not visible in this pid namespace
   HelloBody hello;
@@ -25,16 +25,16 @@ struct Visitor {
 // Sends the reason and closes the socket.
 void refuse(Events& events, ControlSocket& socket, const std::string& reason);
 
-class Door {
+class RankListener {
  public:
   using Clock = std::chrono::steady_clock;
 
-  Door(Events& events, UniqueFd listener, const Secret& secret);
+  RankListener(Events& events, UniqueFd listener, const Secret& secret);
 
   // Accepts waiting connections.
   void accept();
   // Reads from a pending connection. nullopt: hello is incomplete, or the connection was closed.
-  [[nodiscard]] std::optional<Visitor> hear(std::uint32_t stranger);
+  [[nodiscard]] std::optional<NewRank> read(std::uint32_t connection);
   // Closes pending connections that have timed out.
   void expire(Clock::time_point now);
   [[nodiscard]] std::optional<Clock::time_point> deadline() const;
@@ -43,7 +43,7 @@ class Door {
   void refuse_all(const std::string& reason);
 
  private:
-  struct Stranger {
+  struct PendingConnection {
     ControlSocket socket;
     pid_t pid = 0;
     Clock::time_point deadline;
@@ -52,8 +52,8 @@ class Door {
   Events& events_;
   UniqueFd listener_;
   Secret secret_;
-  std::unordered_map<std::uint32_t, Stranger> strangers_;
-  std::uint32_t next_stranger_ = 0;
+  std::unordered_map<std::uint32_t, PendingConnection> pending_;
+  std::uint32_t next_number_ = 0;
 };
 
 }  // namespace outrigger::service

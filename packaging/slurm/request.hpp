@@ -13,17 +13,17 @@ namespace outrigger::slurm {
 enum class Way { off, on, report };
 
 // The words of --outrigger=WAY,ABI; both are optional.
-struct Wish {
+struct Request {
   Way way = Way::on;
   std::string abi;  // for programs that do not show theirs; empty: those run natively
 };
 
-[[nodiscard]] Result<Wish> parse_wish(std::string_view text);
+[[nodiscard]] Result<Request> parse_request(std::string_view text);
 
 // The plugin's words in plugstack.conf.
 struct Site {
-  Wish initial{Way::off, ""};  // for jobs without the option
-  std::string prefix;          // of the installation; empty: the libraries are in the plugin's directory
+  Request initial{Way::off, ""};  // for jobs without the option
+  std::string prefix;             // of the installation; empty: the libraries are in the plugin's directory
 };
 
 [[nodiscard]] Result<Site> parse_site(std::span<char* const> words);

@@ -15,9 +15,9 @@
 //
 // From the nonces both derive a token for each direction, which every further message carries (wire_messages.hpp).
 //
-// A repeats its call until it is answered. A replacement of a service process has a new Greeting with a new nonce. Each
-// message carries the incarnations (epochs) of both sides and is ignored by any other incarnation, so a replaced peer
-// is never mistaken for its successor.
+// A repeats its call until it is answered. A replacement of a service process has a new Handshake with a new nonce.
+// Each message carries the incarnations (epochs) of both sides and is ignored by any other incarnation, so a replaced
+// peer is never mistaken for its successor.
 //
 // Thread rule: one thread.
 #pragma once
@@ -48,7 +48,7 @@ struct JobIdentity {
 
 enum class Step : std::uint32_t { call = 1, answer = 2, accept = 3 };
 
-struct GreetingMessage {
+struct HandshakeMessage {
   Step step = Step::call;
   std::uint32_t version = 0;
   SpId from;
@@ -60,36 +60,36 @@ struct GreetingMessage {
   Mac proof{};        // zeros in a call
 };
 
-inline constexpr std::size_t kGreetingBytes = 32 + 3 * 32;
-using EncodedGreeting = std::array<std::byte, kGreetingBytes>;
+inline constexpr std::size_t kHandshakeBytes = 32 + 3 * 32;
+using EncodedHandshake = std::array<std::byte, kHandshakeBytes>;
 
-[[nodiscard]] EncodedGreeting encode_greeting(const GreetingMessage& message);
+[[nodiscard]] EncodedHandshake encode_handshake(const HandshakeMessage& message);
 // True if the magic matches, even if the rest is malformed.
-[[nodiscard]] bool looks_like_greeting(std::span<const std::byte> bytes);
-// nullopt: encode_greeting() would not have written these bytes.
-[[nodiscard]] std::optional<GreetingMessage> decode_greeting(std::span<const std::byte> bytes);
+[[nodiscard]] bool looks_like_handshake(std::span<const std::byte> bytes);
+// nullopt: encode_handshake() would not have written these bytes.
+[[nodiscard]] std::optional<HandshakeMessage> decode_handshake(std::span<const std::byte> bytes);
 
-class Greeting {
+class Handshake {
  public:
-  Greeting() = default;
+  Handshake() = default;
   // `job` must outlive it.
-  Greeting(const JobIdentity& job, SpId self, SpId peer, Epoch self_epoch = Epoch{1}, Epoch peer_epoch = Epoch{1})
+  Handshake(const JobIdentity& job, SpId self, SpId peer, Epoch self_epoch = Epoch{1}, Epoch peer_epoch = Epoch{1})
       : job_(&job), self_(self), peer_(peer), self_epoch_(self_epoch), peer_epoch_(peer_epoch) {}
 
   // To be sent now, and again every second or so until is_open(). nullopt: it is open.
-  [[nodiscard]] std::optional<GreetingMessage> call();
+  [[nodiscard]] std::optional<HandshakeMessage> call();
   // Takes a message that claims to be the peer's. Returns the reply to the peer, if any.
-  [[nodiscard]] std::optional<GreetingMessage> hear(const GreetingMessage& message);
+  [[nodiscard]] std::optional<HandshakeMessage> receive(const HandshakeMessage& message);
 
-  // The peer is authenticated: messages with pass_in() come from it.
+  // The peer is authenticated: messages with token_in() come from it.
   [[nodiscard]] bool knows_peer() const { return theirs_.has_value(); }
-  // The peer has also authenticated this side, and takes messages with pass_out().
+  // The peer has also authenticated this side, and takes messages with token_out().
   [[nodiscard]] bool is_open() const { return open_; }
-  [[nodiscard]] const wire::Pass& pass_in() const { return pass_in_; }
-  [[nodiscard]] const wire::Pass& pass_out() const { return pass_out_; }
+  [[nodiscard]] const wire::Pass& token_in() const { return token_in_; }
+  [[nodiscard]] const wire::Pass& token_out() const { return token_out_; }
 
   // A message had the right nonce and a wrong proof.
-  [[nodiscard]] bool was_lied_to() const { return lied_to_; }
+  [[nodiscard]] bool has_wrong_proof() const { return wrong_proof_; }
   // To be called every second or so. Limits the answers to calls in between: they go to the real peer, which a stranger
   // could flood with them.
   void allow_answers() { answers_left_ = kAnswersAtOnce; }
@@ -97,16 +97,16 @@ class Greeting {
 
  private:
   [[nodiscard]] const Nonce& own_nonce();
-  [[nodiscard]] GreetingMessage message(Step step, const Nonce& theirs);
-  [[nodiscard]] GreetingMessage proven(Step step, const Nonce& theirs);
-  [[nodiscard]] Mac proof_of(const GreetingMessage& message) const;
+  [[nodiscard]] HandshakeMessage message(Step step, const Nonce& theirs);
+  [[nodiscard]] HandshakeMessage proven(Step step, const Nonce& theirs);
+  [[nodiscard]] Mac proof_of(const HandshakeMessage& message) const;
   struct End {
     SpId sp;
     Epoch epoch;
     const Nonce& nonce;
   };
-  [[nodiscard]] wire::Pass pass(const End& sender, const End& receiver) const;
-  [[nodiscard]] std::optional<GreetingMessage> answer(const Nonce& caller);
+  [[nodiscard]] wire::Pass token(const End& sender, const End& receiver) const;
+  [[nodiscard]] std::optional<HandshakeMessage> answer(const Nonce& caller);
   void know(const Nonce& theirs);
 
   const JobIdentity* job_ = nullptr;
@@ -117,10 +117,10 @@ class Greeting {
   std::optional<Nonce> mine_;
   std::optional<Nonce> theirs_;  // after its proof
   bool open_ = false;
-  bool lied_to_ = false;
+  bool wrong_proof_ = false;
   int answers_left_ = kAnswersAtOnce;
-  wire::Pass pass_in_{};
-  wire::Pass pass_out_{};
+  wire::Pass token_in_{};
+  wire::Pass token_out_{};
 };
 
 }  // namespace outrigger::proof

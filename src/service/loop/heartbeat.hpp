@@ -15,7 +15,7 @@
 
 namespace outrigger::service {
 
-class Pulse {
+class Heartbeat {
  public:
   // Publishes it in this memory from now on.
   [[nodiscard]] Status show_in(const UniqueFd& fd) {
@@ -38,19 +38,19 @@ class Pulse {
   // While this object exists, the process waits for a wake-up. Any other wait counts as a hang.
   class Asleep {
    public:
-    explicit Asleep(Pulse& pulse) : pulse_(pulse) { pulse_.sleep(true); }
-    ~Asleep() { pulse_.sleep(false); }
+    explicit Asleep(Heartbeat& heartbeat) : heartbeat_(heartbeat) { heartbeat_.sleep(true); }
+    ~Asleep() { heartbeat_.sleep(false); }
     Asleep(const Asleep&) = delete;
     Asleep& operator=(const Asleep&) = delete;
 
    private:
-    Pulse& pulse_;
+    Heartbeat& heartbeat_;
   };
   // Once a turn.
   void beat() {
     if (shown_ != nullptr) shown_->turns.store(++turns_, std::memory_order_relaxed);
   }
-  // On a DPU, each turn: true if the host's keeper was heard from recently.
+  // On a DPU, each turn: true if a message of the host's keeper arrived recently.
   [[nodiscard]] bool may_work() const {
     const std::int64_t until_ns = shown_ == nullptr ? 0 : shown_->may_work_until_ns.load(std::memory_order_relaxed);
     return until_ns == 0 || std::chrono::steady_clock::now().time_since_epoch() < std::chrono::nanoseconds(until_ns);

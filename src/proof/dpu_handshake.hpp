@@ -2,8 +2,8 @@
 // DPUs were started, without sending it. Fixed width, little-endian, every field checked.
 //
 //   keeper                                                     DPU
-//   greeting {version, byte order, nonce a}           ---->
-//                                                     <----  greeting {version, byte order, nonce b}
+//   hello {version, byte order, nonce a}              ---->
+//                                                     <----  hello {version, byte order, nonce b}
 //   HMAC-SHA256 {"host", version, a, b}               ---->
 //                                                     <----  HMAC-SHA256 {"dpu", version, a, b}
 //
@@ -25,12 +25,12 @@
 
 namespace outrigger::proof {
 
-class DpuGreeting {
+class DpuHandshake {
  public:
   enum class Side : std::uint8_t { host, dpu };
   using Clock = std::chrono::steady_clock;
 
-  DpuGreeting(Side side, const Secret& secret) : side_(side), secret_(secret), mine_(fresh_nonce()) {}
+  DpuHandshake(Side side, const Secret& secret) : side_(side), secret_(secret), mine_(fresh_nonce()) {}
 
   // To be sent first.
   [[nodiscard]] std::vector<std::byte> begin() const;
@@ -38,41 +38,41 @@ class DpuGreeting {
   [[nodiscard]] std::size_t awaited() const;
   // Takes awaited() bytes and returns the answer to send. Error (for people): the other end does not belong to this
   // job.
-  [[nodiscard]] Result<std::vector<std::byte>> hear(std::span<const std::byte> bytes);
+  [[nodiscard]] Result<std::vector<std::byte>> receive(std::span<const std::byte> bytes);
   // A message for people: the other end has closed the connection at this point.
   [[nodiscard]] std::string closed() const;
 
  private:
-  enum class Stage : std::uint8_t { greeting, proof, done };
-  [[nodiscard]] Status check(std::span<const std::byte> greeting);
+  enum class Stage : std::uint8_t { handshake, proof, done };
+  [[nodiscard]] Status check(std::span<const std::byte> handshake);
   [[nodiscard]] Mac proof_of(Side side) const;
 
   Side side_;
   Secret secret_;
   Nonce mine_;
   Nonce theirs_{};
-  Stage stage_ = Stage::greeting;
+  Stage stage_ = Stage::handshake;
 };
 
 // The handshake on a nonblocking socket.
-class DpuVisitor {
+class DpuHandshakeSocket {
  public:
-  DpuVisitor(int socket, DpuGreeting::Side side, const Secret& secret);
+  DpuHandshakeSocket(int socket, DpuHandshake::Side side, const Secret& secret);
   // Continues with the bytes that have arrived. Error: the other end does not belong to this job, or has closed.
   [[nodiscard]] Status go_on();
-  [[nodiscard]] bool greeted() const { return greeting_.awaited() == 0; }
+  [[nodiscard]] bool done() const { return handshake_.awaited() == 0; }
 
  private:
-  [[nodiscard]] Status say(std::span<const std::byte> bytes) const;
+  [[nodiscard]] Status send(std::span<const std::byte> bytes) const;
 
   int socket_;
-  DpuGreeting greeting_;
-  std::vector<std::byte> heard_;  // of the awaited bytes
+  DpuHandshake handshake_;
+  std::vector<std::byte> received_;  // of the awaited bytes
   Status begun_;
 };
 
 // The whole handshake, blocking.
-[[nodiscard]] Status greet_dpu(int socket, DpuGreeting::Side side, const Secret& secret,
-                               DpuGreeting::Clock::time_point deadline);
+[[nodiscard]] Status run_dpu_handshake(int socket, DpuHandshake::Side side, const Secret& secret,
+                                       DpuHandshake::Clock::time_point deadline);
 
 }  // namespace outrigger::proof

@@ -22,7 +22,7 @@
 
 namespace outrigger::service {
 
-class Orphanage final : public fabric::Port {
+class KeeperlessMode final : public fabric::Port {
  public:
   // A rank that has not used service processes by then was not welcomed and runs natively.
   static constexpr std::chrono::seconds kForWelcome{5};
