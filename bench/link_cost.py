@@ -1,12 +1,12 @@
-"""What full links alone take from a computation on the hosts of a cluster on this machine, which share its cores.
+"""Measures how much full links slow down computation on the hosts of a cluster in a box, which share cores.
 
     outrigger lab cluster up --nodes 4 --rate 1gbit --cores-per-host 1
-    .venv/bin/python bench/link_cost.py            # nothing copies a byte: sendfile, and a receiver that drops
+    .venv/bin/python bench/link_cost.py            # without copies: sendfile, and a receiver that drops
     .venv/bin/python bench/link_cost.py --copy     # plain send and receive
 
-Each host sends to the next one for some seconds, as fast as its link goes, while each counts the turns of a loop; the
-same without sending, in turn. By equal work, an operation that keeps the links busy exposes at least what is printed,
-whoever moves its bytes: the kernel's side of links and bridge runs on the cores on which the hosts compute.
+Each host counts the turns of a loop for some seconds, alternately with and without sending to the next host at the
+full rate of its link. By equal work, an operation that keeps the links busy exposes at least the printed time: the
+kernel's work for links and bridge runs on the cores on which the hosts compute.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ PORT = 7000
 PIECE_BYTES = 1 << 18
 SECONDS = 4.0
 START_S = 6.0
-"""Until all hosts' processes are up."""
+"""Time for the processes of all hosts to start."""
 
 
 def receive(copy: bool) -> None:
-    """Takes what comes, until it is killed."""
+    """Receives until it is killed."""
 
     def take(connection: socket.socket) -> None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, PIECE_BYTES)
@@ -77,7 +77,7 @@ def said(process: subprocess.Popen[str]) -> int:
 
 
 def turns(hosts: list[str], *, sending: bool, options: list[str]) -> int:
-    """Of all hosts."""
+    """The total of all hosts."""
     start = str(time.time() + START_S)
     computing = [on(host, "work", start) for host in hosts]
     neighbours = zip(hosts, hosts[1:] + hosts[:1], strict=True)

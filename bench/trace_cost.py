@@ -1,12 +1,11 @@
-"""What a trace costs: jobs without and with --trace, in turn, and the ratio of their times.
+"""Measures the cost of a trace: runs jobs without and with --trace, alternating, and prints the ratios of their times.
 
     .venv/bin/python bench/trace_cost.py
     .venv/bin/python bench/trace_cost.py --ranks 4 --sizes 8192,65536 --pairs 20
 
-Each job is one of the benchmark's (orbench), with a fixed amount of work between MPI_Ialltoall and MPI_Wait. A pair is
-two jobs next to each other, every second time the other way round. Of each figure the median of the pairs' ratios is
-printed, with two of them between which it lies in 95 of 100 such measurements. To be run on a machine that does
-nothing else.
+Each job runs orbench with a fixed amount of work between MPI_Ialltoall and MPI_Wait. A pair is two consecutive jobs;
+their order alternates. For each figure the median of the pairs' ratios is printed, with its 95 % interval.
+Run it on an idle machine.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ FIGURES: dict[str, Callable[[Configuration], float]] = {
 
 
 def run(job: launch.Job, found: artifacts.Artifacts) -> list[Configuration]:
-    """One for each size."""
+    """One figure per size."""
     plan = launch.make_plan(job, found)
-    ended = jobs.run(plan, lambda _output: False, TIME_LIMIT_S)  # which writes its trace at its end
+    ended = jobs.run(plan, lambda _output: False, TIME_LIMIT_S)  # the trace is written at the job's end
     measured = [one for one in map(read_line, ended.output.splitlines()) if one is not None]
     if ended.code != 0 or not measured:
         raise SystemExit(f"trace_cost: the job ended with exit code {ended.code}: {shlex.join(plan.command)}")
@@ -48,7 +47,7 @@ Pair = tuple[list[Configuration], list[Configuration]]
 
 
 def measure(job: launch.Job, found: artifacts.Artifacts, count: int) -> list[Pair]:
-    """Without a trace first in each pair of results."""
+    """The first result of each pair is without a trace."""
     made = []
     with scratch.directory() as directory:
         traced = replace(job, trace=directory / "events")

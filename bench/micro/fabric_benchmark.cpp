@@ -1,5 +1,5 @@
-// Moves of the host fabric alone. All blocks of an all-to-all between ranks whose memory is mapped, by chunk size; and
-// what ranks owe each other (not their own blocks) by how it is reached: relayed, by copiers, mapped.
+// Moves of the host fabric alone: all blocks of an all-to-all between ranks with mapped memory, by chunk size; and all
+// blocks except the ranks' own by reach: relay, copier, mapped.
 #include <benchmark/benchmark.h>
 #include <sched.h>
 #include <signal.h>
@@ -80,10 +80,10 @@ BENCHMARK(alltoall_moves)
 
 enum class Way { relay = 0, copier = 1, mapped = 2 };
 
-// A process that does nothing but be a rank with private memory, and its copier where there is one.
+// A process that acts as a rank with private memory, with a copier if `way` needs one.
 class RankProcess {
  public:
-  // Says so in the segment when its memory and its copier are there.
+  // Announces in the segment that its memory and its copier are ready.
   RankProcess(SegmentView segment, std::span<std::byte> memory, std::uint64_t* probe, Way way, int cpu) {
     pid_ = ::fork();
     if (pid_ != 0) {
@@ -91,7 +91,7 @@ class RankProcess {
       return;
     }
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    std::memset(memory.data(), 2, memory.size());  // pages of its own
+    std::memset(memory.data(), 2, memory.size());  // touches its own pages
     *probe = static_cast<std::uint64_t>(::getpid());
     client::HugePages pages;  // makes none
     client::Copier copier;
@@ -112,7 +112,7 @@ class RankProcess {
   pid_t pid_;
 };
 
-// The last core that this process may use: where an SP would be.
+// The last core that this process may use: a service process would be there.
 int take_core() {
   cpu_set_t set;
   if (::sched_getaffinity(0, sizeof(set), &set) != 0) std::abort();

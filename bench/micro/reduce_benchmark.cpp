@@ -1,5 +1,5 @@
-// Reductions of memory against STREAM's add, c[i] = a[i] + b[i], as the compiler makes it of the plain loop: bytes read
-// and written. Three buffers; then by each instruction set and some types.
+// Reductions of memory compared with STREAM's add, c[i] = a[i] + b[i], as the compiler builds it from the plain loop;
+// counts bytes read and written. Three buffers; then by instruction set and some types.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// From post to done through a service process: all ranks are clients of one thread, the service process is a thread on
-// a core of its own (OUTRIGGER_BENCH_SERVICE_CPU, default the last one allowed).
+// Time from post to completion through a service process. All ranks are clients in one thread; the service process is a
+// thread on its own core (OUTRIGGER_BENCH_SERVICE_CPU, by default the last one allowed).
 #include <benchmark/benchmark.h>
 #include <sched.h>
 

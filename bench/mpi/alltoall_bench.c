@@ -1,8 +1,7 @@
-// An ordinary benchmark of all-to-alls and other collectives in the manner of OSU's nonblocking ones: for each size the
-// latency of the collective alone, and the time of posting it, computing and waiting for it. It knows nothing of
-// Outrigger.
+// An ordinary benchmark of all-to-alls and other collectives, like OSU's nonblocking ones. For each size it measures
+// the latency of the collective alone, and the time to post it, compute and wait for it. It does not use Outrigger.
 //
-// To compare two MPIs, or one with and without help, by equal work, give the second run the first one's --work.
+// To compare two MPIs, or one with and without Outrigger, by equal work, give the second run the first one's --work.
 #include <mpi.h>
 #include <stdio.h>
 
@@ -15,8 +14,8 @@
 #include "workload.h"
 
 static MPI_Comm all;   // ranks
-static MPI_Comm grid;  // of the same
-static MPI_Comm comm;  // which of the two the collective at hand is on
+static MPI_Comm grid;  // of the same ranks
+static MPI_Comm comm;  // the communicator of the current collective
 
 static double pure_latency_us(const Workload* workload, const Options* options) {
   const Probe probe = {.kind = kProbePure, .workload = workload, .comm = comm};

@@ -51,8 +51,8 @@ void barrier_open(MPI_Comm fallback) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-// Ranks leave MPI_Barrier milliseconds after each other where an MPI that yields looks at the network now and then. All
-// read one clock, so they agree on a moment that is after the last one's arrival, and wait for it as for the counter.
+// With an MPI that yields, ranks leave MPI_Barrier milliseconds apart. All ranks read one clock, so they agree on a
+// time after the last arrival, and wait for it as for the counter.
 static void start_by_the_clock(void) {
   const double agreeing_s = 0.005;
   double start_s = now_s() + agreeing_s;

@@ -1,5 +1,5 @@
-// A barrier for measuring: its own cost is small and it yields, so that ranks which share a core start together and a
-// rank that has finished lets the others finish, whatever the MPI under test does while it waits.
+// A barrier for measurements. It costs little and yields, so that ranks sharing a core start together and a finished
+// rank lets the others finish, however the MPI under test waits.
 #pragma once
 
 #include <mpi.h>
@@ -9,16 +9,16 @@
 extern "C" {
 #endif
 
-// Collective over MPI_COMM_WORLD. On one node the barrier is a counter in shared memory; over several nodes of one
-// machine a moment that all agree on over `fallback`; else MPI_Barrier on `fallback`.
+// Collective over MPI_COMM_WORLD. On one node the barrier is a counter in shared memory. Over several nodes of one
+// machine it is a start time agreed over `fallback`. Otherwise it is MPI_Barrier on `fallback`.
 void barrier_open(MPI_Comm fallback);
 void barrier(void);
 void barrier_close(void);
 
-// All ranks are on one node, and leave the barrier within a microsecond or so of each other if they have a core each.
+// All ranks are on one node, and leave the barrier within about a microsecond if each has a core.
 bool barrier_is_sharp(void);
 
-// All ranks are on one machine, as one node or as several: their monotonic clocks are one clock.
+// All ranks are on one machine, as one node or several, so they share a monotonic clock.
 bool barrier_one_clock(void);
 
 #ifdef __cplusplus

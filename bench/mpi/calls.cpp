@@ -1,8 +1,8 @@
 // Measures calls of a program that offloads nothing: memory, datatypes, attributes, communicators, windows, small
-// collectives. Also the duration of MPI_Init, and the descriptors and memory after it. Prints one line of JSON with the
-// median cost of each call on rank 0.
+// collectives. Also the duration of MPI_Init, and the open descriptors and memory after it. Prints one line of JSON
+// with the median cost of each call on rank 0.
 //
-// An ordinary MPI program, run natively and with a library preloaded. Nothing in it is worth offloading.
+// An ordinary MPI program, run natively and with a library preloaded.
 #include <mpi.h>
 
 #include <chrono>
@@ -46,7 +46,7 @@ long resident_kib() {
   fail("/proc/self/status does not say how much memory is resident");
 }
 
-// Ranks that come later than others have their waiting before the sample, not in it.
+// Late ranks' delay falls before the sample, not into it.
 double sample(const calls::Test& test, calls::Objects& objects) {
   MPI_Barrier(MPI_COMM_WORLD);
   const Clock::time_point start = Clock::now();

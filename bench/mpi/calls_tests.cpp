@@ -7,7 +7,6 @@
 namespace calls {
 namespace {
 
-// Allocates, touches a little, frees.
 template <std::size_t bytes>
 void alloc_mem(Objects& /*objects*/) {
   void* memory = nullptr;

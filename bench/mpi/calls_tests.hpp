@@ -1,4 +1,4 @@
-// Calls whose cost is measured, each as all ranks make it.
+// The measured calls, each made by all ranks.
 #pragma once
 
 #include <mpi.h>
@@ -8,7 +8,7 @@
 
 namespace calls {
 
-// What the calls are made on. Collective over MPI_COMM_WORLD.
+// Objects that the calls use. Collective over MPI_COMM_WORLD.
 class Objects {
  public:
   Objects();
@@ -20,14 +20,14 @@ class Objects {
   int peer = 0;  // the next rank
   int keyval = MPI_KEYVAL_INVALID;
   MPI_Win window = MPI_WIN_NULL;
-  std::array<char, 4096> memory{};  // that windows are made of
+  std::array<char, 4096> memory{};  // memory of windows
   std::array<long, 64> sent{};
   std::array<long, 4096> received{};
 };
 
 struct Test {
   const char* name;
-  int calls;  // in a sample
+  int calls;  // per sample
   void (*call)(Objects& objects);
 };
 

@@ -1,7 +1,8 @@
-// What a program does beside its collectives: memory rates, page faults, malloc and free, child processes, measured on
-// rank 0 between collectives, while the other ranks sleep. One line of JSON with the median rate of each test.
+// Measures what a program does beside its collectives: memory rates, page faults, malloc and free, child processes.
+// Rank 0 measures between collectives, while the other ranks sleep. Prints one line of JSON with the median rate of
+// each test.
 //
-// An ordinary MPI program, run natively and offloaded to see what a library costs that is preloaded and at work.
+// An ordinary MPI program. Run it natively and offloaded to see the cost of a preloaded and active library.
 #include <mpi.h>
 
 #include <cstdio>
@@ -24,7 +25,7 @@ struct Options {
   long samples = 7;
 };
 
-// malloc keeps freed pieces below 32 MiB for itself, and they would not be fresh.
+// malloc keeps freed pieces below 32 MiB, so they would not be fresh.
 Options parse(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; i += 2) {
@@ -40,7 +41,7 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
-// The all-to-all between tests, in the arrays of the rank that measures and in small ones of the others.
+// The all-to-all between tests. It uses the arrays of the measuring rank, and small ones on the others.
 class Collective {
  public:
   Collective(void* send, void* receive) : send_(send), receive_(receive) {}

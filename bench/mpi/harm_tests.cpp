@@ -24,7 +24,7 @@ constexpr int kChildren = 16;
 
 class Timer {
  public:
-  // Million `things` a second since this timer was made.
+  // Million `things` per second since this timer was made.
   [[nodiscard]] double millions(double things) const {
     return 1e-6 * things / std::chrono::duration<double>(Clock::now() - start_).count();
   }
@@ -52,7 +52,7 @@ double triad_rate(Arrays& arrays) {
   return 1e-3 * timer.millions(3.0 * sizeof(double) * static_cast<double>(count));
 }
 
-// Reads and writes words all over an array, each at a place that depends on nothing that is read.
+// Random reads and writes in an array; no address depends on data that was read.
 double random_rate(Arrays& arrays) {
   constexpr int kUpdates = 1 << 20;
   double* table = arrays.b.data();
@@ -125,7 +125,7 @@ double free_rate(Arrays& arrays) {
   return timer.millions(pages_in(bytes));
 }
 
-// Pieces of 16 bytes to 4 KiB, 1000 at a time, given back in another order.
+// Pieces of 16 bytes to 4 KiB, 1000 at a time, freed in another order.
 double small_rate(Arrays&) {
   constexpr int kRounds = 100;
   constexpr std::size_t kPieces = 1000;

@@ -1,4 +1,4 @@
-// What a program does beside its collectives, each as a rate: more is better.
+// A program's work beside its collectives, each kind as a rate: higher is better.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,8 @@
 
 namespace harm {
 
-// Large arrays, touched, from malloc. `a` and `c` also carry the collectives, so that the library knows this memory.
+// Large touched arrays from malloc. `a` and `c` are also the collectives' buffers, so that the library has seen this
+// memory.
 struct Arrays {
   std::vector<double> a, b, c;
 };
@@ -15,7 +16,7 @@ struct Arrays {
 struct Test {
   const char* name;
   const char* unit;
-  // One sample on the calling process, some ten milliseconds.
+  // One sample on the calling process, about ten milliseconds.
   double (*rate)(Arrays& arrays);
 };
 

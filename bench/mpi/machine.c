@@ -7,7 +7,7 @@
 
 enum { kNameBytes = 64 };
 
-// A text that differs from boot to boot; the host's name where there is none.
+// A text that changes at each boot; the host name if there is none.
 static void machine_name(char* name) {
   memset(name, 0, kNameBytes);
   const int file = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -35,7 +35,8 @@ bool machine_one_clock(void) {
   char first[2 * kNameBytes];
   machine_name(mine);
   memset(mine + kNameBytes, 0, kNameBytes);
-  (void)!readlink("/proc/self/ns/time", mine + kNameBytes, kNameBytes - 1);  // none: the kernel has one clock only
+  // no time namespaces: the kernel has only one clock
+  (void)!readlink("/proc/self/ns/time", mine + kNameBytes, kNameBytes - 1);
   memcpy(first, mine, sizeof first);
   MPI_Bcast(first, (int)sizeof first, MPI_BYTE, 0, MPI_COMM_WORLD);
   int same = memcmp(first, mine, sizeof first) == 0;

@@ -1,5 +1,5 @@
-// Which kernel a rank runs on. Containers and network namespaces of one machine are one machine: they share its cores
-// and its clock.
+// Finds ranks on the same kernel. Containers and network namespaces of one machine count as one machine: they share its
+// cores and clock.
 #pragma once
 
 #include <mpi.h>

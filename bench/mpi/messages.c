@@ -1,15 +1,15 @@
-// What a message costs the MPI itself, for `outrigger lab calibrate`: between ranks 0 and 1 of the job, the others wait in
-// MPI_Finalize. A line of JSON for each kind and size, with every sample in microseconds:
+// Cost of messages in the MPI itself, for `outrigger lab calibrate`: between ranks 0 and 1 of the job; the others wait in
+// MPI_Finalize. Prints a line of JSON for each kind and size, with every sample in microseconds:
 //
-//     half_round_trip  a message there and one back, halved
-//     message          each of many that are under way at a time, one after the other to the same rank
-//     stream           the same of long ones: what the link or the copying core takes for its bytes
-//     stream_missed    the same between so many different buffers that no cache holds them; within a host only
-//     rested           one long message after a pause, until it is answered: a limited link lets a burst through
-//     send_alone       MPI_Send to a rank that looks 3 ms later: short as long as messages are sent unasked
-//     post             MPI_Ialltoall of 8 bytes, until it returns; and then its wait
-//     late             from the first rank to leave a barrier to the last, on one clock
-//     work             a fixed amount of computation
+//   half_round_trip  a message there and one back, halved
+//   message          one of many concurrent messages to the same rank
+//   stream           the same for long ones: the time of the link or the copying core
+//   stream_missed    the same over so many buffers that no cache holds them; within a host only
+//   rested           one long message after a pause, until it is answered: a limited link lets a burst through
+//   send_alone       MPI_Send to a rank that looks 3 ms later: short if messages are sent eagerly
+//   post             MPI_Ialltoall of 8 bytes, until it returns; then its wait
+//   late             from the first rank to leave a barrier to the last, on one clock
+//   work             a fixed amount of computation
 #include <mpi.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@
 #include "machine.h"
 
 enum {
-  kSamples = 21,  // at most: of each kind as many as there is time for
+  kSamples = 21,  // upper limits; the time available decides
   kFewest = 4,
   kRoundTrips = 20,
   kBurst = 64,
@@ -33,13 +33,13 @@ enum {
   kAlone_us = 300000,
   kEagerSamples = 5,
   kMost_bytes = 4 << 20,
-  kMissed_bytes = 64 << 20  // of each side's buffers, of stream_missed
+  kMissed_bytes = 64 << 20  // of each side's buffers in stream_missed
 };
 
-static const double kLongest_us = 1e6;  // for each kind and size, about
+static const double kLongest_us = 1e6;  // approximate limit for each kind and size
 
 static int rank;
-static char* buffer;  // is only sent, as what a collective sends: nothing of it has to come out of another core's cache
+static char* buffer;    // is only sent, as in a collective: it never has to come out of another core's cache
 static char* received;  // is only written
 static MPI_Comm pair;
 
@@ -57,7 +57,7 @@ static void print_samples(const char* what, int bytes, const double* samples_us,
   fflush(stdout);
 }
 
-// Of a kind whose first sample has taken so long; the same on both ranks.
+// Samples of a kind whose first sample took `first_us`; the same on both ranks.
 static int samples_within(double first_us, int most) {
   double count = first_us > 0 ? kLongest_us / first_us : most;
   MPI_Bcast(&count, 1, MPI_DOUBLE, 0, pair);
@@ -88,10 +88,10 @@ static void measure_round_trips(int bytes) {
   print_samples("half_round_trip", bytes, samples_us, count);
 }
 
-// Each between buffers that begin so many bytes behind those before.
+// Each message is in a buffer that begins `apart_bytes` after the previous one.
 static double send_many(int bytes, int count, int apart_bytes) {
   MPI_Request requests[kBurst];
-  if (rank == 0) from(1, 0);  // the other has its receives ready
+  if (rank == 0) from(1, 0);  // the receives of the other rank are ready
   const double begin_us = now_us();
   for (int i = 0; i < count; i++) {
     const ptrdiff_t offset = (ptrdiff_t)i * apart_bytes;
@@ -100,7 +100,7 @@ static double send_many(int bytes, int count, int apart_bytes) {
   }
   if (rank == 1) to(0, 0);
   MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
-  if (rank == 0) from(1, 0);  // all have come
+  if (rank == 0) from(1, 0);  // all have arrived
   if (rank == 1) to(0, 0);
   return now_us() - begin_us;
 }
@@ -173,7 +173,7 @@ static void measure_late(void) {
   print_samples("late", 0, samples_us, count);
 }
 
-// Rank 0 alone: the other may have the same core, and sleeps.
+// Only on rank 0: rank 1 may share its core, and sleeps.
 static void measure_work(void) {
   static volatile uint64_t sink;
   double samples_us[kSamples];
@@ -206,7 +206,8 @@ static bool print_place(bool one_clock) {
   return one_host;
 }
 
-// Powers of two, and between those where MPIs begin to ask three more: their limits are often just below a power.
+// Powers of two, and three sizes between those where MPIs usually begin the rendezvous: limits are often just below a
+// power.
 static void for_each_size(int first, int last, void (*measure)(int bytes)) {
   for (int bytes = first; bytes <= last; bytes *= 2) {
     measure(bytes);
@@ -219,7 +220,7 @@ static void measure_all(bool one_clock) {
   const bool one_host = print_place(one_clock);
   if (one_clock) measure_late();
   measure_posts();
-  // Within a host all sizes, which show from where on a message is asked for.
+  // Within a host all sizes, to find the limit of eager messages.
   if (one_host) {
     for_each_size(8, 1 << 20, measure_round_trips);
   } else {

@@ -1,5 +1,4 @@
-// The workloads of neighbors on a grid of two dimensions: what a stencil exchanges. At the grid's borders there is
-// nobody.
+// Neighborhood workloads on a two-dimensional grid: the exchange of a stencil. The grid is not periodic.
 #pragma once
 
 #include <mpi.h>
@@ -16,7 +15,7 @@ enum { kNeighbors = 4 };
 bool is_of_neighbors(Collective collective);
 // A grid of the communicator's ranks, in their order. Collective.
 MPI_Comm grid_open(MPI_Comm comm);
-// Whose block is received at the place; MPI_PROC_NULL: nobody's.
+// The rank whose block is received at `place`; MPI_PROC_NULL at a border.
 int neighbor_at(MPI_Comm grid, int place);
 
 int neighbor_blocks_sent(const Workload* workload);

@@ -1,4 +1,4 @@
-// Numbers of the command line, and of many measurements the middle one.
+// Parsing of numbers on the command line, and the median.
 #pragma once
 
 #ifdef __cplusplus

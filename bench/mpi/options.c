@@ -157,6 +157,6 @@ MPI_Comm options_comm(const Options* options) {
   MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
   MPI_Comm_rank(node, &number);
   MPI_Comm_free(&node);
-  MPI_Comm_split(MPI_COMM_WORLD, 0, number, &comm);  // first every node's first rank, then every second one
+  MPI_Comm_split(MPI_COMM_WORLD, 0, number, &comm);  // first every node's first rank, then every node's second one, ...
   return comm;
 }

@@ -1,10 +1,10 @@
-// Native against offloaded collectives in one run, in turn: pure latency, the overlap figure as OSU computes it, and by
-// equal work the total, the exposed time and the CPU time inside MPI; and the service processes' own CPU time. One line
-// of JSON per configuration. With --figures samples, instead, every round's times.
+// Compares native and offloaded collectives, alternating in one run. Measures pure latency, the overlap figure as OSU
+// computes it, and by equal work the total, the exposed time and the CPU time inside MPI; also the service processes'
+// CPU time. Prints one line of JSON per configuration, or with --figures samples every round's times.
 //
-// An ordinary MPI program. Two duplicates of a communicator of all ranks carry the info key "outrigger": "off" stays
-// native, "on" is offloaded when the program runs under Outrigger, and native otherwise. For samples the second has no
-// key, as the communicators of a program that knows nothing of Outrigger.
+// An ordinary MPI program. Two duplicates of a communicator of all ranks have the info key "outrigger". "off" stays
+// native; "on" is offloaded when the program runs under Outrigger, and native otherwise. For samples the second one has
+// no key, as in a program that does not use Outrigger's API.
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -83,14 +83,14 @@ static void measure_pure(const Workload* workloads, const Options* options, Figu
   for (int side = 0; side < kSides; side++) figures[side].pure_us = pure[side];
 }
 
-// As OSU: 100 % when computing for as long as the pure latency adds nothing to the computation.
+// As in OSU: 100 % if the total equals the computation, when computing as long as the pure latency.
 static double overlap_percent(double pure_us, double work_us, double total_us) {
   const double percent = 100.0 * (1.0 - (total_us - work_us) / pure_us);
   return percent < 0 ? 0 : percent > 100 ? 100 : percent;
 }
 
-// Work of both sides: `equal` iterations. For OSU's figure each side works as long as its own pure latency; for native
-// that is the same unless the work was given.
+// `equal`: iterations of work for both sides. For OSU's figure each side works as long as its own pure latency; for
+// native that is `equal` unless the work was given.
 static int measure_overlap(const Workload* workloads, const Options* options, uint64_t equal, uint64_t own_native,
                            Figures* figures, double* work_us) {
   enum {
@@ -130,7 +130,7 @@ static int measure_overlap(const Workload* workloads, const Options* options, ui
   return rounds;
 }
 
-// What service processes spend on the offloaded side of the equal work, in rounds of its own: no other side in between.
+// The service processes' cost of the offloaded side at equal work, in separate rounds without the native side.
 static void measure_service(const Workload* workloads, uint64_t equal, int rounds, double work_us,
                             ServiceFigures* figures) {
   const Probe probe = overlap(workloads, kOffloaded, equal);
@@ -158,11 +158,11 @@ static void print_figures(const char* name, const Figures* figures) {
 
 static void run_configuration(const Options* options, Collective collective, bool persistent, Memory memory, int bytes,
                               const uint64_t* given_work) {
-  Workload workloads[kSides];  // buffers of their own
+  Workload workloads[kSides];  // separate buffers
   Figures figures[kSides];
   ServiceFigures service;
   double work_us = 0;
-  // The program's first buffers lie as if there were no others.
+  // Opened first, so that its buffers are placed as if there were no others.
   workload_open(&workloads[kOffloaded], comm_of(collective, kOffloaded), collective, memory, bytes);
   workload_open_apart(&workloads[kNative], &workloads[kOffloaded], comm_of(collective, kNative), collective, memory,
                       bytes);

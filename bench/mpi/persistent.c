@@ -26,7 +26,7 @@ typedef int (*Reduces)(const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm, 
 typedef int (*ReduceScatter)(const void*, void*, const int*, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Info, MPI_Request*);
 typedef int (*Reduce)(const void*, void*, int, MPI_Datatype, MPI_Op, int, MPI_Comm, MPI_Info, MPI_Request*);
 
-// A function by way of a pointer to data, which ISO C does not convert.
+// Converts a data pointer to a function pointer, which ISO C does not allow directly.
 typedef union {
   void* address;
   Regular regular;

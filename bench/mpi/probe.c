@@ -30,7 +30,7 @@ static double cpu_s(void) {
   return clock_s(CLOCK_THREAD_CPUTIME_ID);
 }
 
-// What two reads of the CPU clock with nothing between them say. On a virtual machine this clock can be a system call.
+// Difference of two adjacent reads of the CPU clock. On virtual machines a read can be a system call.
 static double cpu_read_s(void) {
   enum { kPairs = 501 };
   static double cost_s = -1;
@@ -44,7 +44,7 @@ static double cpu_read_s(void) {
   return cost_s;
 }
 
-// CPU time between two reads, without the reads.
+// CPU time between two reads, without the cost of the reads.
 static double cpu_between_s(double before, double after) {
   const double elapsed_s = after - before - cpu_read_s();
   return elapsed_s < 0 ? 0 : elapsed_s;
@@ -59,7 +59,7 @@ static Sample run_pure(const Probe* probe) {
   return sample;
 }
 
-// The work alone has the same clock reads, and no calls: what is exposed are the calls.
+// Work with the same clock reads and no calls, so that the exposed time is that of the calls.
 static Sample run_work(const Probe* probe) {
   const bool calls = probe->kind == kProbeOverlap;
   MPI_Request request = MPI_REQUEST_NULL;
@@ -88,7 +88,7 @@ static void over_ranks(double* values, int count, MPI_Op operation) {
   MPI_Reduce(rank == 0 ? MPI_IN_PLACE : values, values, count, MPI_DOUBLE, operation, 0, MPI_COMM_WORLD);
 }
 
-// From the first rank's start to the last rank's end, else the largest of the ranks' own times.
+// True: from the first rank's start to the last rank's end. False: the largest of the ranks' own times.
 static bool by_one_clock(ProbeKind kind) {
   return barrier_is_sharp() || (barrier_one_clock() && kind != kProbePure && kind != kProbePacedWork);
 }
@@ -128,7 +128,7 @@ static ProbeResult summarize(ProbeKind kind, const Sample* samples, int stride, 
   return result;
 }
 
-// By rounds, within each by probes; the caller frees them.
+// Ordered by rounds, then by probes; the caller frees them.
 static Sample* run_rounds(const Probe* probes, int probe_count, int rounds) {
   (void)cpu_read_s();  // calibrates before the first round
   Sample* samples = allocate_or_fail((size_t)rounds * (size_t)probe_count * sizeof(Sample));

@@ -48,19 +48,19 @@ void reduction_run(const Workload* w, MPI_Comm comm) {
   }
 }
 
-// Not floating-point numbers: their sums are native until a rule asks for service processes. None overflows.
+// Integers, because floating-point sums are native until a rule asks for service processes. None overflows.
 static int32_t number_of(unsigned salt, int source, int destination, size_t index) {
   uint64_t word = ((uint64_t)salt << 40) ^ ((uint64_t)(unsigned)source << 20) ^ (uint64_t)(unsigned)destination;
   word = (word + index) * 0x9E3779B97F4A7C15ULL;
   return (int32_t)(word >> 58);
 }
 
-// The blocks of a vector, one for each rank where it is scattered.
+// Blocks of a vector: one per rank if it is scattered.
 static int blocks_of(const Workload* w) {
   return reduces_by_parts(w->collective) ? w->ranks : 1;
 }
 
-// The ranks whose numbers are in this one's result, from the first on.
+// The ranks whose numbers are in this rank's result: the first `n`.
 static int sources_of(const Workload* w) {
   if (w->collective == kIexscan) return w->rank;
   return w->collective == kIscan ? w->rank + 1 : w->ranks;

@@ -1,4 +1,4 @@
-// The workloads that reduce: sums of integers, by rank 0 where one rank gets the result.
+// Workloads that reduce: sums of integers; rank 0 is the root.
 #pragma once
 
 #include <mpi.h>
@@ -7,15 +7,15 @@
 #include "workload.h"
 
 bool reduces(Collective collective);
-// Each rank gets a block of its own; each gets the sum of the ranks up to it, or before it.
+// reduces_by_parts: each rank gets its own block of the sum. is_prefix: the sum of the ranks up to it, or before it.
 bool reduces_by_parts(Collective collective);
 bool is_prefix(Collective collective);
-// Numbers of one block, a whole number.
+// Number of integers in one block.
 int reduction_count(const Workload* workload);
 
 void reduction_post(const Workload* workload, MPI_Comm comm, MPI_Request* request);
 void reduction_run(const Workload* workload, MPI_Comm comm);
 
-// Fresh data in all blocks that are sent; and ends the job if a number of the result is wrong.
+// Writes fresh data to all sent blocks; reduction_check() ends the job if a number of the result is wrong.
 void reduction_fill(const Workload* workload, unsigned salt);
 void reduction_check(const Workload* workload, const char* side, unsigned salt);

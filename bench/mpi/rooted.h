@@ -1,4 +1,4 @@
-// The workloads between rank 0 and each other: gathers and scatters.
+// Workloads between rank 0 and all others: gathers and scatters.
 #pragma once
 
 #include <mpi.h>

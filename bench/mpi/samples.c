@@ -8,18 +8,18 @@
 #include "probe.h"
 #include "work.h"
 
-// Of the rounds: native, offloaded, native once more, and offloaded once more, which is not printed: so each comes
-// after the other side, whose buffers are in the caches then. Whoever came after itself would find its own there.
+// Order within a round: native, offloaded, native again, offloaded again (not printed). So each measurement follows the
+// other side and does not find its own buffers in the caches.
 enum { kNative, kOffloaded, kAgain, kPrinted, kOffloadedAgain = kPrinted, kProbes, kSides = kAgain };
 
 typedef struct {
-  Workload workloads[kSides];  // buffers of their own
+  Workload workloads[kSides];  // separate buffers
   MPI_Comm comms[kSides];
 } Sampled;
 
 typedef struct {
   int rounds;
-  double* elapsed_us;  // of each probe in turn
+  double* elapsed_us;  // by probe
 } Rounds;
 
 static const char* const kNames[kPrinted] = {"native", "offloaded", "again"};
@@ -27,7 +27,7 @@ static const char* const kNames[kPrinted] = {"native", "offloaded", "again"};
 static void open_sides(Sampled* sampled, const SampledCell* cell) {
   Workload* native = &sampled->workloads[kNative];
   Workload* offloaded = &sampled->workloads[kOffloaded];
-  // The program's first buffers lie as if there were no others.
+  // Opened first, so that its buffers are placed as if there were no others.
   workload_open(offloaded, sampled->comms[kOffloaded], cell->collective, cell->memory, cell->bytes);
   workload_open_apart(native, offloaded, sampled->comms[kNative], cell->collective, cell->memory, cell->bytes);
   for (int side = 0; side < kSides; side++) {

@@ -17,19 +17,19 @@ enum { kMaxProcesses = 256 };
 
 static MPI_Comm node = MPI_COMM_NULL;
 static MPI_Comm machine = MPI_COMM_NULL;
-static clockid_t clocks[kMaxProcesses];  // of the node's service processes, on the node's first rank only
+static clockid_t clocks[kMaxProcesses];  // of the node's service processes, only on the node's first rank
 static int processes;
-static int cpus;         // that the machine's ranks and service processes may use
-static int rank_cpus;    // that its ranks may use
-static bool shares_cpu;  // some that both may use
+static int cpus;         // usable by the machine's ranks and service processes
+static int rank_cpus;    // usable by its ranks
+static bool shares_cpu;  // ranks and service processes have a common CPU
 static double begun_s;
 
 typedef struct {
   char name[32];
-  unsigned long long started;  // ticks since the machine's start
+  unsigned long long started;  // ticks since boot
 } ProcessStat;
 
-// From /proc/PID/stat: "PID (name) state ...", where the name may hold anything and the 22nd field is the start.
+// From /proc/PID/stat: "PID (name) state ...", where the name may contain anything and the start is field 22.
 static bool read_stat(const char* pid, ProcessStat* stat) {
   char path[300];
   char text[1024];
@@ -58,7 +58,7 @@ static void add_affinity(pid_t pid, cpu_set_t* set) {
   if (sched_getaffinity(pid, sizeof own, &own) == 0) CPU_OR(set, set, &own);
 }
 
-// Its keeper has the same name, and hardly ever anything to do.
+// The keeper has the same name and is almost idle.
 static bool serves(const char* pid) {
   char path[300];
   char words[64] = {0};
@@ -131,8 +131,8 @@ void service_begin(void) {
   begun_s = cpu_of_node_s();
 }
 
-// Work and service processes together cannot take less than their CPU time over the CPUs there are. What service
-// processes do on cores of their own is in nobody's way.
+// Work and service processes together take at least their CPU time divided by the number of CPUs. Service processes on
+// separate cores do not count.
 static double floor_of_machine_us(double work_us, double service_us) {
   if (!shares_cpu) return 0;
   int ranks;

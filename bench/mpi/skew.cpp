@@ -1,8 +1,8 @@
-// Collectives that some ranks enter late: how long after the last arrival each rank leaves, and what the ranks that
-// were on time spend in MPI meanwhile. One line of JSON.
+// Collectives with late ranks: measures how long after the last arrival each rank leaves, and the time that ranks in
+// time spend in MPI meanwhile. One line of JSON.
 //
-// An ordinary MPI program, run natively and offloaded. In each round all ranks start at one moment; those that are late
-// sleep first, by a pattern from a seed. Then they call the blocking form, or post, work and wait.
+// An ordinary MPI program, run natively and offloaded. In each round all ranks start at one time; late ones sleep
+// first, by a seeded pattern. Then they call the blocking form, or post, work and wait.
 #include <mpi.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ struct Options {
   long seed = 1;
 };
 
-// One of them, of `workload.h`, in the form that blocks or in the other.
+// A collective of `workload.h` in the blocking or nonblocking form.
 struct Form {
   std::string name;
   Collective collective = kIalltoall;
@@ -87,7 +87,8 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
-// This rank's clock against rank 0's, in seconds: of many exchanges the fastest one, whose answer was written halfway.
+// Offset of this rank's clock from rank 0's, in seconds: from the fastest of many exchanges, assuming that its answer
+// was written halfway.
 double clock_offset(int rank, int ranks) {
   constexpr int kExchanges = 50;
   if (barrier_one_clock()) return 0;
@@ -115,10 +116,10 @@ double clock_offset(int rank, int ranks) {
   return offset;
 }
 
-// What a rank did in one round. Moments are of rank 0's clock.
+// One rank in one round. Times are of rank 0's clock.
 struct Visit {
   double arrived_s = 0;
-  double worked_s = 0;  // its own work was done
+  double worked_s = 0;  // end of its own work
   double left_s = 0;
   double in_mpi_s = 0;
 };
@@ -144,11 +145,11 @@ Visit visit(const Form& form, const Workload& workload, MPI_Comm comm, std::uint
   return {arrived + offset_s, worked + offset_s, left + offset_s, left - waited};
 }
 
-// Of each round; the figures are medians of these.
+// One value per round; results are their medians.
 struct Figures {
   std::vector<double> left_mean_ms;    // after the last arrival and the own work, mean of the ranks
   std::vector<double> left_last_ms;    // of the last rank
-  std::vector<double> on_time_mpi_ms;  // in MPI, mean of the ranks that were on time
+  std::vector<double> on_time_mpi_ms;  // in MPI, mean of the ranks in time
 };
 
 Figures figures_of(const std::vector<Visit>& visits, const std::vector<std::vector<double>>& lateness_ms) {
@@ -200,7 +201,7 @@ class Bench {
     std::mt19937_64 random(static_cast<std::uint64_t>(options_.seed));
     std::vector<std::vector<double>> lateness_ms;
     std::vector<Visit> mine;
-    run_round(form, workload, 0);  // pays for what is set up on first use
+    run_round(form, workload, 0);  // warm-up
     for (long round = 0; round < options_.rounds; ++round) {
       lateness_ms.push_back(skew::draw_lateness(random, ranks_, static_cast<double>(options_.skew_ms)));
       mine.push_back(run_round(form, workload, lateness_ms.back()[static_cast<std::size_t>(rank_)]));

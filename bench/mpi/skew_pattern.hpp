@@ -1,4 +1,4 @@
-// Who comes late, and by how much.
+// Random lateness of ranks.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace skew {
 
-// Of each rank in one round, in milliseconds; 0: on time. A quarter of the ranks is late, at least one is, at least one
-// is not; how late is spread evenly over (0, most]. The same on every rank and every machine for the same engine state.
+// Lateness of each rank in one round, in milliseconds; 0: in time. About a quarter of the ranks is late, at least one
+// and never all; lateness is uniform over (0, most]. The same on every rank and machine for the same engine state.
 inline std::vector<double> draw_lateness(std::mt19937_64& random, int ranks, double most_ms) {
   const auto count = static_cast<std::uint64_t>(ranks);
   std::vector<double> late(count, 0.0);

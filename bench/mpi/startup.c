@@ -1,4 +1,4 @@
-// How long MPI_Init takes: one line of JSON with the smallest, the mean and the largest time of all ranks.
+// Duration of MPI_Init: one line of JSON with the smallest, the mean and the largest time of all ranks.
 #include <mpi.h>
 #include <stdio.h>
 #include <time.h>

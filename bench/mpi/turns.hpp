@@ -1,4 +1,4 @@
-// One rank measures while the others sleep: ranks may share a core.
+// One rank measures while the others sleep, because ranks may share a core.
 #pragma once
 
 #include <mpi.h>
@@ -6,7 +6,7 @@
 
 namespace harm {
 
-// Collective over MPI_COMM_WORLD; ends the job where the ranks are not all on one node.
+// Collective over MPI_COMM_WORLD; ends the job if the ranks are not all on one node.
 class Turns {
  public:
   Turns();
@@ -14,9 +14,9 @@ class Turns {
   Turns(const Turns&) = delete;
   Turns& operator=(const Turns&) = delete;
 
-  // By all ranks but the first: sleeps until it wakes them. At most one call is awaited at a time.
+  // On all ranks but the first: sleeps until the first one calls wake_all(). At most one call may be pending.
   void sleep();
-  // By the first rank.
+  // On the first rank.
   void wake_all();
 
  private:

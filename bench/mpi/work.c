@@ -21,7 +21,7 @@ static double measured_us(ProbeKind kind, uint64_t iterations, int rounds) {
   return result.elapsed_us;
 }
 
-// Long against what disturbs the start: some 100 us where ranks start together, more over a network.
+// Long compared with the skew of the start: some 100 us if ranks start together, more over a network.
 static double iterations_per_us(void) {
   static double rate = 0;
   if (rate > 0) return rate;
@@ -38,7 +38,7 @@ uint64_t work_lasting(double us) {
   enum { kCorrections = 2 };
   const int rounds = (int)between(5, 1e5 / us, 101);
   double iterations = us * iterations_per_us();
-  // Processors are not always as fast as they were.
+  // The processor's speed may have changed.
   for (int i = 0; i < kCorrections; i++) {
     iterations *= between(0.8, us / measured_us(kProbePacedWork, (uint64_t)iterations, rounds), 1.25);
   }

@@ -75,7 +75,7 @@ static bool gathers(const Workload* workload) {
   return workload->collective == kIallgather || workload->collective == kIallgatherv;
 }
 
-// Blocks that a rank sends, each of which it has a place for.
+// Number of blocks that a rank sends.
 static int blocks_sent(const Workload* workload) {
   if (is_rooted(workload->collective)) return rooted_blocks_sent(workload);
   if (is_of_neighbors(workload->collective)) return neighbor_blocks_sent(workload);
@@ -109,7 +109,7 @@ static bool near_to_workload(const unsigned char* memory, size_t bytes, const Wo
                    near(memory, bytes, other->receive, bytes_in(other, blocks_received(other))));
 }
 
-// What malloc has instead where its first choice is too near: never touched, and given back at once.
+// Used if malloc's memory is too near: such memory is never touched and freed at once.
 static void* malloc_apart(size_t bytes, const Workload* other) {
   void* rejected[kMostTries];
   int tries = 0;
@@ -188,7 +188,7 @@ void workload_close(Workload* workload) {
 double workload_received_by_node(const Workload* w, int ranks_of_node, bool first) {
   const double others = (double)w->bytes * (w->ranks - ranks_of_node);
   if (gathers(w)) return others;
-  // At most: a strip of the grid has two sides.
+  // Upper bound: a strip of the grid has two sides.
   if (is_of_neighbors(w->collective)) return others > 0 ? 2.0 * w->bytes * ranks_of_node : 0;
   if (w->collective == kIbarrier) return 0;
   if (w->collective == kIbcast) return first ? 0 : w->bytes;
@@ -279,14 +279,14 @@ void workload_run(const Workload* w, MPI_Comm comm) {
   }
 }
 
-// Differs for every pair, position and validation, so that a block in the wrong place or of an earlier call is seen.
+// Differs for every pair, position and validation, so that a misplaced or stale block is noticed.
 static unsigned char expected_byte(unsigned salt, int source, int destination, size_t index) {
   uint64_t word = ((uint64_t)salt << 40) ^ ((uint64_t)(unsigned)source << 20) ^ (uint64_t)(unsigned)destination;
   word = (word + index) * 0x9E3779B97F4A7C15ULL;
   return (unsigned char)(word >> 56);
 }
 
-// Whom the block is for, or the one number that stands for everybody.
+// The receiver of the block, or the one number that stands for all receivers.
 static int addressee(const Workload* w, int destination) {
   if (is_of_neighbors(w->collective) && neighbor_blocks_sent(w) == 1) return 0;
   return gathers(w) || gathers_at_root(w->collective) || w->collective == kIbcast ? 0 : destination;
@@ -321,7 +321,7 @@ void workload_validate(const Workload* w, MPI_Comm comm, const char* side, unsig
     const int peer = on_grid ? neighbor_at(comm, place) : place;
     const unsigned char* block = w->receive + (size_t)place * bytes;
     for (size_t i = 0; i < bytes; i++) {
-      // Where nobody is nothing comes.
+      // Nothing arrives from outside the grid.
       if (block[i] != (peer == MPI_PROC_NULL ? 0 : expected_byte(salt, peer, addressee(w, w->rank), i))) {
         fail("%s %s of %d bytes: rank %d has a wrong byte at %zu of the block from rank %d", side,
              collective_name(w->collective), w->bytes, w->rank, i, peer);

@@ -27,7 +27,7 @@ typedef enum {
   kIreduceScatter,
   kIscan,
   kIexscan,
-  kIneighborAlltoall,  // on a grid of two dimensions, with its borders
+  kIneighborAlltoall,  // on a non-periodic two-dimensional grid
   kIneighborAlltoallv,
   kIneighborAlltoallw,
   kIneighborAllgather,
@@ -37,44 +37,43 @@ typedef enum {
 typedef enum { kAllocMem, kMalloc } Memory;
 
 const char* collective_name(Collective collective);
-// ialltoall's is alltoall.
+// E.g. alltoall for ialltoall.
 const char* blocking_name(Collective collective);
-// ... and alltoall_init.
+// E.g. alltoall_init.
 const char* persistent_name(Collective collective);
 const char* memory_name(Memory memory);
 
 typedef struct {
   Collective collective;
   Memory memory;
-  bool blocking;        // the form that blocks: posting it completes it; false unless set after opening
-  MPI_Request started;  // the persistent form's: posting starts it; MPI_REQUEST_NULL unless made after opening
-  int bytes;            // of a block: for each pair of ranks, of each rank (gathers), of the root, or of a result; of
-                        // a grid, for each neighbor
+  bool blocking;        // blocking form: posting completes it; false unless set after opening
+  MPI_Request started;  // persistent form: posting starts it; MPI_REQUEST_NULL unless made after opening
+  int bytes;  // of a block: per pair of ranks, per rank (gathers), of the root, or of a result; on a grid, per neighbor
   int ranks;
   int rank;
   unsigned char* send;
   unsigned char* receive;
   int* counts;
   int* displacements;
-  MPI_Aint* offsets;    // the same
+  MPI_Aint* offsets;    // as displacements
   MPI_Datatype* types;  // all MPI_BYTE
 } Workload;
 
-// Buffers are allocated and touched. A collective of neighbors wants a communicator from grid_open() (neighbors.h).
+// Allocates and touches the buffers. Neighborhood collectives need a communicator from grid_open() (neighbors.h).
 void workload_open(Workload* workload, MPI_Comm comm, Collective collective, Memory memory, int bytes);
-// Buffers from malloc have no huge page in common with those of `other`: what is done to the memory of one is not the
-// other's gain.
+// Buffers from malloc share no huge page with those of `other`, so that changes to one side's memory do not help the
+// other.
 void workload_open_apart(Workload* workload, const Workload* other, MPI_Comm comm, Collective collective, Memory memory,
                          int bytes);
-// From now on the persistent form is posted, on `comm` alone. Collective over `comm`.
+// From now on the persistent form is posted, only on `comm`. Collective over `comm`.
 void workload_make_persistent(Workload* workload, MPI_Comm comm);
 void workload_close(Workload* workload);
 
-// What a node with so many of the ranks has to receive from others in one operation, each byte once. `first`: rank 0 is
+// Bytes that a node with this many ranks receives from other nodes in one operation, each byte once. `first`: rank 0 is
 // one of them.
 double workload_received_by_node(const Workload* workload, int ranks_of_node, bool first);
 
-// Of the form that is posted.
+// The name of the posted form.
 const char* workload_name(const Workload* workload);
 
 void workload_post(const Workload* workload, MPI_Comm comm, MPI_Request* request);

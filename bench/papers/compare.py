@@ -1,8 +1,8 @@
-"""Holds the model against what papers state: the table of bench/papers/README.md, and its picture.
+"""Compares the model with papers' figures: makes the table and the picture of bench/papers/README.md.
 
     .venv/bin/python -m bench.papers.compare                                  # all points; half an hour of a core
     .venv/bin/python -m bench.papers.compare --only thor-link --only bluesmpi-fft --print
-    .venv/bin/python -m bench.papers.compare --kept bench/papers/predictions.json   # draws anew; runs what is not there
+    .venv/bin/python -m bench.papers.compare --kept bench/papers/predictions.json   # only missing runs
 
 Points, sizes and bands are in points.toml; nothing of the model depends on them. The same simulator gives the same
 figures.
@@ -32,7 +32,7 @@ BEGIN, END = "<!-- papers: begin -->", "<!-- papers: end -->"
 
 
 def compare(points: Sequence[Point], runs: Runs, jobs: int) -> list[Comparison]:
-    """With `jobs` simulators at a time. Without any, of the points whose runs are there."""
+    """Predicts the points with `jobs` simulators at a time; with 0 jobs only the points whose runs are kept."""
     _, memory = read()
     modelled = {point: needed(point, memory) for point in points if point.use != "not_modelled"}
     if jobs:
@@ -45,7 +45,7 @@ def compare(points: Sequence[Point], runs: Runs, jobs: int) -> list[Comparison]:
 
 
 def page_text(points: Sequence[Point], compared: Sequence[Comparison]) -> str:
-    """The summary, the table, and what is not in it."""
+    """The summary, the table, and the points without a prediction."""
     shown = {comparison.point.id for comparison in compared}
     left = [f"`{point.id}`" for point in points if point.use != "not_modelled" and point.id not in shown]
     reasons = [f"* `{point.id}` ({point.states}): {point.why}." for point in points if point.why]
@@ -58,7 +58,7 @@ def page_text(points: Sequence[Point], compared: Sequence[Comparison]) -> str:
 
 
 def rewritten(page: str, text: str) -> str:
-    """The page with the text between its markers."""
+    """The page with new text between its markers."""
     before, _, rest = page.partition(BEGIN)
     _, found, after = rest.partition(END)
     if not found:

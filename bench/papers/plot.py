@@ -1,4 +1,4 @@
-"""Papers and predictions side by side, as a picture."""
+"""Draws papers' figures and predictions side by side."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _edges(value: float, band: Band, sign: int) -> float:
 
 
 def _row(axis: Any, y: int, comparison: Comparison, limits: tuple[float, float]) -> None:
-    """The band in grey, what is stated as a line or a bar in it, the prediction as a dot."""
+    """The band in grey, the paper's figure as a line or a bar in it, the prediction as a dot."""
     point = comparison.point
     low = limits[0] if point.at_least is None else _edges(point.at_least, point.band, -1)
     high = limits[1] if point.at_most is None else _edges(point.at_most, point.band, 1)
@@ -93,7 +93,7 @@ def _panel(axis: Any, rows: Sequence[Comparison], title: str, logarithmic: bool)
 
 
 def save(comparisons: Sequence[Comparison], path: Path) -> None:
-    """A panel for each kind of quantity, a row for each point."""
+    """One panel per kind of quantity, one row per point."""
     import matplotlib
 
     matplotlib.use("Agg")

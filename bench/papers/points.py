@@ -1,4 +1,4 @@
-"""What papers state, from points.toml; every field is checked."""
+"""Reads the papers' figures from points.toml and checks every field."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _UNITS = {"B": 1, "KiB": _KIB, "MiB": _KIB << 10}
 
 @dataclass(frozen=True)
 class Band:
-    """How far a prediction may be from what is stated."""
+    """How far a prediction may be from the paper's figure."""
 
     width: float
     kind: str
-    """"points", "percent" of what is stated, or "octaves"."""
+    """"points", "percent" of the stated value, or "octaves"."""
 
     def __str__(self) -> str:
         unit = {"points": " points", "percent": " %", "octaves": " octave"}[self.kind]
@@ -51,7 +51,7 @@ BANDS = {
 
 @dataclass(frozen=True)
 class Memory:
-    """What a pass of an FFT takes: times that an element goes through memory, and the part of its rate that is got."""
+    """Memory traffic of an FFT pass: how often an element goes through memory, and the share of the rate achieved."""
 
     passes: float
     efficiency: float
@@ -59,7 +59,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Fft:
-    """A batch of three-dimensional FFTs of `variables` grids, each rank with a pencil."""
+    """A batch of three-dimensional FFTs of `variables` grids; each rank has a pencil."""
 
     grids: tuple[int, ...]
     nodes: int
@@ -101,13 +101,13 @@ class Point:
     shape: Shape | None = None
     fft: Fft | None = None
     key: str = ""
-    """Of the cluster file, of which the point is a parameter."""
+    """Key in the cluster file, if the point is one of its parameters."""
     changes: tuple[tuple[str, str], ...] = ()
-    """Of the cluster file's values, by key."""
+    """Changed values of the cluster file, by key."""
     why: str = ""
-    """It is not modelled."""
+    """Why it is not modelled."""
     differs: str = ""
-    """The paper's design from ours."""
+    """How the paper's design differs from the engine's."""
 
     @property
     def band(self) -> Band:
@@ -115,7 +115,7 @@ class Point:
 
 
 class _Table:
-    """A table whose every key has to be asked for."""
+    """A table in which every key must be read."""
 
     def __init__(self, table: Mapping[str, Any], name: str) -> None:
         self._left = dict(table)

@@ -1,4 +1,4 @@
-"""What of the simulator's runs stands for what a paper states."""
+"""Computes a paper's quantity from runs of the simulator."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from bench.papers.runs import Outcome, Run, Runs, Side, rate_bytes_per_s
 
 _LARGE_BYTES = 64 << 20
 _ALONE = (("noise.skew", "0 ns"), ("mpi.post", "0 ns"))
-"""A message between two ranks is a broadcast without what a collective takes beside."""
+"""A message between two ranks is modelled as a broadcast without a collective's own costs."""
 _SERVICES = (1, 2, 4, 8)
 _ENOUGH = 1.1
-"""So many service processes are enough as take no longer than this many times the least latency."""
+"""A number of service processes is enough if the latency is at most this many times the least one."""
 
 
 def overlap_percent(side: Side) -> float:
-    """As the OSU benchmarks have it, of work as long as the side's own pure latency."""
+    """The OSU benchmarks' figure, with work as long as the side's own pure latency."""
     return min(100.0, max(0.0, 100 - 100 * side.exposed_us / side.pure_us))
 
 
@@ -27,18 +27,18 @@ def total_gain_percent(outcome: Outcome) -> float:
 
 
 def latency_ratio(outcome: Outcome) -> float:
-    """How many times as fast offloaded is."""
+    """Native's latency divided by the offloaded one."""
     return outcome.native.pure_us / outcome.offloaded.pure_us
 
 
 def enough_services(pure_us: Sequence[tuple[int, float]]) -> int:
-    """The least number whose latency is about as good as any; in order of numbers."""
+    """The least number with nearly the best latency; in order of numbers."""
     best = min(latency for _, latency in pure_us)
     return next(number for number, latency in pure_us if latency <= _ENOUGH * best)
 
 
 def crossover_bytes(ratios: Sequence[tuple[int, float]]) -> float | None:
-    """Where offloaded stops to be the faster one, between the two sizes around, on logarithmic scales."""
+    """The size at which offloaded stops being faster, interpolated between two sizes on logarithmic scales."""
     for (small, before), (large, after) in itertools.pairwise(ratios):
         if before >= 1 > after:
             part = math.log(before) / (math.log(before) - math.log(after))
@@ -68,17 +68,17 @@ def _at_all_services(point: Point, shape: Shape) -> list[tuple[int, Run]]:
 
 
 def pass_us(cluster: str, fft: Fft, grid: int, memory: Memory) -> float:
-    """How long a node's ranks compute one of the three passes of one variable."""
+    """The time in which a node's ranks compute one of the three passes of one variable."""
     node_bytes = grid**3 * fft.element_bytes / fft.nodes
     rate = memory.efficiency * rate_bytes_per_s(cluster, "host.memory")
     return 1e6 * node_bytes * memory.passes / rate
 
 
 def _exchanges(point: Point, fft: Fft, grid: int, memory: Memory) -> tuple[Run, Run]:
-    """Of one variable, beside a pass: among the ranks of a node, and between nodes.
+    """Times of one variable's exchanges during a pass: among the ranks of a node, and between nodes.
 
-    Between nodes as many ranks exchange at the same time as a node has, each with its like on the other nodes. Here one
-    rank of each node carries the bytes of all: as many bytes on the same links.
+    Between nodes all ranks of a node exchange at the same time, each with one rank of every other node. Here one rank
+    of each node carries the bytes of all: the same bytes on the same links.
     """
     rank_bytes = grid**3 * fft.element_bytes // (fft.nodes * fft.ranks_per_node)
     work = f"{round(pass_us(point.cluster, fft, grid, memory))} us"
@@ -94,7 +94,7 @@ def _exchanges(point: Point, fft: Fft, grid: int, memory: Memory) -> tuple[Run, 
 
 
 def communication_us(sides: Sequence[Side], variables: int) -> float:
-    """All variables but the last have another one computed beside their exchanges."""
+    """The computation of the next variable overlaps the exchanges of all variables but the last."""
     return sum((variables - 1) * side.exposed_us + side.pure_us for side in sides)
 
 
@@ -114,7 +114,7 @@ def _fft_gain_percent(point: Point, fft: Fft, memory: Memory, runs: Runs) -> flo
 
 
 def needed(point: Point, memory: Memory) -> list[Run]:
-    """The runs that a point is predicted from."""
+    """The runs needed to predict a point."""
     if point.quantity == "latency_us":
         return [_message(point, 1)]
     if point.quantity == "bandwidth_gb_per_s":
@@ -157,7 +157,7 @@ def _of_shape(point: Point, shape: Shape, runs: Runs) -> float | None:
 
 
 def predict(point: Point, memory: Memory, runs: Runs) -> float | None:
-    """None: what is asked for is not there, as the crossover of two lines that do not cross."""
+    """None if the quantity does not exist, e.g. the crossover of two lines that do not cross."""
     if point.quantity == "latency_us":
         return runs[_message(point, 1)].native.pure_us
     if point.quantity == "bandwidth_gb_per_s":

@@ -1,4 +1,4 @@
-"""Runs of the simulator, kept in a file so that none is done twice."""
+"""Runs of the simulator, kept in a file so that each is done only once."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ class Run:
     mapping: str = "contiguous"
     work: str = "own"
     changes: tuple[tuple[str, str], ...] = ()
-    """Of the cluster file's values: (table.key, value)."""
+    """Changed values of the cluster file: (table.key, value)."""
 
     @property
     def pure(self) -> Run:
-        """Without computation: half as much to simulate, where the pure latency alone is wanted."""
+        """Without computation: half as much to simulate if only the pure latency is needed."""
         return replace(self, work=_NO_WORK)
 
     @property
     def instead(self) -> Run:
-        """What gives the same pure latency, and more."""
+        """A run that also has this one's pure latency."""
         return replace(self, work="own") if self.work == _NO_WORK else self
 
     @property
     def cost(self) -> float:
-        """Some measure of how long it takes the simulator: chunks that are moved."""
+        """An estimate of the simulator's effort: the number of chunks moved."""
         ranks = self.nodes * self.ranks_per_node
         pairs = ranks if self.collective == "ibcast" else ranks * ranks
         return pairs * (1 + self.block_bytes / _CHUNK_BYTES) * (1 if self.work == _NO_WORK else 2)
@@ -97,7 +97,7 @@ def cluster_values(cluster: str) -> dict[str, Any]:
 
 
 def rate_bytes_per_s(cluster: str, key: str) -> float:
-    """Of a cluster file: "host.memory"."""
+    """The rate at a key of a cluster file, e.g. "host.memory"."""
     table, _, name = key.partition(".")
     text = str(cluster_values(cluster).get(table, {}).get(name, ""))
     number, _, unit = text.partition(" ")
@@ -114,7 +114,7 @@ def _as_toml(value: object) -> str:
 
 
 def changed_cluster(cluster: str, changes: Mapping[str, str]) -> str:
-    """The text of a cluster file with other values."""
+    """The text of a cluster file with changed values."""
     values = cluster_values(cluster)
     for key, value in changes.items():
         table, _, name = key.partition(".")
@@ -133,7 +133,7 @@ def _side(values: Mapping[str, Any]) -> Side:
 
 
 class Runs:
-    """What the simulator has said, by run. `kept` is read at first and written after each run."""
+    """Results of the simulator, by run. `kept` is read first and written after each run."""
 
     def __init__(self, simulator: Path, kept: Path | None) -> None:
         self._simulator = simulator
@@ -150,7 +150,7 @@ class Runs:
         return run.name in self._said or run.instead.name in self._said
 
     def do(self, runs: Iterable[Run], jobs: int) -> None:
-        """All that are not there yet, the short ones first."""
+        """Does all missing runs, the short ones first."""
         wanted = dict.fromkeys(runs)
         left = [run for run in wanted if run not in self and (run.instead == run or run.instead not in wanted)]
         left.sort(key=lambda run: run.cost)

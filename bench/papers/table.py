@@ -1,4 +1,4 @@
-"""What papers state and what the model gives, side by side."""
+"""A table of papers' figures and the model's predictions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WHAT = {
 
 
 def with_unit(value: float, quantity: str) -> str:
-    """Three digits, and no end of zeros."""
+    """Three digits, without trailing zeros."""
     unit = _UNITS.get(quantity, " %")
     digits = max(0, 2 - math.floor(math.log10(abs(value)))) if value else 0
     number = f"{value:.{digits}f}"
@@ -51,7 +51,7 @@ class Comparison:
 
     @property
     def nearest(self) -> float:
-        """Of what is stated, the value that is nearest to the prediction."""
+        """The stated value that is nearest to the prediction."""
         low = -math.inf if self.point.at_least is None else self.point.at_least
         high = math.inf if self.point.at_most is None else self.point.at_most
         if self.prediction is None:
@@ -60,7 +60,7 @@ class Comparison:
 
     @property
     def error(self) -> float | None:
-        """In the unit of the band; None where there is no prediction."""
+        """In the unit of the band; None without a prediction."""
         if self.prediction is None:
             return None
         if self.point.band.kind == "points":

@@ -33,8 +33,8 @@ enum outrigger_result {
   OUTRIGGER_NOT_ACTIVE = 1,   /* nothing is offloaded here: outrigger_inactive_reason() says why */
   OUTRIGGER_BAD_ARGUMENT = 2, /* a null pointer, an unknown name, an index that is too large */
   OUTRIGGER_NOT_COUNTED = 3,  /* counting has not begun, or this communicator is not counted by itself */
-  OUTRIGGER_DISAGREED = 4,    /* ranks asked for different things, or at different places of the program */
-  OUTRIGGER_LIMIT = 5,        /* too many phases inside each other, or more ends than beginnings */
+  OUTRIGGER_DISAGREED = 4,    /* ranks made different requests, or at different places of the program */
+  OUTRIGGER_LIMIT = 5,        /* phases are nested too deeply, or more ended than began */
   OUTRIGGER_MPI_FAILED = 6    /* the MPI's own call failed */
 };
 

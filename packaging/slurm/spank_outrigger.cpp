@@ -1,11 +1,10 @@
-// A SPANK plugin: srun, sbatch and salloc get --outrigger[=WORDS], and each task the preload library of its program's
-// MPI.
+// A SPANK plugin: adds --outrigger[=WORDS] to srun, sbatch and salloc, and preloads the library for each task's MPI.
 //
-// In plugstack.conf, where it need not be beside the libraries:
-//     optional /opt/outrigger/lib/spank_outrigger.so [prefix=/opt/outrigger] [default=on]
+// Line in plugstack.conf; the plugin need not be in the libraries' directory:
+// optional /opt/outrigger/lib/spank_outrigger.so [prefix=/opt/outrigger] [default=on]
 //
-// Everything is decided in the task itself, as the user, right before the program starts: only there it is known which
-// program that is. Nothing is done to batch scripts: the srun in them brings it, as Slurm passes the option on to them.
+// All decisions are made in the task, as the user, right before the program starts: only there the program is known.
+// Batch scripts are left alone: Slurm passes the option on to the srun in them.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -20,7 +19,7 @@
 extern "C" {
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
-// Constants have no linkage outside their file in C++ unless they are declared first; the macro below defines them.
+// In C++ constants have internal linkage unless declared first; the macro below defines them.
 extern const char plugin_name[];
 extern const char plugin_type[];
 extern const unsigned int plugin_version;
@@ -28,30 +27,30 @@ extern const unsigned int spank_plugin_version;
 SPANK_PLUGIN(outrigger, 1)
 }
 
+#include "request.hpp"
 #include "service/placement/needed_libraries.hpp"
-#include "wish.hpp"
 
 namespace {
 
 using namespace outrigger::slurm;
 using outrigger::Result;
 
-constexpr std::size_t kLongestVariable = 65536;  // what is longer is taken for not set
+constexpr std::size_t kLongestVariable = 65536;  // longer values count as unset
 
 Site site;
-std::optional<Wish> asked;
+std::optional<Request> asked;
 
-// sbatch hands an option without words to the srun in its script by this text.
+// sbatch passes an option without words to the srun in its script as this text.
 constexpr std::string_view kNoWords = "(null)";
 
-// Called where the option is given, and in slurmstepd once more.
+// Called where the option is given, and again in slurmstepd.
 int take_option(int /*value*/, const char* text, int /*remote*/) {
-  Result<Wish> wish = parse_wish(text == nullptr || text == kNoWords ? "" : text);
-  if (!wish) {
-    slurm_error("--outrigger: %s", wish.error().c_str());
+  Result<Request> request = parse_request(text == nullptr || text == kNoWords ? "" : text);
+  if (!request) {
+    slurm_error("--outrigger: %s", request.error().c_str());
     return -1;
   }
-  asked = std::move(wish).value();
+  asked = std::move(request).value();
   return 0;
 }
 
@@ -81,14 +80,14 @@ std::string own_directory() {
   return path.substr(0, path.rfind('/'));
 }
 
-// The first task alone prints it, and only if the user asked: a site's default does not suit every program.
+// Only in the first task, and only if the user asked: a site's default does not suit every program.
 void say(spank_t spank, const std::string& text) {
   std::uint32_t task = 0;
   if (!asked || spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS || task != 0) return;
   slurm_spank_log("outrigger: %s", text.c_str());
 }
 
-// In the step's working directory; no two steps of a cluster share a name.
+// In the step's working directory; unique for each step of a cluster.
 std::string report_name(spank_t spank) {
   std::uint32_t job = 0;
   std::uint32_t step = 0;
@@ -97,38 +96,39 @@ std::string report_name(spank_t spank) {
   return "outrigger-report-" + std::to_string(job) + "." + std::to_string(step) + ".json";
 }
 
-void preload(spank_t spank, const Wish& wish) {
+void preload(spank_t spank, const Request& request) {
   const std::string name = program_of(spank);
   const std::string path = variable(spank, "PATH");
   const std::vector<std::string> needed =
       outrigger::service::needed_libraries(outrigger::service::program_on_path(name, path));
   std::string abi = abi_of(needed);
-  if (abi.empty()) abi = wish.abi;
+  if (abi.empty()) abi = request.abi;
   if (abi.empty()) {
-    say(spank, name + " does not show which MPI it loads; --outrigger=on,openmpi (or mpich, mpiabi) says so");
+    say(spank, name + " does not show which MPI it loads; name it: --outrigger=on,openmpi (or mpich, mpiabi)");
     return;
   }
   const std::string library = library_for(abi, site.prefix, own_directory());
   if (::access(library.c_str(), R_OK) != 0) {
-    say(spank, "running natively: " + library + " is not there");
+    say(spank, "running natively: " + library + " does not exist");
     return;
   }
   const std::string list = outrigger::service::preload_list(library, variable(spank, "LD_PRELOAD"), needed);
   (void)spank_setenv(spank, "LD_PRELOAD", list.c_str(), 1);
-  if (wish.way != Way::report) return;
+  if (request.way != Way::report) return;
   const std::string report = report_name(spank);
   if (spank_setenv(spank, "OUTRIGGER_REPORT", report.c_str(), 0) == ESPANK_SUCCESS) {
-    say(spank, "when the step has ended, `outrigger report " + report + "` shows what this did");
+    say(spank, "when the step has ended, `outrigger report " + report + "` shows the result");
   }
 }
 
-spank_option option{const_cast<char*>("outrigger"),
-                    const_cast<char*>("on|off|report[,ABI]"),
-                    const_cast<char*>("hand the program's MPI collectives to service processes; report: and write what "
-                                      "that did to outrigger-report-JOB.STEP.json"),
-                    2,
-                    0,
-                    take_option};
+spank_option option{
+    const_cast<char*>("outrigger"),
+    const_cast<char*>("on|off|report[,ABI]"),
+    const_cast<char*>("offload the program's MPI collectives to service processes; report: also write the "
+                      "result to outrigger-report-JOB.STEP.json"),
+    2,
+    0,
+    take_option};
 
 }  // namespace
 
@@ -148,11 +148,11 @@ int slurm_spank_init(spank_t spank, int count, char* words[]) {
 
 int slurm_spank_task_init(spank_t spank, int /*count*/, char* /*words*/[]) {
   if (!is_of_srun(spank)) return 0;
-  const Wish& wish = asked ? *asked : site.initial;
-  if (wish.way != Way::off) {
-    preload(spank, wish);
+  const Request& request = asked ? *asked : site.initial;
+  if (request.way != Way::off) {
+    preload(spank, request);
   } else if (asked) {
-    (void)spank_setenv(spank, "OUTRIGGER_ENABLE", "off", 1);  // whatever else has switched it on
+    (void)spank_setenv(spank, "OUTRIGGER_ENABLE", "off", 1);  // overrides every other setting
   }
   return 0;
 }

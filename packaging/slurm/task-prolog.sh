@@ -1,9 +1,9 @@
 #!/bin/sh
-# An example of a TaskProlog (slurm.conf), for sites that have no SPANK plugins: jobs switch Outrigger on by
+# An example of a TaskProlog (slurm.conf) for sites without SPANK plugins. Jobs switch Outrigger on by
 #
 #     SITE_OUTRIGGER=openmpi srun -n 64 ./prog        (or mpich, mpiabi)
 #
-# Slurm sets in each task what a task prolog prints as `export NAME=value`.
+# Slurm sets a variable in each task for each line `export NAME=value` that a task prolog prints.
 prefix=${SITE_OUTRIGGER_PREFIX:-/opt/outrigger}
 
 case ${SITE_OUTRIGGER:-off} in

@@ -32,8 +32,8 @@ _WORDS = {
     Result.NOT_ACTIVE: "nothing is offloaded here",
     Result.BAD_ARGUMENT: "an unknown name or communicator",
     Result.NOT_COUNTED: "counting has not begun, or this communicator is not counted by itself",
-    Result.DISAGREED: "ranks asked for different things, or at different places of the program",
-    Result.LIMIT: "too many phases inside each other, or more ends than beginnings",
+    Result.DISAGREED: "ranks made different requests, or at different places of the program",
+    Result.LIMIT: "phases are nested too deeply, or more ended than began",
     Result.MPI_FAILED: "a call of the MPI failed",
 }
 

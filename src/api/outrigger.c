@@ -32,10 +32,10 @@ const char* outrigger_result_text(int result) {
   switch (result) {
     case OUTRIGGER_OK: return "done";
     case OUTRIGGER_NOT_ACTIVE: return "nothing is offloaded here";
-    case OUTRIGGER_BAD_ARGUMENT: return "a null pointer, an unknown name or an index that is too large";
+    case OUTRIGGER_BAD_ARGUMENT: return "a null pointer, an unknown name or an index out of range";
     case OUTRIGGER_NOT_COUNTED: return "counting has not begun, or this communicator is not counted by itself";
-    case OUTRIGGER_DISAGREED: return "ranks asked for different things, or at different places of the program";
-    case OUTRIGGER_LIMIT: return "too many phases inside each other, or more ends than beginnings";
+    case OUTRIGGER_DISAGREED: return "ranks made different requests, or at different places of the program";
+    case OUTRIGGER_LIMIT: return "phases are nested too deeply, or more ended than began";
     case OUTRIGGER_MPI_FAILED: return "a call of the MPI failed";
     default: return "not a result of outrigger.h";
   }

@@ -17,11 +17,11 @@ namespace outrigger::heap {
 namespace {
 
 constexpr std::uint64_t kLeastReserved = 64ULL << 30;
-// Service processes reserve as much for each rank, so that all of a large node must fit into 128 TiB.
+// Service processes reserve this for each rank, so all ranks of a large node must fit into 128 TiB.
 constexpr std::uint64_t kMostReserved = 256ULL << 30;
-// Enough where there are fewer addresses, as under valgrind.
+// Enough if there are fewer addresses, as under valgrind.
 constexpr std::uint64_t kLeastUseful = 8ULL << 30;
-// Memory behind an allocation of at least so much is backed at once only where there is plenty.
+// Allocations from this size on are backed at once only if memory is plentiful.
 constexpr std::uint64_t kLargeBytes = 32ULL << 20;
 
 std::uintptr_t up(std::uintptr_t address, std::uint64_t to) {
@@ -32,8 +32,7 @@ std::uintptr_t down(std::uintptr_t address, std::uint64_t to) {
   return address / to * to;
 }
 
-// Pages of shared memory are counted when they are touched; where the kernel promises no more than it has, that may
-// fail, and the process is sent a SIGBUS.
+// Pages of shared memory are accounted when touched. Under strict accounting that may fail, with a SIGBUS.
 bool memory_is_never_overcommitted() {
   const UniqueFd fd(::open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC));
   char mode = 0;
@@ -55,14 +54,14 @@ void* reserve(std::uint64_t bytes) {
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
-// A profile of a container may refuse it, also later on. Children would then share what is their own.
+// A container's profile may refuse it, even later. Children would then share the parent's private data.
 constexpr const char* kInheritsAlways = "the system refuses madvise(MADV_DONTFORK), which keeps memory from children";
 
 bool is_kept_from_children(void* memory, std::uint64_t bytes) {
   return ::madvise(memory, bytes, MADV_DONTFORK) == 0;
 }
 
-// Out of the way of programs that count descriptors from 3.
+// To a high number, because some programs count descriptors from 3.
 UniqueFd moved_up(UniqueFd fd) {
   constexpr int kFrom = 500;
   UniqueFd high(::fcntl(fd.get(), F_DUPFD_CLOEXEC, kFrom));
@@ -153,7 +152,7 @@ void* AddressSpace::extend(std::uint64_t bytes, std::uint64_t alignment) {
 
 bool AddressSpace::commit(std::uintptr_t begin, std::uint64_t bytes, Backing backing) {
   const std::scoped_lock lock(mutex_);
-  // Another process: one that was made without the handlers of fork(), or that shares this one's memory for a moment.
+  // Called in another process, made without fork() handlers (clone) or sharing this one's memory (vfork).
   if (closed() || begin < backing_.start || ::getpid() != owner_) return false;
   const std::size_t first = chunks_.chunk_of(begin);
   const std::size_t last = chunks_.chunk_of(begin + bytes - 1) + 1;
@@ -187,12 +186,12 @@ bool AddressSpace::map_run(std::size_t first, std::size_t last) {
   return true;
 }
 
-// Huge pages, or at least pages that are there. Where neither works a touch brings them, one by one.
+// Tries huge pages, then ordinary pages. If neither works, each touch allocates a page.
 void AddressSpace::back_run(std::size_t first, std::size_t last) {
   const std::uint64_t bytes = (last - first) * kChunkBytes;
   bool done = false;
   if (collapses_.load(std::memory_order_relaxed)) {
-    // The kernel collapses what has at least one page.
+    // The kernel collapses only ranges with at least one page.
     for (std::size_t chunk = first; chunk < last; ++chunk) {
       static_cast<void>(*static_cast<volatile const char*>(pointer(chunks_.address_of(chunk))));
     }
@@ -209,7 +208,7 @@ void AddressSpace::back_run(std::size_t first, std::size_t last) {
 bool AddressSpace::decommit(std::uintptr_t begin, std::uint64_t bytes) {
   const std::scoped_lock lock(mutex_);
   const Range range{begin, begin + bytes};
-  if (begin < backing_.start || !generation_open_) {  // private by now: the memfd would show what was there before
+  if (begin < backing_.start || !generation_open_) {  // private by now: the memfd would show older content
     const auto meets = [&range](const Held& held) { return held.range.meets(range); };
     if (std::any_of(former_.begin(), former_.begin() + static_cast<std::ptrdiff_t>(former_count_), meets)) return false;
     return ::mmap(pointer(begin), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) !=

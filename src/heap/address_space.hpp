@@ -1,19 +1,19 @@
 // The addresses of the shared heap and the memory behind them.
 //
-//     reserved once        | old generations | current generation: a memfd, mapped where needed | not yet used |
-//                          |  private after  |  MAP_SHARED, not inherited by children           |
-//                          |     fork()      |                                                   |
-//                        begin             start                                                top           end
+//   reserved once        | old generations | current generation: a memfd, mapped where needed | not yet used |
+//                        |  private after  |  MAP_SHARED, not inherited by children           |
+//                        |     fork()      |                                                   |
+//                      begin             start                                                top           end
 //
-// An allocator takes addresses from the top and asks for memory behind them by commit(). Reserved memory comes in
-// chunks of 2 MiB, in huge pages where the kernel gives them (MADV_COLLAPSE, which also does where shared memory has
-// none by itself): ordinary pages of shared memory cost several times what anonymous ones do.
+// An allocator takes addresses from the top and requests memory behind them by commit(). Memory comes in chunks of 2
+// MiB, as huge pages if the kernel gives them (MADV_COLLAPSE, which works even if shared memory has no automatic huge
+// pages): ordinary pages of shared memory cost several times as much as anonymous ones.
 //
-// fork(): before the process is copied, the current generation's memory is mapped again, privately, at the same
-// addresses. So parent and child have the same bytes, and each page is copied when one of them writes to it. Nobody
-// else writes to that memfd any more, but for ranges that service processes work on (hold_at_fork): these stay as they
-// are in the parent, and the child gets a copy that was made before. A process that is copied behind the C library's
-// back (clone() by number) finds no memory there: a crash, instead of two processes that change each other's data.
+// fork(): before the copy, the current generation's memory is mapped again, privately, at the same addresses. So parent
+// and child have the same bytes, with copy-on-write. The memfd is not written to any more, except for ranges that
+// service processes work on (hold_at_fork): these stay shared in the parent, and the child gets a copy made before. A
+// child made without the C library (clone() by number) has no memory there: it crashes instead of changing its parent's
+// data.
 //
 // No function here makes a large allocation. Thread rule: any thread; fork() holds the lock.
 #pragma once
@@ -36,14 +36,14 @@ namespace outrigger::heap {
   return reinterpret_cast<void*>(address);
 }
 
-// A memfd and where it is mapped: address `start` is its first byte.
+// A memfd and its mapping: address `start` is its first byte.
 struct MemoryFile {
   int fd = -1;
   std::uintptr_t start = 0;
   dev_t device = 0;
   ino_t inode = 0;
 
-  // Programs close descriptors that they do not know, and the number may be another file's by now.
+  // Programs close unknown descriptors, and the number may have been reused.
   [[nodiscard]] bool is_there() const;
   [[nodiscard]] off_t offset_of(std::uintptr_t address) const { return static_cast<off_t>(address - start); }
 };
@@ -54,38 +54,38 @@ class AddressSpace {
   AddressSpace(const AddressSpace&) = delete;
   AddressSpace& operator=(const AddressSpace&) = delete;
 
-  // Reserves the addresses and makes the first generation. Once. False: why_not() tells.
+  // Reserves the addresses and makes the first generation. To be called once. False: see why_not().
   [[nodiscard]] bool open();
 
   [[nodiscard]] bool holds(const void* address) const {
     return reinterpret_cast<std::uintptr_t>(address) - begin_ < bytes_;
   }
-  // Nothing is committed any more: in a child, after too many forks, or when something was lost.
+  // No further commits: in a child, after too many forks, or after a failure.
   [[nodiscard]] bool closed() const { return closed_.load(std::memory_order_relaxed); }
   [[nodiscard]] const char* why_not() const { return why_not_; }
 
   // Addresses without memory, or nullptr.
   [[nodiscard]] void* extend(std::uint64_t bytes, std::uint64_t alignment);
-  // Memory of zeros behind whole pages, in huge pages if it is `reserved`. False: not to be had.
+  // Zeroed memory behind whole pages, in huge pages if it is `reserved`. False: no memory.
   [[nodiscard]] bool commit(std::uintptr_t begin, std::uint64_t bytes, Backing backing);
-  // Gives the memory back; the next commit finds zeros. False: nothing was done.
+  // Returns the memory; the next commit finds zeros. False: nothing was done.
   [[nodiscard]] bool decommit(std::uintptr_t begin, std::uint64_t bytes);
 
   [[nodiscard]] std::uint64_t serial() const { return serial_.load(std::memory_order_acquire); }
   [[nodiscard]] bool generation(SharedHeapGeneration& filled);
   [[nodiscard]] std::uint64_t forks() const { return forks_.load(std::memory_order_relaxed); }
 
-  // Around fork(), in this order.
+  // To be called around fork(), in this order.
   void hold_at_fork(std::uintptr_t begin, std::uint64_t bytes);
   void before_fork();
   void after_fork_in_parent();
   void after_fork_in_child();
 
  private:
-  // A range that stays shared through a fork, with the memfd behind it and, during fork(), the child's copy.
+  // A range that stays shared during a fork, its memfd and, during fork(), the child's copy.
   struct Held {
     Range range;
-    MemoryFile backing;  // with a descriptor of its own; -1 when that was lost
+    MemoryFile backing;  // with its own descriptor; -1 if it was lost
     bool again = false;
     void* copy = nullptr;
   };
@@ -112,15 +112,15 @@ class AddressSpace {
   std::atomic<std::uint64_t> forks_{0};
   std::atomic<bool> collapses_{true};
 
-  std::mutex mutex_;    // guards what follows
+  std::mutex mutex_;    // guards the following members
   MemoryFile backing_;  // of the current generation
   std::uintptr_t top_ = 0;
   ChunkTable chunks_;
-  RangeSet asked_;                                  // to be held at the fork that is prepared
+  RangeSet asked_;                                  // requested for the next fork
   std::array<Held, 2 * RangeSet::kMost> former_{};  // of earlier generations, still shared
   std::size_t former_count_ = 0;
   bool generation_open_ = false;   // there is a current generation
-  bool generation_ended_ = false;  // by the fork that is under way
+  bool generation_ended_ = false;  // by the current fork
 };
 
 }  // namespace outrigger::heap

@@ -1,4 +1,4 @@
-// fork(): what address_space.hpp promises of it.
+// The fork() handlers described in address_space.hpp.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -14,7 +14,7 @@
 namespace outrigger::heap {
 namespace {
 
-// Beyond it the program's memory stays private: each such fork costs it page faults.
+// After so many forks new memory stays private: each such fork costs the program page faults.
 constexpr std::uint64_t kMostForks = 32;
 
 Range whole_pages(std::uintptr_t begin, std::uint64_t bytes) {
@@ -33,7 +33,7 @@ void AddressSpace::hold_at_fork(std::uintptr_t begin, std::uint64_t bytes) {
   if (!range.empty()) asked_.add(range);
 }
 
-// Without the memfd there is no private mapping of it. Its runs of chunks one by one, for the copies.
+// Without the memfd a private mapping is impossible: holds every run of chunks, for the copies.
 void AddressSpace::hold_everything() {
   asked_.clear();
   chunks_.each_mapped(current(), [this](const Range& range) { asked_.add(range); });
@@ -41,13 +41,13 @@ void AddressSpace::hold_everything() {
 
 void AddressSpace::make_private(const Range& range, const MemoryFile& backing) {
   chunks_.each_mapped(range, [&backing](const Range& part) {
-    // If it fails the child has no memory there, and the parent keeps what it has.
+    // On failure the child has no memory there, and the parent keeps its own.
     static_cast<void>(::mmap(pointer(part.begin), part.bytes(), PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, backing.fd, backing.offset_of(part.begin)));
   });
 }
 
-// What earlier forks held and nobody works on any more.
+// Ranges held by earlier forks that are not used any more.
 void AddressSpace::keep_or_end_former() {
   std::size_t kept = 0;
   for (std::size_t i = 0; i < former_count_; ++i) {
@@ -64,7 +64,7 @@ void AddressSpace::keep_or_end_former() {
 }
 
 void AddressSpace::keep(const Range& range) {
-  if (former_count_ == former_.size()) return;  // shared, and not in the child
+  if (former_count_ == former_.size()) return;  // shared, and missing in the child
   Held& held = former_[former_count_++];
   held = Held{range, backing_, false, nullptr};
   held.backing.fd = backing_.is_there() ? ::fcntl(backing_.fd, F_DUPFD_CLOEXEC, 0) : -1;
@@ -127,7 +127,7 @@ void AddressSpace::after_fork_in_child() {
   for (std::size_t i = 0; i < former_count_; ++i) {
     const Held& held = former_[i];
     if (held.copy != nullptr) {
-      // By its number: libraries that replace mremap() may drop its last argument, as UCX's does.
+      // By number: replacements of mremap(), as in UCX, may drop the last argument.
       static_cast<void>(::syscall(SYS_mremap, held.copy, held.range.bytes(), held.range.bytes(),
                                   MREMAP_MAYMOVE | MREMAP_FIXED, held.range.begin));
     }

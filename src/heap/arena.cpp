@@ -15,8 +15,8 @@
 #include "protocol/options/reach.hpp"
 #include "protocol/options/settings.hpp"
 
-// Few arenas of its own, as it has nothing to do but keep books. Freed memory is kept for ten seconds, for the next
-// allocation: getting new shared memory is dear.
+// Few arenas of its own, since jemalloc serves only metadata. Freed memory is kept for ten seconds for the next
+// allocation, because new shared memory is expensive.
 extern "C" {
 extern const char* outrigger_je_malloc_conf;
 __attribute__((visibility("hidden"))) const char* outrigger_je_malloc_conf =
@@ -36,8 +36,8 @@ struct Counts {
 constinit Counts counted;
 constinit std::atomic<bool> started{false};
 
-// The arena for new allocations, and the generation that it was made for. An arena of an earlier one holds memory that
-// is private by now: it serves what it has given out until that is freed.
+// The arena for new allocations, and its generation. An arena of an earlier generation has private memory by now: it
+// only serves its existing allocations until they are freed.
 constinit std::mutex arena_mutex;  // not touched in children: their heap is closed
 constinit std::atomic<std::uint64_t> arena_serial{0};
 constinit std::atomic<unsigned> arena_number{0};
@@ -46,7 +46,7 @@ void* take_addresses(extent_hooks_t* /*hooks*/, void* wanted, std::size_t bytes,
                      bool* committed, unsigned /*arena*/) {
   if (wanted != nullptr) return nullptr;
   void* begin = space.extend(bytes, alignment);
-  // jemalloc asks for memory at once when it could not get any behind addresses that it had.
+  // jemalloc requests committed addresses when it could not commit any it had.
   if (begin != nullptr && *committed &&
       !space.commit(reinterpret_cast<std::uintptr_t>(begin), bytes, Backing::reserved))
     return nullptr;
@@ -54,7 +54,7 @@ void* take_addresses(extent_hooks_t* /*hooks*/, void* wanted, std::size_t bytes,
   return begin;
 }
 
-// jemalloc's hooks return true when nothing was done.
+// jemalloc's hooks return true on failure.
 bool keep_addresses(extent_hooks_t*, void*, std::size_t, bool, unsigned) {
   return true;
 }
@@ -85,14 +85,14 @@ void retire_arena(unsigned arena) {
   static_cast<void>(mallctl(name.data(), nullptr, nullptr, &at_once, sizeof at_once));
 }
 
-// The books of such an arena stay out of its extents.
+// The arena's metadata stay out of its extents.
 bool make_arena(unsigned& arena) {
   arena_config_t config{&hooks, false};
   std::size_t bytes = sizeof arena;
   return mallctl("experimental.arenas_create_ext", &arena, &bytes, &config, sizeof config) == 0;
 }
 
-// 0: none.
+// 0 if there is none.
 unsigned current_arena() {
   const std::uint64_t serial = space.serial();
   if (serial == 0) return 0;
@@ -116,8 +116,8 @@ bool switched_on() {
   return value != nullptr && parse_switch(value) == true;
 }
 
-// jemalloc registers its handlers for fork() in a constructor without priority. Ours, registered before, run after them
-// while a fork() is prepared: a thread that waits for our lock may have jemalloc's.
+// jemalloc registers its fork() handlers in a constructor without priority. Ours, registered earlier, run after them in
+// the prepare phase: a thread that waits for our lock may hold jemalloc's.
 __attribute__((constructor(101))) void start() {
   if (!switched_on()) return;
   ::pthread_atfork([] { space.before_fork(); }, [] { space.after_fork_in_parent(); },
@@ -157,7 +157,7 @@ void* allocate(std::size_t bytes, std::size_t alignment, bool zeroed) {
   const unsigned arena = current_arena();
   void* memory = arena == 0 ? nullptr : mallocx(bytes, flags_of(arena, alignment, zeroed));
   if (memory == nullptr) {
-    // What is allocated while libraries are loaded comes too early for everybody.
+    // allocations before the start, while libraries are loaded, do not count
     if (started.load(std::memory_order_relaxed)) counted.refused.fetch_add(1, std::memory_order_relaxed);
     return nullptr;
   }

@@ -1,4 +1,4 @@
-// jemalloc under names of our own (see rename.cmake): the program may have one, too.
+// jemalloc with prefixed names (see rename.cmake), because the program may have its own copy.
 #pragma once
 
 #define mallocx outrigger_je_mallocx

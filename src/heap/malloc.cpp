@@ -1,6 +1,6 @@
-// What the program calls: large allocations come from the heap while there is one, all others from the next allocator.
-// Where memory came from is told by its address. C++'s operator new, Fortran's allocate and Python's arrays end up
-// here.
+// The malloc family that the program calls: large allocations come from the heap if there is one, all others from the
+// next allocator. The address tells where memory came from. C++'s operator new, Fortran's allocate and Python's arrays
+// use these functions.
 #include <algorithm>
 #include <bit>
 #include <cerrno>
@@ -22,7 +22,7 @@ void* large_aligned(std::size_t alignment, std::size_t bytes) {
   return memory != nullptr ? memory : next_malloc.aligned(alignment, bytes);
 }
 
-// From the heap to the next allocator; the heap's memory stays when that has none.
+// From the heap to the next allocator; on failure the memory stays in the heap.
 void* move_out(void* memory, std::size_t bytes) {
   void* moved = next_malloc.allocate(bytes);
   if (moved == nullptr) return nullptr;
@@ -69,7 +69,7 @@ void* malloc(std::size_t bytes) {
 void free(void* memory) {
   if (!in_heap(memory)) [[likely]]
     return next_malloc.release(memory);
-  const int error = errno;  // as it was: that is what programs count on
+  const int error = errno;  // programs expect free() to preserve errno
   outrigger::heap::release(memory);
   errno = error;
 }
@@ -102,7 +102,7 @@ void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
 
 int posix_memalign(void** result, std::size_t alignment, std::size_t bytes) {
   if (!std::has_single_bit(alignment) || alignment % sizeof(void*) != 0) return EINVAL;
-  const int error = errno;  // it leaves errno alone
+  const int error = errno;  // must leave errno alone
   void* memory = memalign(alignment, bytes);
   errno = error;
   if (memory == nullptr) return ENOMEM;

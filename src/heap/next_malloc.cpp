@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 
-// glibc's own names, for what the loader itself allocates while it looks for the next allocator.
+// glibc's internal names, for the loader's own allocations during the look-up of the next allocator.
 extern "C" {
 void* __libc_malloc(std::size_t);
 void __libc_free(void*);
@@ -14,7 +14,7 @@ void* __libc_memalign(std::size_t, std::size_t);
 namespace outrigger::heap {
 namespace {
 
-// Not for a pointer that is used: only looking for the next allocator asks it.
+// Called only during the look-up, never for a pointer in use.
 std::size_t no_usable_bytes(void* /*memory*/) {
   return 0;
 }

@@ -1,5 +1,4 @@
-// The allocator that the program would have without the heap: the next one in the loader's order, mostly the C
-// library's.
+// The next allocator in the loader's order, which the program would use without the heap; mostly the C library's.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +14,8 @@ struct NextMalloc {
   std::size_t (*usable_bytes)(void*);
 };
 
-// Found at the first call of each; before that they point to functions that look for it. Constant initialized: malloc
-// is called before constructors run.
+// Each is resolved at its first call; before that it points to a resolver. Constant initialized: malloc is called
+// before constructors run.
 extern constinit NextMalloc next_malloc;
 
 }  // namespace outrigger::heap

@@ -1,4 +1,4 @@
-// Ranges of addresses, and which chunks of the reserved ones have memory. Neither allocates.
+// Address ranges, and the table of reserved chunks with memory. Neither allocates.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct Range {
   return {std::max(one.begin, other.begin), std::min(one.end, other.end)};
 }
 
-// Sorted and without overlaps. Where there is no more room, the last two become one.
+// Sorted, without overlaps. When full, the last two are merged.
 class RangeSet {
  public:
   static constexpr std::size_t kMost = 128;
@@ -39,7 +39,7 @@ class RangeSet {
   std::size_t count_ = 0;
 };
 
-// What there is behind each chunk.
+// Memory behind a chunk.
 enum class ChunkState : std::uint8_t { unmapped = 0, mapped = 1, backed = 2 };
 
 class ChunkTable {
@@ -55,13 +55,14 @@ class ChunkTable {
     for (; first < last; ++first) states_[first] = std::min(states_[first], ChunkState::mapped);
   }
 
-  // Calls visit(first, last) for each run of chunks within [first, last) that are below `state`, until it says false.
+  // Calls visit(first, last) for each run of chunks within [first, last) that are below `state`, until it returns
+  // false.
   template <class Visit>
   bool each_run_below(ChunkState state, std::size_t first, std::size_t last, const Visit& visit) const {
     return each_run(
         first, last, [state](ChunkState each) { return each < state; }, visit);
   }
-  // Calls visit(Range) for each part of `range` that is mapped.
+  // Calls visit(Range) for each mapped part of `range`.
   template <class Visit>
   void each_mapped(const Range& range, const Visit& visit) const {
     if (range.empty()) return;

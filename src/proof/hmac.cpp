@@ -13,13 +13,13 @@
 namespace outrigger::proof {
 namespace {
 
-// Nothing goes on without it: a proof that cannot be made must not be taken for one that is right.
+// Ends the process: a failed computation must never look like a valid proof.
 [[noreturn]] void give_up(const char* what) {
   std::fprintf(stderr, "outriggerd: %s\n", what);
   std::abort();
 }
 
-// OpenSSL's own configuration file is not read: it is for programs that choose among algorithms.
+// Ignores OpenSSL's configuration file, which is for programs that choose algorithms.
 bool prepare() {
   return OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr) == 1;
 }
@@ -44,7 +44,7 @@ Mac hmac(std::span<const std::uint8_t> key, std::span<const std::uint8_t> bytes)
   const unsigned char* made = prepared ? ::HMAC(::EVP_sha256(), key.data(), static_cast<int>(key.size()), bytes.data(),
                                                 bytes.size(), mac.data(), &length)
                                        : nullptr;
-  if (made == nullptr || length != mac.size()) give_up("libcrypto makes no HMAC-SHA256");
+  if (made == nullptr || length != mac.size()) give_up("libcrypto cannot compute HMAC-SHA256");
   return mac;
 }
 

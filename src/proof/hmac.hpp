@@ -1,4 +1,4 @@
-// HMAC-SHA256 (RFC 2104, FIPS 198-1), of OpenSSL's libcrypto: what a secret proves without being sent.
+// HMAC-SHA256 (RFC 2104, FIPS 198-1) by OpenSSL's libcrypto: proves knowledge of a secret without sending it.
 //
 // Safe from any thread.
 #pragma once
@@ -18,8 +18,8 @@ using Mac = std::array<std::uint8_t, 32>;
 using Key = std::array<std::uint8_t, 32>;
 using Nonce = std::array<std::uint8_t, 32>;
 
-// What is proven: a label that no other use has, and fields one after the other. Fields of no fixed size stand behind
-// their length, so that two different lists of fields are never the same bytes.
+// The text to prove: a label that is unique per use, then fields. Fields of variable size follow their length, so that
+// different lists of fields are never the same bytes.
 class Statement {
  public:
   explicit Statement(std::string_view label) { text(label); }
@@ -40,13 +40,13 @@ class Statement {
 [[nodiscard]] inline Mac hmac(std::span<const std::uint8_t> key, const Statement& statement) {
   return hmac(key, statement.all());
 }
-// Takes as long for bytes that differ as for equal ones.
+// In constant time.
 [[nodiscard]] bool same(std::span<const std::uint8_t> left, std::span<const std::uint8_t> right);
 
-// Never given before. The kernel's random bytes.
+// From the kernel's random bytes.
 [[nodiscard]] Nonce fresh_nonce();
 
-// Of a secret and for one use: who learns the one learns nothing of the other.
+// A secret for one use: knowing it tells nothing about the original.
 [[nodiscard]] Secret derived_secret(const Secret& secret, std::string_view use);
 
 }  // namespace outrigger::proof

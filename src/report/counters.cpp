@@ -31,27 +31,27 @@ std::vector<Counter> totals() {
   return {
       counter("calls", calls, "Calls of collectives; of persistent ones, starts",
               [](const LedgerRow& row, std::size_t) { return row.calls; }),
-      counter("offloaded", calls, "Of these, served by service processes",
+      counter("offloaded", calls, "Those served by service processes",
               [](const LedgerRow& row, std::size_t) { return row.offloaded; }),
-      counter("native", calls, "Of these, left to the MPI",
+      counter("native", calls, "Those left to the MPI",
               [](const LedgerRow& row, std::size_t) { return row.calls - std::min(row.calls, row.offloaded); }),
-      counter("bytes", bytes, "What this rank has handed over in them, or got where a call hands over nothing",
+      counter("bytes", bytes, "Bytes that this rank sent in them, or received if a call sends nothing",
               [](const LedgerRow& row, std::size_t) { return row.bytes; }),
       counter("exposed_time", nanoseconds,
-              "Time in collectives and in calls that wait for them or test them: what is not hidden",
+              "Time in collectives and in calls that wait for them or test them: not hidden",
               [](const LedgerRow& row, std::size_t) { return not_negative(row.time_ns()); }),
       counter("before_wait_time", nanoseconds,
-              "From the starts of nonblocking collectives to the calls that wait for them: what can be hidden",
+              "Time from the start of nonblocking collectives to the call that waits for them: can be hidden",
               [](const LedgerRow& row, std::size_t) { return not_negative(row.before_wait_ns); }),
-      counter("waits", operations, "Nonblocking collectives that were waited for, and no test completed before",
+      counter("waits", operations, "Nonblocking collectives completed by a waiting call",
               [](const LedgerRow& row, std::size_t) { return row.waited; }),
       counter("tests", calls, "Calls that test nonblocking collectives",
               [](const LedgerRow& row, std::size_t) { return row.tests; }),
       counter("hidden_time", nanoseconds,
-              "Time for which offloaded collectives went on while the program did something else",
+              "Time in which offloaded collectives made progress while the program did something else",
               [](const LedgerRow& row, std::size_t) { return not_negative(row.hidden_ns); }),
       counter("late_time", nanoseconds,
-              "How long after the first rank of the group this rank posted offloaded collectives: others wait for it",
+              "Time from the first rank's post of an offloaded collective to this rank's: others wait for it",
               [](const LedgerRow& row, std::size_t) { return not_negative(row.late_ns); }),
       counter("late_arrivals", arrivals, "Peers that were ready before this rank posted an offloaded collective",
               [](const LedgerRow& row, std::size_t) { return row.late; }),
@@ -69,7 +69,7 @@ void add_reasons(std::vector<Counter>& all) {
 void add_reaches(std::vector<Counter>& all) {
   for (std::size_t kind = 0; kind < kByteKinds; ++kind) {
     std::string description = std::string("Bytes received in offloaded collectives by ") + kByteNames[kind];
-    if (kind == kOwnBytes) description = "Bytes of offloaded collectives that the rank has from itself";
+    if (kind == kOwnBytes) description = "Bytes of offloaded collectives from the rank to itself";
     if (kind == kBounceBytes) description = "Bytes of offloaded collectives that were packed or unpacked";
     all.push_back({std::string(kPrefix) + "bytes_" + kByteNames[kind], CounterUnit::bytes, std::move(description),
                    [](const LedgerRow& row, std::size_t which) { return row.reached[which]; }, kind});

@@ -1,4 +1,4 @@
-// The figures of a ledger's rows by name: what a program or a tool can ask for while a job runs (outrigger.h, MPI_T).
+// The figures of a ledger's rows by name, for programs and tools that read them while a job runs (outrigger.h, MPI_T).
 #pragma once
 
 #include <cstddef>
@@ -19,14 +19,14 @@ struct Counter {
   std::string name;  // "outrigger_native_small_blocks"
   CounterUnit unit = CounterUnit::calls;
   std::string description;
-  // What one row has of it; a count never gets smaller. `which`: of an array of the row's.
+  // The value in one row; counts never decrease. `which`: index in an array of the row.
   std::uint64_t (*of)(const LedgerRow& row, std::size_t which) = nullptr;
   std::size_t which = 0;
 
   [[nodiscard]] std::uint64_t value(const LedgerRow& row) const { return of(row, which); }
 };
 
-// All of them, in an order that a version keeps. Made at the first call; stays until the process ends.
+// All counters; the order is fixed per version. Made at the first call, valid until the process ends.
 [[nodiscard]] const std::vector<Counter>& counters();
 [[nodiscard]] std::optional<std::size_t> find_counter(std::string_view name);
 

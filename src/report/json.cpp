@@ -18,7 +18,7 @@ Json json(const std::optional<Value>& value) {
   return value ? Json(*value) : Json();
 }
 
-// To the nanosecond: more digits would only repeat what a double cannot hold.
+// Rounded to nanoseconds: a double holds no more digits.
 double seconds(double value) {
   return std::round(1e9 * value) / 1e9;
 }
@@ -159,7 +159,7 @@ std::string as_json(const Summary& summary) {
       list(summary.collectives, [](const auto& row) { return json_collective(row.first.first, row.second); });
   report["phases"] = list(summary.phases, [](const auto& phase) { return json_phase(phase.first, phase.second); });
   report["rank_cpu_seconds"] = {{"offloaded_calls", json(summary.cpu_calls)}, {"process", json(summary.cpu_process)}};
-  // Names come from the program and need not be UTF-8.
+  // Names come from the program and may not be UTF-8.
   return report.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

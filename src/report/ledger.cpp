@@ -11,7 +11,7 @@ constexpr std::uint64_t kMagic = 0x4F55545245504F32ULL;
 }  // namespace
 
 std::int64_t LedgerRow::time_ns() const {
-  // What a blocking form waits is in its call already.
+  // A blocking call's waiting is in call_ns already.
   const bool blocks = call_kind_at(kind).form == CallForm::blocking;
   return call_ns + wait_ns + (blocks ? 0 : completion_ns);
 }
@@ -46,7 +46,7 @@ Result<Ledger> Ledger::open(UniqueFd fd) {
   if (!mapping) return Error{mapping.error()};
   Ledger ledger;
   ledger.mapping_ = std::move(mapping).value();
-  if (ledger.header().magic != kMagic) return Error{"what a rank counts has another format"};
+  if (ledger.header().magic != kMagic) return Error{"the memory for a rank's counts has another format"};
   return ledger;
 }
 

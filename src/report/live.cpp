@@ -21,14 +21,14 @@ constexpr std::array<const char*, kCallForms> kFormNames{"blocking", "nonblockin
 
 constexpr std::size_t kHeadBytes = 12;
 
-// A rank's ledger, copied out and checked.
+// A rank's ledger, copied and checked.
 struct Counted {
   LedgerHeader header;
   std::vector<LedgerRow> rows;
   const LiveRank* rank = nullptr;
 };
 
-// Places in a list of names, given out as they come.
+// Indices in a list of names, in the order of first use.
 template <class Key>
 class Places {
  public:
@@ -54,7 +54,7 @@ class Frame {
   }
 
   std::vector<std::byte> bytes() {
-    pack_rows();  // gives out the places of calls and communicators
+    pack_rows();  // fills calls_ and communicators
     MessagePack& out = out_;
     out.bytes().resize(kHeadBytes);
     out.map(21);
@@ -242,7 +242,7 @@ class Frame {
     out_.number(node_.dpu.written_bytes);
   }
 
-  // The room for it is there.
+  // The caller has reserved the room.
   [[nodiscard]] std::vector<std::byte> framed() {
     const std::size_t bytes = out_.bytes().size() - kHeadBytes;
     const std::array<std::uint32_t, 3> head{kLiveMagic, kLiveVersion, static_cast<std::uint32_t>(bytes)};
@@ -255,7 +255,7 @@ class Frame {
   std::vector<Counted> ranks_;
   Places<std::uint32_t> calls_;  // by index_of(CallKind)
   Places<GroupId> communicators_;
-  std::map<GroupId, const LedgerRow*> of_group_;  // any row that names it
+  std::map<GroupId, const LedgerRow*> of_group_;  // any row of that group
   MessagePack out_;
   MessagePack rows_;
   std::size_t row_count_ = 0;

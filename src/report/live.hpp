@@ -1,26 +1,26 @@
-// What a node's ranks have counted so far, for those who watch the job while it runs: one frame,
+// Live figures of a node, for tools that watch a running job: one frame,
 //
 //   magic "ORLV" | version | bytes of the rest | the rest, in MessagePack     (numbers of 32 bits, little-endian)
 //
 //   {"job": word, "host": name, "keeper": pid, "uid": n, "node": n, "nodes": n, "world": ranks, "mpi": name,
-//    "at_ns": n,                 // CLOCK_MONOTONIC of the machine when this was made
-//    "reaches": [name], "reasons": [name],            // rows name them by their places
+//    "at_ns": n,                 // CLOCK_MONOTONIC of the machine when the frame was made
+//    "reaches": [name], "reasons": [name],            // rows have indices into these
 //    "calls": [[name, form, collective or nil]],      // likewise
 //    "communicators": [[id, name, size]],             // likewise; size 0: several
 //    "ranks": [[world rank, pid, service, gone, seconds since MPI_Init, CPU seconds in offloaded calls]],
-//    "rows": [[place of the rank in ranks, of the call, of the communicator,
-//              calls, offloaded, bytes, least bytes, most bytes,     // of calls whose bytes are known
-//              exposed_ns,       // in the calls and in what waits for them
-//              hidden_ns,        // of offloaded ones: went on while the program did something else
+//    "rows": [[index into ranks, into calls, into communicators,
+//              calls, offloaded, bytes, least bytes, most bytes,     // of calls with known sizes
+//              exposed_ns,       // in the calls and in completion calls
+//              hidden_ns,        // offloaded: progress while the program did something else
 //              late_ns, most_late_ns,                 // after the first rank of the group
-//              late_peers,       // were ready before this rank posted
+//              late_peers,       // ready before this rank posted
 //              [[reason, calls that stayed native]], [[reach, bytes received]]]],
 //    "rows_left_out": n,         // beyond kMostLiveRows
 //    "services": [[number, pid, cpu, core is free, ran_ns, waited_ns, restarts, other job, warning]],
 //    "wire": [[kind, transports]],
-//    "links": [[node, name, bytes sent, bytes received]],   // to and from other nodes: the largest kMostLiveLinks
-//    "all_links": [nodes, bytes sent, bytes received],      // of all of them
-//    "dpu": [name, bytes read, bytes written]}  // of the memory of its host; ["", 0, 0] where there has been none
+//    "links": [[node, name, bytes sent, bytes received]],   // other nodes: the kMostLiveLinks largest
+//    "all_links": [nodes, bytes sent, bytes received],      // of all links
+//    "dpu": [name, bytes read, bytes written]}  // of its host's memory; ["", 0, 0] without a DPU
 //
 // `ran_ns` and `waited_ns` of a service are the kernel's: on its core, and runnable without it; 0 on a DPU.
 #pragma once
@@ -39,14 +39,14 @@ namespace outrigger::report {
 
 inline constexpr std::uint32_t kLiveMagic = 0x564C524FU;  // "ORLV"
 inline constexpr std::uint32_t kLiveVersion = 1;
-// Further ones are left out, and counted: a frame stays below a few MiB.
+// Further rows are left out and counted, to keep a frame below a few MiB.
 inline constexpr std::size_t kMostLiveRows = 16384;
 
-// With the other nodes that most bytes have gone to and come from.
+// The nodes with the most traffic.
 inline constexpr std::size_t kMostLiveLinks = 32;
 
 struct LiveRank {
-  std::span<const std::byte> ledger;  // as Ledger::bytes() gives them
+  std::span<const std::byte> ledger;  // from Ledger::bytes()
   pid_t pid = 0;
   bool gone = false;
 };
@@ -63,8 +63,7 @@ struct LiveService {
   std::string warning;
 };
 
-// What all service processes here, and on the DPU, have exchanged with those of another node
-// (protocol/shared/link_counts.hpp).
+// Traffic of all service processes here, and on the DPU, with another node (protocol/shared/link_counts.hpp).
 struct LiveLink {
   std::uint32_t node = 0;
   std::string name;
@@ -74,7 +73,7 @@ struct LiveLink {
 
 // The DPU whose service processes serve this node's ranks, or did before it was lost.
 struct LiveDpu {
-  std::string name;  // empty: there has been none
+  std::string name;  // empty: no DPU
   std::uint64_t read_bytes = 0;
   std::uint64_t written_bytes = 0;
 };
@@ -92,7 +91,7 @@ struct LiveNode {
   LiveDpu dpu;
 };
 
-// Ledgers that are none are left out; whatever else a rank may write comes out as numbers and text.
+// Malformed ledgers are left out; other content that a rank may write appears as numbers and text.
 [[nodiscard]] std::vector<std::byte> live_frame(const LiveNode& node);
 
 }  // namespace outrigger::report

@@ -1,4 +1,4 @@
-// Writes MessagePack (msgpack.org): compact, and read by libraries of every language. Only what live figures need.
+// Writes MessagePack (msgpack.org), which is compact and has readers in every language. Only the types of live figures.
 #pragma once
 
 #include <bit>
@@ -9,7 +9,7 @@
 
 namespace outrigger::report {
 
-// Values one after the other; a list or map says how many of them (for a map: pairs) are its own.
+// Values are written one after the other; a list or map begins with the number of its values (map: of its pairs).
 class MessagePack {
  public:
   void list(std::size_t length) { head(0x90, 15, 0xdc, length); }
@@ -27,7 +27,7 @@ class MessagePack {
   void real(double value) { big_endian(0xcb, std::bit_cast<std::uint64_t>(value), 8); }
   void boolean(bool value) { byte(value ? 0xc3 : 0xc2); }
   void nil() { byte(0xc0); }
-  // What is not printable ASCII becomes a question mark: names come from programs, in whatever encoding.
+  // Replaces everything but printable ASCII by a question mark: names come from programs, in any encoding.
   void text(std::string_view value) {
     value.size() < 32 ? byte(static_cast<std::uint8_t>(0xa0 | value.size())) : big_endian(0xdb, value.size(), 4);
     for (const char letter : value) byte(letter >= 0x20 && letter < 0x7f ? static_cast<std::uint8_t>(letter) : '?');

@@ -1,4 +1,4 @@
-// Names that a report uses.
+// Names used in reports.
 #pragma once
 
 #include <array>

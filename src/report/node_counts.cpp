@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t kNodeCountsMagic = 0x31434E524F;  // "ORNC1"
 constexpr std::array<const char*, 5> kHows{"ended", "aborted", "signal", "exited", "lost"};
 
-// As it stands before routes, then ranks.
+// Before the routes and the ranks.
 struct PlainCounts {
   std::uint64_t magic = kNodeCountsMagic;
   std::int64_t ended_at_ns = 0;
@@ -73,11 +73,11 @@ bool by_launcher(const Ending& ended) {
   return ended.how == "signal" && (ended.signal == SIGTERM || ended.signal == SIGKILL);
 }
 
-// The lower, the more it tells.
+// The lowest is the most likely cause.
 int order_of(const Ending& ended) {
-  if (ended.how == "ended") return ended.rank ? 1 : 0;  // a rank has ended it for the library, or its keeper
+  if (ended.how == "ended") return ended.rank ? 1 : 0;  // ended by the library in a rank, or by its keeper
   if (ended.how == "aborted") return 1;
-  if (ended.how == "lost") return ended.rank ? 3 : 4;  // the system does not tell how; no rank has ended
+  if (ended.how == "lost") return ended.rank ? 3 : 4;  // no rank: the kernel did not tell how a rank ended
   return by_launcher(ended) ? 3 : 2;
 }
 

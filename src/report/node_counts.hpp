@@ -1,5 +1,5 @@
-// The counts of one node's ranks in a job that has ended without MPI_Finalize. Keepers of other nodes send them to the
-// keeper of world rank 0's node, which puts all of them together.
+// The counts of one node's ranks in a job that ended without MPI_Finalize. Keepers of other nodes send them to the
+// keeper of world rank 0's node, which combines them.
 //
 // Plain values; safe from any thread.
 #pragma once
@@ -17,22 +17,22 @@ namespace outrigger::report {
 
 struct NodeCounts {
   struct Rank {
-    std::vector<std::byte> ledger;  // as Ledger::bytes() gives it
-    std::int64_t left_ns = 0;       // on the node's CLOCK_MONOTONIC, as the times in it
+    std::vector<std::byte> ledger;  // from Ledger::bytes()
+    std::int64_t left_ns = 0;       // by the node's CLOCK_MONOTONIC, as the times in the ledger
   };
-  Ending ended;                   // as seen there
+  Ending ended;                   // as seen on this node
   std::int64_t ended_at_ns = 0;   // CLOCK_REALTIME
   std::vector<WireRoute> routes;  // of its service processes
   std::vector<Rank> ranks;
 };
 
 [[nodiscard]] std::vector<std::byte> encode_node_counts(const NodeCounts& counts);
-// Nothing: encode_node_counts() would not have written these bytes. summary_of() checks the ledgers.
+// nullopt: encode_node_counts() would not have written these bytes. summary_of() checks the ledgers.
 [[nodiscard]] std::optional<NodeCounts> decode_node_counts(std::span<const std::byte> bytes);
 
-// Counts each rank once. `ended` is the cause among what the nodes have seen, in this order: the library has ended the
-// job, a rank has aborted it, a rank has ended otherwise, a rank was killed by SIGTERM or SIGKILL, as launchers do to
-// the other ranks. The earliest of equal ones counts.
+// Counts each rank once. `ended` is the most likely cause among those seen by the nodes, in this order: the library
+// ended the job, a rank aborted it, a rank ended otherwise, a rank was killed by SIGTERM or SIGKILL (as launchers do to
+// the other ranks). The earliest of equal ones counts.
 [[nodiscard]] Summary summary_of(std::span<const NodeCounts> nodes);
 
 }  // namespace outrigger::report

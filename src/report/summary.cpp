@@ -10,14 +10,14 @@ namespace {
 
 using Key = std::pair<std::size_t, GroupId>;
 
-// No rank counts longer: what says so is nonsense, and must not overflow what is made of it.
+// Larger times are invalid, and must not overflow sums.
 constexpr std::int64_t kMostNs = std::int64_t{1} << 60U;
 
 std::int64_t possible(std::int64_t nanoseconds) {
   return std::clamp<std::int64_t>(nanoseconds, 0, kMostNs);
 }
 
-// Of many ranks it may be more than there is room for.
+// The sum over many ranks may overflow.
 void add(std::int64_t& sum_ns, std::int64_t nanoseconds) {
   sum_ns += std::min(nanoseconds, std::numeric_limits<std::int64_t>::max() - sum_ns);
 }
@@ -66,7 +66,7 @@ void add(LedgerRow& total, const LedgerRow& row) {
   total.bytes += row.bytes;
 }
 
-// Without the calls that could not be offloaded as things were.
+// Without calls that could not be offloaded.
 LedgerRow offered(LedgerRow row) {
   for (std::size_t reason = 0; reason < kNativeReasons; ++reason) {
     if (could_be_offloaded(static_cast<NativeReason>(reason))) continue;
@@ -89,7 +89,7 @@ void add_phase(Summary& summary, const LedgerRow& row, std::uint32_t rank) {
 }
 
 void add_rows(Summary& summary, std::span<const LedgerRow> rows, std::uint32_t rank) {
-  std::map<Key, LedgerRow> collectives;  // of this rank: its forms together
+  std::map<Key, LedgerRow> collectives;  // of this rank, all forms together
   for (const LedgerRow& row : rows) {
     if (row.is_phase()) {
       add_phase(summary, row, rank);

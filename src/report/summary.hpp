@@ -1,4 +1,4 @@
-// The ranks' ledgers put together: what a report says.
+// The ranks' ledgers combined into the content of a report.
 #pragma once
 
 #include <cstddef>
@@ -14,40 +14,40 @@
 
 namespace outrigger::report {
 
-// Figures of several ranks put together.
+// Figures of several ranks combined.
 struct Spread {
   double sum = 0;
   double min = 0;
   double max = 0;
-  std::uint32_t least = 0;  // the world rank that has the smallest
+  std::uint32_t least = 0;  // the world rank with the smallest value
   std::uint32_t most = 0;
   std::uint32_t ranks = 0;
   void add(double value, std::uint32_t rank);
 };
 
-// Of one call on one communicator.
+// One call on one communicator.
 struct CallFigures {
   LedgerRow total;
-  Spread seconds;  // on it, of each rank
+  Spread seconds;  // time per rank
 };
 
-// Of one collective on one communicator: what could have been offloaded, whatever the form.
+// One collective on one communicator: calls of any form that could have been offloaded.
 struct CollectiveFigures {
   LedgerRow total;
   Spread post;
   Spread completion;
 };
 
-// Of one phase of the program, by its name.
+// One phase of the program, by name.
 struct PhaseFigures {
   LedgerRow total;
-  Spread inside;       // seconds in it, without the phases inside it, of each rank that was
-  Spread collectives;  // of these in collectives and in what waits for them
+  Spread inside;       // seconds per rank that entered it, without inner phases
+  Spread collectives;  // part of these in collectives and completion calls
 };
 
 struct WireUse {
   WireRoute route;
-  std::uint32_t nodes = 0;  // whose service processes used it
+  std::uint32_t nodes = 0;  // number of nodes that used it
 };
 
 struct ServiceOfNode {
@@ -58,11 +58,11 @@ struct ServiceOfNode {
 // How the job ended.
 struct Ending {
   // "finalized"; "running" until it has ended; "aborted" by a rank; "exited" without MPI_Finalize; "signal"; "lost":
-  // ranks have gone and nothing more is known; "ended": the library has ended it.
+  // ranks have ended and nothing else is known; "ended" by the library.
   std::string how = "running";
   std::optional<std::int32_t> code;  // of MPI_Abort, or the exit status
   std::optional<std::int32_t> signal;
-  std::optional<std::uint32_t> rank;  // of the world, whose end this is
+  std::optional<std::uint32_t> rank;  // world rank that ended this way
   std::string text;                   // for people; may be empty
 };
 
@@ -82,27 +82,27 @@ struct Summary {
   std::map<std::string, PhaseFigures> phases;
   Spread run_seconds;
   Spread cpu_calls;
-  Spread cpu_process;  // of those that have said so
+  Spread cpu_process;  // of ranks that have reported it
   std::uint64_t waiting_bytes = 0;
   std::uint64_t huge_bytes = 0;
 
   [[nodiscard]] const ServiceFigures& service() const;  // of the first node
 };
 
-// Ascending numbers, from and to.
+// First and last of consecutive numbers.
 using Range = std::pair<std::uint32_t, std::uint32_t>;
 [[nodiscard]] std::vector<Range> ranges_of(const std::vector<std::uint32_t>& numbers);
 
-// A ledger, as Ledger::bytes() gives them, copied out of memory that another process writes: with rows whose kinds are
-// known, whose times are possible and whose names end. Nothing: it is none.
+// A copy of a ledger (from Ledger::bytes()) that another process writes: with known kinds, possible times and
+// terminated names. nullopt: it is malformed.
 struct CheckedLedger {
   LedgerHeader header;
   std::vector<LedgerRow> rows;
 };
 [[nodiscard]] std::optional<CheckedLedger> check_ledger(std::span<const std::byte> ledger);
 
-// Adds a ledger, as Ledger::bytes() gives them. `now_ns`: the end of ranks that have not noted theirs. False: it is
-// none, and nothing was added. Ledgers come in the order of the ranks.
+// Adds a ledger (from Ledger::bytes()), in the order of the ranks. `now_ns`: the end of ranks that have not recorded
+// theirs. False: it is malformed and was not added.
 bool add_ledger(Summary& summary, std::span<const std::byte> ledger, std::int64_t now_ns);
 
 }  // namespace outrigger::report

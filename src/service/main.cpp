@@ -1,4 +1,4 @@
-// outriggerd: keeper, service process, and two small tools around them.
+// outriggerd: keeper, service process, and small tools around them.
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -49,18 +49,18 @@ void add_keep_options(CLI::App& command, KeepArguments& arguments) {
   command.add_option("--world-size", config.world_size, "Ranks of the job")->required()->check(CLI::PositiveNumber);
   command.add_option("--local-size", config.local_size, "Ranks of this node")->required()->check(ranks);
   command.add_option("--nodes", config.nodes, "Nodes of the job")->check(CLI::PositiveNumber);
-  command.add_option("--keepers-here", config.keepers_here, "Nodes that this machine pretends to be")
+  command.add_option("--keepers-here", config.keepers_here, "Simulated nodes on this machine")
       ->check(CLI::PositiveNumber);
-  command.add_option("--number-here", config.number_here, "Which of them this is, from 0");
-  command.add_option("--services", config.services, "Service processes to start; 0: by itself")
+  command.add_option("--number-here", config.number_here, "Index of this node among them, from 0");
+  command.add_option("--services", config.services, "Service processes to start; 0: automatic")
       ->check(CLI::Range(0U, outrigger::kMaxServices));
   command.add_option("--service-cpus", arguments.service_cpus,
                      "Cpus to pin them to, e.g. 6,7; empty: cores free of ranks");
-  command.add_option("--claims", arguments.claims, "SCOPE:JOB, by which other jobs know its cores; :JOB: they do not");
-  command.add_option("--reach", arguments.reach, "What may be used to touch ranks' memory, or none");
+  command.add_option("--claims", arguments.claims, "SCOPE:JOB for claiming cores; :JOB: none are claimed");
+  command.add_option("--reach", arguments.reach, "Allowed ways to reach ranks' memory, or none");
   command.add_option("--init-timeout-ms", config.init_timeout_ms,
-                     "For all ranks to appear and the service processes to be ready");
-  command.add_option("--dpu", config.dpu, "HOST:PORT of the `outriggerd dpu` that has this node's service processes");
+                     "Limit for all ranks to appear and the service processes to be ready");
+  command.add_option("--dpu", config.dpu, "HOST:PORT of the `outriggerd dpu` that runs this node's service processes");
   command.add_option("--leader-pid", config.leader_pid, "The rank that started the keeper");
 }
 
@@ -80,16 +80,17 @@ int run_keep(KeepArguments arguments) {
 void add_bind_options(CLI::App& command, BindOptions& binding) {
   command
       .add_option("--bind", binding.bind,
-                  "bunch, scatter, hybrid, none, or cpus: 0,2,4-7 (one a rank), 0-1:2-3 (a list a rank)")
+                  "bunch, scatter, hybrid, none, or cpus: 0,2,4-7 (one per rank), 0-1:2-3 (one list per rank)")
       ->capture_default_str();
-  command.add_option("--services", binding.services, "Service processes of the node; 0: by itself")
+  command.add_option("--services", binding.services, "Service processes of the node; 0: automatic")
       ->check(CLI::Range(0U, outrigger::kMaxServices));
-  command.add_option("--others-ranks", binding.others_ranks, "Cpus that ranks of other jobs have, e.g. 0-3");
-  command.add_option("--others-services", binding.others_services, "Cpus that their service processes have");
+  command.add_option("--others-ranks", binding.others_ranks, "Cpus of other jobs' ranks, e.g. 0-3");
+  command.add_option("--others-services", binding.others_services, "Cpus of other jobs' service processes");
   command
-      .add_option("--keep", binding.keep,
-                  "Cores no rank is put on: wanted (one a service process), spare (that no rank needs), none (service "
-                  "processes are on a DPU)")
+      .add_option(
+          "--keep", binding.keep,
+          "Cores kept free of ranks: wanted (one per service process), spare (that no rank needs), none (service "
+          "processes are on a DPU)")
       ->capture_default_str();
 }
 
@@ -125,21 +126,21 @@ int run_serve() {
   int type = 0;
   socklen_t bytes = sizeof(type);
   if (::getsockopt(kControlFd, SOL_SOCKET, SO_TYPE, &type, &bytes) != 0 || type != SOCK_SEQPACKET) {
-    return complain("descriptor 3 is not a control socket; the keeper starts service processes by itself");
+    return complain("descriptor 3 is not a control socket; the keeper starts service processes");
   }
   start_log("service");
   arrange_faults();
   Service service{outrigger::UniqueFd(kControlFd)};
   const int status = service.run();
   spdlog::shutdown();
-  // Not by way of destructors: UCX 1.13 aborts when it is closed while a connection is being made.
+  // Skips destructors: UCX 1.13 aborts when it is closed while a connection is being made.
   ::_exit(status);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Service processes of Outrigger. Programs start them by themselves; info and exec are for people."};
+  CLI::App app{"Service processes of Outrigger. Programs start them automatically; info and exec are for users."};
   app.set_version_flag("--version", "outriggerd " OUTRIGGER_VERSION);
   app.require_subcommand(1);
 
@@ -147,22 +148,23 @@ int main(int argc, char** argv) {
   CLI::App* keep_command = app.add_subcommand("keep", "Keep a node's service processes (started by a rank)");
   add_keep_options(*keep_command, keep_arguments);
 
-  CLI::App* serve_command = app.add_subcommand("serve", "Be a service process (started by the keeper)");
+  CLI::App* serve_command = app.add_subcommand("serve", "Run a service process (started by the keeper)");
 
   bool json = false;
-  CLI::App* info_command = app.add_subcommand("info", "Say what this machine offers");
+  CLI::App* info_command = app.add_subcommand("info", "Print what this machine offers");
   info_command->add_flag("--json", json, "The only format; accepted for clarity");
 
-  CLI::App* tables_command = app.add_subcommand("tables", "Say what can be set, as JSON (for the launcher)");
+  CLI::App* tables_command = app.add_subcommand("tables", "Print settings and collectives as JSON (for the launcher)");
 
   std::vector<std::string> rules;
-  CLI::App* rules_command = app.add_subcommand("rules", "Say what is wrong with rules of OUTRIGGER_ALGORITHM, as JSON");
+  CLI::App* rules_command =
+      app.add_subcommand("rules", "Check rules of OUTRIGGER_ALGORITHM and print the errors as JSON");
   rules_command->add_option("rules", rules, "Each alone")->required();
 
   BindExecOptions exec_options;
   CLI::App* exec_command = app.add_subcommand("exec", "Bind to this local rank's cores and run a program");
   add_bind_options(*exec_command, exec_options.binding);
-  exec_command->add_option("--preload", exec_options.preload, "Library to put in front of LD_PRELOAD");
+  exec_command->add_option("--preload", exec_options.preload, "Library to prepend to LD_PRELOAD");
   exec_command->add_option("command", exec_options.command, "Program and arguments, after --")->required();
 
   LaunchOptions launch_options;
@@ -170,27 +172,29 @@ int main(int argc, char** argv) {
   CLI::App* launch_command =
       app.add_subcommand("launch", "Run an MPI's launcher that ends with the command `outrigger`");
   launch_command->add_option("--parent", launch_options.parent, "The process that starts this")->required();
-  launch_command->add_option("--unblock", signals.unblocked, "Signals, with commas between");
+  launch_command->add_option("--unblock", signals.unblocked, "Signals, separated by commas");
   launch_command->add_option("--ignore", signals.ignored, "Likewise");
   launch_command->add_option("command", launch_options.command, "Launcher and arguments, after --")->required();
 
   PlaceOptions place_options;
-  CLI::App* place_command = app.add_subcommand("place", "Say where exec would put the ranks of this node, as JSON");
+  CLI::App* place_command = app.add_subcommand("place", "Print where exec would put the ranks of this node, as JSON");
   add_bind_options(*place_command, place_options.binding);
   place_command->add_option("--ranks", place_options.ranks, "Of this node")
       ->required()
       ->check(CLI::Range(1U, outrigger::kMaxLocalRanks));
-  place_command->add_flag("--heed-others", place_options.heed_others, "Leave to other jobs what they have now");
-  place_command->add_option("--pretend-nodes", place_options.pretend_nodes, "Nodes that this one is split into");
+  place_command->add_flag("--heed-others", place_options.heed_others, "Avoid cores that other jobs use now");
+  place_command->add_option("--pretend-nodes", place_options.pretend_nodes,
+                            "Simulated nodes that this one is split into");
 
   DpuDaemonOptions dpu_options;
-  CLI::App* dpu_command = app.add_subcommand("dpu", "Have a host's service processes on this DPU (by the launcher)");
-  dpu_command->add_option("--services", dpu_options.services, "Service processes; 0: one for eight ranks")
+  CLI::App* dpu_command =
+      app.add_subcommand("dpu", "Run a host's service processes on this DPU (started by the launcher)");
+  dpu_command->add_option("--services", dpu_options.services, "Service processes; 0: one for every eight ranks")
       ->check(CLI::Range(0U, outrigger::kMaxServices));
   dpu_command->add_option("--bind", dpu_options.bind, "Cpus to pin them to, e.g. 0-3; empty: none");
 
   std::string probed;
-  CLI::App* probe_command = app.add_subcommand("dpu-probe", "Say how a DPU reaches this host's memory, as JSON");
+  CLI::App* probe_command = app.add_subcommand("dpu-probe", "Print how a DPU reaches this host's memory, as JSON");
   probe_command->add_option("address", probed, "HOST:PORT of its `outriggerd dpu`")->required();
 
   CLI11_PARSE(app, argc, argv);

@@ -1,6 +1,6 @@
-// Memory that one part of a program has allocated. A program that links counting_new.cpp replaces the global operator
-// new and delete by ones that count what is allocated and freed while a CountAllocations is alive, by the sizes of the
-// allocator. In other programs `available` stays false and nothing is counted.
+// Counts the memory that one part of a program allocates. A program that links counting_new.cpp replaces the global
+// operator new and delete: while a CountAllocations is alive, they count allocated and freed bytes by the allocator's
+// own sizes. In other programs `available` stays false and nothing is counted.
 //
 // Thread rule: one thread.
 #pragma once

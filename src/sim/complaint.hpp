@@ -1,4 +1,4 @@
-// How the subcommands of outrigger-sim say what cannot be.
+// Error messages of outrigger-sim's subcommands.
 #pragma once
 
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 
 namespace outrigger::sim {
 
-// Returns the exit status of the program.
+// Returns the exit status.
 [[nodiscard]] inline int fail(const std::string& text) {
   fmt::print(stderr, "outrigger-sim: {}\n", text);
   return 1;

@@ -37,14 +37,14 @@ void Invariants::chunk_moves(SpId by, const Block& from, const Block& to) {
   if (once && !job_.plan_of(*target).broadcasts()) count_crossing(*target, from, to);
 }
 
-// No byte of a block comes to a node twice. (A broadcast's ranks complete before late ones of their node have come.)
+// No byte of a block comes to a node twice. (A broadcast's ranks complete before late ranks of their node have posted.)
 void Invariants::count_crossing(const Slot& target, const Block& from, const Block& to) {
   const OperationPlan& plan = job_.plan_of(target);
   const std::uint32_t node = job_.scenario.node_of(to.memory.owner);
   if (job_.scenario.node_of(from.memory.owner) == node || plan.wrong_kinds || plan.wrong_sizes) return;
   if (job_.result.crashes != 0) return;
   const std::vector<WorldRank>& members = *job_.scenario.groups[target.group].members;
-  // Ranks that contribute nothing may be done before the others of their node have come.
+  // Ranks that contribute nothing may complete before the others of their node have posted.
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (job_.scenario.node_of(members[i]) == node && plan.sent[i][i] == 0) return;
   }
@@ -71,12 +71,12 @@ void Invariants::eager_read(SpId by, const Block& from) {
     return each.send_buffer == buffer || each.receive_buffer == buffer;
   });
   if (slot == slots.end())
-    return job_.broken(fmt::format("service process {} sends eagerly what was not posted", by.value()));
+    return job_.broken(fmt::format("service process {} sends an eager block that was not posted", by.value()));
   if (slot->completed)
     job_.broken(fmt::format("service process {} reads eagerly from a completed operation", by.value()));
 }
 
-// What a mark says of: a source's block, or an owner's slice of a result.
+// The block that a mark stands for: a source's block, or an owner's slice of a result.
 Block Invariants::marked_block(const Slot& slot, GroupRank source) const {
   Block block = slot.receive.block(source);
   const OperationPlan& plan = job_.plan_of(slot);
@@ -108,7 +108,7 @@ void Invariants::marked(SpId by, WorldRank destination, SlotIndex slot_index, Gr
       job_.world.memory[destination.value()].buffer(slot.receive_buffer).subspan(offset, bytes);
   if (bytes != 0 && std::memcmp(here.data(), slot.image.data() + offset, bytes) != 0) {
     job_.broken(
-        fmt::format("rank {}: block of {} marked before its bytes are there", destination.value(), source.value()));
+        fmt::format("rank {}: block of {} marked before its bytes have arrived", destination.value(), source.value()));
   }
 }
 
@@ -121,7 +121,7 @@ CompletionStatus Invariants::expected_status(const Slot& slot, const OperationPl
   const std::size_t me = slot.me.value();
   for (std::size_t peer = 0; peer < plan.sent.size(); ++peer) {
     const bool own_done = peer == me && plan.own_block_done[me] != 0;
-    // Where nothing is expected nobody waits, so a surplus may or may not be noticed.
+    // If nothing is expected, no rank waits, so a surplus may or may not be noticed.
     if (!own_done && plan.expected[peer][me] != 0 && plan.sent[peer][me] > plan.expected[peer][me]) {
       return CompletionStatus::truncated;
     }
@@ -129,7 +129,7 @@ CompletionStatus Invariants::expected_status(const Slot& slot, const OperationPl
   return CompletionStatus::ok;
 }
 
-// Whoever exchanges bytes with a rank that calls something else must be told, unless the one who knew has crashed.
+// A rank that exchanges bytes with one in a different call must get an error, unless the process that knew has crashed.
 void Invariants::check_disagreement(WorldRank rank, const Slot& slot, CompletionStatus status) {
   const OperationPlan& plan = job_.plan_of(slot);
   const std::string what = fmt::format("rank {} group {} operation {}", rank.value(), slot.group, slot.sequence);
@@ -137,7 +137,7 @@ void Invariants::check_disagreement(WorldRank rank, const Slot& slot, Completion
   for (std::size_t peer = 0; peer < plan.sent.size(); ++peer) {
     if (plan.differs[peer] == plan.differs[me] || job_.result.crashes != 0) continue;
     if (plan.expected[peer][me] == 0 || plan.sent[peer][me] == 0) continue;
-    if (status != CompletionStatus::mismatch) job_.broken(what + ": ranks disagree, and it was not told");
+    if (status != CompletionStatus::mismatch) job_.broken(what + ": ranks disagree, and it got no error");
   }
   if (status == CompletionStatus::ok && job_.result.crashes == 0 && !image_holds(rank, slot)) {
     job_.broken(what + ": wrong bytes at completion");
@@ -179,12 +179,12 @@ void Invariants::check_completion(WorldRank rank, const Slot& slot, const Comple
   if (plan.wrong_kinds) return check_disagreement(rank, slot, record.status);
   const bool surplus_unseen = plan.sent != plan.expected && record.status == CompletionStatus::truncated;
   if (record.status != expected_status(slot, plan) && !surplus_unseen) {
-    // A truncation noticed by an incarnation that has crashed may be forgotten.
+    // A truncation seen by a crashed incarnation may be lost.
     if (record.status != CompletionStatus::ok || job_.result.crashes == 0) {
       job_.broken(fmt::format("{}: completed as '{}'", what, name_of(record.status)));
     }
   }
-  if (plan.meets() && !all_have_posted(slot)) job_.broken(what + ": leaves a barrier before all have come");
+  if (plan.meets() && !all_have_posted(slot)) job_.broken(what + ": leaves a barrier before all have arrived");
   if (!image_holds(rank, slot)) job_.broken(what + ": wrong bytes at completion");
   check_bytes(slot, what, record);
 }
@@ -215,7 +215,8 @@ void Invariants::sent(std::span<const std::byte> message) {
   }
 }
 
-// For a rank that has not posted, if the two exchange anything; or for a credit that an earlier operation holds.
+// True if it waits for a rank that has not posted and exchanges bytes with it, or for a credit that an earlier
+// operation holds.
 bool Invariants::may_wait(const Slot& slot) const {
   const GroupPlan& group = job_.scenario.groups[slot.group];
   const OperationPlan& plan = job_.plan_of(slot);
@@ -233,7 +234,7 @@ bool Invariants::may_wait(const Slot& slot) const {
   const std::size_t me = slot.me.value();
   for (std::size_t peer = 0; peer < plan.sent.size(); ++peer) {
     const bool late = count_of(job_.ranks[(*group.members)[peer].value()].posted) <= slot.sequence;
-    // A contribution is needed until all have come.
+    // Contributions are needed from all ranks.
     const bool exchange =
         plan.reduces() ? plan.vector_bytes() != 0 : plan.sent[me][peer] != 0 || plan.expected[peer][me] != 0;
     if (late && (exchange || plan.meets())) return true;
@@ -241,7 +242,7 @@ bool Invariants::may_wait(const Slot& slot) const {
   return false;
 }
 
-// Nobody waits for a rank with which it exchanges nothing.
+// No rank waits for one with which it exchanges nothing.
 void Invariants::check_waiting() {
   for (std::uint32_t rank = 0; rank < job_.ranks.size(); ++rank) {
     for (const Slot& slot : job_.ranks[rank].slots) {
@@ -256,7 +257,7 @@ void Invariants::check_end() {
   for (std::uint32_t rank = 0; rank < job_.ranks.size(); ++rank) {
     const Rank& state = job_.ranks[rank];
     if (state.next_step != job_.scenario.steps[rank].size()) {
-      job_.broken(fmt::format("deadlock: rank {} never got to post step {}", rank, state.next_step));
+      job_.broken(fmt::format("deadlock: rank {} never posted step {}", rank, state.next_step));
     }
     for (const Slot& slot : state.slots) {
       if (!slot.completed) {

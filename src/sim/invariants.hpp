@@ -1,6 +1,6 @@
-// What must hold in every simulated job, looked at whenever something happens, when nothing happens any more, and at
-// the end: bytes where they belong before they are marked, marks before completion, nothing read or written after it,
-// nobody who waits without need, nothing left over.
+// Invariants of every simulated job, checked at each event, when the job is quiet, and at the end: bytes are in place
+// before they are marked, marks come before completion, nothing is read or written after completion, no rank waits
+// without need, nothing is left over.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,10 @@ class Invariants {
   void chunk_moves(SpId by, const Block& from, const Block& to);
   void eager_read(SpId by, const Block& from);
   void marked(SpId by, WorldRank destination, SlotIndex slot, GroupRank source);
-  // Null: there is no such operation to complete.
+  // nullptr if there is no such operation to complete.
   [[nodiscard]] Slot* completing(SpId by, WorldRank rank, SlotIndex slot, const fabric::CompletionRecord& record);
   void sent(std::span<const std::byte> message);
-  // Nothing happens any more while some rank stays away.
+  // The job is quiet while some ranks are absent.
   void check_waiting();
   void check_end();
 
@@ -42,8 +42,8 @@ class Invariants {
   [[nodiscard]] bool all_have_posted(const Slot& slot) const;
 
   JobState& job_;
-  // To which rank each byte of a block has come from another node (nothing: none yet): by group, sequence, source,
-  // node.
+  // For each byte of a block, the rank to which it came from another node (nullopt: none yet). By group, sequence,
+  // source, node.
   std::map<std::tuple<std::uint32_t, std::uint64_t, std::size_t, std::uint32_t>, std::vector<std::optional<WorldRank>>>
       crossed_;
 };

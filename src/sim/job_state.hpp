@@ -1,5 +1,5 @@
-// A simulated job as it is at one moment: what its ranks have posted, which service processes live, what has been found
-// broken. Programs, service processes and invariants work on it.
+// The current state of a simulated job: posts of its ranks, live service processes, broken invariants. Programs,
+// service processes and invariants share it.
 #pragma once
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@
 
 namespace outrigger::sim {
 
-// One operation of one rank: what would be a slot in its segment, which outlives the service process.
+// One operation of one rank: models the slot in its segment, which outlives the service process.
 struct Slot {
   std::uint32_t group = 0;
   std::uint64_t sequence = 0;
@@ -31,8 +31,8 @@ struct Slot {
   engine::BlockLayout receive;
   std::uint32_t send_buffer = 0;
   std::uint32_t receive_buffer = 0;
-  std::vector<std::byte> image;         // what the receive buffer must hold in the end
-  std::vector<std::uint8_t> delivered;  // marks
+  std::vector<std::byte> image;  // expected final content of the receive buffer
+  std::vector<std::uint8_t> delivered;
   bool completed = false;
 };
 
@@ -42,8 +42,8 @@ struct Rank {
   std::map<std::uint32_t, std::uint64_t> posted;  // group -> operations posted
   std::map<std::uint32_t, std::uint64_t> done;    // group -> operations completed
   std::map<std::uint32_t, bool> freed;            // group -> freed
-  bool attached = true;                           // its service process knows it
-  bool absent = false;                            // posts nothing until all is quiet
+  bool attached = true;                           // known to its service process
+  bool absent = false;                            // posts nothing until the job is quiet
 
   [[nodiscard]] bool anything_open() const {
     return std::ranges::any_of(slots, [](const Slot& slot) { return !slot.completed; });
@@ -81,7 +81,7 @@ struct JobState {
       fmt::print("{:>10} ns  {}\n", world.time.now_ns(), fmt::format(format, std::forward<Args>(args)...));
     }
   }
-  // The first that does not hold ends the simulation.
+  // Only the first violation counts; it ends the simulation.
   void broken(std::string what) {
     if (!result.broken) result.broken = std::move(what);
   }

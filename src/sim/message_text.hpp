@@ -1,4 +1,4 @@
-// What a message between service processes says, for people who read a trace.
+// Text form of a message between service processes, for people who read a trace.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace outrigger::sim {
 
-// Nothing: it does not decode.
+// nullopt: it cannot be decoded.
 [[nodiscard]] std::optional<std::string> text_of_message(std::span<const std::byte> message);
 
 }  // namespace outrigger::sim

@@ -1,5 +1,5 @@
-// outrigger-sim: many random schedules of the real engine in virtual time, what an operation costs at
-// scale, and how long it takes on a modelled cluster.
+// outrigger-sim: checks many random schedules of the real engine in virtual time, counts the cost of an operation at
+// scale, and predicts its time on a modelled cluster.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -22,9 +22,9 @@ using outrigger::Algorithm;
 using outrigger::sim::SimulationOptions;
 using outrigger::sim::SimulationResult;
 
-constexpr int kInterrupted = 130;  // as a shell has it
+constexpr int kInterrupted = 130;  // as shells report it
 
-// Ctrl-C: the schedule that runs is the last.
+// Ctrl-C: stop after the current schedule.
 volatile std::sig_atomic_t interrupted = 0;
 
 struct Arguments {
@@ -107,7 +107,7 @@ int main(int argc, char** argv) {
   CLI::App app{"Runs the engine in virtual time on random small jobs and checks its invariants after every step."};
   Arguments arguments;
   app.set_version_flag("--version", "outrigger-sim " OUTRIGGER_VERSION);
-  app.add_option("--seeds", arguments.seeds, "how many random schedules")
+  app.add_option("--seeds", arguments.seeds, "number of random schedules")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--first-seed", arguments.first_seed, "seed of the first one")->capture_default_str();
@@ -115,10 +115,10 @@ int main(int argc, char** argv) {
   app.add_option("--algorithm", arguments.algorithm, "which algorithm")
       ->check(CLI::IsMember(algorithm_names()))
       ->capture_default_str();
-  app.add_option("--faults", arguments.faults, "what goes wrong")
+  app.add_option("--faults", arguments.faults, "faults to inject")
       ->check(CLI::IsMember({"none", "delays", "crashes", "all"}))
       ->capture_default_str();
-  app.add_flag("--trace", arguments.trace, "print what happens, line by line")->needs(one);
+  app.add_flag("--trace", arguments.trace, "print every event on a line")->needs(one);
   app.add_flag("--quiet", arguments.quiet, "no progress line");
   const outrigger::sim::ScaleCommand scale(app);
   const outrigger::sim::TimeCommand time(app);
@@ -140,6 +140,6 @@ int main(int argc, char** argv) {
     if (!run_many(arguments, known.algorithm)) return 1;
   }
   if (interrupted == 0) return 0;
-  fmt::print("Interrupted: these are the schedules until then.\n");
+  fmt::print("Interrupted: only the schedules so far.\n");
   return kInterrupted;
 }

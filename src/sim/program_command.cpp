@@ -24,7 +24,7 @@ using timing::ScriptTimes;
 
 constexpr std::uint32_t kMostSeeds = 1000;
 
-// One repetition's part, in us.
+// One repetition, in us.
 struct Figures {
   double step_us = 0;
   double work_us = 0;
@@ -54,7 +54,7 @@ Result<std::map<std::string, std::string>> rules(const char* option, const std::
   for (const std::string& word : words) {
     const std::size_t equals = word.find('=');
     if (equals == std::string::npos || !collective_named(word.substr(0, equals))) {
-      return Error{fmt::format("{}: '{}' is no rule; write ialltoall=NAME", option, word)};
+      return Error{fmt::format("{}: '{}' is not a rule; write ialltoall=NAME", option, word)};
     }
     names[word.substr(0, equals)] = word.substr(equals + 1);
   }
@@ -125,32 +125,30 @@ struct ProgramCommand::Arguments {
 };
 
 ProgramCommand::ProgramCommand(CLI::App& parent) : arguments_(std::make_unique<Arguments>()) {
-  command_ = parent.add_subcommand("program",
-                                   "What a program takes on a modelled cluster: natively in several ways, offloaded.");
+  command_ = parent.add_subcommand(
+      "program", "Predicts a program's times on a modelled cluster: natively in several ways, and offloaded.");
   Arguments& arguments = *arguments_;
   LaneOptions& options = arguments.options;
-  command_->add_option("--cluster", arguments.cluster, "the cluster's file, as those in clusters/")->required();
+  command_->add_option("--cluster", arguments.cluster, "the cluster's file, e.g. from clusters/")->required();
   command_->add_option("--program", arguments.program, "a file of its steps (docs/using/prediction.md)")->required();
-  command_->add_option("--nodes", arguments.nodes, "nodes of the job; unless given all of the cluster's");
-  command_->add_option("--services", arguments.services,
-                       "service processes on each; unless given as many as the cluster's file says");
-  command_->add_option("--mapping", arguments.mapping, "of the ranks to nodes")
+  command_->add_option("--nodes", arguments.nodes, "nodes of the job; default: all of the cluster");
+  command_->add_option("--services", arguments.services, "service processes on each; default: from the cluster's file");
+  command_->add_option("--mapping", arguments.mapping, "mapping of ranks to nodes")
       ->check(CLI::IsMember({"contiguous", "strided"}))
       ->capture_default_str();
   const std::vector<std::string> names(timing::kLaneNames.begin(), timing::kLaneNames.end());
-  command_->add_option("--lane", arguments.lanes, "run it in this way; may be given again; unless given all")
+  command_->add_option("--lane", arguments.lanes, "a way to run it; may be repeated; default: all")
       ->check(CLI::IsMember(names));
-  command_->add_option("--native", arguments.native, "natives' algorithm: ialltoall=pairwise; may be given again");
+  command_->add_option("--native", arguments.native, "native algorithm: ialltoall=pairwise; may be repeated");
   command_->add_option("--algorithm", arguments.algorithms, "service processes': ialltoall=scatter_dest");
   command_->add_flag("--offload-blocking", options.offload_blocking, "blocking calls, too");
-  command_
-      ->add_option("--work-factor", options.service_work_factor,
-                   "work takes so many times longer where cores are given to services or threads")
+  command_->add_option("--work-factor", options.service_work_factor, "factor for work if services or threads get cores")
       ->check(CLI::Range(0.01, 100.0))
       ->capture_default_str();
-  command_->add_option("--test-every", arguments.test_every, "in the lane with MPI_Test")->capture_default_str();
-  command_->add_option("--seed", options.seed, "of noise and skew, the first")->capture_default_str();
-  command_->add_option("--seeds", arguments.seeds, "so many of them; without --json the median's figures")
+  command_->add_option("--test-every", arguments.test_every, "interval of MPI_Test in the lane `testing`")
+      ->capture_default_str();
+  command_->add_option("--seed", options.seed, "first seed of noise and skew")->capture_default_str();
+  command_->add_option("--seeds", arguments.seeds, "number of seeds; without --json medians are printed")
       ->check(CLI::Range(1U, kMostSeeds))
       ->capture_default_str();
   command_->add_flag("--json", arguments.json, "a line of JSON for each lane and seed");

@@ -1,4 +1,4 @@
-// `outrigger-sim program`: what a program's steps take on a modelled cluster, run in several ways.
+// `outrigger-sim program`: predicts the times of a program's steps on a modelled cluster, run in several ways.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,6 @@ class ProgramCommand {
   ProgramCommand(const ProgramCommand&) = delete;
   ProgramCommand& operator=(const ProgramCommand&) = delete;
 
-  // Whether the command line names it.
   [[nodiscard]] bool chosen() const;
   // Prints the result. Returns the exit status of the program.
   [[nodiscard]] int run() const;

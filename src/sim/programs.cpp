@@ -86,7 +86,7 @@ engine::BlockLayout Programs::make_layout(WorldRank rank, const OperationPlan& p
   return layout;
 }
 
-// Numbers whose sums are rounded, and pairs with ties; other elements may have any bits.
+// Numbers whose sums are rounded, and pairs with ties; elements of other types have any bits.
 std::vector<std::byte> Programs::contribution(const Slot& slot, std::size_t source) const {
   const OperationPlan& plan = job_.plan_of(slot);
   std::vector<std::byte> bytes(plan.vector_bytes());
@@ -219,7 +219,7 @@ void Programs::post_next(WorldRank rank) {
   if (state.absent || state.next_step == steps.size()) return;
   const Step& step = steps[state.next_step];
   const bool new_round = state.next_step != 0 && steps[state.next_step - 1].round != step.round;
-  if (new_round && state.anything_open()) return;  // completed() comes back here
+  if (new_round && state.anything_open()) return;  // completed() calls this function again
   ++state.next_step;
   const std::size_t slot = make_slot(rank, step);
   ++state.posted[step.group];
@@ -240,7 +240,7 @@ void Programs::free_group(WorldRank rank, std::uint32_t group) {
 
 void Programs::completed(WorldRank rank, Slot& slot) {
   Rank& state = job_.ranks[rank.value()];
-  // The program reuses its buffers at once.
+  // Programs reuse their buffers at once.
   if (slot.send_buffer != slot.receive_buffer) {
     const std::span<std::byte> send = job_.world.memory[rank.value()].buffer(slot.send_buffer);
     for (std::byte& byte : send) byte = static_cast<std::byte>(job_.world.random.next());

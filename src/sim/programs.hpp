@@ -1,5 +1,5 @@
-// What the ranks of a simulated job do: they fill their buffers with a pattern, post their steps in order and at
-// moments of the simulator's choice, use their buffers again as soon as an operation has ended, and free communicators.
+// The ranks of a simulated job: they fill their buffers with a pattern, post their steps in order at random times,
+// reuse their buffers as soon as an operation has ended, and free communicators.
 #pragma once
 
 #include <cstddef>
@@ -16,17 +16,17 @@ namespace outrigger::sim {
 
 class Programs {
  public:
-  // `tell`: hands something to a service process's engine.
+  // Gives something to a service process's engine.
   using Tell = std::function<void(Service& service, std::function<void(engine::Engine&)> what)>;
   Programs(JobState& job, Tell tell) : job_(job), tell_(std::move(tell)) {}
 
-  // The rank's next step, some time, or not before all is quiet.
+  // Schedules the rank's next step at a random time, or when the job is quiet.
   void schedule_post(WorldRank rank);
-  // What the slot says to the service process.
+  // The slot's content for the service process.
   [[nodiscard]] engine::PostedOperation posted(WorldRank rank, std::size_t index) const;
   // The rank has seen the operation's end.
   void completed(WorldRank rank, Slot& slot);
-  // With all quiet, a rank that was away goes on. False: there is none.
+  // In a quiet job, one absent rank continues. False: there is none.
   [[nodiscard]] bool recall_absent();
 
  private:
@@ -37,14 +37,13 @@ class Programs {
   [[nodiscard]] std::byte pattern(const Slot& slot, std::size_t source, std::size_t destination,
                                   std::uint64_t index) const;
   void fill(const Slot& slot, WorldRank rank);
-  // What a rank contributes to a reduction, and what the result must be: in the order of group ranks.
+  // A rank's contribution to a reduction, and the expected result, added in the order of group ranks.
   [[nodiscard]] std::vector<std::byte> contribution(const Slot& slot, std::size_t source) const;
   [[nodiscard]] const std::vector<std::byte>& reduced(const Slot& slot);
   void free_group(WorldRank rank, std::uint32_t group);
 
   JobState& job_;
   Tell tell_;
-  // By group, sequence and number of operands.
   std::map<std::tuple<std::uint32_t, std::uint64_t, std::size_t>, std::vector<std::byte>> reduced_;
 };
 

@@ -18,10 +18,10 @@ namespace outrigger::sim {
 namespace {
 
 constexpr std::size_t kBlock_bytes = std::size_t{1} << 20U;
-constexpr std::size_t kLarge_bytes = std::size_t{32} << 20U;  // each of the two, on each core
+constexpr std::size_t kLarge_bytes = std::size_t{32} << 20U;  // each of the two buffers, on each core
 constexpr std::size_t kRepetitions = 20;
-constexpr std::size_t kFewest_bytes = std::size_t{1} << 20U;  // of both buffers
-constexpr std::size_t kPasses_bytes = kLarge_bytes;           // copied in a sample, or each buffer twice
+constexpr std::size_t kFewest_bytes = std::size_t{1} << 20U;  // both buffers together
+constexpr std::size_t kPasses_bytes = kLarge_bytes;           // copied per sample, or each buffer twice
 constexpr Reduction kSum{ReduceOperation::sum, ElementType::float64};
 
 template <class Work>
@@ -42,7 +42,7 @@ void copy_here(std::span<std::byte> into, std::span<const std::byte> from) {
   std::memcpy(into.data(), from.data(), from.size());
 }
 
-// What process_vm_readv costs, which takes the same way whosever memory it is.
+// Cost of process_vm_readv, which is the same for memory of this process.
 void copy_by_kernel(std::span<std::byte> into, std::span<std::byte> from) {
   const iovec local{into.data(), into.size()};
   const iovec remote{from.data(), from.size()};
@@ -56,7 +56,7 @@ bool kernel_copies() {
   return into == from;
 }
 
-// The first part of both buffers, again and again; once before the clock runs, so that it lies where it can.
+// Copies the first part of both buffers repeatedly; one untimed copy first, so that the data are in cache if they fit.
 template <class Copy>
 double copy_rate(Buffers& buffers, std::size_t bytes, const Copy& copies) {
   const std::size_t half = bytes / 2;

@@ -1,4 +1,4 @@
-// What this machine's cores do with memory: the rates of a cluster file, measured by what service processes use.
+// Measures the memory rates of this machine's cores for a cluster file, with the functions that service processes use.
 #pragma once
 
 #include <cstdint>
@@ -6,22 +6,22 @@
 
 namespace outrigger::sim {
 
-// One core's copies between two buffers that have so many bytes together.
+// One core's copies between two buffers with this total size.
 struct CopyRates {
   std::uint64_t bytes;
   std::vector<double> samples;
 };
 
-// Bytes a second, of each sample.
+// Bytes per second, one value per sample.
 struct Rates {
-  std::vector<double> copy;         // one core, blocks that its caches may hold
-  std::vector<double> reduce;       // one core: bytes of a sum of two vectors of doubles
-  std::vector<double> memory;       // all cores that may be used at once, blocks that no cache holds: read and written
-  std::vector<CopyRates> by_bytes;  // from what any cache holds to what none does
-  std::vector<CopyRates> kernel;    // the same by the kernel, as between two processes; empty: it does not
+  std::vector<double> copy;         // one core, blocks that fit into its caches
+  std::vector<double> reduce;       // one core: result bytes of a sum of two vectors of doubles
+  std::vector<double> memory;       // all usable cores at once, blocks larger than any cache: reads and writes
+  std::vector<CopyRates> by_bytes;  // for block sizes from fitting into every cache to fitting into none
+  std::vector<CopyRates> kernel;    // the same by the kernel, as between two processes; empty if it is not allowed
 };
 
-// Takes about so many times 0.2 s, and memory for a thread on each core.
+// Takes about 0.2 s per sample, and needs memory for a thread on each core.
 [[nodiscard]] Rates measure_rates(std::uint32_t samples);
 
 }  // namespace outrigger::sim

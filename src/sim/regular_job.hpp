@@ -1,5 +1,5 @@
-// A job whose nodes are alike and whose ranks all call the same: where its ranks and service processes are, and what a
-// rank posts.
+// A job with identical nodes in which all ranks make the same call: the places of ranks and service processes, and the
+// posts of ranks.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,9 @@
 
 namespace outrigger::sim {
 
-// Which ranks a node has.
 enum class Mapping : std::uint8_t {
-  contiguous,  // one after the other
-  strided,     // round robin over the nodes
+  contiguous,  // consecutive ranks on a node
+  strided,     // round-robin over the nodes
 };
 
 struct JobShape {
@@ -24,7 +23,7 @@ struct JobShape {
   Mapping mapping = Mapping::contiguous;
 };
 
-// Ranks and service processes as numbers: everything about them follows from arithmetic.
+// Ranks and service processes as numbers: all relations between them are computed.
 class Places {
  public:
   explicit Places(const JobShape& shape) : shape_(shape) {}
@@ -42,7 +41,7 @@ class Places {
   }
   [[nodiscard]] std::uint32_t node_of_service(std::uint32_t service) const { return service / shape_.services; }
 
-  // As every service process has it, but for who it is itself.
+  // Same on every service process except for its own id.
   [[nodiscard]] engine::EngineConfig engine_config() const;
   [[nodiscard]] std::shared_ptr<const std::vector<WorldRank>> all_ranks() const;
 
@@ -50,15 +49,15 @@ class Places {
   JobShape shape_;
 };
 
-// What all ranks call, on all ranks.
+// The call that all ranks make.
 struct RegularCall {
   Collective collective = Collective::ialltoall;  // or iallgather, iallgatherv, ibcast, iallreduce
   Algorithm algorithm = Algorithm::ring_pull;
-  std::uint64_t block_bytes = 0;  // of an allreduce the vector's
+  std::uint64_t block_bytes = 0;  // for allreduce: of the vector
   std::uint32_t root = 0;
 };
 
-// What a rank posts, its own block being where it belongs. `slot` is the rank's number.
+// A rank's post; its own block is already in place. `slot` is the rank's number.
 [[nodiscard]] engine::PostedOperation regular_post(const RegularCall& call, const OperationId& id,
                                                    const std::shared_ptr<const std::vector<WorldRank>>& members,
                                                    std::uint32_t rank);

@@ -20,9 +20,9 @@ namespace {
 
 constexpr SpId kSelf{0};
 constexpr GroupId kGroup{1, 1};
-constexpr std::size_t kMessagesPerStep = 64;  // what a service process finds when it looks
+constexpr std::size_t kMessagesPerStep = 64;  // messages available to a service process at a time
 
-// Ranks and service processes as numbers: everything about them follows from arithmetic.
+// Ranks and service processes as numbers: all relations between them are computed.
 class Job {
  public:
   explicit Job(const ScaleOptions& options) : options_(options) {}
@@ -59,7 +59,8 @@ void encode(peer::Body body, std::vector<std::byte>& out) {
   peer::encode(message, out);
 }
 
-// Everybody else. Holds what is on its way to the service process: at most one entry for each announcement it has sent.
+// All other service processes. Holds messages on their way to the real one: at most one entry per announcement that it
+// has sent.
 class SymbolicPeers final : public fabric::sim::BareFabric {
  public:
   explicit SymbolicPeers(const Job& job) : job_(job) {}
@@ -84,9 +85,9 @@ class SymbolicPeers final : public fabric::sim::BareFabric {
 
   // The announcement of a peer's rank.
   void announce(std::uint32_t rank, std::vector<std::byte>& out) const;
-  // The next answer of some peer. False when nothing is to be said.
+  // The next answer of a peer. False if there is none.
   bool answer(SpId& from, std::vector<std::byte>& out);
-  // Ends the moves that are in flight. False when there were none.
+  // Ends the active moves. False if there were none.
   bool end_moves();
 
   std::uint64_t marks = 0;
@@ -96,7 +97,7 @@ class SymbolicPeers final : public fabric::sim::BareFabric {
  private:
   // To be answered for the peer's ranks from `next` up to `end`, one after the other.
   struct Pending {
-    bool announced;       // else a report of a delivered block
+    bool announced;       // otherwise a report of a delivered block
     std::uint32_t local;  // the local rank
     std::uint32_t next;
     std::uint32_t end;
@@ -134,7 +135,7 @@ void SymbolicPeers::announce(std::uint32_t rank, std::vector<std::byte>& out) co
 void SymbolicPeers::take(SpId to, std::span<const std::byte> bytes) {
   const std::optional<peer::Message> message = peer::decode(bytes);
   if (!message) {
-    broken = "a message does not decode";
+    broken = "a message cannot be decoded";
   } else if (const auto* announce = std::get_if<peer::Announce>(&message->body)) {
     const std::uint32_t first = to.value() * job_.per_service() + announce->first;
     pending_.push_back(Pending{true, announce->group_rank.value(), first, first + announce->count});
@@ -215,7 +216,7 @@ class Run {
   }
 
  private:
-  // Announcements come in an order that visits every rank once and is not the ring's.
+  // A stride that visits every rank once in an order other than the ring's.
   static std::uint32_t coprime_stride(std::uint32_t count) {
     std::uint32_t stride = count / 3 * 2 + 1;
     while (std::gcd(stride, count) != 1) ++stride;
@@ -301,7 +302,7 @@ class Run {
     }
     if (peers_.broken) return Error{*peers_.broken};
     if (peers_.completions != job_.per_service() || !engine_->idle()) return Error{"the operation does not end"};
-    // Every block for a local rank but its own is marked, whoever moved it.
+    // Every block for a local rank except its own is marked, whichever side moved it.
     if (peers_.marks != result.pairs() - job_.per_service()) return Error{"blocks are missing"};
     return result;
   }

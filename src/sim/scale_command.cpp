@@ -80,7 +80,7 @@ void print(const ScaleOptions& options, const ScaleResult& result) {
   fmt::print("  at most   {} messages not looked at, {} announcements kept for late ranks, {} waiting for a credit\n",
              counters.most_inbound, counters.most_kept_announcements, counters.most_announcements_waiting);
   fmt::print("            {} coroutines, {} allocations\n", counters.most_frames, result.most_allocations);
-  fmt::print("  memory    {} bytes at most, {} of them the group's; {:.2f} bytes a pair for the operation\n",
+  fmt::print("  memory    {} bytes at most, {} of them the group's; {:.2f} bytes per pair for the operation\n",
              result.peak_bytes, result.group_bytes, result.operation_bytes_per_pair());
 }
 
@@ -110,7 +110,7 @@ void print(const WholeJobOptions& options, const WholeJobResult& result) {
              result.wire_bytes, result.most_bytes_from_a_node);
 }
 
-// The allgathers and broadcasts. Empty: --collective says alltoall.
+// For allgathers and broadcasts; nullopt: --collective is alltoall.
 std::optional<Collective> whole_job_of(const std::string& collective, const std::string& form) {
   if (collective == "bcast") return Collective::ibcast;
   if (collective == "allgather") return form == "v" ? Collective::iallgatherv : Collective::iallgather;
@@ -153,9 +153,9 @@ ScaleCommand::ScaleCommand(CLI::App& parent) : arguments_(std::make_unique<Argum
   command_->add_option("--collective", arguments.collective, "which")
       ->check(CLI::IsMember({"alltoall", "allgather", "bcast"}))
       ->capture_default_str();
-  command_->add_option("--algorithm", arguments.algorithm, "which of the collective's; unless named its first")
+  command_->add_option("--algorithm", arguments.algorithm, "algorithm of the collective; default: its first")
       ->check(CLI::IsMember({"ring_pull", "scatter_dest", "flat", "node_pull", "hierarchical"}));
-  command_->add_option("--mapping", arguments.mapping, "of the ranks to nodes; not for alltoall")
+  command_->add_option("--mapping", arguments.mapping, "mapping of ranks to nodes; not for alltoall")
       ->check(CLI::IsMember({"contiguous", "strided"}))
       ->capture_default_str();
   command_->add_option("--form", arguments.form, "regular, or v: a count and an offset for every pair")
@@ -163,7 +163,7 @@ ScaleCommand::ScaleCommand(CLI::App& parent) : arguments_(std::make_unique<Argum
       ->capture_default_str();
   command_->add_option("--block-bytes", options.block_bytes, "bytes of a block; in the v-form their mean")
       ->capture_default_str();
-  command_->add_option("--arrival", arguments.arrival, "when the ranks post, seen against the peers' announcements")
+  command_->add_option("--arrival", arguments.arrival, "when the ranks post, relative to the peers' announcements")
       ->check(CLI::IsMember({"early", "spread", "late"}))
       ->capture_default_str();
   command_->add_flag("--json", arguments.json, "one line of JSON");
@@ -182,7 +182,7 @@ int ScaleCommand::run() const {
 
 int ScaleCommand::run_one_service() const {
   ScaleOptions options = arguments_->options;
-  if (arguments_->mapping != "contiguous") return fail("--mapping: an all-to-all is alike for all mappings");
+  if (arguments_->mapping != "contiguous") return fail("--mapping: an all-to-all is the same for all mappings");
   options.v_form = arguments_->form == "v";
   const Collective collective = options.v_form ? Collective::ialltoallv : Collective::ialltoall;
   options.algorithm = algorithm_named(arguments_->algorithm).value_or(default_algorithm(collective));
@@ -203,7 +203,7 @@ int ScaleCommand::run_whole_job(Collective collective) const {
   options.collective = collective;
   options.algorithm = algorithm_named(arguments_->algorithm).value_or(default_algorithm(collective));
   options.mapping = arguments_->mapping == "strided" ? Mapping::strided : Mapping::contiguous;
-  if (arguments_->arrival != "spread") return fail("--arrival: all ranks are there at once, but for alltoall");
+  if (arguments_->arrival != "spread") return fail("--arrival: only for alltoall; otherwise all ranks post at once");
   if (collective == Collective::ibcast && arguments_->form == "v") return fail("--form: bcast has no v-form");
   const Result<WholeJobResult> result = count_whole_job(options);
   return show(options, result, arguments_->json);

@@ -9,7 +9,7 @@
 namespace outrigger::sim {
 namespace {
 
-constexpr std::uint64_t kOneLargeIn = 200;  // scenarios
+constexpr std::uint64_t kOneLargeIn = 200;  // one in so many scenarios has large blocks
 
 std::uint64_t some_bytes(Random& random) {
   switch (random.below(6)) {
@@ -48,7 +48,7 @@ Matrix irregular(Random& random, std::size_t size) {
   return bytes;
 }
 
-// One length for each source.
+// One length per source.
 Matrix by_source(Random& random, std::size_t size) {
   Matrix bytes = irregular(random, size);
   for (auto& row : bytes) std::fill(row.begin(), row.end(), row.front());
@@ -63,7 +63,7 @@ Matrix from_root(Random& random, std::size_t size, std::size_t root) {
   return bytes;
 }
 
-// To the root: of all ranks alike, or not.
+// To the root, from all ranks the same length or not.
 Matrix to_root(Random& random, std::size_t size, std::size_t root, bool alike) {
   Matrix bytes = alike ? regular(random, size) : irregular(random, size);
   for (auto& row : bytes) {
@@ -74,7 +74,7 @@ Matrix to_root(Random& random, std::size_t size, std::size_t root, bool alike) {
   return bytes;
 }
 
-// From the root, to each its own.
+// From the root, a different block for each rank.
 Matrix of_root(Random& random, std::size_t size, std::size_t root, bool alike) {
   Matrix bytes = alike ? regular(random, size) : irregular(random, size);
   for (std::size_t from = 0; from < size; ++from) {
@@ -83,7 +83,7 @@ Matrix of_root(Random& random, std::size_t size, std::size_t root, bool alike) {
   return bytes;
 }
 
-// What each rank gets of a reduction; the same for all sources.
+// Each rank's part of a reduction; the same for all sources.
 Matrix to_reduce(Random& random, std::size_t size, const OperationPlan& plan) {
   const std::uint64_t width = plan.reduction->element_bytes();
   Matrix bytes = plan.collective == Collective::ireduce_scatter ? irregular(random, size) : regular(random, size);
@@ -98,7 +98,7 @@ Matrix to_reduce(Random& random, std::size_t size, const OperationPlan& plan) {
   return bytes;
 }
 
-// Some rings, some stars, some with hardly an edge; also of ranks to themselves.
+// Rings, stars, and sparse graphs; also with edges from a rank to itself.
 std::vector<std::vector<std::uint8_t>> some_edges(Random& random, std::size_t size) {
   const double chance = random.chance(0.3) ? 0.8 : 0.25;
   const bool both_ways = random.chance(0.5);
@@ -113,7 +113,7 @@ std::vector<std::vector<std::uint8_t>> some_edges(Random& random, std::size_t si
   return edges;
 }
 
-// Along the edges alone.
+// Only along the edges.
 Matrix along(Random& random, const std::vector<std::vector<std::uint8_t>>& edges) {
   Matrix bytes = irregular(random, edges.size());
   for (std::size_t from = 0; from < edges.size(); ++from) {
@@ -132,7 +132,7 @@ Collective some_collective(Random& random, Algorithm algorithm) {
   return served[random.below(served.size())];
 }
 
-// With rounding, with wrapping, and with ties that the order decides.
+// With rounding, wrap-around, and ties that the order decides.
 Reduction some_reduction(Random& random) {
   constexpr std::array kSome{
       Reduction{ReduceOperation::sum, ElementType::float32}, Reduction{ReduceOperation::sum, ElementType::float64},
@@ -189,14 +189,14 @@ OperationPlan make_operation(Random& random, std::size_t size, Algorithm algorit
     plan.in_place.push_back(in_place ? 1 : 0);
     plan.own_block_done.push_back(!plan.reduces() && (in_place || plan.broadcasts() || random.chance(0.5)) ? 1 : 0);
   }
-  if (plan.scatters() && random.chance(0.3)) {  // the root leaves its own block where it is
+  if (plan.scatters() && random.chance(0.3)) {  // the root leaves its own block in place
     plan.expected[plan.root][plan.root] = 0;
     plan.own_block_done[plan.root] = 1;
   }
   return plan;
 }
 
-// Merges the groups' sequences; each group's own order stays.
+// Merges the groups' sequences; each group keeps its order.
 std::vector<Step> interleave(Random& random, std::vector<std::vector<Step>> queues, bool differing) {
   std::vector<Step> merged;
   std::vector<std::size_t> next(queues.size(), 0);
@@ -243,7 +243,7 @@ Scenario make_scenario(std::uint64_t seed, Algorithm algorithm, const FaultOptio
   const auto ranks = static_cast<std::uint32_t>(1 + random.below(large ? 64 : 12));
   scenario.services = scenario.nodes * per_node;
   for (std::uint32_t sp = 0; sp < scenario.services; ++sp) scenario.node_of_sp.push_back(sp / per_node);
-  const bool strided = random.chance(0.3);  // ranks dealt to the nodes in turn
+  const bool strided = random.chance(0.3);  // ranks round-robin over the nodes
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     const std::uint32_t node = strided ? rank % scenario.nodes : rank * scenario.nodes / ranks;
     scenario.sp_of_rank.emplace_back(node * per_node + (strided ? rank / scenario.nodes : rank) % per_node);

@@ -1,5 +1,5 @@
-// One small random job: nodes, service processes, ranks, communicators, and what each rank calls in which order.
-// Follows from the seed and the algorithm alone.
+// One small random job: nodes, service processes, ranks, communicators, and the calls of each rank in order. Depends
+// only on the seed and the algorithm.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,14 @@ using fabric::sim::Random;
 
 struct OperationPlan {
   Collective collective = Collective::ialltoall;
-  // Bytes by [source][destination], in group ranks: what the source sends and what the destination has room for.
+  // Bytes by [source][destination], in group ranks: sent by the source, and expected by the destination.
   std::vector<std::vector<std::uint64_t>> sent;
   std::vector<std::vector<std::uint64_t>> expected;
-  // The same: whether the destination is a neighbor of the source. Only of collectives of neighbors.
+  // [source][destination]: the destination is a neighbor of the source. Only for neighborhood collectives.
   std::vector<std::vector<std::uint8_t>> edges;
   std::vector<std::uint8_t> own_block_done;  // by group rank
-  std::vector<std::uint8_t> in_place;        // by group rank: what it sends lies in its receive buffer (gathers only)
-  std::vector<std::uint8_t> differs;         // by group rank: calls something else (a wrong program)
+  std::vector<std::uint8_t> in_place;        // by group rank: its send data are in its receive buffer (gathers only)
+  std::vector<std::uint8_t> differs;         // by group rank: makes a different call (an erroneous program)
   bool wrong_kinds = false;
   bool wrong_sizes = false;
   std::uint32_t root = 0;
@@ -37,15 +37,15 @@ struct OperationPlan {
 
   // One rank sends the same to all others.
   [[nodiscard]] bool broadcasts() const { return collective == Collective::ibcast; }
-  // Each sends a block of its own to one rank.
+  // Each rank sends its own block to one rank.
   [[nodiscard]] bool gathers_at_root() const { return is_for_root(collective) && !reduces(); }
-  // What all ranks contribute is combined, for all.
+  // The contributions of all ranks are combined, for all.
   [[nodiscard]] bool reduces() const { return is_reduction(collective); }
-  // Each gets a part of the result that is its own.
+  // Each rank gets its own part of the result.
   [[nodiscard]] bool reduces_by_parts() const {
     return collective == Collective::ireduce_scatter_block || collective == Collective::ireduce_scatter;
   }
-  // What each contributes, where in the result a rank's part of it begins, and of how many ranks that is.
+  // Bytes of each contribution; begin of a rank's part in the result; ranks per part.
   [[nodiscard]] std::uint64_t vector_bytes() const {
     if (reduces_by_parts()) return part_offset(sent.size());
     return is_prefix(collective) ? sent[0].back() : sent[0][root];
@@ -62,9 +62,9 @@ struct OperationPlan {
   [[nodiscard]] bool gathers() const {
     return collective == Collective::iallgather || collective == Collective::iallgatherv || broadcasts();
   }
-  // One rank sends each a block of its own.
+  // One rank sends a different block to each.
   [[nodiscard]] bool scatters() const { return is_rooted(collective) && !broadcasts(); }
-  // Nobody completes before all have posted; no blocks.
+  // No rank completes before all have posted; no blocks.
   [[nodiscard]] bool meets() const { return collective == Collective::ibarrier; }
   // Equally long blocks, equally spaced.
   [[nodiscard]] bool regular() const {
@@ -79,7 +79,7 @@ struct GroupPlan {
   std::vector<OperationPlan> operations;  // by sequence
 };
 
-// A rank posts its steps in order; before the first step of a round it waits until all of its earlier ones are done.
+// A rank posts its steps in order; before the first step of a round it waits until all its earlier ones are done.
 struct Step {
   std::uint32_t group = 0;
   std::uint64_t sequence = 0;
@@ -100,7 +100,7 @@ struct Scenario {
   [[nodiscard]] std::uint32_t node_of(WorldRank rank) const { return node_of_sp[sp_of_rank[rank.value()].value()]; }
 };
 
-// Of the collectives that the algorithm serves.
+// Only collectives that the algorithm serves.
 [[nodiscard]] Scenario make_scenario(std::uint64_t seed, Algorithm algorithm, const FaultOptions& faults);
 
 }  // namespace outrigger::sim

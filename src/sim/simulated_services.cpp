@@ -46,7 +46,7 @@ void ServiceProcesses::wake(Service& service) {
 
 void ServiceProcesses::step(Service& service) {
   service.step_scheduled = false;
-  // Everything that is here, or only the first of it: the engine must not care.
+  // Takes all of the inbox or only the first message: the result must not depend on it.
   std::size_t count = job_.world.random.chance(0.5) ? service.inbox.size() : 1;
   for (; count != 0 && !service.inbox.empty(); --count) {
     const std::function<void(engine::Engine&)> what = std::move(service.inbox.front());
@@ -100,10 +100,10 @@ void ServiceProcesses::restart(Service& service) {
     if (peer.id == service.id || !peer.alive) continue;
     job_.world.time.after(job_.world.random.within(job_.world.faults.notice_delay_ns), [this, &peer, id = service.id,
                                                                                         epoch = service.epoch] {
-      job_.trace("service {} hears that service {} is back (epoch {})", peer.id.value(), id.value(), epoch);
+      job_.trace("service {} is told that service {} is back (epoch {})", peer.id.value(), id.value(), epoch);
       tell(peer, [id, epoch](engine::Engine& engine) { engine.peer_restarted(id, Epoch{epoch}); });
     });
-    // The new one may be told which incarnations the others are, or find out by their messages.
+    // The new one is told the others' incarnations, or learns them from their messages.
     if (job_.world.random.chance(0.5)) {
       tell(service,
            [id = peer.id, epoch = peer.epoch](engine::Engine& engine) { engine.peer_restarted(id, Epoch{epoch}); });

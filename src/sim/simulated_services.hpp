@@ -1,5 +1,4 @@
-// The service processes of a simulated job: real engines that take what comes to them at moments of the simulator's
-// choice, and die and come back.
+// The service processes of a simulated job: real engines that handle their input at random times, crash and restart.
 #pragma once
 
 #include <functional>
@@ -10,17 +9,17 @@ namespace outrigger::sim {
 
 class ServiceProcesses {
  public:
-  // `posted_again`: what a rank posts in this slot, for a replay.
+  // Returns a rank's post in this slot, for a replay.
   using Posted = std::function<engine::PostedOperation(WorldRank rank, std::size_t slot)>;
   ServiceProcesses(JobState& job, Posted posted_again) : job_(job), posted_(std::move(posted_again)) {}
 
   void start_all();
-  // Something for its engine; lost where it is dead.
+  // Input for its engine; lost if it is dead.
   void tell(Service& service, std::function<void(engine::Engine&)> what);
-  // Its engine has to run.
+  // Schedules a run of its engine.
   void wake(Service& service);
   void arrived(SpId from, SpId to, std::vector<std::byte> message);
-  // As often and whenever the faults have it.
+  // Random times and number, by the fault options.
   void schedule_crashes();
 
  private:

@@ -13,11 +13,11 @@
 namespace outrigger::sim {
 namespace {
 
-// Everything must be over by then: far more than any fault of the options adds up to.
+// Far more than all faults of the options add up to.
 constexpr std::uint64_t kTimeLimit_ns = 1'000'000'000'000;
 constexpr std::uint64_t kStepLimit = 20'000'000;
 
-// Passes on what happens to who has to do with it.
+// Distributes events.
 class Simulation final : public fabric::sim::Observer {
  public:
   explicit Simulation(const SimulationOptions& options)
@@ -45,7 +45,7 @@ class Simulation final : public fabric::sim::Observer {
   void sent(SpId from, SpId to, std::span<const std::byte> message) override;
 
  private:
-  // With all quiet nobody may wait without need, and a rank that was away goes on.
+  // In a quiet job no rank may wait without need; then one absent rank continues.
   [[nodiscard]] bool recall_absent() {
     invariants_.check_waiting();
     return programs_.recall_absent();
@@ -61,7 +61,7 @@ void Simulation::sent(SpId from, SpId to, std::span<const std::byte> message) {
   invariants_.sent(message);
   if (!job_.options.trace) return;
   const std::optional<std::string> text = text_of_message(message);
-  if (!text) return job_.broken("a sent message does not decode");
+  if (!text) return job_.broken("a sent message cannot be decoded");
   job_.trace("service {} -> {}: {}", from.value(), to.value(), *text);
 }
 
@@ -76,7 +76,7 @@ SimulationResult Simulation::run() {
   }
   if (!job_.result.broken) invariants_.check_end();
   job_.result.virtual_ns = job_.world.time.now_ns();
-  // Engines go before the world that their moves are in.
+  // Engines before the world that owns their moves.
   for (Service& service : job_.services) service.engine.reset();
   return job_.result;
 }

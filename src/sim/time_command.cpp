@@ -108,7 +108,7 @@ Status run_one(const model::Cluster& cluster, const ExperimentOptions& options, 
     return Done();
   };
   if (!one_node) return show(timing::run_experiment(cluster, options));
-  if (options.pattern.collective != Collective::ialltoall) return Error{"--one-node: for ialltoall alone"};
+  if (options.pattern.collective != Collective::ialltoall) return Error{"--one-node: only for ialltoall"};
   return show(
       timing::time_one_node(cluster, timing::OneNodeOptions{options.shape, options.pattern.bytes, options.seed}));
 }
@@ -131,32 +131,31 @@ struct TimeCommand::Arguments {
 TimeCommand::TimeCommand(CLI::App& parent) : arguments_(std::make_unique<Arguments>()) {
   command_ = parent.add_subcommand(
       "time",
-      "How long collectives take on a modelled cluster, natively and offloaded, alone and with as much computation.");
+      "Predicts times of collectives on a modelled cluster, natively and offloaded, alone and with equal computation.");
   Arguments& arguments = *arguments_;
   ExperimentOptions& options = arguments.options;
-  command_->add_option("--cluster", arguments.cluster, "the cluster's file, as those in clusters/")->required();
-  command_->add_option("--pattern", arguments.patterns, "what is called: ialltoall:64KiB; may be given again")
+  command_->add_option("--cluster", arguments.cluster, "the cluster's file, e.g. from clusters/")->required();
+  command_->add_option("--pattern", arguments.patterns, "collective and block size: ialltoall:64KiB; may be repeated")
       ->required();
-  command_->add_option("--nodes", arguments.nodes, "nodes of the job; unless given all of the cluster's");
-  command_->add_option("--ranks-per-node", arguments.ranks_per_node, "ranks on each; unless given one a core");
-  command_->add_option("--services", arguments.services,
-                       "service processes on each; unless given as many as the cluster's file says");
-  command_->add_option("--mapping", arguments.mapping, "of the ranks to nodes")
+  command_->add_option("--nodes", arguments.nodes, "nodes of the job; default: all of the cluster");
+  command_->add_option("--ranks-per-node", arguments.ranks_per_node, "ranks on each; default: one per core");
+  command_->add_option("--services", arguments.services, "service processes on each; default: from the cluster's file");
+  command_->add_option("--mapping", arguments.mapping, "mapping of ranks to nodes")
       ->check(CLI::IsMember({"contiguous", "strided"}))
       ->capture_default_str();
   command_->add_option("--native", options.native, "the natives' algorithm; default: what MPICH takes")
       ->capture_default_str();
   command_
       ->add_option("--work", arguments.work,
-                   "what ranks compute: native, as long as the natives' pure latency; own, each side as long as its "
+                   "computation of the ranks: native, as long as native's pure latency; own, each side as long as its "
                    "own, as the OSU benchmarks do; or a time: '2 ms'")
       ->capture_default_str();
   command_->add_flag("--native-threads", options.native_threads,
-                     "natives have progress threads, on as many cores of their own as there are service processes");
+                     "native has progress threads, on as many cores of their own as there are service processes");
   command_->add_option("--algorithm", options.offloaded, "the service processes' algorithm")->capture_default_str();
-  command_->add_option("--rounds", options.rounds, "of each measurement, of which the median is taken")
+  command_->add_option("--rounds", options.rounds, "rounds per measurement; the median is printed")
       ->capture_default_str();
-  command_->add_option("--seed", options.seed, "of noise and skew")->capture_default_str();
+  command_->add_option("--seed", options.seed, "seed of noise and skew")->capture_default_str();
   command_->add_flag("--one-node", arguments.one_node,
                      "ialltoall by ring_pull on any number of nodes: one node counted, its peers symbolic");
   command_->add_flag("--json", arguments.json, "a line of JSON for each pattern");

@@ -12,7 +12,7 @@ namespace outrigger::sim {
 namespace {
 
 constexpr GroupId kWholeGroup{1, 1};
-constexpr std::uint32_t kMostRanks = 1U << 13U;  // an allgather's moves are their square
+constexpr std::uint32_t kMostRanks = 1U << 13U;  // the number of an allgather's moves is the square
 
 struct Message {
   SpId from;
@@ -20,7 +20,7 @@ struct Message {
   std::vector<std::byte> bytes;
 };
 
-// What all service processes share.
+// Shared by all service processes.
 struct WholeWorld {
   explicit WholeWorld(const WholeJobOptions& options)
       : places(JobShape{options.nodes, options.ranks_per_node, options.services, options.mapping}),
@@ -28,7 +28,7 @@ struct WholeWorld {
 
   Places places;
   std::deque<Message> messages;
-  std::vector<fabric::MoveCompletion*> moves;  // in flight
+  std::vector<fabric::MoveCompletion*> moves;  // active
   std::vector<std::uint64_t> sent_by_node;     // bytes to other nodes
   std::uint64_t wire_moves = 0;
   std::uint64_t completions = 0;
@@ -76,7 +76,7 @@ class WholeJob {
   Result<WholeJobResult> run() {
     for (std::uint32_t rank = 0; rank < world_.places.ranks(); ++rank) post(rank);
     do {
-      while (say_everything()) {
+      while (send_all()) {
       }
     } while (end_moves());
     return result();
@@ -89,8 +89,8 @@ class WholeJob {
     engines_[world_.places.service_of(rank)]->post(std::move(operation));
   }
 
-  // Every service process does what it can, and what it says is heard. False: there was nothing.
-  bool say_everything() {
+  // Every service process runs, and its messages are delivered. False: there was nothing to do.
+  bool send_all() {
     bool progressed = false;
     for (const std::unique_ptr<engine::Engine>& engine : engines_) progressed = engine->run() || progressed;
     while (!world_.messages.empty()) {

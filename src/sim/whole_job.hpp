@@ -1,9 +1,8 @@
-// What a whole job sends and moves for one allgather or broadcast, counted: the engines of all its service processes
-// are real, and every message and move of theirs is taken into account. Blocks have sizes and no bytes, nothing takes
-// time, and all ranks are there before the first byte moves.
+// Counts messages, moves and bytes of a whole job for one allgather or broadcast: the engines of all its service
+// processes are real. Blocks have sizes and no bytes, nothing takes time, and all ranks have posted before the first
+// byte moves.
 //
-// In these collectives blocks are passed on between service processes, so there is none that could stand for all, as in
-// scale.hpp.
+// In these collectives service processes pass on blocks, so no single one can stand for all as in scale.hpp.
 #pragma once
 
 #include <array>
@@ -34,12 +33,12 @@ struct WholeJobResult {
   std::array<engine::EngineCounters::Messages, engine::EngineCounters::kMessageKinds> sent{};
   std::uint64_t moves = 0;
   std::uint64_t wire_moves = 0;                // between nodes
-  std::uint64_t wire_bytes = 0;                // of these; without messages
+  std::uint64_t wire_bytes = 0;                // of wire_moves, without messages
   std::uint64_t most_bytes_from_a_node = 0;    // of wire_bytes
   std::uint64_t bytes_from_the_root_node = 0;  // of wire_bytes
 };
 
-// An error names the option that cannot be.
+// Error: names the option that is not allowed.
 [[nodiscard]] Result<WholeJobResult> count_whole_job(const WholeJobOptions& options);
 
 }  // namespace outrigger::sim

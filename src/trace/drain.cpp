@@ -16,8 +16,8 @@ std::uint8_t kind_at(const Event& place) {
 
 }  // namespace
 
-// One thread writes one event after the other: only the last place can be in the making. One before it that is empty is
-// that of a process that was killed over it.
+// One thread writes events in order, so only the last place can be incomplete. An earlier empty place is of a process
+// that was killed while writing it.
 std::uint64_t Drain::ready() const {
   const std::uint64_t count = std::min(memory_.header().service_events.load(std::memory_order_acquire), kEvents);
   if (count <= taken_) return taken_;
@@ -51,7 +51,7 @@ void Drain::release_pages() {
   const std::uint64_t end = taken_ * sizeof(Event) / page * page;
   if (end <= released_) return;
   auto* const first = reinterpret_cast<std::byte*>(memory_.service_events()) + released_;
-  if (::madvise(first, end - released_, MADV_REMOVE) == 0) released_ = end;  // else they stay until the end
+  if (::madvise(first, end - released_, MADV_REMOVE) == 0) released_ = end;  // otherwise they stay until the end
 }
 
 }  // namespace outrigger::trace

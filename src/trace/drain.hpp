@@ -1,8 +1,7 @@
-// Takes the events of a service process out of the memory that it writes to, in the order in which it has written them,
-// while it goes on: where they are wanted elsewhere, as on a DPU. Pages of which all have been taken go back to the
-// system.
+// Takes a service process's events out of its event memory, in order and while it continues to write. Used on a DPU,
+// where another machine needs the events. Pages whose events have all been taken are returned to the system.
 //
-// Thread rule: one thread; the service process, which has one that writes, is another.
+// Thread rule: one thread, beside the one writing thread of the service process.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +13,7 @@
 
 namespace outrigger::trace {
 
-// What a service process writes, and ranks do not.
+// Events that service processes write; ranks write the others.
 [[nodiscard]] constexpr bool of_service(std::uint8_t kind) {
   return kind >= static_cast<std::uint8_t>(EventKind::taken) && kind <= static_cast<std::uint8_t>(EventKind::ended);
 }
@@ -23,11 +22,11 @@ class Drain {
  public:
   explicit Drain(Memory memory) : memory_(std::move(memory)) {}
 
-  // The next ones, `most` at most. An event that is being written comes next time.
+  // The next events, `most` at most. An event that is being written comes next time.
   [[nodiscard]] std::vector<Event> next(std::size_t most);
-  // Is there a next one?
+  // True if there is a next event.
   [[nodiscard]] bool more() const { return ready() > taken_; }
-  // So many have not fitted since this was asked last.
+  // Number of events that did not fit since the last call.
   [[nodiscard]] std::uint64_t take_dropped();
   [[nodiscard]] const Memory& memory() const { return memory_; }
 
@@ -37,7 +36,7 @@ class Drain {
   void release_pages();
 
   Memory memory_;
-  std::uint64_t taken_ = 0;     // places
+  std::uint64_t taken_ = 0;     // number of places
   std::uint64_t released_ = 0;  // bytes
   std::uint64_t dropped_ = 0;
 };

@@ -1,5 +1,5 @@
-// What a timeline is made of: events of 64 bytes, each written once, when it has ended. docs/using/trace.md says what
-// is made of them.
+// Events of a timeline: 64 bytes each, written once, when the event has ended. docs/using/trace.md describes the
+// timeline.
 #pragma once
 
 #include <array>
@@ -12,41 +12,42 @@
 namespace outrigger::trace {
 
 enum class EventKind : std::uint8_t {
-  none = 0,  // the place has been taken, and nothing stands there yet
-  // Of a rank:
-  call = 1,        // of a collective by the program, or the start of a persistent one
-  completion = 2,  // a call that waits, or a test that has collected a collective
-  collected = 3,   // by the completion call before it: each further collective
-  phase = 8,       // that the program has named, of one of its threads
-  // Of a service process, for one of its ranks:
-  taken = 4,   // what the rank has posted
+  none = 0,  // the place is reserved, but nothing is written yet
+  // Events of a rank:
+  call = 1,        // the program's call of a collective, or start of a persistent one
+  completion = 2,  // a call that waits, or a test that has completed a collective
+  collected = 3,   // each further collective completed by the call before
+  phase = 8,       // named by the program, in one of its threads
+  // Events of a service process, for one of its ranks:
+  taken = 4,   // a post was taken
   move = 5,    // of a block
-  reduce = 6,  // of several into one
-  ended = 7,   // an operation, for the rank
+  reduce = 6,  // of several blocks into one
+  ended = 7,   // the rank's operation has ended
 };
 inline constexpr std::uint8_t kLastKind = 8;
 
-// Native calls that have a number in their group, and operations that the event is not known to belong to.
+// `sequence` of an event whose operation is not known.
 inline constexpr std::uint64_t kNoSequence = ~std::uint64_t{0};
-// `detail` of a call that was offloaded; else why not (report::NativeReason).
+// `detail` of an offloaded call; otherwise the reason why not (report::NativeReason).
 inline constexpr std::uint8_t kOffloaded = 255;
 
 struct Event {
   std::int64_t began_ns = 0;  // CLOCK_MONOTONIC of the node
   std::int64_t ended_ns = 0;
-  // call, move, reduce: bytes. completion: tests of the thread before it that have collected nothing.
+  // call, move, reduce: bytes. completion: the thread's tests before it that completed nothing.
   std::uint64_t bytes = 0;
-  GroupId group;                         // of the communicator; of an offloaded one, as the service processes know it
+  GroupId group;                         // of the communicator; for an offloaded one, its id in the service processes
   std::uint64_t sequence = kNoSequence;  // of the operation in the group
   // call, completion, collected: the request, counted by the rank from 1; 0: none. move: from << 32 | to, world ranks.
-  // reduce: the world rank whose memory it goes to.
+  // reduce: the world rank that gets the result.
   std::uint64_t subject = 0;
   std::uint8_t kind = 0;    // EventKind
-  std::uint8_t detail = 0;  // call: kOffloaded or a reason. completion: collected requests, up to 255. move: Reach
-  // call: index_of(CallKind). completion: CompletionCall. taken: index_of(Collective). phase: of Header::phase_names.
+  std::uint8_t detail = 0;  // call: kOffloaded or a reason. completion: completed requests, up to 255. move: Reach
+  // call: index_of(CallKind). completion: CompletionCall. taken: index_of(Collective). phase: index in
+  // Header::phase_names.
   std::uint16_t name = 0;
-  // call, taken: index_of(Algorithm) of an offloaded one. completion: requests. reduce: operands.
-  // move: fabric::MoveStatus. ended: CompletionStatus << 24 | late arrivals. phase: how many it lies in.
+  // call, taken: index_of(Algorithm) if offloaded. completion: requests. reduce: operands. move: fabric::MoveStatus.
+  // ended: CompletionStatus << 24 | late arrivals. phase: nesting depth.
   std::uint32_t number = 0;
 };
 static_assert(sizeof(Event) == 64 && std::is_trivially_copyable_v<Event>);
@@ -64,11 +65,11 @@ inline constexpr std::uint32_t kMostLateArrivals = (1U << 24) - 1;
   return status << 24U | (late < kMostLateArrivals ? late : kMostLateArrivals);
 }
 
-// What one clock says when that of world rank 0 says `at_ns + offset_ns`.
+// A reading of one clock when that of world rank 0 reads `at_ns + offset_ns`.
 struct ClockSample {
   std::int64_t at_ns = 0;
   std::int64_t offset_ns = 0;
-  std::int64_t error_ns = kNotMeasured;  // at most so wrong
+  std::int64_t error_ns = kNotMeasured;  // upper bound of the error
   static constexpr std::int64_t kNotMeasured = -1;
 };
 

@@ -1,11 +1,11 @@
-// Where a rank, and the service process that serves it, write events: sealed shared memory that the node's keeper
-// holds, too, so that nothing is lost of what was written, however the two end. Only pages that are written to are
-// there. A service process on a DPU writes to memory there (drain.hpp), of which the keeper copies it.
+// Event memory of a rank and of the service process that serves it: sealed shared memory that the node's keeper holds,
+// too, so that written events survive the end of either. Only pages that are written to are allocated. A service
+// process on a DPU writes to memory there (drain.hpp), and the keeper copies it.
 //
-// At the limit of a buffer the newest events are dropped, and counted.
+// When a buffer is full, new events are dropped and counted.
 //
-// Thread rule: any thread of the rank adds its events, one thread of one service process, or of the keeper, the others.
-// Who reads the memory of another process may see nonsense: snapshot() checks everything.
+// Thread rule: any thread of the rank adds its events; one thread of one service process, or of the keeper, adds the
+// others. Memory of another process may hold anything: snapshot() checks everything.
 #pragma once
 
 #include <array>
@@ -23,9 +23,9 @@
 namespace outrigger::trace {
 
 inline constexpr std::uint32_t kFormatVersion = 2;
-// Of a rank, and as many of its service process: 16 MiB each.
+// For a rank, and as many for its service process: 16 MiB each.
 inline constexpr std::uint64_t kEvents = std::uint64_t{1} << 18;
-// At the limit, communicators are known by their ids alone.
+// When full, communicators are known only by their ids.
 inline constexpr std::uint32_t kCommunicators = 1024;
 
 struct Communicator {
@@ -36,31 +36,31 @@ struct Communicator {
 };
 static_assert(sizeof(Communicator) == 88 && std::is_trivially_copyable_v<Communicator>);
 
-// At the limit, further ones have one name together.
+// When full, further phases share one name.
 inline constexpr std::uint32_t kPhaseNames = 257;
 using PhaseName = std::array<char, report::kNameBytes>;
 
 inline constexpr std::uint32_t kNoService = ~std::uint32_t{0};
 
-// Of one rank. As it is in files, too (snapshot.hpp).
+// Description of one rank, also in files (snapshot.hpp).
 struct About {
   std::uint32_t world_rank = 0;
   std::uint32_t world_size = 0;
   std::uint32_t node = 0;
   std::uint32_t nodes = 1;
-  std::uint32_t service = kNoService;  // of the node, that serves the rank
+  std::uint32_t service = kNoService;  // number on the node of the service process that serves the rank
   std::int32_t service_cpu = -1;
   std::int64_t started_ns = 0;
-  std::int64_t ended_ns = 0;  // MPI_Finalize or MPI_Abort; 0: neither
+  std::int64_t ended_ns = 0;  // time of MPI_Finalize or MPI_Abort; 0: neither
   ClockSample at_start;
   ClockSample at_end;
-  // By the keeper, where the service process runs on a DPU: how wrong its times are at most, by the node's clock, and
-  // when another one on a core of the node began to take its place; 0: it has not.
+  // Written by the keeper if the service process runs on a DPU: the largest error of its times on the node's clock, and
+  // the time when a service process of the node began to take its place; 0: it has not.
   std::int64_t dpu_clock_error_ns = 0;
   std::int64_t left_dpu_ns = 0;
   std::array<char, report::kNameBytes> mpi{};
   std::array<char, report::kTextBytes> native_because{};  // empty: offloaded
-  std::array<char, report::kNameBytes> dpu{};             // its name; empty: the service process is on the node
+  std::array<char, report::kNameBytes> dpu{};             // the DPU's name; empty: the service process is on the node
 };
 static_assert(sizeof(About) == 488 && std::is_trivially_copyable_v<About>);
 
@@ -69,12 +69,12 @@ struct Header {
   About about;
   std::array<char, report::kPathBytes> path{};  // where the events go
   std::atomic<std::uint32_t> gathered = 0;      // 1: world rank 0 has written the events of all ranks
-  std::atomic<std::uint32_t> shared = 0;        // 1: its service process writes here, or on a DPU
-  std::atomic<std::uint32_t> settled = 0;       // 1: what it has noted on a DPU until the rank has asked stands here
-  // Two processes write these with each event: apart, or their cores would take the line from each other.
-  alignas(64) std::atomic<std::uint64_t> events = 0;  // of the rank, with those that were dropped
+  std::atomic<std::uint32_t> shared = 0;        // 1: its service process, here or on a DPU, writes events
+  std::atomic<std::uint32_t> settled = 0;       // 1: all events noted on a DPU before the rank's request are here
+  // Two processes write these with each event: separate cache lines avoid false sharing.
+  alignas(64) std::atomic<std::uint64_t> events = 0;  // of the rank, including dropped ones
   alignas(64) std::atomic<std::uint64_t> service_events = 0;
-  std::atomic<std::uint64_t> service_events_lost = 0;  // that were dropped before they came here
+  std::atomic<std::uint64_t> service_events_lost = 0;  // dropped before they came here
   alignas(64) std::atomic<std::uint32_t> communicators = 0;
   std::array<Communicator, kCommunicators> known{};
   std::atomic<std::uint32_t> phases = 0;
@@ -83,7 +83,7 @@ struct Header {
 
 enum class Writers : bool { one, many };
 
-// Events in the order in which their places were taken. Does not own the memory.
+// Events in the order in which their places were reserved. Does not own the memory.
 template <Writers writers>
 class Buffer {
  public:
@@ -96,7 +96,7 @@ class Buffer {
     blank.kind = static_cast<std::uint8_t>(EventKind::none);
     events_[place] = blank;
     std::atomic_ref(events_[place].kind).store(event.kind, std::memory_order_release);
-    __builtin_prefetch(events_ + place + 1, kToWrite);  // it has not been touched yet, and comes while others work
+    __builtin_prefetch(events_ + place + 1, kToWrite);  // first touch of that memory: fetch it in advance
     return true;
   }
 
@@ -106,7 +106,7 @@ class Buffer {
   std::uint64_t take_place() {
     if constexpr (writers == Writers::many) return count_->fetch_add(1, std::memory_order_relaxed);
     const std::uint64_t place = count_->load(std::memory_order_relaxed);
-    count_->store(place + 1, std::memory_order_release);  // who sees it sees the events before, too
+    count_->store(place + 1, std::memory_order_release);  // a reader that sees the new count sees the events before it
     return place;
   }
 
@@ -114,20 +114,20 @@ class Buffer {
   Event* events_;
 };
 
-// A mapped one. Owns the mapping and, where it was made here, its descriptor.
+// Mapped event memory. Owns the mapping and, if it was made here, its descriptor.
 class Memory {
  public:
   static constexpr std::uint64_t kEventsAt = (sizeof(Header) + 4095) / 4096 * 4096;
   static constexpr std::uint64_t kBytes = kEventsAt + 2 * kEvents * sizeof(Event);
 
-  // Blank.
+  // Makes empty event memory.
   [[nodiscard]] static Result<Memory> create();
-  // The same, for this process alone: where the system shares no memory.
+  // The same, for this process only: for systems without shared memory.
   [[nodiscard]] static Result<Memory> create_private();
-  // One that another process has made. Error: it is none.
+  // Maps event memory of another process. Error: it is not event memory.
   [[nodiscard]] static Result<Memory> open(const UniqueFd& fd);
 
-  // -1: it has none.
+  // -1 if it has none.
   [[nodiscard]] int fd() const { return fd_.get(); }
   [[nodiscard]] Header& header() const { return *reinterpret_cast<Header*>(mapping_.base()); }
   [[nodiscard]] Event* events() const { return reinterpret_cast<Event*>(mapping_.base() + kEventsAt); }

@@ -1,5 +1,5 @@
-// The clock of another machine: from its times to those of this one, by comparisons that are made now and then. Between
-// two of them the difference changes evenly; before the first and after the last one it stays.
+// Converts times of another machine's clock to this machine's, from occasional comparisons. The offset is interpolated
+// between two comparisons, and constant before the first and after the last one.
 //
 // Thread rule: one thread.
 #pragma once
@@ -14,18 +14,18 @@ namespace outrigger::trace {
 
 class RemoteClock {
  public:
-  // Clocks of machines do not drift apart faster: a comparison that says no more than the last one still does is left
-  // out, so that one that took long, as on a busy machine, spoils nothing.
+  // Upper bound of the drift between two machines. A comparison that is less exact than the last one plus this drift is
+  // ignored, so that slow ones on a busy machine do no harm.
   static constexpr std::int64_t kMostDriftPerSecondNs = 100'000;
-  // At the limit the oldest is forgotten.
+  // When full, the oldest sample is dropped.
   static constexpr std::size_t kMostSamples = 1024;
 
-  // Its time, what to add to it for this machine's, and how wrong that is at most. Times must ascend.
+  // The other clock's time, the offset to this one, and its largest error. Times must ascend.
   void compare(const ClockSample& sample);
   [[nodiscard]] bool compared() const { return !samples_.empty(); }
-  // Only once it has been compared.
+  // Needs a comparison.
   [[nodiscard]] std::int64_t here(std::int64_t there_ns) const;
-  // How wrong here() has been at most, where clocks had been compared.
+  // Largest error of here() at the comparisons.
   [[nodiscard]] std::int64_t error_ns() const { return error_ns_; }
 
  private:

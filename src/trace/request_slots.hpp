@@ -1,11 +1,10 @@
-// Requests of collectives that a trace has the calls of: from the request's handle to its operation. A few places, each
-// of which is taken and given back without a lock: programs have few requests outstanding. Whoever finds none keeps the
-// request elsewhere.
+// Maps request handles of traced collectives to their operations. A fixed number of places, taken and freed without a
+// lock, since programs have few active requests. Callers keep a request elsewhere if there is no place.
 //
-// A handle may be given to another thread once its request has been collected, before that has been noted here: the
-// number says whose the place is.
+// The MPI may reuse a handle in another thread after its request has completed and before the entry is removed here:
+// the entry's number tells the two apart.
 //
-// Thread rule: any thread. MPI has no two threads complete one request.
+// Thread rule: any thread. MPI does not let two threads complete one request.
 #pragma once
 
 #include <array>
@@ -20,7 +19,7 @@
 namespace outrigger::trace {
 
 struct RequestNote {
-  std::uint64_t number = 0;  // counted by the rank from 1; never used again
+  std::uint64_t number = 0;  // counted by the rank from 1; never reused
   GroupId group;
   std::uint64_t sequence = kNoSequence;
 };
@@ -28,9 +27,9 @@ struct RequestNote {
 class RequestSlots {
  public:
   static constexpr std::size_t kSlots = 64;
-  static constexpr std::size_t kTried = 4;  // for one key, in a row
+  static constexpr std::size_t kTried = 4;  // consecutive places per key
 
-  // In the place of what has been noted for the same key. False: there is no place.
+  // Replaces an entry of the same key. False: there is no place.
   [[nodiscard]] bool add(std::uint64_t key, const RequestNote& note) {
     Slot* const slot = take(key);
     if (slot == nullptr) return false;
@@ -50,7 +49,7 @@ class RequestSlots {
     }
     return std::nullopt;
   }
-  // False: it is not here, or not any more.
+  // False: there is no such entry.
   bool remove(std::uint64_t key, std::uint64_t number) {
     for (std::size_t i = 0; i < kTried; ++i) {
       std::uint64_t found = number;
@@ -78,7 +77,7 @@ class RequestSlots {
     return ((key * 0x9E3779B97F4A7C15ULL >> 58U) + i) % kSlots;
   }
 
-  // The place of the same key, else the first that is free.
+  // The place of the same key, otherwise the first free one.
   [[nodiscard]] Slot* take(std::uint64_t key) {
     Slot* free = nullptr;
     for (std::size_t i = 0; i < kTried; ++i) {

@@ -32,7 +32,7 @@ std::string make_names() {
   return text;
 }
 
-// In a line of its own, whatever the program has put into it.
+// On a line of its own, whatever the program wrote.
 std::string line_of(PhaseName name) {
   name.back() = '\0';
   std::string text(name.data());
@@ -57,7 +57,7 @@ void append(std::vector<std::byte>& bytes, std::span<const T> values) {
 std::uint64_t append_events(std::vector<std::byte>& bytes, std::span<const Event> places) {
   std::uint64_t count = 0;
   for (const Event& place : places) {
-    // The kind first: what stands beside it is whole then.
+    // Read the kind first: it is written last.
     const std::uint8_t kind = std::atomic_ref(const_cast<std::uint8_t&>(place.kind)).load(std::memory_order_acquire);
     if (kind == 0 || kind > kLastKind) continue;
     Event event;

@@ -21,7 +21,7 @@ inline constexpr std::array<char, 8> kPartMagic{'O', 'U', 'T', 'R', 'T', 'R', 'C
 struct PartHeader {
   std::array<char, 8> magic = kPartMagic;
   std::uint32_t version = kFormatVersion;
-  std::uint32_t header_bytes = 0;  // of this
+  std::uint32_t header_bytes = 0;  // of this header
   std::uint32_t event_bytes = sizeof(Event);
   std::uint32_t communicators = 0;
   std::uint64_t names_bytes = 0;
@@ -33,14 +33,14 @@ struct PartHeader {
 };
 static_assert(sizeof(PartHeader) == 552 && std::is_trivially_copyable_v<PartHeader>);
 
-// "call 3 MPI_Ialltoallv", "reason 1 unknown communicator": what the numbers of events mean. Kinds are call,
-// completion, reason, collective, algorithm, reach; of a rank also its phases.
+// "call 3 MPI_Ialltoallv", "reason 1 unknown communicator": names of the numbers in events. Kinds are call, completion,
+// reason, collective, algorithm, reach; for a rank also its phases.
 [[nodiscard]] const std::string& event_names();
 
-// Of memory that others may write to meanwhile, or have filled with nonsense: what is no event is left out.
+// The memory may be written to meanwhile, or contain anything: invalid events are left out.
 [[nodiscard]] std::vector<std::byte> snapshot(const Memory& memory);
 
-// Puts parts in the place of what is there, whole or not at all. Error: what went wrong.
+// Replaces the file's content atomically.
 [[nodiscard]] Status write_parts(const std::string& path, const std::vector<std::vector<std::byte>>& parts);
 
 }  // namespace outrigger::trace

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "proof/greeting.hpp"
+#include "proof/handshake.hpp"
 
 namespace {
 
@@ -18,19 +18,19 @@ using namespace outrigger;
 // One that has asked, and is asked.
 struct Listener {
   proof::JobIdentity job{{1, 2, 3}, {4, 5, 6}};
-  proof::Greeting greeting{job, SpId{0}, SpId{1}};
-  proof::GreetingMessage call = greeting.call().value();
+  proof::Handshake handshake{job, SpId{0}, SpId{1}};
+  proof::HandshakeMessage call = handshake.call().value();
 };
 
 void check(Listener& listener, std::span<const std::byte> bytes) {
-  const auto message = proof::decode_greeting(bytes);
+  const auto message = proof::decode_handshake(bytes);
   if (!message) return;
-  if (!proof::looks_like_greeting(bytes)) std::abort();
-  const auto again = proof::encode_greeting(*message);
+  if (!proof::looks_like_handshake(bytes)) std::abort();
+  const auto again = proof::encode_handshake(*message);
   if (!std::equal(again.begin(), again.end(), bytes.begin(), bytes.end())) std::abort();
-  listener.greeting.allow_answers();
-  const auto reply = listener.greeting.hear(*message);
-  if (listener.greeting.knows_peer() || listener.greeting.is_open()) std::abort();
+  listener.handshake.allow_answers();
+  const auto reply = listener.handshake.receive(*message);
+  if (listener.handshake.knows_peer() || listener.handshake.is_open()) std::abort();
   if (reply && (message->step != proof::Step::call || reply->yours != message->mine)) std::abort();
 }
 
@@ -40,13 +40,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static Listener listener;
   const auto bytes = std::as_bytes(std::span(data, size));
   check(listener, bytes);
-  proof::GreetingMessage nearly = listener.call;
+  proof::HandshakeMessage nearly = listener.call;
   nearly.from = SpId{1};
   nearly.to = SpId{0};
   for (const proof::Step step : {proof::Step::call, proof::Step::answer, proof::Step::accept}) {
     nearly.step = step;
     if (step != proof::Step::call) nearly.yours = listener.call.mine;
-    auto spoiled = proof::encode_greeting(nearly);
+    auto spoiled = proof::encode_handshake(nearly);
     for (std::size_t i = 0; i < std::min(size, spoiled.size()); ++i) spoiled[i] ^= bytes[i];
     check(listener, spoiled);
   }

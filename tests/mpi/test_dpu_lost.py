@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]
 
 TAKEN_WITHIN_S = 12.0
 SILENT_FOR_S = 5.0  # until it counts as lost
-TAKE = "service processes on cores of this node take its place"
+TAKE = "service processes on this node replace it"
 
 
 def lose(job: OnDpu, *dpus: int) -> None:

@@ -127,7 +127,7 @@ def test_killed_again_while_no_rank_makes_a_call(offload):
     with job_on_dpus(offload, "holding", LASTS_S, 0, environment={"OUTRIGGER_LOG": f"info:{log}"}) as job:
 
         def taken() -> int:
-            return log.read_text().count("has taken the place of another service process")
+            return log.read_text().count("replaced another service process")
 
         since = Stopwatch()
         for death in range(1, 4):
@@ -205,7 +205,7 @@ def test_too_many_deaths_leave_the_dpu(offload):
         result = job.job.wait(90).ok()
     said = [line for line in result.out.splitlines() if "outrigger:" in line]
     assert len(said) == 1 and "signal 9" in said[0], result.out
-    assert re.search(r"\b(7|8|9|10) have died within 60 s in its place: service processes on cores", said[0]), said
+    assert re.search(r"\b(7|8|9|10) have died within 60 s in its place: service processes on this node", said[0]), said
     assert "WRONG" not in result.out, result.out
 
 
@@ -216,7 +216,7 @@ def test_one_that_always_dies_at_an_operation_ends_the_job(offload):
     with job_on_dpus(offload, "calls", 60, 3, environment=environment) as job:
         result = job.job.wait(60)
     assert result.returncode != 0 and "WRONG" not in result.out, result.out
-    assert "7 have died within 60 s in its place: service processes on cores" in result.out, result.out
+    assert "7 have died within 60 s in its place: service processes on this node" in result.out, result.out
     assert "signal 11" in result.out and "had taken ialltoallv, number" in result.out, result.out
     assert "the job cannot go on" in result.out, result.out
 

@@ -78,7 +78,7 @@ def test_a_core_has_one_job_until_its_keeper_is_killed(offload):
     assert third["other_job"] is None and third["core_is_free"]
 
 
-TOLD, ALONE = "another job has it, too (pid ", "no other job has it any more"
+TOLD, ALONE = "shared with another job (pid ", "no other job uses it any more"
 
 
 def begin_with_log(mpi: Mpi, directory: Path, *program: str) -> tuple[Job, Path]:

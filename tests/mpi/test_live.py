@@ -107,7 +107,7 @@ def test_what_dpus_count_reaches_their_hosts_keepers_and_outlives_them(offload: 
             assert dpu.name and dpu.read > 0 and dpu.written >= wire, dpu
         (before,) = (node for node in nodes_of(job) if node.node == 0)
         on_dpus.running[0].send_signal(signal.SIGKILL)
-        taken = "service processes on cores of this node take its place"
+        taken = "service processes on this node replace it"
         assert Stopwatch().sees(lambda: taken in job.text(), 12.0), job.text()
         (after,) = (node for node in nodes_of(job) if node.node == 0)
         assert after.dpu == before.dpu and after.services[0].pid > 0

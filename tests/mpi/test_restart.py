@@ -120,7 +120,7 @@ def must_have_become_native(result) -> None:
     result.ok()
     assert "WRONG" not in result.out, result.out
     said = said_in(result)
-    assert len(said) == 1 and "have died within 60 s" in said[0] and "collectives go natively" in said[0], result.out
+    assert len(said) == 1 and "have died within 60 s" in said[0] and "collectives run natively" in said[0], result.out
     warnings = [service["warning"] for service in result.report["services"] if service["warning"]]
     assert warnings and "signal" in warnings[0] and "after it had taken" in warnings[0], result.report["services"]
     native = [row["native"].get("services died", 0) for row in result.report["collectives"]]

@@ -209,9 +209,9 @@ def test_what_can_be_asked_of_the_plugin(with_plugin):
         f"prolog={library}-openmpi.so,,": 1,
     }
     assert {line: lines.count(line) for line in wanted} == wanted, out
-    assert out.count("does not show which MPI it loads; --outrigger=on,openmpi") == 1, out
-    assert re.search(r"`outrigger report outrigger-report-\d+\.2\.json` shows what this did", out), out
-    assert "--outrigger: 'maybe' is none of on, off, report" in out and "maybe=" not in out, out
+    assert out.count("does not show which MPI it loads; name it: --outrigger=on,openmpi") == 1, out
+    assert re.search(r"`outrigger report outrigger-report-\d+\.2\.json` shows the result", out), out
+    assert "--outrigger: 'maybe' is unknown; write on, off or report" in out and "maybe=" not in out, out
 
 
 @ONE_MPI

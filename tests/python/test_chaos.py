@@ -22,11 +22,11 @@ from outrigger.chaos.runs import Runs
 from outrigger.errors import UserError
 
 LOG = """\
-2026-11-25 20:53:10.000000 keeper[6368] warn: service process 0 (pid 6369) was killed; another one takes its place
-2026-11-25 20:53:10.012500 service[6400] info: has taken the place of another service process: 7 operations again
+2026-11-25 20:53:10.000000 keeper[6368] warn: service process 0 (pid 6369) was killed; it is replaced
+2026-11-25 20:53:10.012500 service[6400] info: replaced another service process: takes 7 operations again
 2026-11-25 20:53:11.000000 service[6401] info: others take this core
-2026-11-25 20:53:12.250000 service[6402] info: has taken the place of another service process: 0 operations again
-not a line of the log: has taken the place of another service process: 9 operations again
+2026-11-25 20:53:12.250000 service[6402] info: replaced another service process: takes 0 operations again
+not a line of the log: replaced another service process: takes 9 operations again
 """
 
 
@@ -64,7 +64,7 @@ def test_those_that_ask_for_another_one_are_told_from_those_that_are_killed() ->
     asks = f"2026-11-25 20:53:12.3 service[6402] warning: {lost}\n"
     noted = (
         f"2026-11-25 20:53:12.4 keeper[6368] warning: service process 0 (pid 6402) on node n0 {lost} after it had "
-        "taken ibcast, number 3 of communicator 12; another one takes its place\n"
+        "taken ibcast, number 3 of communicator 12; it is replaced\n"
     )
     assert asked_for(LOG) == 0
     assert asked_for(LOG + asks + noted) == 1

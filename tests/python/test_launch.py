@@ -613,7 +613,7 @@ def test_a_launcher_whose_command_has_gone_is_not_started(tmp_path: Path) -> Non
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert result.returncode == 2
-    assert "has ended already" in result.stderr
+    assert "has already ended" in result.stderr
     assert not made.exists()
 
 

@@ -36,9 +36,9 @@ KEPT = f"restarted kept {RESTARTED_S:.0f} 1"
 SOAK_OPERATIONS = int(os.environ.get("OUTRIGGER_SOAK_OPERATIONS", "400"))
 """With memory that comes and goes between them."""
 PACKET_BYTES = 4096
-TAKEN_PLACE = "has taken the place of another service process"
+TAKEN_PLACE = "replaced another service process"
 """In the log of `outriggerd dpu`, of each that has."""
-TAKEN_BY_HOST = "service processes on cores of this node take its place"
+TAKEN_BY_HOST = "service processes on this node replace it"
 """What is said of a DPU that is lost."""
 ON_DPU = "service process(es) on a DPU"
 """What OUTRIGGER_LOG=info says of a job whose DPUs are used."""

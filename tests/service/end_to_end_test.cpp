@@ -16,7 +16,7 @@ namespace {
 
 using client::RankEndpoint;
 
-// What one rank does in one test; every rank draws the same numbers from the same seed.
+// One rank's part in one test; every rank draws the same numbers from the same seed.
 struct Plan {
   std::uint64_t seed = 0;
   std::uint32_t operations = 0;
@@ -61,7 +61,7 @@ Sizes draw_sizes(std::mt19937_64& random, std::uint32_t n, std::uint64_t largest
   return sizes;
 }
 
-// Blocks one behind the other.
+// Consecutive blocks.
 std::vector<PairExtent> packed(const std::vector<std::uint64_t>& sizes) {
   std::vector<PairExtent> extents;
   std::int64_t offset = 0;
@@ -185,8 +185,8 @@ TEST_P(EndToEnd, LargeBlocksDeliverEveryByte) {
   run_all(node_of(ranks, services), Plan{ranks * 100 + services, 3, 700'000});
 }
 
-// As a rank does that has gone into a blocking call of its MPI.
-TEST(EndToEndOverflow, ARankThatMakesNoFurtherCallIsServedHoweverMuchItHasPosted) {
+// Like a rank that is in a blocking call of its MPI.
+TEST(EndToEndOverflow, RankWithManyPostsIsServedWithoutFurtherCalls) {
   constexpr std::uint64_t kOperations = 10000;
   for (const std::uint32_t services : {1U, 2U}) {
     Node node(node_of(2, services));
@@ -203,7 +203,7 @@ TEST(EndToEndOverflow, ARankThatMakesNoFurtherCallIsServedHoweverMuchItHasPosted
         groups[i] = client.define_group(GroupId{8, i}, {WorldRank{0}, WorldRank{1}}, GroupRank{me});
       }
       for (std::uint64_t i = 0; i < kOperations; ++i) {
-        // One group after the other here, by turns there.
+        // Rank 0 posts one group after the other, rank 1 alternates.
         client::OperationRequest request;
         request.group = groups[me == 0 ? i % 2 : i / (kOperations / 2)];
         request.sequence = me == 0 ? i / 2 : i % (kOperations / 2);
@@ -213,7 +213,7 @@ TEST(EndToEndOverflow, ARankThatMakesNoFurtherCallIsServedHoweverMuchItHasPosted
         ASSERT_NE(posted[me].back(), nullptr);
       }
     }
-    // Only rank 1 calls.
+    // Only rank 1 makes calls.
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     for (const auto& operation : posted[1]) {
       while (!clients[1].value()->poll(*operation)) ASSERT_LT(std::chrono::steady_clock::now(), deadline);

@@ -1,4 +1,4 @@
-// Ranks that send nonsense: it costs them their connection, the others are served.
+// Ranks that send malformed messages lose their connection; the others are still served.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -27,7 +27,7 @@ class RawRank {
     return hello;
   }
   [[nodiscard]] ControlSocket& socket() { return socket_; }
-  // The reason of a refusal, or what came instead.
+  // The reason of a refusal, or a description of another message.
   std::string refusal() {
     ControlSocket::Received received = socket_.receive(5000);
     if (received.event == ControlSocket::Event::closed) return "closed";
@@ -75,7 +75,7 @@ TEST(HostileHello, DuplicatesAreRefused) {
   RawRank second(node);
   HelloBody again = RawRank::hello(node, 0, 2);
   ASSERT_TRUE(second.socket().send(ControlKind::hello, again));
-  EXPECT_NE(second.refusal().find("is here already"), std::string::npos);
+  EXPECT_NE(second.refusal().find("has already connected"), std::string::npos);
 }
 
 TEST(HostileHello, GarbageCostsTheConnectionOnly) {
@@ -97,7 +97,7 @@ TEST(HostileHello, GarbageCostsTheConnectionOnly) {
   expect_served(node);
 }
 
-// Attached by hand, with what the keeper sent.
+// A rank attached by hand with the keeper's messages.
 struct Attached {
   explicit Attached(Node& node) : rank(node) {
     if (!rank.socket().send(ControlKind::hello, RawRank::hello(node, 1, 2))) std::abort();
@@ -121,7 +121,7 @@ struct Attached {
     const std::uint64_t one = 1;
     EXPECT_EQ(::write(doorbell.get(), &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
   }
-  // The good rank is served as before: a group of its own.
+  // The good rank is still served, in a group of its own.
   void expect_other_served() const {
     const auto group = client->define_group(GroupId{4, 4}, {WorldRank{0}}, GroupRank{0});
     std::vector<std::byte> send(100, std::byte{7});
@@ -147,13 +147,13 @@ struct Attached {
   UniqueFd doorbell;
 };
 
-TEST(HostileRank, MessagesThatAreNotForItToSend) {
+TEST(HostileRank, UnexpectedMessagesAreRefused) {
   for (const ControlKind kind : {ControlKind::rank_left, ControlKind::goodbye}) {
     Node node(two_ranks());
     Attached attached(node);
     ASSERT_TRUE(attached.rank.socket().send(kind, RankBody{0, 0}));
     const std::string answer = attached.rank.refusal();
-    EXPECT_TRUE(kind == ControlKind::goodbye ? answer == "closed" : answer.find("do not send") != std::string::npos)
+    EXPECT_TRUE(kind == ControlKind::goodbye ? answer == "closed" : answer.find("unexpected kind") != std::string::npos)
         << answer;
     attached.expect_other_served();
   }
@@ -171,14 +171,14 @@ TEST(HostileRank, UnsealedRegionIsNotAccepted) {
   ASSERT_EQ(received.event, ControlSocket::Event::message);
   ASSERT_EQ(received.message->kind(), ControlKind::region_added);
   EXPECT_EQ(received.message->body<RegionAddedBody>().ok, 0U);
-  // An id that is reserved or not new is nonsense.
+  // The id is reserved or not new.
   ASSERT_TRUE(
       attached.rank.socket().send(ControlKind::region_add, RegionBody{0, 2, 0x10000, 8192}, std::span(&raw, 1)));
   EXPECT_NE(attached.rank.refusal().find("not new"), std::string::npos);
   attached.expect_other_served();
 }
 
-TEST(HostileRank, MemoryThatNobodyCountsInIsNotAccepted) {
+TEST(HostileRank, MemoryWithoutCountsIsNotAccepted) {
   Node node(two_ranks());
   Attached attached(node);
   const UniqueFd fd(::memfd_create("outrigger-test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -205,7 +205,7 @@ TEST(HostileRank, RingEntriesAndTailsOutOfRangeCostTheRank) {
   }
 }
 
-TEST(HostileRank, MalformedSlotIsRejectedAndTheRankServedOn) {
+TEST(HostileRank, MalformedSlotIsRejectedAndTheRankStillServed) {
   Node node(two_ranks());
   Attached attached(node);
   const SegmentView view(attached.segment.base());
@@ -246,7 +246,7 @@ SlotRequestBody slot_of_both(const Attached& attached, std::uint64_t sequence) {
   return body;
 }
 
-TEST(HostileRank, OverflowRecordsThatAreNoneCostTheRank) {
+TEST(HostileRank, MalformedOverflowRecordsCostTheRank) {
   enum class Attack { no_record, outside, unaligned, cycle, out_of_order, next_outside, others };
   for (const Attack attack : {Attack::no_record, Attack::outside, Attack::unaligned, Attack::cycle,
                               Attack::out_of_order, Attack::next_outside, Attack::others}) {
@@ -276,7 +276,7 @@ TEST(HostileRank, OverflowRecordsThatAreNoneCostTheRank) {
   }
 }
 
-TEST(HostileRank, ASlotThatIsRejectedDoesNotHangTheOthersOfItsGroup) {
+TEST(HostileRank, RejectedSlotDoesNotHangItsGroup) {
   NodeOptions options = two_ranks();
   for (const std::uint32_t services : {1U, 2U}) {
     options.services = services;
@@ -305,7 +305,7 @@ TEST(HostileRank, ASlotThatIsRejectedDoesNotHangTheOthersOfItsGroup) {
   }
 }
 
-TEST(Starting, ALeaderThatHasGoneIsNotWaitedFor) {
+TEST(Starting, DoesNotWaitForAnEndedLeader) {
   const pid_t gone = ::fork();
   if (gone == 0) ::_exit(0);
   ASSERT_EQ(::waitpid(gone, nullptr, 0), gone);
@@ -318,7 +318,7 @@ TEST(Starting, ALeaderThatHasGoneIsNotWaitedFor) {
   EXPECT_EQ(keeper.run(), 1);
 }
 
-TEST(Starting, CpuThatDoesNotExistIsRefusedWithAReason) {
+TEST(Starting, MissingCpuIsRefusedWithAReason) {
   NodeOptions options;
   options.ranks = 1;
   options.service_cpus = {1023};

@@ -54,9 +54,9 @@ inline UniqueFd connect_to(const std::string& name) {
   return fd;
 }
 
-// Service processes and keepers set these where nobody has (fabric/ucx/worker.cpp, service/placement/cores.cpp), each
-// in an environment of its own. Those that are threads of a test share one, which nobody may change while others read
-// it: they find them set.
+// Service processes and keepers set these variables unless they are set (fabric/ucx/worker.cpp,
+// service/placement/cores.cpp). As threads of one test they share an environment, which must not change while others
+// read it, so it is set here first.
 inline void set_what_service_processes_set() {
   for (const auto& [name, value] : {std::pair{"UCX_TCP_CONN_NB", "y"},
                                     {"UCX_TCP_MAX_IOV", "2"},
@@ -103,7 +103,7 @@ struct NodeOptions {
   service::Claimant claims;
   std::uint32_t reach_allowed = kReachAll;
   std::uint32_t init_timeout_ms = 40000;
-  // In a job of several nodes.
+  // in a job of several nodes
   std::uint32_t world_size = 0;  // 0: as many as ranks
   std::uint32_t first_world_rank = 0;
   std::uint32_t nodes = 1;
@@ -156,7 +156,7 @@ class Node {
     return attach;
   }
 
-  // All ranks, side by side, for attach() waits for everybody.
+  // All ranks, concurrently: attach() waits for all of them.
   [[nodiscard]] std::vector<Result<client::AttachedEndpoint>> attach_all() const {
     std::vector<Result<client::AttachedEndpoint>> clients;
     for (std::uint32_t i = 0; i < options_.ranks; ++i) clients.emplace_back(Error{"not attached"});

@@ -1,4 +1,4 @@
-// Real processes: a keeper, its service processes and forked ranks, and what is left when some of them die.
+// Real processes: a keeper, its service processes and forked ranks, also when some of them die.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -26,7 +26,7 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 using client::RankEndpoint;
 
-// ---- what runs on this machine --------------------------------------------------------------------------------------
+// ---- processes of this machine --------------------------------------------------------------------------------------
 
 std::vector<std::string> command_line_of(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/cmdline");
@@ -60,7 +60,7 @@ std::vector<pid_t> processes_where(const std::function<bool(pid_t, const std::ve
   return found;
 }
 
-// The keeper that this test has started as leader.
+// The keepers of which this test is the leader.
 std::vector<pid_t> keepers() {
   const std::string leader = std::to_string(::getpid());
   return processes_where([&](pid_t, const std::vector<std::string>& words) {
@@ -101,11 +101,11 @@ bool alive(pid_t pid) {
 constexpr std::size_t kTextBytes = 512;
 
 // Shared between the test and its ranks.
-struct Board {
+struct JobState {
   std::atomic<std::uint32_t> attached;
   std::atomic<std::uint32_t> go;
   std::atomic<std::uint32_t> posted;
-  std::array<std::array<char, kTextBytes>, 16> text;  // what each rank has to say
+  std::array<std::array<char, kTextBytes>, 16> text;  // one message per rank
 };
 
 class Job {
@@ -113,8 +113,8 @@ class Job {
   using Body = std::function<int(Job&, RankEndpoint&, std::uint32_t)>;
 
   Job(std::uint32_t ranks, std::uint32_t services, std::uint32_t reach = kReachAll) : ranks_(ranks) {
-    board_ =
-        static_cast<Board*>(::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    state_ = static_cast<JobState*>(
+        ::mmap(nullptr, sizeof(JobState), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     client::KeeperOptions options;
     options.daemon_path = OUTRIGGER_DAEMON;
     options.world_size = ranks;
@@ -134,16 +134,16 @@ class Job {
       }
     }
     for (const pid_t pid : keepers()) ::kill(pid, SIGKILL);
-    ::munmap(board_, sizeof(Board));
+    ::munmap(state_, sizeof(JobState));
   }
 
   [[nodiscard]] const Result<client::KeeperAddress>& address() const { return keeper_address_; }
-  [[nodiscard]] Board& board() { return *board_; }
+  [[nodiscard]] JobState& state() { return *state_; }
   [[nodiscard]] std::uint32_t ranks() const { return ranks_; }
-  [[nodiscard]] std::string text(std::uint32_t rank) const { return board_->text[rank].data(); }
+  [[nodiscard]] std::string text(std::uint32_t rank) const { return state_->text[rank].data(); }
 
   void say(std::uint32_t rank, const std::string& text) {
-    std::strncpy(board_->text[rank].data(), text.c_str(), kTextBytes - 1);
+    std::strncpy(state_->text[rank].data(), text.c_str(), kTextBytes - 1);
   }
 
   void start(const Body& body) {
@@ -154,7 +154,7 @@ class Job {
     }
   }
 
-  // The exit status of waitpid, or nothing when it did not end in time.
+  // The exit status of waitpid; nullopt: it did not end in time.
   std::optional<int> wait_for(std::uint32_t rank, std::chrono::milliseconds limit) {
     int status = 0;
     if (!within(limit, [&] { return ::waitpid(pids_[rank], &status, WNOHANG) == pids_[rank]; })) return std::nullopt;
@@ -176,12 +176,12 @@ class Job {
       say(rank, client.error());
       return 99;
     }
-    board_->attached.fetch_add(1);
+    state_->attached.fetch_add(1);
     return body(*this, *client.value(), rank);
   }
 
   std::uint32_t ranks_;
-  Board* board_ = nullptr;
+  JobState* state_ = nullptr;
   Result<client::KeeperAddress> keeper_address_ = Error{"not started"};
   std::vector<pid_t> pids_;
 };
@@ -205,7 +205,7 @@ client::PendingOperationPtr post_alltoall(RankEndpoint& client, const std::share
   return client.post(request);
 }
 
-// 0: every byte right. Memory private on odd operations where cross-memory attach works.
+// 0: every byte is right. Memory is private in odd operations if cross-memory attach works.
 int alltoall_rank(Job& job, RankEndpoint& client, std::uint32_t me) {
   constexpr std::uint64_t kBlock = 40'000;
   const std::uint32_t n = job.ranks();
@@ -244,18 +244,18 @@ int alltoall_rank(Job& job, RankEndpoint& client, std::uint32_t me) {
   return 0;
 }
 
-// Rank 0 computes for ever, the others wait for an operation that it never posts.
+// Rank 0 computes for ever; the others wait for an operation that it never posts.
 int waiting_rank(Job& job, RankEndpoint& client, std::uint32_t me) {
   constexpr std::uint64_t kBlock = 1000;
   const auto group = world(client, job.ranks(), me);
   std::vector<std::byte> send(job.ranks() * kBlock);
   std::vector<std::byte> receive(job.ranks() * kBlock);
   if (me == 0) {
-    job.board().posted.fetch_add(1);
+    job.state().posted.fetch_add(1);
     while (true) ::pause();
   }
   const auto operation = post_alltoall(client, group, 0, send.data(), receive.data(), kBlock);
-  job.board().posted.fetch_add(1);
+  job.state().posted.fetch_add(1);
   while (!client.poll(*operation)) {
     if (const auto fatal = client.fatal()) {
       job.say(me, *fatal);
@@ -283,7 +283,7 @@ void expect_clean_exit(Job& job) {
 
 class Processes : public ::testing::TestWithParam<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> {};
 
-TEST_P(Processes, AlltoallsDeliverEveryByteAndLeaveNothing) {
+TEST_P(Processes, AlltoallsDeliverEveryByteAndCleanUp) {
   const auto [ranks, services, reach] = GetParam();
   Job job(ranks, services, reach);
   ASSERT_TRUE(job.address()) << job.address().error();
@@ -295,16 +295,16 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Processes,
                          ::testing::Combine(::testing::Values(1U, 4U, 8U), ::testing::Values(1U, 2U),
                                             ::testing::Values(kReachAll, kReachMapped)));
 
-// Waits until all ranks are where waiting_rank() wants them; then the one service process's pid.
+// Waits until all ranks are in place in waiting_rank(); returns the pid of the only service process.
 pid_t wait_until_posted(Job& job) {
-  if (!within(60s, [&] { return job.board().posted.load() == job.ranks(); })) return -1;
+  if (!within(60s, [&] { return job.state().posted.load() == job.ranks(); })) return -1;
   const auto keeper = keepers();
   if (keeper.size() != 1) return -1;
   const auto services = services_of(keeper.front());
   return services.empty() ? -1 : services.front();
 }
 
-// Kills the one service process; the one that takes its place, or -1.
+// Kills the only service process; returns its replacement's pid, or -1.
 pid_t replaced_after_kill(pid_t service) {
   const pid_t keeper = keepers().front();
   ::kill(service, SIGKILL);
@@ -317,7 +317,7 @@ pid_t replaced_after_kill(pid_t service) {
   return other;
 }
 
-TEST(ProcessFailure, SevenKilledServiceProcessesEndTheJobWithTheName) {
+TEST(ProcessFailure, SevenKilledServiceProcessesEndTheJobWithAMessage) {
   Job job(3, 1);
   ASSERT_TRUE(job.address()) << job.address().error();
   ::testing::internal::CaptureStderr();
@@ -346,7 +346,7 @@ TEST(ProcessFailure, SevenKilledServiceProcessesEndTheJobWithTheName) {
   EXPECT_NE(printed.find("was killed by signal 9"), std::string::npos) << printed;
 }
 
-TEST(ProcessFailure, ServiceProcessesGoOnWithoutTheirKeeperUntilOneDiesOrTheRanksHaveGone) {
+TEST(ProcessFailure, ServiceProcessesContinueWithoutTheirKeeper) {
   Job job(2, 2);
   ASSERT_TRUE(job.address()) << job.address().error();
   job.start(waiting_rank);
@@ -372,8 +372,8 @@ TEST(ProcessFailure, KilledRankLeavesTheOthersServed) {
   ASSERT_TRUE(job.address()) << job.address().error();
   // Ranks 1 and 2 use a group of their own after rank 0 has been killed.
   job.start([](Job& shared, RankEndpoint& client, std::uint32_t me) {
-    shared.board().posted.fetch_add(1);
-    while (shared.board().go.load() == 0) std::this_thread::sleep_for(1ms);
+    shared.state().posted.fetch_add(1);
+    while (shared.state().go.load() == 0) std::this_thread::sleep_for(1ms);
     if (me == 0) return 1;
     const auto group = client.define_group(GroupId{5, 5}, {WorldRank{1}, WorldRank{2}}, GroupRank{me - 1});
     std::vector<std::byte> send(2000, static_cast<std::byte>(me));
@@ -386,10 +386,10 @@ TEST(ProcessFailure, KilledRankLeavesTheOthersServed) {
     }
     return receive[0] == std::byte{1} && receive[1999] == std::byte{2} ? 0 : 4;
   });
-  ASSERT_TRUE(within(60s, [&] { return job.board().posted.load() == 3; }));
+  ASSERT_TRUE(within(60s, [&] { return job.state().posted.load() == 3; }));
   ::kill(job.pid(0), SIGKILL);
   ASSERT_TRUE(job.wait_for(0, 10s));
-  job.board().go.store(1);
+  job.state().go.store(1);
   for (const std::uint32_t rank : {1U, 2U}) {
     const auto status = job.wait_for(rank, 60s);
     ASSERT_TRUE(status);
@@ -398,7 +398,7 @@ TEST(ProcessFailure, KilledRankLeavesTheOthersServed) {
   EXPECT_TRUE(within(5s, everything_gone));
 }
 
-TEST(ProcessFailure, MissingRankIsRefusedWithAReasonAndNothingStays) {
+TEST(ProcessFailure, MissingRankIsRefusedWithAReasonAndCleanUp) {
   client::KeeperOptions options;
   options.daemon_path = OUTRIGGER_DAEMON;
   options.world_size = options.local_size = 2;
@@ -426,7 +426,7 @@ TEST(ProcessIdle, ServiceProcessSleepsWhileRanksComputeWithOperationsOpen) {
   double used = limit;
   double keeper_used = limit;
   for (int tries = 0; tries < 4 && (used >= limit || keeper_used >= limit); ++tries) {
-    std::this_thread::sleep_for(50ms);  // on a busy machine they may not have come to rest by then
+    std::this_thread::sleep_for(50ms);  // on a busy machine they may still be active
     const double before = cpu_seconds(service);
     const double keeper_before = cpu_seconds(keepers().front());
     std::this_thread::sleep_for(pause);

@@ -1,5 +1,5 @@
-// Keeper, service processes and ranks as threads of one process: random reductions to all, compared bit by bit with
-// plain code in the order of ranks.
+// Keeper, service processes and ranks as threads of one process: random allreduces, compared bit by bit with a plain
+// loop in rank order.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -54,7 +54,7 @@ ReducedBytes contribution_of(const Reduction& reduction, std::uint64_t elements,
   return bytes;
 }
 
-// Memory that service processes have mapped, or have not.
+// Memory that service processes have mapped or not.
 class ReducedBuffer {
  public:
   ReducedBuffer(RankEndpoint& client, bool shared, std::uint64_t bytes) : private_(shared ? 0 : bytes + 1) {

@@ -72,7 +72,7 @@ class SlotFixture {
   service::GroupCache groups_;
 };
 
-// What must hold of anything the decoder lets through; aborts otherwise.
+// Properties of every slot that the decoder accepts; aborts otherwise.
 inline void check_decoded(const service::DecodedSlot& decoded, const fabric::RankMemory& memory) {
   const auto* operation = std::get_if<engine::PostedOperation>(&decoded);
   if (operation == nullptr) return;

@@ -1,4 +1,4 @@
-// ring_pull with a planted bug in how a block is pulled.
+// ring_pull with a planted bug in the pull of a block.
 #include "planted.hpp"
 
 #include <optional>
@@ -57,7 +57,7 @@ Task pull_right(Operation& operation, LocalRank& rank, GroupRank source) {
   operation.count_filled(rank, source, outcome);
 }
 
-// As ring_pull does it, with another pull.
+// Like ring_pull, with another pull.
 Task pull_all(Operation& operation, LocalRank& rank, Task (*pull)(Operation&, LocalRank&, GroupRank)) {
   operation.announce_send_blocks(rank);
   for (;;) {
@@ -72,7 +72,7 @@ Task pull_all(Operation& operation, LocalRank& rank, Task (*pull)(Operation&, Lo
 
 }  // namespace
 
-// The bug: nothing moves before all have come, so that ranks that have come wait for others' late peers.
+// The bug: nothing moves before all have posted, so ranks wait for other ranks' late peers.
 Task planted_idle_until_all(Operation& operation, LocalRank& rank) {
   operation.announce_send_blocks(rank);
   std::vector<GroupRank> sources;

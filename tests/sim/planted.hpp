@@ -1,4 +1,4 @@
-// Algorithms that are wrong on purpose, to show that the simulation finds such bugs. Registered by tests only.
+// Algorithms with planted bugs, to show that the simulation finds such bugs. Registered only by tests.
 #pragma once
 
 #include "engine/registry.hpp"

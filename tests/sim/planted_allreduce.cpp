@@ -14,7 +14,7 @@ using engine::LocalRank;
 using engine::Operation;
 using engine::Task;
 
-// All contributions are here. Slices are owned by ranks; here they are only marked.
+// All contributions are here. Ranks own slices; here these are only marked.
 Task reduce_all(Operation& operation, LocalRank& rank, std::vector<GroupRank> sources, bool release_early) {
   const fabric::MoveOutcome hoped_for;
   co_await operation.enter_window(rank);
@@ -54,7 +54,7 @@ Task planted_allreduce(Operation& operation, LocalRank& rank, bool in_order_of_a
 
 }  // namespace
 
-// The bug: sums depend on who comes first.
+// The bug: sums depend on the order of arrival.
 Task planted_order_of_arrival(Operation& operation, LocalRank& rank) {
   return planted_allreduce(operation, rank, true, false);
 }

@@ -1,4 +1,4 @@
-// A barrier with a planted bug: those below go on when they have come, whoever else has.
+// A barrier with a planted bug: the lower ranks leave when they have arrived, without waiting for the others.
 #include <optional>
 #include <vector>
 
@@ -21,7 +21,7 @@ Task planted_barrier_of_a_branch(Operation& operation, LocalRank& rank) {
     below.push_back(*entered);
   }
   operation.announcer.announce_above(rank);
-  for (const GroupRank other : below) {  // the bug: before the own release
+  for (const GroupRank other : below) {  // the bug: before this rank's own release
     engine::release_source(operation, rank, other, rank.record.status);
     rank.pairs.end_move();
     rank.fill(other);

@@ -1,4 +1,4 @@
-// The simulation finds planted bugs, and says with which seed.
+// The simulation finds planted bugs, and prints the seed.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -53,8 +53,8 @@ TEST(PlantedBugs, ALostMarkIsFoundAtOnce) {
   EXPECT_NE(found->invariant.find("not marked"), std::string::npos) << found->invariant;
 }
 
-// Without looking at the marks themselves: what a crash makes of the lost one.
-TEST(PlantedBugs, ALostMarkIsFoundByItsConsequences) {
+// Without checking the marks themselves: a crash after the lost mark shows it.
+TEST(PlantedBugs, LostMarkIsFoundAfterACrash) {
   SimulationOptions options;
   options.check_marks_at_completion = false;
   options.faults = fabric::sim::delays();
@@ -83,7 +83,7 @@ TEST(PlantedBugs, WaitingForALateRankWithoutNeedIsFound) {
   EXPECT_NE(found->invariant.find("late rank without need"), std::string::npos) << found->invariant;
 }
 
-TEST(PlantedBugs, ABlockThatComesToANodeTwiceIsFound) {
+TEST(PlantedBugs, BlockThatReachesANodeTwiceIsFound) {
   SimulationOptions options;
   options.algorithm = Algorithm::node_pull;
   options.faults = fabric::sim::delays();
@@ -93,7 +93,7 @@ TEST(PlantedBugs, ABlockThatComesToANodeTwiceIsFound) {
   EXPECT_NE(found->invariant.find("twice"), std::string::npos) << found->invariant;
 }
 
-TEST(PlantedBugs, AHolderThatIsLetGoEarlyIsFound) {
+TEST(PlantedBugs, HolderThatIsReleasedEarlyIsFound) {
   SimulationOptions options;
   options.algorithm = Algorithm::node_pull;
   options.faults = fabric::sim::delays();
@@ -102,7 +102,7 @@ TEST(PlantedBugs, AHolderThatIsLetGoEarlyIsFound) {
   report("let go early", *found);
 }
 
-TEST(PlantedBugs, SumsThatDependOnWhoComesFirstAreFound) {
+TEST(PlantedBugs, SumsThatDependOnArrivalAreFound) {
   SimulationOptions options;
   options.algorithm = Algorithm::sliced_pull;
   options.faults = fabric::sim::delays();
@@ -112,19 +112,19 @@ TEST(PlantedBugs, SumsThatDependOnWhoComesFirstAreFound) {
   EXPECT_NE(found->invariant.find("bytes"), std::string::npos) << found->invariant;
 }
 
-TEST(PlantedBugs, AContributionThatIsReleasedEarlyIsFound) {
+TEST(PlantedBugs, ContributionThatIsReleasedEarlyIsFound) {
   SimulationOptions options;
   options.algorithm = Algorithm::sliced_pull;
   options.faults = fabric::sim::delays();
   const std::optional<Found> found = search(planted_contribution_released_early, 50, options);
   ASSERT_TRUE(found.has_value());
   report("contribution released early", *found);
-  // Or its owner has taken back the memory that is still to be read.
+  // Or its owner has reused memory that is still to be read.
   const auto says = [&](const char* what) { return found->invariant.find(what) != std::string::npos; };
   EXPECT_TRUE(says("released too early") || says("memory not accessible")) << found->invariant;
 }
 
-TEST(PlantedBugs, AResultThatIsOfferedBeforeItIsMadeIsFound) {
+TEST(PlantedBugs, ResultAnnouncedBeforeItExistsIsFound) {
   SimulationOptions options;
   options.algorithm = Algorithm::chain;
   options.faults = fabric::sim::delays();

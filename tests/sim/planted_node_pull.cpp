@@ -1,4 +1,4 @@
-// node_pull with planted bugs in how blocks are passed on within a node.
+// node_pull with planted bugs in the passing of blocks within a node.
 #include "engine/core/operation.hpp"
 #include "engine/relay/replicas.hpp"
 #include "planted.hpp"

@@ -1,4 +1,4 @@
-// A scan or exscan as a chain, with a planted bug: others are told of a result before it is made.
+// A scan or exscan as a chain, with a planted bug: a result is announced before it is computed.
 #include <vector>
 
 #include "engine/algorithms/reduce_slices.hpp"

@@ -1,5 +1,5 @@
-// What one service process of a large job sends and holds: exactly what the algorithms' headers say, and nothing that
-// grows with ranks times ranks.
+// Messages and memory of one service process of a large job: exactly as in the algorithms' headers, and nothing grows
+// with ranks times ranks.
 #include "sim/scale.hpp"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(Simulation, Scale,
                                   std::to_string(std::get<2>(parameter.param));
                          });
 
-TEST_P(Scale, MessagesAreWhatTheAlgorithmSays) {
+TEST_P(Scale, MessagesMatchTheAlgorithm) {
   for (const Arrival arrival : {Arrival::spread, Arrival::early, Arrival::late}) {
     ScaleOptions chosen = options(16);
     chosen.arrival = arrival;
@@ -72,16 +72,16 @@ TEST_P(Scale, NothingGrowsWithRanksTimesRanks) {
     for (const auto& kind : result.counters.sent) sum += kind.count;
     return static_cast<double>(sum);
   };
-  // The service process itself is no peer: 63 peers to 15.
+  // The service process itself is not a peer: 63 peers to 15.
   EXPECT_LE(messages(large) / messages(small), growth * 1.06);
   ASSERT_GT(small.peak_bytes, 0);
   EXPECT_LE(static_cast<double>(large.peak_bytes) / static_cast<double>(small.peak_bytes), growth * 1.1);
   EXPECT_LE(static_cast<double>(large.group_bytes) / static_cast<double>(small.group_bytes), growth * 1.1);
 }
 
-// 3 bytes and 1 bit a pair, 32 bytes a rank; in the v-forms 32 bytes of the post and 16 of the announcement; and what
-// is kept for local ranks that have not posted.
-TEST_P(Scale, APairCostsFewBytes) {
+// 3 bytes and 1 bit per pair, 32 bytes per rank; in the v-forms 32 bytes of the post and 16 of the announcement; plus
+// the data kept for local ranks that have not posted.
+TEST_P(Scale, PairsCostFewBytes) {
   const ScaleOptions chosen = options(64);
   const ScaleResult result = counted(chosen);
   const double per_rank = 32 + 250;
@@ -89,7 +89,7 @@ TEST_P(Scale, APairCostsFewBytes) {
   EXPECT_LE(result.operation_bytes_per_pair(), per_pair + per_rank / result.local_ranks);
 }
 
-TEST(ScaleOptions, AnErrorNamesWhatCannotBe) {
+TEST(ScaleOptions, ErrorsNameTheOption) {
   ScaleOptions options;
   options.nodes = 1;
   EXPECT_NE(count_scale(options).error().find("nodes"), std::string::npos);

@@ -1,4 +1,4 @@
-// Random schedules under each kind of fault, and that a seed is a replay.
+// Random schedules under each kind of fault; a seed gives a replay.
 #include "sim/simulation.hpp"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ void PrintTo(const Faults& faults, std::ostream* out) {
   *out << faults.seeds << " seeds";
 }
 
-// Sanitizers and emulated processors make a schedule ten times as long; the plain build runs the many.
+// Sanitizers and emulation make a schedule ten times as long, so only the plain build runs many.
 constexpr std::uint64_t seeds(std::uint64_t many) {
 #if defined(OUTRIGGER_SANITIZED) || defined(OUTRIGGER_EMULATED)
   return many / 10;
@@ -61,7 +61,7 @@ TEST_P(Schedules, KeepEveryInvariant) {
     replayed += result.replayed_posts;
     eager_blocks += result.blocks_eager;
   }
-  // The faults must be there to be survived.
+  // The test is useless without faults.
   EXPECT_EQ(crashes != 0, faults.make().most_crashes != 0);
   EXPECT_EQ(replayed != 0, faults.make().most_crashes != 0);
   const bool eager_sends =
@@ -80,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(Simulation, Schedules,
                                   std::get<1>(parameter.param).name;
                          });
 
-TEST(Simulation, ASeedIsAReplay) {
+TEST(Simulation, SeedGivesAReplay) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SimulationOptions options;
     options.seed = seed;
@@ -106,8 +106,8 @@ struct CountsArrivals final : fabric::sim::Observer {
   int arrivals = 0;
 };
 
-// A connection ends with the process that it was made to: the one in its place is told nothing that was for that one.
-TEST(Simulation, WhatIsSentToOneThatIsAwayIsLost) {
+// A connection belongs to one incarnation of a process: its replacement gets none of the earlier messages.
+TEST(Simulation, MessagesToADeadProcessAreLost) {
   CountsArrivals seen;
   fabric::sim::World world(1, fabric::sim::delays(), 2, seen);
   const std::array<std::byte, 4> message{};

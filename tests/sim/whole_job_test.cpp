@@ -1,4 +1,4 @@
-// What the allgathers and broadcasts send and move: exactly what docs/inside/algorithms.md says.
+// Messages and moves of allgathers and broadcasts: exactly as in docs/inside/algorithms.md.
 #include "sim/whole_job.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace outrigger::sim {
 namespace {
 
-// Sizes on the wire, as the pages give them.
+// Sizes on the wire, from docs/inside/algorithms.md.
 constexpr std::uint64_t kAnnounceBytes = 108;
 constexpr std::uint64_t kDeliveredBytes = 76;
 constexpr std::uint64_t kReleaseBytes = 52;
@@ -24,13 +24,13 @@ enum class Kind : std::size_t { announce, delivered, release, finished, refusal,
 constexpr std::uint64_t kSmall = 4096;
 constexpr std::uint64_t kLarge = std::uint64_t{1} << 20;
 
-// The letters of the tables.
+// The letters of the tables in docs/inside/algorithms.md.
 struct Shape {
   std::uint64_t n;                                         // nodes
-  std::uint64_t k;                                         // service processes of each
-  std::uint64_t l;                                         // ranks of each of these
+  std::uint64_t k;                                         // service processes per node
+  std::uint64_t l;                                         // ranks per service process
   [[nodiscard]] std::uint64_t s() const { return n * k; }  // service processes
-  [[nodiscard]] std::uint64_t r() const { return k * l; }  // ranks of a node
+  [[nodiscard]] std::uint64_t r() const { return k * l; }  // ranks per node
   [[nodiscard]] std::uint64_t p() const { return n * r(); }
 };
 constexpr Shape kShapes[] = {{2, 1, 1}, {2, 2, 2}, {4, 2, 3}, {5, 1, 2}, {3, 4, 1}, {7, 3, 1}, {1, 2, 2}};
@@ -39,12 +39,12 @@ std::uint64_t log2_up(std::uint64_t number) {
   return static_cast<std::uint64_t>(std::bit_width(number - 1));
 }
 
-// A large block's segments of `hierarchical`.
+// A large block's segments in `hierarchical`.
 std::uint64_t segments_of(const Shape& shape) {
   return shape.n < 2 ? 1 : shape.k * (shape.n - 1);
 }
 
-// Those of a broadcast, which are cut so that they are passed on while others come: for each node.
+// Segments of a broadcast per node, cut so that they can be passed on while others arrive.
 std::uint64_t cuts_of(const Shape& shape) {
   constexpr std::uint64_t kPartBytes = 64U << 10;
   const std::uint64_t others = shape.n - 1;
@@ -53,7 +53,8 @@ std::uint64_t cuts_of(const Shape& shape) {
              : std::max<std::uint64_t>(1, std::min({kLarge / others / kPartBytes, std::uint64_t{8}, 64 / others}));
 }
 
-// Between the service processes of nodes: of a small block, all edges of the tree that do not begin at the source.
+// Between service processes of different nodes, for a small block: all edges of the tree that do not begin at the
+// source.
 std::uint64_t wants_small(const Shape& shape, std::uint64_t places) {
   return shape.n < 2 ? 0 : places - 1 - log2_up(places);
 }
@@ -143,7 +144,7 @@ TEST_P(WholeJob, AllgatherHierarchical) {
       EXPECT_EQ(result.moves, p * (shape.r() - 1) + p * (p - shape.r()) * segments);
       EXPECT_EQ(result.wire_moves, p * (shape.n - 1) * segments);
       EXPECT_EQ(result.wire_bytes, p * (shape.n - 1) * bytes);
-      EXPECT_EQ(result.most_bytes_from_a_node, shape.r() * (shape.n - 1) * bytes);  // blocks are alike
+      EXPECT_EQ(result.most_bytes_from_a_node, shape.r() * (shape.n - 1) * bytes);  // blocks have the same size
     }
   }
 }
@@ -198,7 +199,7 @@ TEST_P(WholeJob, BroadcastHierarchical) {
   }
 }
 
-TEST(WholeJobOptions, AnErrorNamesWhatCannotBe) {
+TEST(WholeJobOptions, ErrorsNameTheOption) {
   const auto error = [](auto change) {
     WholeJobOptions options;
     change(options);

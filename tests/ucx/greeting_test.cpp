@@ -12,7 +12,7 @@ namespace outrigger::testing {
 namespace {
 
 using fabric::ucx::WireOptions;
-using proof::GreetingMessage;
+using proof::HandshakeMessage;
 using proof::Step;
 using Channel = RawPeer::Channel;
 using Texts = std::vector<std::string>;
@@ -27,7 +27,7 @@ class Greetings : public RawPeers {
     return texts;
   }
   [[nodiscard]] std::size_t count(Step step) const {
-    return static_cast<std::size_t>(std::ranges::count(raw_->greetings, step, &GreetingMessage::step));
+    return static_cast<std::size_t>(std::ranges::count(raw_->handshakes, step, &HandshakeMessage::step));
   }
 };
 
@@ -45,12 +45,12 @@ TEST_P(Greetings, NothingIsSaidToWhoHasNotGreeted) {
   }
   EXPECT_TRUE(raw_->headers.empty());
   EXPECT_GE(count(Step::call), 3U) << "it calls again";
-  EXPECT_EQ(count(Step::call), raw_->greetings.size());
+  EXPECT_EQ(count(Step::call), raw_->handshakes.size());
   EXPECT_FALSE(wire(0).all_sent());
   greet();
   ASSERT_TRUE(run([&] { return raw_->count(wire::Kind::message) == 2 && raw_->count(wire::Kind::push) >= 1; }));
   EXPECT_EQ(raw_->count(wire::Kind::request), 1U);
-  for (const wire::Pass& pass : raw_->passes) EXPECT_EQ(pass, greeting_.pass_in());
+  for (const wire::Pass& pass : raw_->passes) EXPECT_EQ(pass, handshake_.token_in());
   wire(0).cancel(pushed);
   wire(0).cancel(pulled);
 }
@@ -75,11 +75,11 @@ TEST_P(Greetings, WhatComesBeforeTheGreetingChangesNothing) {
 
 TEST_P(Greetings, WhoKnowsNoSecretIsNotListenedTo) {
   job_.key[5] ^= 1;
-  answers_greetings_ = true;
+  answers_handshakes_ = true;
   send(0, 1, "x");
-  say_greeting(greeting_.call().value());
+  send_handshake(handshake_.call().value());
   const auto failure = failure_within(7);
-  EXPECT_FALSE(greeting_.knows_peer());
+  EXPECT_FALSE(handshake_.knows_peer());
   EXPECT_TRUE(raw_->headers.empty());
   ASSERT_TRUE(failure);
   EXPECT_EQ(*failure, "node n1 is lost: service process 1 there does not prove that it belongs to this job");
@@ -92,18 +92,18 @@ TEST_P(Greetings, ARecordedGreetingIsRefused) {
   const auto message = shown(header(wire::Kind::message));
   const auto text = std::as_bytes(std::span("again", 5));
   start_unknown({});  // the same job and the same two, another day
-  for (const auto& greeting : said) raw_->send(Channel::control, greeting);
+  for (const auto& handshake : said) raw_->send(Channel::control, handshake);
   raw_->send(Channel::control, message, text);
   EXPECT_EQ(heard(), Texts{});
   EXPECT_EQ(count(Step::answer), 1U) << "of the call; nothing else is answered";
-  EXPECT_EQ(raw_->greetings.size(), 1U);
+  EXPECT_EQ(raw_->handshakes.size(), 1U);
   greet();
   raw_->send(Channel::control, message, text);
   EXPECT_EQ(heard(), Texts{}) << "the pass of another greeting";
   EXPECT_EQ(heard_until("mine", 0), Texts{"mine"});
   // In the middle of it, too.
-  for (const auto& greeting : said) raw_->send(Channel::control, greeting);
-  for (const auto& greeting : said_) raw_->send(Channel::control, greeting);
+  for (const auto& handshake : said) raw_->send(Channel::control, handshake);
+  for (const auto& handshake : said_) raw_->send(Channel::control, handshake);
   EXPECT_EQ(heard_until("still mine", 1), Texts{"still mine"});
   send(0, 1, "yours");
   EXPECT_TRUE(run([&] { return raw_->count(wire::Kind::message) == 1; }));
@@ -114,14 +114,14 @@ TEST_P(Greetings, AGreetingSentBackToItsSenderIsRefused) {
   send(0, 1, "for the one that knows the secret");
   for (int turn = 0; turn < 3; ++turn) {
     run_a_while();
-    while (!raw_->greetings.empty()) {
-      GreetingMessage mirrored = raw_->greetings.front();
-      raw_->greetings.pop_front();
-      raw_->send(Channel::control, proof::encode_greeting(mirrored));
+    while (!raw_->handshakes.empty()) {
+      HandshakeMessage mirrored = raw_->handshakes.front();
+      raw_->handshakes.pop_front();
+      raw_->send(Channel::control, proof::encode_handshake(mirrored));
       std::swap(mirrored.from, mirrored.to);
-      raw_->send(Channel::control, proof::encode_greeting(mirrored));
+      raw_->send(Channel::control, proof::encode_handshake(mirrored));
       std::swap(mirrored.mine, mirrored.yours);
-      raw_->send(Channel::control, proof::encode_greeting(mirrored));
+      raw_->send(Channel::control, proof::encode_handshake(mirrored));
     }
   }
   EXPECT_TRUE(raw_->headers.empty());
@@ -131,42 +131,42 @@ TEST_P(Greetings, AGreetingSentBackToItsSenderIsRefused) {
 }
 
 TEST_P(Greetings, StrangersCallsAreAnsweredToThePeerAndNotOften) {
-  GreetingMessage call = greeting_.call().value();
+  HandshakeMessage call = handshake_.call().value();
   for (int i = 0; i < 1000; ++i) {
     call.mine = proof::fresh_nonce();
-    raw_->send(Channel::control, proof::encode_greeting(call));
+    raw_->send(Channel::control, proof::encode_handshake(call));
   }
   run_a_while();
-  EXPECT_EQ(raw_->greetings.size(), static_cast<std::size_t>(proof::Greeting::kAnswersAtOnce));
-  raw_->greetings.clear();
+  EXPECT_EQ(raw_->handshakes.size(), static_cast<std::size_t>(proof::Handshake::kAnswersAtOnce));
+  raw_->handshakes.clear();
   wire(0).tick(false);
   greet();
   for (int i = 0; i < 1000; ++i) {
     call.mine = proof::fresh_nonce();
-    raw_->send(Channel::control, proof::encode_greeting(call));
+    raw_->send(Channel::control, proof::encode_handshake(call));
   }
   EXPECT_EQ(heard_until("undisturbed", 0), Texts{"undisturbed"});
-  EXPECT_TRUE(raw_->greetings.empty()) << "calls of others than the one that is known";
+  EXPECT_TRUE(raw_->handshakes.empty()) << "calls of others than the one that is known";
 }
 
 TEST_P(Greetings, StrangersCallsMakeNobodyALoss) {
-  const GreetingMessage call = greeting_.call().value();
+  const HandshakeMessage call = handshake_.call().value();
   RawPeer stranger;
   stranger.connect(addresses_[0]);
   raw_.reset();  // as a peer that has left, without a word to this one
   for (int turn = 0; turn < 12; ++turn) {
-    stranger.send(Channel::control, proof::encode_greeting(call));
+    stranger.send(Channel::control, proof::encode_handshake(call));
     run_for(std::chrono::milliseconds(20));
     stranger.progress();
     wire(0).tick(true);
   }
   EXPECT_FALSE(wire(0).failure()) << wire(0).failure()->reason;
-  EXPECT_TRUE(stranger.greetings.empty()) << "answers go to where the job map says";
+  EXPECT_TRUE(stranger.handshakes.empty()) << "answers go to where the job map says";
 }
 
 TEST_P(Greetings, RubbishIsNoGreeting) {
   std::mt19937_64 random(5);
-  const auto good = proof::encode_greeting(greeting_.call().value());
+  const auto good = proof::encode_handshake(handshake_.call().value());
   for (int i = 0; i < 500; ++i) {
     auto spoiled = good;
     spoiled[4 + random() % (good.size() - 4)] ^= static_cast<std::byte>(1 + random() % 255);
@@ -179,7 +179,7 @@ TEST_P(Greetings, RubbishIsNoGreeting) {
   raw_->send(Channel::control, good, std::vector<std::byte>(1));  // with something behind it
   raw_->send(Channel::control, good, std::vector<std::byte>(100'000), true);
   run_a_while();
-  EXPECT_TRUE(raw_->greetings.empty());
+  EXPECT_TRUE(raw_->handshakes.empty());
   greet();
   EXPECT_EQ(heard_until("well", 0), Texts{"well"});
 }
@@ -266,7 +266,7 @@ TEST_P(Unanswered, CallersConnectAnew) {
     wire(0).replacements().expect(SpId{1}, Epoch{1});  // its node is there
     wire(0).tick(true);
   }
-  EXPECT_GE(raw_->greetings.size(), 1U);
+  EXPECT_GE(raw_->handshakes.size(), 1U);
   raw_->connect(addresses_[0]);
   greet();
   ASSERT_TRUE(run([&] { return raw_->count(wire::Kind::message) == 1; }));

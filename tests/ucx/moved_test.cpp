@@ -278,16 +278,16 @@ TEST_P(RawPeers, AFormerOneIsNotListenedToAnyMore) {
   raw_->send(RawPeer::Channel::data, shown(push), some);
   raw_->send(RawPeer::Channel::data, shown(push), some, true);
   // Its greeting, as whoever does not know that it has been replaced.
-  greeting_ = proof::Greeting(job_, SpId{1}, SpId{0});
-  say_greeting(greeting_.call().value());
+  handshake_ = proof::Handshake(job_, SpId{1}, SpId{0});
+  send_handshake(handshake_.call().value());
   run_a_while();
-  EXPECT_FALSE(greeting_.is_open());
+  EXPECT_FALSE(handshake_.is_open());
   EXPECT_TRUE(messages(0).empty());
   EXPECT_EQ(memory(0).range(kPrivateRegion)[0], std::byte{0});
   // The one in its place, at the same address here.
-  greeting_ = proof::Greeting(job_, SpId{1}, SpId{0}, Epoch{2}, Epoch{1});
-  say_greeting(greeting_.call().value());
-  ASSERT_TRUE(run([&] { return greeting_.is_open(); }));
+  handshake_ = proof::Handshake(job_, SpId{1}, SpId{0}, Epoch{2}, Epoch{1});
+  send_handshake(handshake_.call().value());
+  ASSERT_TRUE(run([&] { return handshake_.is_open(); }));
   EXPECT_EQ(heard_until("after", 0), std::vector<std::string>{"after"});
   EXPECT_FALSE(wire(0).failure());
 }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "fabric/ucx/worker.hpp"
-#include "proof/greeting.hpp"
+#include "proof/handshake.hpp"
 #include "wires.hpp"
 
 namespace outrigger::testing {
@@ -78,7 +78,7 @@ class RawPeer final : private fabric::ucx::WorkerEvents {
   // That have come.
   std::vector<wire::Header> headers;
   std::vector<wire::Pass> passes;
-  std::deque<proof::GreetingMessage> greetings;
+  std::deque<proof::HandshakeMessage> handshakes;
 
  private:
   void open(const fabric::ucx::Worker& worker, fabric::ucx::Endpoint& endpoint, std::span<const std::byte> address) {
@@ -87,10 +87,10 @@ class RawPeer final : private fabric::ucx::WorkerEvents {
     endpoint = std::move(opened).value();
   }
   ucs_status_t arrived(std::span<const std::byte> header, void* data, std::size_t bytes, bool /*rendezvous*/) override {
-    if (proof::looks_like_greeting(header)) {
-      const auto greeting = proof::decode_greeting(header);
-      EXPECT_TRUE(greeting);
-      if (greeting) greetings.push_back(*greeting);
+    if (proof::looks_like_handshake(header)) {
+      const auto handshake = proof::decode_handshake(header);
+      EXPECT_TRUE(handshake);
+      if (handshake) handshakes.push_back(*handshake);
       return UCS_OK;
     }
     const auto decoded = wire::decode_shown(header);
@@ -138,26 +138,26 @@ class RawPeers : public Wires {
     introduce();
     raw_->connect(called());
     job_ = proof::identity_of(job_map_, {});
-    greeting_ = proof::Greeting(job_, SpId{1}, SpId{0});
-    answers_greetings_ = false;
+    handshake_ = proof::Handshake(job_, SpId{1}, SpId{0});
+    answers_handshakes_ = false;
   }
   void greet() {
-    answers_greetings_ = true;
-    say_greeting(greeting_.call().value());
-    ASSERT_TRUE(run([&] { return greeting_.is_open(); }));
+    answers_handshakes_ = true;
+    send_handshake(handshake_.call().value());
+    ASSERT_TRUE(run([&] { return handshake_.is_open(); }));
   }
-  void say_greeting(const proof::GreetingMessage& message) {
-    said_.push_back(proof::encode_greeting(message));
+  void send_handshake(const proof::HandshakeMessage& message) {
+    said_.push_back(proof::encode_handshake(message));
     raw_->send(RawPeer::Channel::control, said_.back());
   }
   void progress_all() override {
     Wires::progress_all();
     if (!raw_) return;
     raw_->progress();
-    while (answers_greetings_ && !raw_->greetings.empty()) {
-      const auto reply = greeting_.hear(raw_->greetings.front());
-      raw_->greetings.pop_front();
-      if (reply) say_greeting(*reply);
+    while (answers_handshakes_ && !raw_->handshakes.empty()) {
+      const auto reply = handshake_.receive(raw_->handshakes.front());
+      raw_->handshakes.pop_front();
+      if (reply) send_handshake(*reply);
     }
   }
   [[nodiscard]] wire::Header header(wire::Kind kind) const {
@@ -167,7 +167,7 @@ class RawPeers : public Wires {
     return header;
   }
   [[nodiscard]] wire::EncodedShown shown(const wire::Header& header) const {
-    return wire::encode_shown(wire::encode_wire(header), greeting_.pass_out());
+    return wire::encode_shown(wire::encode_wire(header), handshake_.token_out());
   }
   void say(const wire::Header& header, const std::string& data = {}) {
     raw_->send(RawPeer::Channel::control, shown(header), std::as_bytes(std::span(data)));
@@ -204,9 +204,9 @@ class RawPeers : public Wires {
   }
   std::optional<RawPeer> raw_;
   proof::JobIdentity job_;
-  proof::Greeting greeting_;                  // of service process 1 with wire 0
-  std::vector<proof::EncodedGreeting> said_;  // by service process 1, as whoever listens has it
-  bool answers_greetings_ = false;
+  proof::Handshake handshake_;                 // of service process 1 with wire 0
+  std::vector<proof::EncodedHandshake> said_;  // by service process 1, as whoever listens has it
+  bool answers_handshakes_ = false;
 };
 
 }  // namespace outrigger::testing

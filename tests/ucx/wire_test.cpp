@@ -345,7 +345,7 @@ TEST_P(Wires, BytesAreCountedByNode) {
   EXPECT_EQ(sent(1, 2) + received(1, 2) + sent(0, 0) + received(0, 0), 0U);
   for (const auto& [from, to] : {std::pair{0U, 1U}, {1U, 0U}, {0U, 2U}, {2U, 0U}}) {
     EXPECT_GT(sent(from, to), 0U);
-    EXPECT_LE(received(to, from), sent(from, to)) << from << " to " << to;  // but for greetings
+    EXPECT_LE(received(to, from), sent(from, to)) << from << " to " << to;  // but for handshakes
     EXPECT_GE(received(to, from) + kMessages, sent(from, to)) << from << " to " << to;
   }
 }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 _LINE = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}) (\w+)\[(\d+)\] (\w+): (.*)$")
-_TAKEN = re.compile(r"has taken the place of another service process: (\d+) operations again")
+_TAKEN = re.compile(r"replaced another service process: takes (\d+) operations again")
 
 
 @dataclass(frozen=True)
@@ -59,4 +59,4 @@ def recoveries(kills: Sequence[float], log: str) -> tuple[Recovery, ...]:
 
 def asked_for(log: str) -> int:
     """How many service processes had others take their places because connections of theirs had broken."""
-    return sum(" connection to service process " in line and "takes its place" in line for line in log.splitlines())
+    return sum(" connection to service process " in line and "it is replaced" in line for line in log.splitlines())

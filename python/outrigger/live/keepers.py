@@ -1,4 +1,4 @@
-"""The keepers of this machine: who they are, and what they say (src/service/keeper/observe/live_door.hpp)."""
+"""The keepers of this machine: who they are, and what they say (src/service/keeper/observe/live_listener.hpp)."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ void Channels::say(Peer& peer, const wire::Header& header, std::span<const std::
 }
 
 bool Channels::flush_outboxes() {
-  const bool greeted = flush_greetings();
+  const bool greeted = flush_handshakes();
   if (speaking_.empty()) return greeted;
   for (Peer* peer : std::exchange(speaking_, {})) flush_outbox(*peer);
   return true;
@@ -74,23 +74,23 @@ bool Channels::learn_route(Peer& peer) {
 
 void Channels::call(Peer& peer) {
   if (peer.held_back) return;
-  if (const std::optional<proof::GreetingMessage> message = peer.greeting.call()) greet(peer, *message);
+  if (const std::optional<proof::HandshakeMessage> message = peer.handshake.call()) greet(peer, *message);
 }
 
-void Channels::greet(Peer& peer, const proof::GreetingMessage& message) {
-  greetings_.emplace_back(&peer, message);
+void Channels::greet(Peer& peer, const proof::HandshakeMessage& message) {
+  handshakes_.emplace_back(&peer, message);
   busy_ = true;
 }
 
 // Not from within UCX's calls of ours: connections may have to be made.
-bool Channels::flush_greetings() {
-  if (greetings_.empty() && opened_.empty()) return false;
-  for (const auto& [peer, message] : std::exchange(greetings_, {})) {
+bool Channels::flush_handshakes() {
+  if (handshakes_.empty() && opened_.empty()) return false;
+  for (const auto& [peer, message] : std::exchange(handshakes_, {})) {
     if (peer->is_gone()) continue;
     auto send = std::make_unique<Send>();
-    const proof::EncodedGreeting greeting = proof::encode_greeting(message);
-    std::ranges::copy(greeting, send->shown.begin());
-    send->shown_bytes = greeting.size();
+    const proof::EncodedHandshake handshake = proof::encode_handshake(message);
+    std::ranges::copy(handshake, send->shown.begin());
+    send->shown_bytes = handshake.size();
     send->flags = UCP_AM_SEND_FLAG_EAGER;
     transmit(*peer, std::move(send));
   }
@@ -132,7 +132,7 @@ ucp_ep_h Channels::endpoint(Peer& peer, Channel channel) {
     Result<Endpoint> opened = Endpoint::open(network_.worker(channel), connection.address, connection.cut);
     if (!opened) {
       if (!peer.is_known()) return nullptr;  // an answer to a call in its name
-      if (!peer.greeting.is_open()) {        // the next call may do better
+      if (!peer.handshake.is_open()) {       // the next call may do better
         peer.unreachable = opened.error();
         // Started while this node was cut off: peers, too, look for it where it has never been.
         if (network_.has_missed_devices())
@@ -162,12 +162,12 @@ void Channels::note_route(Peer& peer, const Lanes& lanes) {
 void Channels::hand_over(Peer& peer, std::unique_ptr<Send> send) {
   if (peer.is_gone()) return;
   busy_ = true;
-  if (!peer.greeting.is_open() || held_.any_for(peer)) {
+  if (!peer.handshake.is_open() || held_.any_for(peer)) {
     under_way_.begun(*send);
     if (held_.add(peer, std::move(send))) call(peer);
     return;
   }
-  const wire::EncodedShown shown = wire::encode_shown(send->header, peer.greeting.pass_out());
+  const wire::EncodedShown shown = wire::encode_shown(send->header, peer.handshake.token_out());
   std::ranges::copy(shown, send->shown.begin());
   send->shown_bytes = shown.size();
   transmit(peer, std::move(send));

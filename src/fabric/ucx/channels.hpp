@@ -44,7 +44,7 @@ class Channels {
   // Calls a peer that there is something for and that has not greeted yet. Not yet one that is held back.
   void call(Peer& peer);
   // These two take effect in the next flush_outboxes(). The peer knows us from now on: what waits is sent.
-  void greet(Peer& peer, const proof::GreetingMessage& message);
+  void greet(Peer& peer, const proof::HandshakeMessage& message);
   void peer_opened(Peer& peer);
   // What the network can do is known from then on. False: it cannot reach the peer.
   bool learn_route(Peer& peer);
@@ -64,7 +64,7 @@ class Channels {
   // Nobody is listened to from begin_closing() on, and UCX calls back no more from end_closing() on.
   void begin_closing() {
     closing_ = true;
-    greetings_.clear();
+    handshakes_.clear();
     held_.sends.clear();
   }
   [[nodiscard]] bool closing() const { return closing_; }
@@ -73,8 +73,8 @@ class Channels {
  private:
   struct Send {
     wire::EncodedHeader header{};
-    std::array<std::byte, std::max(wire::kShownBytes, proof::kGreetingBytes)>
-        shown{};  // header and pass, or a greeting
+    std::array<std::byte, std::max(wire::kShownBytes, proof::kHandshakeBytes)>
+        shown{};  // header and pass, or a handshake
     std::size_t shown_bytes = 0;
     std::vector<std::byte> payload;  // with what stands before it in the outbox
     std::shared_ptr<const void> hold;
@@ -104,7 +104,7 @@ class Channels {
   };
 
   void flush_outbox(Peer& peer);
-  [[nodiscard]] bool flush_greetings();
+  [[nodiscard]] bool flush_handshakes();
   void hand_over(Peer& peer, std::unique_ptr<Send> send);
   void send_held(Peer& peer);
   void transmit(Peer& peer, std::unique_ptr<Send> send);
@@ -120,7 +120,7 @@ class Channels {
   Held held_;
   UnderWay under_way_;
   std::uint64_t sent_bytes_ = 0;
-  std::vector<std::pair<Peer*, proof::GreetingMessage>> greetings_;
+  std::vector<std::pair<Peer*, proof::HandshakeMessage>> handshakes_;
   std::vector<Peer*> opened_;
   std::vector<Peer*> speaking_;    // with something in their outbox
   std::vector<WireRoute> routes_;  // told

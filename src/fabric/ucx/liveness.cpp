@@ -13,7 +13,7 @@ constexpr std::uint32_t kTicksAfterBusiness = 8;  // so many: more than make a s
 
 // Somebody is there in its place.
 bool is_stranger(const Peer& peer) {
-  return !peer.greeting.knows_peer() && peer.greeting.was_lied_to();
+  return !peer.handshake.knows_peer() && peer.handshake.has_wrong_proof();
 }
 
 // After so many turns, twice as many, and so on: a slow peer is not to be cut short each time that it answers.
@@ -49,14 +49,14 @@ std::optional<Liveness::Clock::duration> Liveness::sleep_limit(Clock::time_point
 
 void Liveness::tick(bool interested) {
   for (const auto& peer : peers_.all()) {
-    if (peer != nullptr) peer->greeting.allow_answers();
+    if (peer != nullptr) peer->handshake.allow_answers();
     if (peer == nullptr || peer->departed || !peer->is_known()) continue;
     if (!look_at(*peer, interested)) return;
   }
 }
 
 bool Liveness::look_at(Peer& peer, bool interested) {
-  if (!peer.greeting.is_open()) {
+  if (!peer.handshake.is_open()) {
     peer.control.cut =
         peer.control.cut || is_time_to_connect_anew(peer.unanswered_turns, options_.turns_until_connected_anew);
     peer.reconnect();
@@ -86,7 +86,7 @@ bool Liveness::look_at(Peer& peer, bool interested) {
   }
   if (may_be_replaced && (peer.broken || peer.silent_turns >= 2)) options_.on_silent(peer.sp);
   if (peer.silent_turns < options_.turns_until_ping) return true;
-  if (peer.greeting.is_open()) {
+  if (peer.handshake.is_open()) {
     channels_.say(peer, peers_.header(wire::Kind::ping));
   } else {
     channels_.call(peer);

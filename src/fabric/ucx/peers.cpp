@@ -43,7 +43,7 @@ std::unique_ptr<Peer> Peers::make_peer(SpId sp, Epoch epoch, const std::string& 
   auto peer = std::make_unique<Peer>();
   peer->sp = sp;
   peer->epoch = epoch;
-  peer->greeting = proof::Greeting(job_, self_, sp, self_epoch_, epoch);
+  peer->handshake = proof::Handshake(job_, self_, sp, self_epoch_, epoch);
   peer->node = node;
   peer->control.address = std::move(addresses[0]);
   peer->data.address = std::move(addresses[1]);
@@ -107,8 +107,8 @@ Peer* Peers::named(SpId sp) {
 
 Peer* Peers::sender_of(const wire::Shown& shown) {
   Peer* peer = named(shown.header.from);
-  const bool known = peer != nullptr && peer->greeting.knows_peer();
-  return known && wire::same_pass(shown.pass, peer->greeting.pass_in()) ? peer : nullptr;
+  const bool known = peer != nullptr && peer->handshake.knows_peer();
+  return known && wire::same_pass(shown.pass, peer->handshake.token_in()) ? peer : nullptr;
 }
 
 wire::Header Peers::header(wire::Kind kind) const {

@@ -20,7 +20,7 @@
 #include "fabric/ucx/network.hpp"
 #include "fabric/ucx/peer_window.hpp"
 #include "fabric/ucx/wire_options.hpp"
-#include "proof/greeting.hpp"
+#include "proof/handshake.hpp"
 #include "protocol/shared/link_counts.hpp"
 #include "protocol/wire/job_map.hpp"
 #include "protocol/wire/wire_messages.hpp"
@@ -68,7 +68,7 @@ struct Peer {
   std::map<std::uint64_t, Ordered> early_messages;  // by number; one before them is on its way
 
   // Until it has greeted, nothing of it is listened to, and nothing but greetings is sent to it.
-  proof::Greeting greeting;
+  proof::Handshake handshake;
 
   // Liveness, for all to see.
   bool broken = false;          // nothing more is sent; what is under way stays so until tick() has seen it
@@ -118,7 +118,7 @@ struct Peer {
   // The network has not taken something for it, which was handed over when the control connection had that number.
   void note_failure(std::uint32_t connection) {
     if (connection != control.number) return;  // closed by us
-    (greeting.is_open() ? broken : control.cut) = true;
+    (handshake.is_open() ? broken : control.cut) = true;
   }
   // It does what none of ours does, and is not listened to any more.
   void break_off(const char* why) {

@@ -15,8 +15,8 @@ constexpr const char* kMalformed = "sends what is not to be understood";
 ucs_status_t Receiver::arrived(Channel channel, std::span<const std::byte> bytes, void* data, std::size_t count,
                                bool rendezvous) {
   if (channels_.closing()) return UCS_OK;
-  if (proof::looks_like_greeting(bytes)) {
-    if (channel == Channel::control && count == 0) take_greeting(bytes);
+  if (proof::looks_like_handshake(bytes)) {
+    if (channel == Channel::control && count == 0) take_handshake(bytes);
     return UCS_OK;
   }
   const std::optional<wire::Shown> shown = wire::decode_shown(bytes);
@@ -28,18 +28,18 @@ ucs_status_t Receiver::arrived(Channel channel, std::span<const std::byte> bytes
 }
 
 // Whoever sends it, the answer goes to the peer that it names, at the address that the job map has.
-void Receiver::take_greeting(std::span<const std::byte> bytes) {
-  const std::optional<proof::GreetingMessage> message = proof::decode_greeting(bytes);
+void Receiver::take_handshake(std::span<const std::byte> bytes) {
+  const std::optional<proof::HandshakeMessage> message = proof::decode_handshake(bytes);
   Peer* peer = message ? peers_.named(message->from) : nullptr;
   if (peer == nullptr) return;
   if (message->from_epoch > peer->epoch) peer->called_by_next = true;
   if (peer->fault != nullptr || peer->is_gone() || peer->held_back) return;
-  const bool knew = peer->greeting.knows_peer();
-  const bool was_open = peer->greeting.is_open();
-  const std::optional<proof::GreetingMessage> reply = peer->greeting.hear(*message);
-  if (peer->greeting.knows_peer() && !knew) peer->met = peer->heard = true;
+  const bool knew = peer->handshake.knows_peer();
+  const bool was_open = peer->handshake.is_open();
+  const std::optional<proof::HandshakeMessage> reply = peer->handshake.receive(*message);
+  if (peer->handshake.knows_peer() && !knew) peer->met = peer->heard = true;
   if (reply) channels_.greet(*peer, *reply);
-  if (peer->greeting.is_open() && !was_open) channels_.peer_opened(*peer);
+  if (peer->handshake.is_open() && !was_open) channels_.peer_opened(*peer);
 }
 
 ucs_status_t Receiver::take(Channel channel, Peer& peer, const wire::Header& header, void* data, std::size_t count,

@@ -55,7 +55,7 @@ class Receiver {
 
   ucs_status_t arrived(Channel channel, std::span<const std::byte> header, void* data, std::size_t bytes,
                        bool rendezvous);
-  void take_greeting(std::span<const std::byte> bytes);
+  void take_handshake(std::span<const std::byte> bytes);
   ucs_status_t take(Channel channel, Peer& peer, const wire::Header& header, void* data, std::size_t count,
                     bool rendezvous);
   void take_control(Peer& peer, const wire::Header& header, std::span<const std::byte> payload);

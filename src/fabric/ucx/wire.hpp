@@ -13,8 +13,8 @@
 // RequestServer. What ranks are to be sent goes into their memory; what is to be reduced into buffers of StagedMemory.
 // While one chunk is copied the others are on their way.
 //
-// Connections are made when first needed, and begin with a greeting (proof/greeting.hpp). A peer that has broken off or
-// gives no sign of life is reported by failure(); whoever has no business with it need not care.
+// Connections are made when first needed, and begin with a greeting (proof/handshake.hpp). A peer that has broken off
+// or gives no sign of life is reported by failure(); whoever has no business with it need not care.
 //
 // Thread rule: one thread. Completions are delivered from progress() only.
 #pragma once

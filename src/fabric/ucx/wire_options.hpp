@@ -33,7 +33,7 @@ struct WireOptions {
   std::uint32_t turns_until_host_lost = 3;          // the same, where it says that it has lost its host
   std::uint32_t turns_until_not_met = 12;  // the same, where no connection has been made yet: it may take tries
   std::uint32_t turns_until_connected_anew =
-      3;                                    // where no connection has brought a greeting; then twice that, and so on
+      3;                                    // where no connection has brought a handshake; then twice that, and so on
   std::uint32_t turns_until_given_up = 60;  // the same, where its node shows that it is there (Replacements::expect())
   // Each way that data travels to peers, once, before the first goes by it.
   std::function<void(const WireRoute&)> on_route;

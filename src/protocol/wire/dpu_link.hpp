@@ -1,7 +1,7 @@
 // What a host's keeper and `outriggerd dpu` say to each other over TCP. Fixed width, little-endian, every field
 // checked.
 //
-// First both prove that they know the secret of the job's DPUs (proof/dpu_greeting.hpp). Then frames, either way: a
+// First both prove that they know the secret of the job's DPUs (proof/dpu_handshake.hpp). Then frames, either way: a
 // header, a packet, and the bytes that a descriptor would have carried on one machine.
 //
 //   control   a control message (control.hpp) for, or of, service process `sp`

@@ -14,7 +14,7 @@
 //   ping      -> pong
 //   bye       the sender ends: as it should, or, with a status that is not ok, because it has lost its node
 //
-// Before the first of these two service processes have greeted each other (proof/greeting.hpp). From there both know a
+// Before the first of these two service processes have greeted each other (proof/handshake.hpp). From there both know a
 // pass for each direction, which each message shows once, however many a batch has.
 //
 // Plain values; safe from any thread.

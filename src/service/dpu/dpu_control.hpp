@@ -1,5 +1,5 @@
-// Control messages on their way between a host's keeper and service processes on its DPU: the bytes behind a
-// descriptor travel along, and get a descriptor again on the other side.
+// Carries control messages between a host's keeper and service processes on its DPU. The bytes behind a descriptor
+// travel with the message and get a new descriptor on the other side.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,9 @@
 
 namespace outrigger::service {
 
-// `fds`: at most one, of sealed memory; of others nothing travels.
+// `fds`: at most one, of sealed memory; other descriptors are not sent.
 void send_control(DpuLink& link, std::uint32_t sp, std::span<const std::byte> packet, std::span<const int> fds);
 
-// What a control frame holds.
 [[nodiscard]] Result<ControlMessage> control_of(const DpuFrame& frame);
 
 }  // namespace outrigger::service

@@ -1,4 +1,4 @@
-// What a keeper, or `outriggerd dpu`, waits for: descriptors, each watched as one of these sources (epoll), and time.
+// Event loop of a keeper and of `outriggerd dpu`: descriptors, each watched as one of these sources (epoll), and time.
 #pragma once
 
 #include <sys/types.h>
@@ -13,12 +13,12 @@
 namespace outrigger::service {
 
 enum class Source : std::uint32_t {
-  clock,  // nothing but time has passed
+  clock,  // timeout
   stop,
   leader,
   launcher,
   listener,
-  stranger,
+  pending_connection,
   rank,
   rank_exit,
   service,
@@ -32,7 +32,7 @@ enum class Source : std::uint32_t {
 
 struct Event {
   Source source = Source::clock;
-  std::uint32_t index = 0;  // of the stranger, rank or service process
+  std::uint32_t index = 0;  // of the pending connection, rank or service process
 };
 
 // Thread rule: one thread.
@@ -40,17 +40,17 @@ class Events {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Tests have a clock of their own.
+  // Tests pass their own clock.
   explicit Events(std::function<Clock::time_point()> now = Clock::now);
 
-  // By this clock everything that waits for these events measures time.
+  // The clock for all deadlines that wait on these events.
   [[nodiscard]] Clock::time_point now() const { return now_(); }
-  // From now on, or from now on differently. False: it cannot be waited for, as regular files cannot.
+  // Adds a descriptor or changes how it is watched. False: it cannot be waited for, as regular files cannot.
   bool watch(int fd, Event as, bool writable = false);
-  // To be called before `fd` is closed; -1 is nothing.
+  // To be called before `fd` is closed; -1 does nothing.
   void unwatch(int fd);
-  // Waits up to `timeout_ms` (-1: for ever). What an event names may have gone while an earlier one of the same batch
-  // was handled; who handles one looks first.
+  // Waits up to `timeout_ms` (-1: for ever). Handling one event may remove the object of a later one in the same batch:
+  // check that it exists.
   [[nodiscard]] std::vector<Event> wait(int timeout_ms);
 
  private:
@@ -58,7 +58,7 @@ class Events {
   UniqueFd epoll_;
 };
 
-// Becomes readable when the process ends. Invalid: there is none (ESRCH), or the kernel does not tell.
+// Becomes readable when the process ends. Invalid: no such process (ESRCH), or the kernel has no pidfds.
 [[nodiscard]] UniqueFd exit_event_of(pid_t pid);
 
 }  // namespace outrigger::service

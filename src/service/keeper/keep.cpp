@@ -20,7 +20,7 @@
 namespace outrigger::service {
 namespace {
 
-// The node's, then the DPU's.
+// Reads the node's secret, then the DPU's.
 bool read_secrets(KeeperConfig& config) {
   std::array<Secret, 2> secrets{};
   auto* place = reinterpret_cast<std::uint8_t*>(secrets.data());
@@ -50,18 +50,16 @@ bool is_listener(int fd) {
 int keep(KeeperConfig config) {
   UniqueFd listener(kKeeperListenerFd);
   if (!is_listener(listener.get())) {
-    std::fprintf(stderr,
-                 "outriggerd keep: descriptor %d is not a listening socket; ranks start the keeper by themselves\n",
+    std::fprintf(stderr, "outriggerd keep: descriptor %d is not a listening socket; the ranks start the keeper\n",
                  kKeeperListenerFd);
     return 2;
   }
   if (!read_secrets(config)) {
-    std::fprintf(stderr, "outriggerd keep: no secret on descriptor %d; ranks start the keeper by themselves\n",
-                 kKeeperSecretFd);
+    std::fprintf(stderr, "outriggerd keep: no secret on descriptor %d; the ranks start the keeper\n", kKeeperSecretFd);
     return 2;
   }
   ::close(kKeeperSecretFd);
-  const char* const trace = std::getenv(setting::kTrace);  // the ranks'
+  const char* const trace = std::getenv(setting::kTrace);  // set for the ranks, too
   config.traced = trace != nullptr && *trace != '\0';
   const pid_t child = ::fork();
   if (child < 0) {
@@ -77,7 +75,7 @@ int keep(KeeperConfig config) {
   (void)::fcntl(listener.get(), F_SETFD, FD_CLOEXEC);
   (void)::fcntl(listener.get(), F_SETFL, O_NONBLOCK);
   reset_process_affinity();
-  ask_for_short_slices();  // ranks wait for each of its steps; its service processes inherit it
+  ask_for_short_slices();  // ranks wait for each step of the keeper; its service processes inherit it
   start_log("keeper");
   ProcessStarter starter;
   Keeper keeper(std::move(config), std::move(listener), starter);

@@ -1,4 +1,4 @@
-// `outriggerd keep`: from the descriptors a rank has handed over to a running keeper.
+// `outriggerd keep`: starts a keeper from the descriptors that a rank has handed over.
 #pragma once
 
 #include "base/result.hpp"
@@ -9,8 +9,8 @@ namespace outrigger::service {
 inline constexpr int kKeeperListenerFd = 3;
 inline constexpr int kKeeperSecretFd = 4;
 
-// Reads the secret from kKeeperSecretFd, goes to the background (the caller's process exits), and keeps until the job
-// is over. Returns the exit status.
+// Reads the secret from kKeeperSecretFd, goes to the background (the caller's process exits), and runs until the job is
+// over. Returns the exit status.
 [[nodiscard]] int keep(KeeperConfig config);
 
 }  // namespace outrigger::service

@@ -17,20 +17,21 @@
 #include "service/dpu/host/fetched_from_dpu.hpp"
 #include "service/keeper/observe/counts_of_nodes.hpp"
 #include "service/keeper/observe/live_node.hpp"
-#include "service/notices/job_protest.hpp"
+#include "service/notices/fault_report.hpp"
 #include "service/notices/log.hpp"
 
 namespace outrigger::service {
 namespace {
 
-// At a time, so that one rank cannot hold up the others.
+// per turn, so that one rank cannot hold up the others
 constexpr int kMessagesOfARank = 16;
-// `outrigger run` waits a little longer for what a keeper writes.
+// `outrigger run` waits a little longer for the keeper's files.
 constexpr std::chrono::seconds kForLastEvents{2};
 constexpr std::chrono::milliseconds kBetweenLooksForEvents{1};
 constexpr const char* kLeaderHasEnded = "the process that started the keeper has ended";
 
-// A descriptor per region and rank, a ring per pair of service processes: use what the system allows.
+// Needs a descriptor per region and rank and a ring per pair of service processes: raise the soft limit to the hard
+// one.
 void raise_descriptor_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -44,8 +45,8 @@ std::unique_ptr<Services> make_services(const KeeperConfig& config, LocalRanks& 
   return std::make_unique<NodeServices>(config, ranks, events, starter, nodes);
 }
 
-// Asked of the DPU that has them, if one has.
-LiveDoor::Preparation figures_of(const std::unique_ptr<Services>& services) {
+// Counters must be fetched from the DPU, if the service processes are there.
+LiveListener::Preparation figures_of(const std::unique_ptr<Services>& services) {
   return {[&services] {
             if (FetchedFromDpu* of_dpu = services->fetched_from_dpu()) of_dpu->figures.ask();
           },
@@ -61,7 +62,7 @@ Keeper::Keeper(KeeperConfig config, UniqueFd listener, ServiceStarter& starter)
     : config_(std::move(config)),
       stop_event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       attach_deadline_(events_.now() + std::chrono::milliseconds(config_.init_timeout_ms)),
-      door_(events_, std::move(listener), config_.secret),
+      rank_listener_(events_, std::move(listener), config_.secret),
       ranks_(events_, config_.world_size, config_.local_size),
       nodes_(config_, events_),
       starter_(starter),
@@ -85,7 +86,7 @@ Keeper::Keeper(KeeperConfig config, UniqueFd listener, ServiceStarter& starter)
   if (leader_.valid()) {
     events_.watch(leader_.get(), {Source::leader, 0});
   } else if (errno == ESRCH) {
-    refuse_everybody(kLeaderHasEnded);
+    refuse_all_ranks(kLeaderHasEnded);
   }
 }
 
@@ -109,7 +110,7 @@ void Keeper::show_trace(const LocalRank& rank) {
   services_->send(rank.sp, encode_control(ControlKind::trace, RankBody{rank.hello.world_rank, 0}), std::span(&fd, 1));
 }
 
-// Ranks have gone without MPI_Finalize: what is noted of them on a DPU is fetched first.
+// For ranks that ended without MPI_Finalize: fetches their events from the DPU first.
 void Keeper::write_traces() {
   if (!traces_.left()) return;
   if (FetchedFromDpu* of_dpu = services_->fetched_from_dpu()) {
@@ -129,7 +130,7 @@ void Keeper::stop() {
 }
 
 void Keeper::enter(Phase phase) {
-  assert(phase >= phase_ && "no way leads back");
+  assert(phase >= phase_ && "phases only advance");
   phase_ = phase;
 }
 
@@ -138,22 +139,22 @@ void Keeper::handle(const Event& event) {
     case Source::stop: return enter(Phase::over);
     case Source::leader:
       events_.unwatch(leader_.get());
-      if (phase_ == Phase::gathering) refuse_everybody(kLeaderHasEnded);
+      if (phase_ == Phase::gathering) refuse_all_ranks(kLeaderHasEnded);
       return;
-    case Source::listener: return door_.accept();
-    case Source::stranger:
-      if (std::optional<Visitor> visitor = door_.hear(event.index)) meet(std::move(*visitor));
+    case Source::listener: return rank_listener_.accept();
+    case Source::pending_connection:
+      if (std::optional<NewRank> new_rank = rank_listener_.read(event.index)) meet(std::move(*new_rank));
       return;
     case Source::rank: return read_rank(event.index);
     case Source::rank_exit: return rank_left(event.index, "ended");
-    case Source::other_node: return;  // looked after each time
-    case Source::reader: return live_.hear();
+    case Source::other_node: return;  // OtherNodes::work() runs every turn
+    case Source::reader: return live_.handle_event();
     default: return read_services(event);
   }
 }
 
 int Keeper::timeout_ms() const {
-  std::optional<Clock::time_point> next = door_.deadline();
+  std::optional<Clock::time_point> next = rank_listener_.deadline();
   const auto at = [&next](std::optional<Clock::time_point> time) {
     if (time) next = std::min(next.value_or(*time), *time);
   };
@@ -169,15 +170,15 @@ int Keeper::timeout_ms() const {
 }
 
 void Keeper::look_at_clock(Clock::time_point now) {
-  door_.expire(now);
+  rank_listener_.expire(now);
   read_services({Source::clock, 0});
-  hear_of_nodes();
+  take_node_news();
   live_.look(now);
   if (phase_ == Phase::running && leaving_) go_on_without_dpu();
   if (phase_ == Phase::over) return;
   if (phase_ <= Phase::attaching && now >= attach_deadline_) {
     const std::string within = " within " + std::to_string(config_.init_timeout_ms) + " ms";
-    refuse_everybody(phase_ == Phase::gathering
+    refuse_all_ranks(phase_ == Phase::gathering
                          ? "only " + std::to_string(ranks_.present()) + " of " + std::to_string(config_.local_size) +
                                " ranks of this node appeared" + within
                          : "the service processes were not ready" + within);
@@ -186,21 +187,21 @@ void Keeper::look_at_clock(Clock::time_point now) {
   }
 }
 
-void Keeper::meet(Visitor visitor) {
-  std::optional<std::string> problem = ranks_.problem_of(visitor.hello);
+void Keeper::meet(NewRank new_rank) {
+  std::optional<std::string> problem = ranks_.problem_of(new_rank.hello);
   if (phase_ != Phase::gathering) problem = "the ranks of this node have gathered already";
-  if (problem) return refuse(events_, visitor.socket, *problem);
-  ranks_.admit(std::move(visitor));
+  if (problem) return refuse(events_, new_rank.socket, *problem);
+  ranks_.admit(std::move(new_rank));
   if (ranks_.present() == ranks_.size()) start_services();
 }
 
-// Before anybody was welcomed: the programs go on natively.
-void Keeper::refuse_everybody(const std::string& reason) {
+// Before any rank was served: all programs run natively.
+void Keeper::refuse_all_ranks(const std::string& reason) {
   spdlog::warn("refused: {}", reason);
   for (LocalRank& rank : ranks_) {
     if (rank.present && rank.socket.open()) refuse(events_, rank.socket, reason);
   }
-  door_.refuse_all(reason);
+  rank_listener_.refuse_all(reason);
   exit_status_ = 1;
   enter(Phase::over);
 }
@@ -208,8 +209,8 @@ void Keeper::refuse_everybody(const std::string& reason) {
 void Keeper::start_services() {
   enter(Phase::attaching);
   const Clock::time_point began = events_.now();
-  if (const Status started = services_->start(); !started) return refuse_everybody(started.error());
-  attach_deadline_ += events_.now() - began;  // what has been waited for a DPU does not count
+  if (const Status started = services_->start(); !started) return refuse_all_ranks(started.error());
+  attach_deadline_ += events_.now() - began;  // time spent waiting for the DPU does not count
 }
 
 void Keeper::welcome_when_attached() {
@@ -217,7 +218,7 @@ void Keeper::welcome_when_attached() {
   if (phase_ != Phase::attaching || !job_map_.ready(services) || !ranks_.all_attached_by(services)) return;
   enter(Phase::running);
   services_->attached();
-  door_.shut();
+  rank_listener_.shut();
   for (LocalRank& rank : ranks_) {
     if (rank.present) welcome(rank);
   }
@@ -236,7 +237,8 @@ void Keeper::welcome(LocalRank& rank) {
   body.other_job = place.other_job;
   const int doorbell = services_->doorbell(rank.sp);
   const std::array<int, 2> fds{rank.segment_fd.get(), doorbell >= 0 ? doorbell : rank.segment_fd.get()};
-  if (!rank.tell(ControlKind::welcome, body, fds)) disconnect_rank(rank.hello.local_rank, "it took no welcome");
+  if (!rank.tell(ControlKind::welcome, body, fds))
+    disconnect_rank(rank.hello.local_rank, "its socket is full: it cannot be welcomed");
 }
 
 void Keeper::read_rank(std::uint32_t local_rank) {
@@ -258,7 +260,7 @@ void Keeper::read_rank(std::uint32_t local_rank) {
   }
 }
 
-// Error: nonsense.
+// Error: the message is malformed.
 Status Keeper::take_from_rank(std::uint32_t local_rank, ControlMessage& message) {
   if (message.kind() == ControlKind::rank_address && phase_ == Phase::attaching) {
     return services_->pass_rank_address(ranks_[local_rank], message.body<SharedBytesBody>(), message.fds()[0]);
@@ -268,7 +270,8 @@ Status Keeper::take_from_rank(std::uint32_t local_rank, ControlMessage& message)
     case ControlKind::region_add:
       return services_->add_region(ranks_[local_rank], message.body<RegionBody>(), std::move(message.fds()[0]));
     case ControlKind::left_dpu:
-      return leaving_ ? leaving_->has_left(ranks_[local_rank]) : Status(Error{"it left a DPU that was not lost"});
+      return leaving_ ? leaving_->has_left(ranks_[local_rank])
+                      : Status(Error{"it detached from a DPU that was not lost"});
     case ControlKind::counts:
       live_.open(config_.claims.job);
       return counts_.take(ranks_[local_rank], std::move(message.fds()[0]));
@@ -281,7 +284,7 @@ Status Keeper::take_from_rank(std::uint32_t local_rank, ControlMessage& message)
       if (FetchedFromDpu* of_dpu = services_->fetched_from_dpu()) {
         of_dpu->trace.settle(ranks_[local_rank].hello.world_rank, events_.now());
       } else {
-        traces_.say_settled(local_rank);
+        traces_.mark_settled(local_rank);
       }
       return Done{};
     case ControlKind::region_drop: return services_->drop_region(ranks_[local_rank], message.body<RegionBody>());
@@ -292,11 +295,11 @@ Status Keeper::take_from_rank(std::uint32_t local_rank, ControlMessage& message)
       if (taken) services_->tell_all(ControlKind::job_map, body, std::span(&fd, 1));
       return taken;
     }
-    default: return Error{"a message that ranks do not send"};
+    default: return Error{"an unexpected kind of message"};
   }
 }
 
-// The rank's process goes on; it learns from the closed socket that it is not served any more.
+// The rank's process continues; the closed socket tells it that it is not served any more.
 void Keeper::disconnect_rank(std::uint32_t local_rank, const std::string& reason) {
   LocalRank& rank = ranks_[local_rank];
   spdlog::error("rank {} was disconnected: {}", rank.hello.world_rank, reason);
@@ -311,7 +314,7 @@ void Keeper::rank_left(std::uint32_t local_rank, const std::string& how) {
   counts_.rank_leaves(ranks_[local_rank]);
   ranks_.leave(local_rank);
   if (phase_ == Phase::gathering || phase_ == Phase::attaching) {
-    return refuse_everybody("rank " + std::to_string(world_rank) + " " + how + " before all ranks were served");
+    return refuse_all_ranks("rank " + std::to_string(world_rank) + " " + how + " before all ranks were served");
   }
   if (phase_ == Phase::running) services_->rank_left(world_rank);
   end_when_empty();
@@ -340,7 +343,7 @@ void Keeper::take_from_service(std::uint32_t sp, ControlMessage& message) {
     case ControlKind::wire_address: {
       const std::uint32_t times = services_->times_started(sp);
       const Status taken = job_map_.take_address(sp, times, message.body<SharedBytesBody>(), message.fds()[0]);
-      return taken ? welcome_when_attached() : refuse_everybody(taken.error());
+      return taken ? welcome_when_attached() : refuse_all_ranks(taken.error());
     }
     case ControlKind::job_map_taken: {
       const auto body = message.body<JobMapTakenBody>();
@@ -356,21 +359,21 @@ void Keeper::take_from_service(std::uint32_t sp, ControlMessage& message) {
       return answered ? void() : disconnect_rank(*local_rank, answered.error());
     }
     case ControlKind::peer_silent: return nodes_.ask(SpId{message.body<PeerBody>().sp}, events_.now());
-    case ControlKind::protest: return take_protest(message.body<ProtestBody>());
+    case ControlKind::protest: return take_fault_report(message.body<ProtestBody>());
     default: spdlog::error("service process {} sent a message of kind {}", sp, static_cast<int>(message.kind()));
   }
 }
 
-void Keeper::take_protest(ProtestBody protest) {
-  protest.reason.back() = '\0';
-  if (protest.world_rank == kOtherNode) {
-    if (phase_ == Phase::running) end_job(protest.reason.data());
-  } else if (const auto local_rank = ranks_.find(protest.world_rank)) {
-    disconnect_rank(*local_rank, protest.reason.data());
+void Keeper::take_fault_report(ProtestBody fault) {
+  fault.reason.back() = '\0';
+  if (fault.world_rank == kOtherNode) {
+    if (phase_ == Phase::running) end_job(fault.reason.data());
+  } else if (const auto local_rank = ranks_.find(fault.world_rank)) {
+    disconnect_rank(*local_rank, fault.reason.data());
   }
 }
 
-void Keeper::hear_of_nodes() {
+void Keeper::take_node_news() {
   nodes_.work(events_.now());
   for (const OtherNodes::ForServices& news : nodes_.take_news()) {
     const int fd = news.attached.get();
@@ -382,7 +385,7 @@ void Keeper::hear_of_nodes() {
 }
 
 void Keeper::service_failed(const std::string& what) {
-  if (phase_ == Phase::attaching) return refuse_everybody(what);
+  if (phase_ == Phase::attaching) return refuse_all_ranks(what);
   if (phase_ == Phase::running) end_job(what);
 }
 
@@ -396,7 +399,7 @@ bool Keeper::leave_dpu(const std::string& what) {
     spdlog::error("no service processes on cores of this node: {}", prepared.error());
     return false;
   }
-  spdlog::warn("{}; ranks leave it", what);
+  spdlog::warn("{}; ranks detach from it", what);
   if (const FetchedFromDpu* of_dpu = services_->fetched_from_dpu()) of_lost_dpu_ = of_dpu->figures.latest();
   services_->stop();
   leaving_.emplace(ranks_, what, *rest, events_.now());
@@ -415,7 +418,7 @@ void Keeper::go_on_without_dpu() {
   }
   if (const auto failure = leaving_->failure(now)) return service_failed(*failure);
   if (!leaving_->over()) return;
-  job_end_.warn(leaving_->what() + ": service processes on cores of this node take its place");
+  job_end_.warn(leaving_->what() + ": service processes on this node replace it");
   leaving_.reset();
   if (const Status started = instead_of_dpu_->start_instead(); !started) service_failed(started.error());
 }

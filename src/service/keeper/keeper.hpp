@@ -1,18 +1,18 @@
-// The keeper of a node and job: meets the ranks, starts the service processes, holds the memory that must outlive both,
-// and notices when either dies. One epoll loop, no threads.
+// The keeper of a node and job. It accepts the ranks, starts the service processes, holds the memory that must outlive
+// both, and detects the end of either. One epoll loop, no threads.
 //
-// Phases:  gathering (ranks say hello) -> attaching (service processes map the ranks) -> running -> ending
+//   Phases:  gathering (ranks say hello) -> attaching (service processes map the ranks) -> running -> ending
 //
-//   gathering  all local ranks here: attaching.  Time over, a rank or the leader lost: everybody is refused.
-//   attaching  every service process has attached every rank: welcome.  A service process fails, and none can take its
-//              place: everybody is refused.
-//   running    the last rank gone: end.  A service process dies: another one takes its place, or, where none can, the
-//              ranks are told and then ended. Where those of a DPU cannot go on, others on cores of this node take all
-//              their places once the ranks have left it.
-//   ending     ranks that have not gone by themselves get SIGTERM, then SIGKILL.
+//   gathering  all local ranks are here: attaching.  Timeout, or a rank or the leader is lost: all ranks are refused.
+//   attaching  every service process has attached every rank: welcome.  A service process fails without a
+//              replacement: all ranks are refused.
+//   running    the last rank has left: end.  A service process dies: a replacement takes its place. Without one, the
+//              ranks are told and then ended. If those of a DPU cannot continue, service processes on this node take
+//              all their places once the ranks have detached from the DPU.
+//   ending     ranks that have not ended by themselves get SIGTERM, then SIGKILL.
 //
-// What goes on in them is in classes of their own: the keeper hands each message to the one that it is for, and goes
-// from phase to phase. A rank's malformed or nonsensical message costs that rank its connection and nothing else.
+// Classes of their own do the work; the keeper passes each message to one of them and changes the phase. A malformed
+// message costs its rank the connection and nothing else.
 #pragma once
 
 #include <chrono>
@@ -30,17 +30,17 @@
 #include "service/keeper/nodes/other_nodes.hpp"
 #include "service/keeper/observe/job_counts.hpp"
 #include "service/keeper/observe/job_traces.hpp"
-#include "service/keeper/observe/live_door.hpp"
-#include "service/keeper/ranks/door.hpp"
+#include "service/keeper/observe/live_listener.hpp"
 #include "service/keeper/ranks/job_end.hpp"
 #include "service/keeper/ranks/local_ranks.hpp"
+#include "service/keeper/ranks/rank_listener.hpp"
 #include "service/keeper/supervise/node_services.hpp"
 #include "service/keeper/supervise/services.hpp"
 #include "service/keeper/supervise/starter.hpp"
 
 namespace outrigger::service {
 
-// Thread rule: everything on one thread, which calls run(); stop() from any.
+// Thread rule: everything on the thread that calls run(); stop() from any thread.
 class Keeper {
  public:
   // `listener`: a listening SOCK_SEQPACKET socket. `starter` must outlive the keeper.
@@ -48,9 +48,9 @@ class Keeper {
   Keeper(const Keeper&) = delete;
   Keeper& operator=(const Keeper&) = delete;
 
-  // Until the job is over. 0: it ended well; 1: ranks were refused or the job was ended.
+  // Runs until the job is over. 0: it ended well; 1: ranks were refused or the job was ended.
   [[nodiscard]] int run();
-  // As if every rank had gone.
+  // Ends the job as if every rank had left.
   void stop();
 
  private:
@@ -63,8 +63,8 @@ class Keeper {
   [[nodiscard]] int timeout_ms() const;
 
   // gathering
-  void meet(Visitor visitor);
-  void refuse_everybody(const std::string& reason);
+  void meet(NewRank new_rank);
+  void refuse_all_ranks(const std::string& reason);
   // attaching
   void start_services();
   void welcome_when_attached();
@@ -76,10 +76,10 @@ class Keeper {
   void rank_left(std::uint32_t local_rank, const std::string& how);
   void read_services(const Event& event);
   void take_from_service(std::uint32_t sp, ControlMessage& message);
-  void take_protest(ProtestBody protest);
-  void hear_of_nodes();
+  void take_fault_report(ProtestBody fault);
+  void take_node_news();
   void service_failed(const std::string& what);
-  // Service processes of this node take the places of those on its DPU. False: they cannot.
+  // Replaces the service processes on the DPU by some on this node. False: not possible.
   [[nodiscard]] bool leave_dpu(const std::string& what);
   void go_on_without_dpu();
   // ending
@@ -91,23 +91,23 @@ class Keeper {
   KeeperConfig config_;
   Events events_;
   UniqueFd stop_event_;
-  UniqueFd leader_;  // its exit event
+  UniqueFd leader_;  // exit event of the node leader
   Phase phase_ = Phase::gathering;
-  Clock::time_point attach_deadline_;  // for all ranks to be served
+  Clock::time_point attach_deadline_;  // until all ranks are served
   int exit_status_ = 0;
-  Door door_;
+  RankListener rank_listener_;
   LocalRanks ranks_;
   OtherNodes nodes_;
   ServiceStarter& starter_;
   std::unique_ptr<Services> services_;
-  NodeServices* instead_of_dpu_ = nullptr;  // those, once they are to take the places of others on the DPU
-  std::optional<LeavingDpu> leaving_;       // until they do
+  NodeServices* instead_of_dpu_ = nullptr;  // the same object once it is to replace those on the DPU; nullptr otherwise
+  std::optional<LeavingDpu> leaving_;       // while ranks detach
   JobMapExchange job_map_;
   JobEnd job_end_;
   JobCounts counts_;
   JobTraces traces_;
-  FiguresOfADpu of_lost_dpu_;  // the last ones
-  LiveDoor live_;
+  FiguresOfADpu of_lost_dpu_;  // the last ones of the DPU
+  LiveListener live_;
 };
 
 }  // namespace outrigger::service

@@ -1,4 +1,4 @@
-// What a keeper is told when it is started.
+// Configuration of a keeper, given at its start.
 #pragma once
 
 #include <sys/types.h>
@@ -16,21 +16,21 @@ namespace outrigger::service {
 struct KeeperConfig {
   std::uint32_t world_size = 0;
   std::uint32_t local_size = 0;
-  std::uint32_t nodes = 1;         // of the job
-  std::uint32_t keepers_here = 1;  // nodes that this machine pretends to be; they share its cores
-  std::uint32_t number_here = 0;   // which of them this is
-  std::uint32_t services = 0;      // 0: by itself
+  std::uint32_t nodes = 1;
+  std::uint32_t keepers_here = 1;  // simulated nodes on this machine, which share its cores
+  std::uint32_t number_here = 0;   // index of this keeper among them
+  std::uint32_t services = 0;      // 0: automatic
   std::vector<int> service_cpus;   // empty: cores free of ranks
-  Claimant claims;                 // of cores
+  Claimant claims;                 // for claiming cores
   std::uint32_t reach_allowed = kReachAll;
-  // For all ranks to appear and the service processes to be ready, from the keeper's start on.
+  // Limit for all ranks to appear and all service processes to be ready, from the keeper's start.
   std::uint32_t init_timeout_ms = setting::kInitTimeoutMs;
-  pid_t leader_pid = 0;   // 0: none; the job's messages for people go to its standard error
-  bool traced = false;    // there is to be a trace
-  bool end_ranks = true;  // SIGTERM and SIGKILL for ranks that stay after a service process has died
+  pid_t leader_pid = 0;  // messages for people go to its standard error; 0: none
+  bool traced = false;
+  bool end_ranks = true;  // after a service process is lost for good: ranks that stay get SIGTERM and SIGKILL
   Secret secret{};
   std::string dpu;      // HOST:PORT where `outriggerd dpu` listens; empty: service processes run on this node
-  Secret dpu_secret{};  // which it knows, too
+  Secret dpu_secret{};  // shared with `outriggerd dpu`
 };
 
 }  // namespace outrigger::service

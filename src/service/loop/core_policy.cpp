@@ -58,7 +58,7 @@ void CorePolicy::look_after(Clock::time_point now, const fabric::Business& /*bus
   }
 }
 
-// The next work may take several time slices: it counts as if it had run all the time.
+// The next copy may take several time slices, so a running copier counts as if it had run all the time.
 nanoseconds CorePolicy::lent_to(const CopyBoard& board, Clock::time_point now) {
   const nanoseconds since(board.copier_busy_since.load(std::memory_order_relaxed));
   const nanoseconds ran(board.copier_ran_ns.load(std::memory_order_relaxed));
@@ -93,7 +93,7 @@ void CorePolicy::read_run_times(Clock::time_point now) {
   }
 }
 
-// Where the kernel does not say how idle the core was, it is tried again after a rest.
+// If the kernel does not tell the core's idle time, try again after a rest.
 void CorePolicy::read_free_share(Clock::time_point now) {
   const std::optional<nanoseconds> idle = idle_times_->read();
   const nanoseconds elapsed = now - free_since_;

@@ -1,6 +1,6 @@
-// Finds out if others take this service process's core. Then it votes that nothing be offloaded (steer/coordinator). To
-// the loop it is a port: it looks now and then, and limits how long the loop sleeps while it waits for the core to be
-// free again.
+// Detects that others use this service process's core, and then votes that nothing be offloaded (steer/coordinator).
+// For the loop it is a port: it samples now and then, and limits the loop's sleep while it waits for the core to become
+// free.
 //
 // Thread rule: one thread.
 #pragma once
@@ -20,17 +20,17 @@ namespace outrigger::service {
 
 class CorePolicy final : public fabric::Port {
  public:
-  // `cpu`: this process's, which no rank uses. Without this the core is not watched.
+  // `cpu`: this process's core, which no rank uses. Without this call the core is not watched.
   void watch_core(int cpu) { idle_times_.emplace(cpu); }
   // Before the first post. Must outlive this.
   void start(steer::Coordinator& coordinator) { coordinator_ = &coordinator; }
-  // How much of its core it gets is written there. Until it is removed.
+  // Publishes this process's share of its core there, until the segment is removed.
   void publish_to(SegmentHeader& header);
-  // Has the core, too: ranks' reports say so from now on.
+  // `process` shares the core; ranks' reports name it from now on.
   void publish_other_job(std::int32_t process);
   void remove(const SegmentHeader& header);
 
-  // Service processes die too often: from now on nothing is offloaded. After start().
+  // Degraded mode: nothing is offloaded from now on. After start().
   void give_up_offloading();
 
   bool progress() override { return false; }
@@ -41,7 +41,7 @@ class CorePolicy final : public fabric::Port {
  private:
   struct Published {
     SegmentHeader* header;          // of a rank
-    std::chrono::nanoseconds lent;  // to its copier, when it was read last
+    std::chrono::nanoseconds lent;  // to its copier, at the last reading
   };
 
   [[nodiscard]] static std::chrono::nanoseconds lent_to(const CopyBoard& board, Clock::time_point now);
@@ -61,9 +61,9 @@ class CorePolicy final : public fabric::Port {
   bool failing_ = false;
   Clock::time_point looked_;
   Clock::time_point retried_;
-  Clock::time_point free_since_;  // the last reading of the core's idle time, and what it was
+  Clock::time_point free_since_;  // time and value of the last idle-time reading
   std::chrono::nanoseconds idle_{0};
-  std::chrono::nanoseconds ran_{0};  // with what was lent
+  std::chrono::nanoseconds ran_{0};  // with the time lent
 };
 
 }  // namespace outrigger::service

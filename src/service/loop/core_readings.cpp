@@ -13,7 +13,7 @@
 namespace outrigger::service {
 namespace {
 
-// The next number of a list with blanks between; nothing: there is none.
+// Takes the next number of a blank-separated list; nullopt if there is none.
 std::optional<std::uint64_t> take_number(std::string_view& text) {
   text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
   std::uint64_t value = 0;

@@ -1,6 +1,6 @@
-// What the kernel says of a service process and of its core.
+// The kernel's figures of a service process and of its core. After a failed reading it is not read again.
 //
-// Thread rule: one thread. Where the kernel does not say, nothing; it is then not asked again.
+// Thread rule: one thread.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@
 
 namespace outrigger::service {
 
-// Of this process's first thread (/proc/self/schedstat; kernels without CONFIG_SCHED_INFO have none).
+// This process's first thread (/proc/self/schedstat; kernels without CONFIG_SCHED_INFO have none).
 class RunTimesReader {
  public:
   RunTimesReader();
@@ -21,7 +21,7 @@ class RunTimesReader {
   UniqueFd file_;
 };
 
-// How long a cpu has been idle since the machine started (/proc/stat).
+// Idle time of a cpu since boot (/proc/stat).
 class IdleTimeReader {
  public:
   explicit IdleTimeReader(int cpu) : cpu_(cpu) {}

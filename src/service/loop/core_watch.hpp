@@ -1,40 +1,41 @@
-// Whether a service process's core is free for it. Cores that no rank may use are not therefore free: other jobs, other
-// users or the program's own threads may have them, and a service process that loses its core for time slices makes
-// every operation as long as these.
+// Decides if a service process's core is free. A core without ranks may still be used by other jobs, other users or the
+// program's own threads. A service process that loses its core for time slices makes every operation that much longer.
 //
-// Decides by readings; reads nothing itself. Thread rule: one thread.
+// Works on readings that it is given.
+//
+// Thread rule: one thread.
 #pragma once
 
 #include <chrono>
 
 namespace outrigger::service {
 
-// Of a thread since its start.
+// Run times of a thread since its start.
 struct RunTimes {
   std::chrono::nanoseconds ran{0};
-  std::chrono::nanoseconds waited{0};  // it wanted to run while others did
-  std::chrono::nanoseconds lent{0};    // its ranks' copiers ran, which are there for it, on its core
+  std::chrono::nanoseconds waited{0};  // runnable while others ran
+  std::chrono::nanoseconds lent{0};    // its ranks' copiers ran on its core, which is intended
 };
 
 class CoreWatch {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // The first one is where counting begins.
+  // The first call sets the start.
   void note(const RunTimes& times, Clock::time_point now);
-  // While taken: the share of the time since the last one in which the core was idle or this process's own.
+  // While taken: the share of the time since the last call in which the core was idle or used by this process.
   void note_free_share(double share, Clock::duration since_last, Clock::time_point now);
   [[nodiscard]] bool taken() const { return taken_; }
-  // How long it wanted to run while others did, but for copiers; the last few milliseconds are not counted yet.
+  // Time runnable while others ran, without copiers; the last few milliseconds are not counted yet.
   [[nodiscard]] std::chrono::nanoseconds lost() const { return lost_; }
 
  private:
-  // Some ten time slices of others. A daemon that wakes up has four or five in a row, and is gone again: to have lost
-  // them costs less than a second without overlap.
+  // About ten time slices of others. A daemon that wakes up uses four or five in a row: reacting to it would cost up to
+  // a second without overlap.
   static constexpr std::chrono::milliseconds kWindow{100};
   static constexpr std::chrono::milliseconds kMuch{30};
   static constexpr double kMuchShare = 0.3;
-  // Idle so long it is free again, and each time that it is taken soon afterwards twice as long.
+  // After this much idle time the core is free again; the time doubles each time it is taken again soon.
   static constexpr double kFreeShare = 0.85;
   static constexpr std::chrono::milliseconds kShortestRest{1000};
   static constexpr std::chrono::milliseconds kLongestRest{64000};

@@ -1,9 +1,8 @@
-// What goes wrong in a service process because a test wants it to: OUTRIGGER_FAULTS, an internal variable. Without it
-// nothing here does anything.
+// Fault injection for tests: OUTRIGGER_FAULTS, an internal variable. Without it nothing here has an effect.
 //
 //   hang                     at SIGUSR1 it loops for ever, at SIGUSR2 it blocks for ever, wherever it is
-//   crash:COLLECTIVE:TIMES   it dies by SIGSEGV when it takes an operation of that kind, and so do those that take its
-//                            place, until there have been so many deaths
+//   crash:COLLECTIVE:TIMES   it dies by SIGSEGV when it takes an operation of that kind, and so do its replacements,
+//                            until there have been so many deaths
 //
 // Thread rule: one thread.
 #pragma once
@@ -14,11 +13,11 @@
 
 namespace outrigger::service {
 
-// Before its loop begins.
+// Before the loop begins.
 void arrange_faults();
-// It is the how-manieth in its place, from 1.
+// `epoch`: the number of starts in this place, from 1.
 void arrange_faults_of(std::uint32_t epoch);
-// It takes such an operation.
+// An operation of this kind is being taken.
 void fail_at(Collective collective);
 
 }  // namespace outrigger::service

@@ -11,7 +11,7 @@
 namespace outrigger::service {
 namespace {
 
-constexpr int kMostTries = 1000;  // while the rank changes what is being read
+constexpr int kMostTries = 1000;  // while the rank changes the data being read
 
 bool is_state(std::uint32_t state, SlotState expected) {
   return state == static_cast<std::uint32_t>(expected);
@@ -21,7 +21,7 @@ bool is_before(std::uint32_t position, std::uint32_t tail) {
   return static_cast<std::int32_t>(tail - position) > 0;
 }
 
-// Of a slot or record as it was at one moment.
+// A consistent copy of a slot or record.
 struct Seen {
   std::uint32_t state = 0;
   std::uint32_t position = 0;
@@ -51,7 +51,7 @@ class Search {
     look_at_slots();
     if (Status followed = follow_records(); !followed) return Error{followed.error()};
     if (segment_.header().groups_unlisted.load(std::memory_order_seq_cst) != 0) {
-      return Error{"it uses more communicators than can be told of"};
+      return Error{"it uses more communicators than its segment can list"};
     }
     look_at_groups();
     std::ranges::sort(found_.operations, {}, [](const FoundPost& post) {
@@ -98,7 +98,7 @@ class Search {
     return first;
   }
 
-  // The rank gives records back that are done, from the first on: what has been read counts only if that has not moved.
+  // The rank frees finished records from the front: a read is valid only if the front has not moved.
   Status follow_records() {
     found_.overflow_taken = segment_.header().overflow_taken.load(std::memory_order_acquire);
     if (found_.overflow_taken == 0) return Done{};
@@ -121,7 +121,7 @@ class Search {
     return Error{"its overflow records cannot be followed"};
   }
 
-  // The last one that had been taken; nothing: it has not been reached.
+  // Returns the last record that had been taken; nullopt: it was not reached.
   std::optional<LocalRef> follow_from(LocalRef at, std::vector<FoundPost>& posts,
                                       std::vector<SlotRequestBody>& done) const {
     std::optional<std::uint32_t> number;
@@ -195,7 +195,7 @@ Result<FoundPosts> find_posts(const fabric::RankMemory& memory) {
   return Search(memory).run();
 }
 
-// Plans of later changes count from later calls (steer/plan/dispatch_plan.hpp); one that says nothing is none.
+// A plan takes effect at a later call (steer/plan/dispatch_plan.hpp); an empty one is ignored.
 std::map<GroupId, steer::PlanChange> newest_plans(std::span<const SegmentView> segments) {
   std::map<GroupId, steer::PlanChange> newest;
   for (const SegmentView segment : segments) {

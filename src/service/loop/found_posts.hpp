@@ -1,11 +1,11 @@
-// What a service process finds in the segment of a rank whose service process has died: what is posted and not done,
-// whether the dead one had taken it or not, and how far the rank is on each of its groups.
+// Finds in a rank's segment, for a replacement: posts that are not done, taken or not, and the rank's progress on each
+// group.
 //
-// The rank goes on meanwhile. Read in this order: the ring's tail; slots; records; groups. Of what is posted behind
-// that tail nothing is said here: it is taken as ever. An operation that is not found and has a lower sequence than one
-// that is found, or that the rank has given back, is done.
+// The rank continues meanwhile, so the order of reading matters: the ring's tail; slots; records; groups. Posts behind
+// that tail are not listed: they are taken as usual. An operation with a lower sequence than a found one, or one that
+// the rank has given back, is done.
 //
-// Nothing here is believed: bodies are copies, to be decoded as ever.
+// Nothing here is trusted: bodies are copies, to be decoded as usual.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,9 @@ namespace outrigger::service {
 
 struct FoundPost {
   SlotRequestBody body;
-  std::optional<LocalRef> record = {};  // where an overflow record is; nothing: a slot
+  std::optional<LocalRef> record = {};  // of the overflow record; nullopt: it is in a slot
   SlotIndex slot;
-  std::uint32_t position = 0;  // in the ring, of a slot
+  std::uint32_t position = 0;  // of the slot in the ring
   bool told = false;           // the rank knows that it is filled
 };
 
@@ -40,19 +40,19 @@ struct FoundGroup {
 };
 
 struct FoundPosts {
-  std::uint32_t ring_tail = 0;               // everything before it is here, or done
-  std::uint32_t overflow_taken = 0;          // the same of records
+  std::uint32_t ring_tail = 0;               // everything before it is found, or done
+  std::uint32_t overflow_taken = 0;          // the same for records
   std::optional<LocalRef> last_record = {};  // the last one of these
   std::vector<FoundPost> operations;         // by group and sequence
-  std::vector<FoundPost> requests;           // what is no operation, in the order of the ring
+  std::vector<FoundPost> requests;           // other posts, in the order of the ring
   std::vector<FoundGroup> groups;
-  std::map<GroupId, std::uint64_t> next_sequence;  // of every group: below it all is done but what is found
+  std::map<GroupId, std::uint64_t> next_sequence;  // by group: all below it is done unless found
 };
 
-// Error: not everything is to be found.
+// Error: the segment is inconsistent.
 [[nodiscard]] Result<FoundPosts> find_posts(const fabric::RankMemory& memory);
 
-// Of each group that has a dispatch plan the newest plan that any of these ranks goes by.
+// The newest dispatch plan among these ranks, by group.
 [[nodiscard]] std::map<GroupId, steer::PlanChange> newest_plans(std::span<const SegmentView> segments);
 
 }  // namespace outrigger::service

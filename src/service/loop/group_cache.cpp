@@ -15,7 +15,7 @@ Result<Members> GroupCache::intern(WorldRank rank, GroupId group, std::span<cons
   if (found == groups_.end()) {
     Result<Members> read = read_members(members);
     if (!read) return read;
-    if ((*read.value())[me.value()] != rank) return Error{"the poster is not the member it says it is"};
+    if ((*read.value())[me.value()] != rank) return Error{"the posting rank is not the member that it claims to be"};
     if (groups_of_rank_[rank] >= kMaxGroupsPerRank) return Error{"too many groups are open"};
     found = groups_.emplace(group, Entry{std::move(read).value(), {}}).first;
   }
@@ -23,9 +23,9 @@ Result<Members> GroupCache::intern(WorldRank rank, GroupId group, std::span<cons
   static_assert(sizeof(WorldRank) == sizeof(std::uint32_t));
   if (entry.members->size() != members.size() ||
       std::memcmp(entry.members->data(), members.data(), members.size_bytes()) != 0) {
-    return Error{"the group's members are not those that were posted before"};
+    return Error{"the group's members differ from those of an earlier post"};
   }
-  if ((*entry.members)[me.value()] != rank) return Error{"the poster is not the member it says it is"};
+  if ((*entry.members)[me.value()] != rank) return Error{"the posting rank is not the member that it claims to be"};
   if (!entry.users.contains(rank)) {
     if (groups_of_rank_[rank] >= kMaxGroupsPerRank) return Error{"too many groups are open"};
     entry.users.insert(rank);
@@ -39,7 +39,8 @@ Result<Members> GroupCache::read_members(std::span<const std::uint32_t> members)
   list->reserve(members.size());
   std::string problem;
   for (const std::uint32_t& shared : members) {
-    const std::uint32_t member = *const_cast<const volatile std::uint32_t*>(&shared);  // once, whatever others write
+    // read once: others may write to it
+    const std::uint32_t member = *const_cast<const volatile std::uint32_t*>(&shared);
     if (member >= world_size_) {
       problem = "member " + std::to_string(member) + " is outside the world";
       break;

@@ -18,16 +18,16 @@ using Members = std::shared_ptr<const std::vector<WorldRank>>;
 // Not thread safe.
 class GroupCache {
  public:
-  // Groups that one rank may have open at a time. At the limit its posts on further groups are rejected.
+  // Open groups per rank. At the limit its posts on further groups are rejected.
   static constexpr std::size_t kMaxGroupsPerRank = 1U << 16;
 
   explicit GroupCache(std::uint32_t world_size);
 
-  // The group's members, from `members` (world ranks, in the rank's shared memory, read once) when they are new.
+  // Returns the group's members. New ones are read once from `members` (world ranks, in the rank's shared memory).
   // Errors: a member outside the world or named twice, other members than before, or members[me] is not `rank`.
   [[nodiscard]] Result<Members> intern(WorldRank rank, GroupId group, std::span<const std::uint32_t> members,
                                        GroupRank me);
-  // Has the rank posted on the group, and not forgotten it?
+  // True if the rank has posted on the group and not freed it.
   [[nodiscard]] bool uses(WorldRank rank, GroupId group) const;
   void forget(WorldRank rank, GroupId group);
   void forget_rank(WorldRank rank);

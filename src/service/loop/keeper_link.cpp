@@ -20,15 +20,15 @@ std::optional<ControlMessage> KeeperLink::next() {
   return std::nullopt;
 }
 
-void KeeperLink::protest(WorldRank rank, const std::string& reason) {
+void KeeperLink::report_fault(WorldRank rank, const std::string& reason) {
   spdlog::error("rank {}: {}", rank.value(), reason);
-  tell(ControlKind::protest, make_protest(rank.value(), reason));
+  tell(ControlKind::protest, make_fault_report(rank.value(), reason));
 }
 
 void KeeperLink::fail(const std::string& reason, std::uint32_t about) {
   if (ended()) return;
   spdlog::log(about == kBeginAnew ? spdlog::level::warn : spdlog::level::critical, "{}", reason);
-  (void)control_.send(ControlKind::protest, make_protest(about, reason));
+  (void)control_.send(ControlKind::protest, make_fault_report(about, reason));
   end_ = End::failed;
   failure_ = reason;
 }

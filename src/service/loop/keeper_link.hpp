@@ -1,4 +1,4 @@
-// The keeper: what it says and is told, and how a service process ends.
+// The connection to the keeper, and how a service process ends.
 //
 // Thread rule: one thread.
 #pragma once
@@ -10,7 +10,7 @@
 
 #include "base/unique_fd.hpp"
 #include "protocol/wire/control.hpp"
-#include "service/notices/job_protest.hpp"
+#include "service/notices/fault_report.hpp"
 
 namespace outrigger::service {
 
@@ -20,29 +20,29 @@ class KeeperLink {
   explicit KeeperLink(UniqueFd control) : control_(std::move(control)) {}
 
   [[nodiscard]] int fd() const { return control_.fd(); }
-  // Nothing: it has said no more, or the service process has ended.
+  // The next message; nullopt: none now, or the service process has ended.
   [[nodiscard]] std::optional<ControlMessage> next();
   template <class T>
   void tell(ControlKind kind, const T& body, std::span<const int> fds = {}) {
     if (!closed_ && !control_.send(kind, body, fds)) closed_ = true;
   }
-  // The rank has done what it must not.
-  void protest(WorldRank rank, const std::string& reason);
-  // This process cannot go on, or (kOtherNode) the job cannot, or (kBeginAnew) another process can. Ends it.
+  // Reports that the rank has broken the protocol.
+  void report_fault(WorldRank rank, const std::string& reason);
+  // Reports that this process cannot continue, or (kOtherNode) the job cannot, or (kBeginAnew) a replacement can; ends
+  // it.
   void fail(const std::string& reason, std::uint32_t about = kWholeJob);
 
-  // It has died, or takes nothing any more: it says nothing and is told nothing. Whoever cannot go on without it loses
-  // it.
+  // The keeper has died, or does not read any more. Work that needs the keeper fails then.
   [[nodiscard]] bool closed() const { return closed_; }
   void lose() {
     if (!ended()) end_ = End::keeper_lost;
   }
 
   [[nodiscard]] bool ended() const { return end_ != End::not_yet; }
-  // The keeper is gone or has taken its leave: as at the end of each job.
+  // The keeper has closed the connection or died: the normal end of a job.
   [[nodiscard]] bool lost() const { return end_ == End::keeper_lost; }
   [[nodiscard]] bool failed() const { return end_ == End::failed; }
-  // Why.
+  // The reason.
   [[nodiscard]] const std::string& failure() const { return failure_; }
 
  private:

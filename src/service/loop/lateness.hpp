@@ -1,8 +1,8 @@
-// Who is waited for: how long after the first rank of the group each local rank posts an operation, by this service
-// process's clock. It hears of its own ranks when it takes their posts, of others by their announcements, so that
-// clocks of other machines do not matter, and what a message takes on its way counts for the one that comes late.
+// Late arrivals: how long after the first rank of the group each local rank posts an operation. Times are of this
+// service process's clock, when it takes a local post or receives an announcement. So clocks of other machines do not
+// matter, and a message's travel time counts for the later one.
 //
-// Nothing is kept until a rank that counts has posted (kSlotTimed).
+// Nothing is kept until a rank that wants times has posted (kSlotTimed).
 //
 // Thread rule: one thread.
 #pragma once
@@ -18,17 +18,17 @@ namespace outrigger::service {
 
 class Lateness {
  public:
-  // Of a group: who is further behind the first is taken to be in time.
+  // per group: a rank that is further behind counts as in time
   static constexpr std::size_t kOperationsOfAGroup = 64;
-  // In further groups everybody is in time.
+  // ranks of further groups count as in time
   static constexpr std::size_t kMostGroups = 1024;
 
-  // A local rank has posted it. How long after the first.
+  // A local rank has posted. Returns the nanoseconds after the first.
   [[nodiscard]] std::uint64_t posted(const OperationId& id, std::int64_t now_ns);
-  // A rank elsewhere has.
+  // A remote rank has announced it.
   void announced(const OperationId& id, std::int64_t now_ns);
   void forget(GroupId group) { groups_.erase(group); }
-  // Whether there is anything to hear of.
+  // True if announcements matter.
   [[nodiscard]] bool listens() const { return !groups_.empty(); }
 
  private:
@@ -37,7 +37,7 @@ class Lateness {
     std::int64_t at_ns = 0;
   };
   using Group = std::array<First, kOperationsOfAGroup>;
-  // When the first posted; `now_ns` if that is this one, or too long ago.
+  // Time of the first post; `now_ns` if this is the first, or the entry has been reused.
   [[nodiscard]] static std::int64_t first(Group& group, std::uint64_t sequence, std::int64_t now_ns);
 
   std::unordered_map<GroupId, Group> groups_;

@@ -1,5 +1,5 @@
-// Has operations that wait long looked at, in case a rank has left its call to its MPI (protocol/native_calls.hpp). To
-// the loop it is a port, as that wakes for it.
+// Lets the engine check operations that wait long: a rank may have left its call to its MPI
+// (protocol/native_calls.hpp). It is a port, because the loop wakes up for ports.
 //
 // Thread rule: one thread.
 #pragma once
@@ -16,7 +16,7 @@ namespace outrigger::service {
 
 class OverdueWatch final : public fabric::Port {
  public:
-  // Null until there is one.
+  // Returns nullptr before there is an engine.
   using FindEngine = std::function<engine::Engine*()>;
   explicit OverdueWatch(FindEngine engine) : engine_(std::move(engine)) {}
 
@@ -27,7 +27,7 @@ class OverdueWatch final : public fabric::Port {
     looked_ = now;
     asked_ = engine->look_for_passed();
   }
-  // Once after it has asked: the engine has something to do.
+  // False once after a check: the engine has something to do.
   [[nodiscard]] bool arm() override { return !std::exchange(asked_, false); }
   [[nodiscard]] std::optional<Clock::duration> sleep_limit(Clock::time_point now) const override {
     const engine::Engine* engine = engine_();

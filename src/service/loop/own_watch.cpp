@@ -10,27 +10,28 @@
 
 namespace outrigger::service {
 
-void OwnWatch::begin(const ServicePulse& pulse, int doorbell) {
+void OwnWatch::begin(const ServicePulse& heartbeat, int doorbell) {
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the thread that works
-  thread_ = std::jthread([this, &pulse, doorbell](const std::stop_token& stop) { watch(stop, pulse, doorbell); });
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the main thread
+  thread_ =
+      std::jthread([this, &heartbeat, doorbell](const std::stop_token& stop) { watch(stop, heartbeat, doorbell); });
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-void OwnWatch::watch(const std::stop_token& stop, const ServicePulse& pulse, int doorbell) {
+void OwnWatch::watch(const std::stop_token& stop, const ServicePulse& heartbeat, int doorbell) {
   HungServices looks;
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
     stopped_.wait_for(lock, stop, HungServices::kBetweenLooks, [] { return false; });
-    const std::optional<ProcessSign> process = sign_of_process(::getpid());  // the state is that of its first thread
+    const std::optional<ProcessSign> process = sign_of_process(::getpid());  // the first thread's state
     if (stop.stop_requested() || !process) continue;
     const ServiceSign sign{
-        .turns = pulse.turns.load(std::memory_order_relaxed), .work_waits = true, .process = *process};
-    // Nobody reads any more what it says, and the log may be what it hangs at.
+        .turns = heartbeat.turns.load(std::memory_order_relaxed), .work_waits = true, .process = *process};
+    // No process reads its messages any more, and it may hang in the log itself.
     if (looks.look(0, sign)) ::kill(::getpid(), SIGKILL);
-    (void)::eventfd_write(doorbell, 1);  // so it has something to do until the next look
+    (void)::eventfd_write(doorbell, 1);  // so that it has something to do until the next look
   }
 }
 

@@ -1,7 +1,7 @@
-// Sees to it that a service process without a keeper does not hang for ever, and its job with it: what its keeper would
-// have noticed (hung_services.hpp) it notices itself. Then it ends, which its ranks see.
+// Watchdog of a service process without a keeper: it makes the checks that the keeper made (hung_services.hpp), and
+// kills a hung process. Its ranks notice that.
 //
-// Thread rule: has a thread of its own, as what it watches does not get on. There is none while the keeper lives.
+// Thread rule: has a thread of its own, because the watched thread may hang. There is none while the keeper lives.
 #pragma once
 
 #include <condition_variable>
@@ -14,15 +14,15 @@ namespace outrigger::service {
 
 class OwnWatch {
  public:
-  // `pulse`: shown by the calling thread, which is watched; `doorbell`: wakes it if it sleeps. Both outlive this.
-  void begin(const ServicePulse& pulse, int doorbell);
+  // `heartbeat`: of the calling thread, which is watched; `doorbell`: wakes it if it sleeps. Both must outlive this.
+  void begin(const ServicePulse& heartbeat, int doorbell);
 
  private:
-  void watch(const std::stop_token& stop, const ServicePulse& pulse, int doorbell);
+  void watch(const std::stop_token& stop, const ServicePulse& heartbeat, int doorbell);
 
   std::mutex mutex_;
   std::condition_variable_any stopped_;
-  std::jthread thread_;  // the last one: it ends before what it uses
+  std::jthread thread_;  // last member: its thread ends before what it uses
 };
 
 }  // namespace outrigger::service

@@ -15,7 +15,7 @@
 namespace outrigger::service {
 namespace {
 
-constexpr std::uint32_t kPostsPerTurn = 64;  // of one rank, before the next one's turn
+constexpr std::uint32_t kPostsPerTurn = 64;  // per rank and turn
 
 bool has_small_blocks(const engine::BlockLayout& layout) {
   const auto is_small = [](const PairExtent& extent) { return extent.bytes <= kSmallBlockBytes; };
@@ -49,7 +49,7 @@ void PostIntake::remove(WorldRank rank) {
 }
 
 bool PostIntake::take() {
-  assert(engine_ != nullptr && "what ranks post has somewhere to go");
+  assert(engine_ != nullptr && "posts need an engine");
   bool any = false;
   for (ServedRank& served : served_) any |= take_slots_of(served);
   has_taken_ |= any;
@@ -61,7 +61,7 @@ bool PostIntake::take_slots_of(ServedRank& served) {
   const std::uint32_t posted = header.ring_tail.load(std::memory_order_acquire) - served.head;
   if (posted == 0) return take_overflow_of(served);
   if (posted > kSlotCount) {
-    protest(served, "its post ring says that " + std::to_string(posted) + " slots are posted");
+    report_fault(served, "its post ring has an invalid number of posted slots: " + std::to_string(posted));
     return true;
   }
   for (std::uint32_t i = 0; i < std::min(posted, kPostsPerTurn); ++i) {
@@ -69,7 +69,7 @@ bool PostIntake::take_slots_of(ServedRank& served) {
     ++served.head;
     header.ring_head.store(served.head, std::memory_order_release);
     if (!node_.slots().open(served.rank, slot)) {
-      protest(served, "it posted slot " + std::to_string(slot.value()) + ", which is in use or does not exist");
+      report_fault(served, "it posted slot " + std::to_string(slot.value()) + ", which is in use or does not exist");
       return true;
     }
     SlotRequestBody body;
@@ -83,13 +83,13 @@ bool PostIntake::take_overflow_of(ServedRank& served) {
   SegmentHeader& header = served.segment.header();
   const std::uint32_t appended = header.overflow_tail.load(std::memory_order_acquire) - served.overflow_taken;
   if (appended == 0) return false;
-  if (header.ring_tail.load(std::memory_order_acquire) != served.head) return true;  // that was posted before
+  if (header.ring_tail.load(std::memory_order_acquire) != served.head) return true;  // that one was posted before
   for (std::uint32_t i = 0; i < std::min(appended, kPostsPerTurn); ++i) {
     const std::optional<LocalRef> ref = next_record(served);
     const std::optional<SlotIndex> slot = ref ? node_.slots().open_record(served.rank, *ref) : std::nullopt;
     if (!slot) {
-      protest(served, "its overflow record " + std::to_string(served.overflow_taken) +
-                          " is in use or not in its shared memory");
+      report_fault(served, "its overflow record " + std::to_string(served.overflow_taken) +
+                               " is in use or not in its shared memory");
       return true;
     }
     OverflowRecord record;
@@ -98,7 +98,7 @@ bool PostIntake::take_overflow_of(ServedRank& served) {
     std::memcpy(&record.operation.body, shared + offsetof(OverflowRecord, operation.body), sizeof(SlotRequestBody));
     std::memcpy(&record.number, shared + offsetof(OverflowRecord, number), sizeof(record.number));
     if (record.number != served.overflow_taken) {
-      protest(served, "its overflow records are not in order");
+      report_fault(served, "its overflow records are not in order");
       return true;
     }
     served.last_record = ref;
@@ -124,15 +124,15 @@ std::optional<LocalRef> PostIntake::next_record(const ServedRank& served) {
   return next;
 }
 
-// ---------------------------------------------------------------- after another service process
+// ---------------------------------------------------------------- taking over from a dead service process
 
 bool PostIntake::copies_are_over() const {
   return std::ranges::all_of(served_,
                              [](const ServedRank& served) { return hands_are_out(served.segment.header().copies); });
 }
 
-// Ranks' progress before their posts, and what they have freed after these. A rank may sleep for a completion of which
-// the former service process had no time to tell it.
+// Reads the ranks' progress before their posts, and their freed groups after these. Wakes ranks whose completion the
+// dead process had written without waking them.
 Status PostIntake::take_over(std::uint32_t restarts) {
   std::vector<FoundPosts> all;
   for (const ServedRank& served : served_) {
@@ -161,7 +161,7 @@ Status PostIntake::take_over(std::uint32_t restarts) {
     wake_sleepers(header);
   }
   restore_plans();
-  spdlog::info("has taken the place of another service process: {} operations again", again);
+  spdlog::info("replaced another service process: takes {} operations again", again);
   return Done{};
 }
 
@@ -170,7 +170,8 @@ void PostIntake::restore_groups(WorldRank rank, const FoundPosts& found) {
     const std::byte* shared = node_.rank(rank)->mapped(RegionId{group.members.region}, group.members.address,
                                                        std::uint64_t{group.size} * sizeof(std::uint32_t));
     const bool readable = shared != nullptr && reinterpret_cast<std::uintptr_t>(shared) % alignof(std::uint32_t) == 0;
-    if (group.freed || !readable || group.size > world_size_ || mirrors_) continue;  // mirrors have them by posts
+    // mirrors get the members with posts
+    if (group.freed || !readable || group.size > world_size_ || mirrors_) continue;
     const std::span members(reinterpret_cast<const std::uint32_t*>(shared), group.size);
     const Result<Members> known = groups_->intern(rank, group.id, members, group.me);
     if (!known || !group.plan.valid()) continue;
@@ -184,7 +185,7 @@ void PostIntake::take_found(ServedRank& served, const FoundPost& post) {
   const std::optional<SlotIndex> slot =
       post.record ? node_.slots().open_record(served.rank, *post.record, post.told) : std::optional(post.slot);
   const bool open = slot && (post.record || node_.slots().open(served.rank, *slot, post.told));
-  if (!open) return protest(served, "what it has posted is in use or not in its shared memory");
+  if (!open) return report_fault(served, "a post is in use or not in its shared memory");
   take_operation(served.rank, *slot, post.body, Taken::again);
 }
 
@@ -218,7 +219,7 @@ void PostIntake::take_operation(WorldRank rank, SlotIndex slot, const SlotReques
 
 void PostIntake::post(const SlotRequestBody& body, engine::PostedOperation&& operation, Taken taken) {
   if (taken == Taken::again) {
-    const auto* marks = reinterpret_cast<const std::uint8_t*>(  // decoded, so they are there
+    const auto* marks = reinterpret_cast<const std::uint8_t*>(  // decoding has checked the range
         node_.rank(operation.rank)->mapped(RegionId{body.marks.region}, body.marks.address, body.group_size));
     operation.delivered.assign(marks, marks + body.group_size);
   }
@@ -232,7 +233,7 @@ void PostIntake::post(const SlotRequestBody& body, engine::PostedOperation&& ope
     const bool small = has_small_blocks(operation.send) && has_small_blocks(operation.receive);
     coordinator_->note_blocks(operation.id, operation.collective, small);
   }
-  if (pulse_ != nullptr) pulse_->taken(operation.id, operation.collective);
+  if (heartbeat_ != nullptr) heartbeat_->taken(operation.id, operation.collective);
   if (trace_ != nullptr) trace_->taken(operation);
   fail_at(operation.collective);
   engine_->post(std::move(operation));
@@ -275,7 +276,7 @@ void PostIntake::note(WorldRank rank, const SlotRequestBody& /*body*/, const Giv
 void PostIntake::reject(WorldRank rank, SlotIndex slot, const SlotRequestBody& body) {
   const GroupId group{body.group_high, body.group_low};
   if (body.request == static_cast<std::uint16_t>(SlotRequest::operation) && groups_->uses(rank, group)) {
-    // The engine rejects it and tells the others of the group, who would wait for ever.
+    // The engine rejects it and tells the other members, which would wait for ever.
     engine::PostedOperation unusable;
     unusable.rank = rank;
     unusable.slot = slot;
@@ -287,7 +288,7 @@ void PostIntake::reject(WorldRank rank, SlotIndex slot, const SlotRequestBody& b
   completes_->complete(rank, slot, record);
 }
 
-void PostIntake::protest(const ServedRank& served, std::string reason) {
+void PostIntake::report_fault(const ServedRank& served, std::string reason) {
   misbehaved_.push_back(Misbehaved{served.rank, std::move(reason)});
 }
 

@@ -1,4 +1,4 @@
-// What ranks post, from their segments to the engine: slots by the ring, then what they had no slots for.
+// Takes the ranks' posts from their segments to the engine: first slots from the ring, then overflow records.
 //
 // Thread rule: one thread.
 #pragma once
@@ -15,8 +15,8 @@
 #include "protocol/shared/segment.hpp"
 #include "service/loop/found_posts.hpp"
 #include "service/loop/group_cache.hpp"
+#include "service/loop/heartbeat.hpp"
 #include "service/loop/lateness.hpp"
-#include "service/loop/pulse.hpp"
 #include "service/loop/slot_decoder.hpp"
 #include "service/loop/steering_host.hpp"
 #include "service/loop/trace_log.hpp"
@@ -26,52 +26,50 @@ namespace outrigger::service {
 // A rank that this service process serves.
 struct ServedRank {
   WorldRank rank;
-  SegmentView segment;                       // of its own, or the mirror of that of a remote rank
+  SegmentView segment;                       // its own, or the mirror of a remote rank's
   std::uint32_t head = 0;                    // ring entries taken
   std::uint32_t overflow_taken = 0;          // records
-  std::optional<LocalRef> last_record = {};  // the last one of them; the rank leaves it there
+  std::optional<LocalRef> last_record = {};  // the last one of them; the rank does not free it
 };
 
 class PostIntake {
  public:
-  // `node`: has the ranks' memory.
-  // `plans`: is told where ranks have their dispatch plans.
-  // `lateness`: is told when ranks that count have posted.
+  // `node`: has the ranks' memory. `plans`: gets the number of each rank's dispatch plan. `lateness`: gets post times
+  // of ranks that want them.
   PostIntake(fabric::HostFabric& node, SteeringHost& plans, Lateness& lateness)
       : node_(node), plans_(plans), lateness_(lateness) {}
 
   void serve(WorldRank rank, SegmentView segment);
-  // What it takes last is shown there. Must outlive this.
-  void show_in(Pulse& pulse) { pulse_ = &pulse; }
-  // What it takes is noted there. Must outlive this.
+  // Publishes the last taken operation there. Must outlive this.
+  void show_in(Heartbeat& heartbeat) { heartbeat_ = &heartbeat; }
+  // Writes taken operations to the trace. Must outlive this.
   void trace_in(TraceLog& trace) { trace_ = &trace; }
-  // Segments are mirrors, and who posts is told of our sleep by a port.
+  // Segments are mirrors; a port tells the posting ranks that this process sleeps.
   void set_mirrors() { mirrors_ = true; }
-  // Before the first take(). `completes`: for what does not reach the engine. All must outlive this.
+  // Before the first take(). `completes`: for posts that do not reach the engine. All must outlive this.
   void start(engine::Engine& engine, steer::Coordinator& coordinator, fabric::RankView& completes,
              std::uint32_t world_size);
-  // This process takes the place of one that has died: nothing is copied any more that it had asked for.
+  // True if the ranks have stopped copying for the dead predecessor.
   [[nodiscard]] bool copies_are_over() const;
-  // And then, after start(): takes what the ranks have posted and have not done, wherever it stands, and tells the
-  // engine how far they are. `restarts`: how often there has been another one. Error: it cannot be had.
+  // After copies_are_over() and start(): takes all posts that are not done, in any state, and gives the engine the
+  // ranks' progress. `restarts`: number of replacements so far. Error: a segment is inconsistent.
   [[nodiscard]] Status take_over(std::uint32_t restarts);
   void remove(WorldRank rank);
   [[nodiscard]] std::span<const ServedRank> served() const { return served_; }
 
-  // A bounded number of each rank. True: anything.
+  // Takes a bounded number of posts per rank. True if any.
   [[nodiscard]] bool take();
-  // Since the last call.
   [[nodiscard]] bool has_taken() { return std::exchange(has_taken_, false); }
-  // Ranks that have done what they must not, since the last call: to be removed.
+  // A rank that has broken the protocol since the last call: to be removed.
   struct Misbehaved {
     WorldRank rank;
     std::string reason;
   };
   [[nodiscard]] std::vector<Misbehaved> take_misbehaved() { return std::exchange(misbehaved_, {}); }
 
-  // All ranks sleep in a wait: nobody computes on a core that this process shares with them.
+  // True if all ranks sleep in a wait, so that none computes on a shared core.
   [[nodiscard]] bool ranks_wait() const;
-  // As Port::arm() and wake_up(). `backlogged`: what is posted has to wait.
+  // As Port::arm() and wake_up(). `backlogged`: posts have to wait.
   [[nodiscard]] bool arm(bool backlogged);
   void wake_up() { announce_sleep(false); }
 
@@ -85,7 +83,7 @@ class PostIntake {
   void restore_groups(WorldRank rank, const FoundPosts& found);
   void take_found(ServedRank& served, const FoundPost& post);
   void restore_plans();
-  // What is no operation, and completed at once.
+  // Posts that are no operations and complete at once.
   void note(WorldRank rank, const SlotRequestBody& body, const ForgetGroup& forget);
   void note(WorldRank rank, const SlotRequestBody& body, const LargerBlocks& larger);
   void note(WorldRank rank, const SlotRequestBody& body, const JoinPlan& join);
@@ -94,7 +92,7 @@ class PostIntake {
   void note(WorldRank rank, const SlotRequestBody& body, const TrialMeasured& measured);
   void note(WorldRank rank, const SlotRequestBody& body, const GiveUpTrial& given_up);
   void reject(WorldRank rank, SlotIndex slot, const SlotRequestBody& body);
-  void protest(const ServedRank& served, std::string reason);
+  void report_fault(const ServedRank& served, std::string reason);
   void announce_sleep(bool sleeping);
 
   fabric::HostFabric& node_;
@@ -106,8 +104,8 @@ class PostIntake {
   std::optional<GroupCache> groups_;
   std::vector<ServedRank> served_;
   std::vector<Misbehaved> misbehaved_;
-  Pulse* pulse_ = nullptr;     // null: it is not shown
-  TraceLog* trace_ = nullptr;  // null: there is none
+  Heartbeat* heartbeat_ = nullptr;  // nullptr if it is not published
+  TraceLog* trace_ = nullptr;       // nullptr if there is none
   Lateness& lateness_;
   bool mirrors_ = false;
   bool has_taken_ = false;

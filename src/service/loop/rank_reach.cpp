@@ -9,8 +9,8 @@
 namespace outrigger::service {
 namespace {
 
-// Is it the word of that rank? Every service process of the node adds one, in any order; one that takes the place of
-// another leaves it as it is, since ranks' copiers know each other's by then.
+// Is it the probe word of that rank? Every service process of the node adds one to it, in any order. A replacement
+// leaves it unchanged, because the ranks' copiers know each other's words by then.
 bool is_probe(std::uint64_t word, const RankJoinedBody& rank, const ConfigureBody& configuration) {
   return word - rank.probe_value <= configuration.sp_count;
 }
@@ -24,7 +24,7 @@ bool reaches_by_cma(const RankJoinedBody& rank, const ConfigureBody& configurati
   return fabric::write_to_process(rank.pid, rank.probe_address, bytes) == fabric::MoveStatus::ok;
 }
 
-// Null: XPMEM is not allowed or does not reach this rank's memory.
+// nullptr if XPMEM is not allowed or does not reach this rank's memory.
 std::unique_ptr<fabric::XpmemWindows> open_windows(const RankJoinedBody& rank, const ConfigureBody& configuration) {
   const bool offered = (configuration.reach_allowed & kReachXpmem) != 0 && rank.xpmem_segment != kNoXpmemSegment;
   const XpmemCalls* calls = offered ? xpmem_calls() : nullptr;
@@ -34,7 +34,7 @@ std::unique_ptr<fabric::XpmemWindows> open_windows(const RankJoinedBody& rank, c
   std::uint64_t word = 0;
   const std::byte* ours = windows->at(rank.probe_address, sizeof(word));
   const bool read = ours != nullptr && fabric::copy_guarded(reinterpret_cast<std::byte*>(&word), ours, sizeof(word));
-  // Another one for use: what was attached for the probe would stay for nothing.
+  // A new object for use, so that the attachment for the probe does not stay.
   if (read && word != rank.probe_value && is_probe(word, rank, configuration)) {
     return fabric::XpmemWindows::open(*calls, rank.xpmem_segment);
   }

@@ -1,4 +1,4 @@
-// How this service process reaches the memory of a rank of its node: tried on a word that the rank sets aside for that.
+// How this service process reaches the memory of a rank of its node: tested on a word that the rank reserves for that.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@
 namespace outrigger::service {
 namespace {
 
-constexpr std::uint32_t kTurnsPerClock = 16;  // turns between looks at the clock
+constexpr std::uint32_t kTurnsPerClock = 16;  // turns between reads of the clock
 constexpr std::chrono::microseconds kControlInterval{200};
 constexpr std::chrono::microseconds kBetweenLooksForRest{50};
 constexpr std::chrono::milliseconds kBetweenLooksForHost{5};
@@ -27,7 +27,7 @@ std::uint32_t concern_of(const fabric::PortFailure& failure) {
   return kWholeJob;
 }
 
-// A rank elsewhere may be the first of its group.
+// A remote rank may be the first of its group.
 void note_arrival(Lateness& lateness, std::span<const std::byte> message) {
   if (!lateness.listens()) return;
   if (const auto operation = peer::announced(message)) {
@@ -38,7 +38,7 @@ void note_arrival(Lateness& lateness, std::span<const std::byte> message) {
 }  // namespace
 
 Service::Service(UniqueFd control) : keeper_(std::move(control)) {
-  posts_.show_in(pulse_);
+  posts_.show_in(heartbeat_);
   ports_.emplace_back(overdue_);
   business_.operations_open = [this] {
     const engine::Engine* engine = wiring_.engine();
@@ -48,8 +48,8 @@ Service::Service(UniqueFd control) : keeper_(std::move(control)) {
 
 int Service::run() {
   while (!keeper_.ended()) {
-    pulse_.beat();
-    if (!pulse_.may_work()) {
+    heartbeat_.beat();
+    if (!heartbeat_.may_work()) {
       std::this_thread::sleep_for(kBetweenLooksForHost);
       read_control(Clock::now());
       continue;
@@ -61,7 +61,7 @@ int Service::run() {
       look_after_ports(now);
       if (keeper_.ended()) break;
       {
-        const Pulse::Asleep asleep(pulse_);
+        const Heartbeat::Asleep asleep(heartbeat_);
         sleeper_.sleep_now(now);
       }
       read_control(Clock::now());
@@ -104,7 +104,7 @@ bool Service::take_messages(fabric::Port& port) {
 
 void Service::remove_misbehaved() {
   for (const PostIntake::Misbehaved& one : posts_.take_misbehaved()) {
-    keeper_.protest(one.rank, one.reason);
+    keeper_.report_fault(one.rank, one.reason);
     wiring_.remove_rank(one.rank);
   }
 }
@@ -120,19 +120,19 @@ bool Service::read_control(Clock::time_point now) {
   return any;
 }
 
-// Before it works there is nothing that could be gone on with.
+// Before it works there is nothing to continue.
 void Service::keeper_died(Clock::time_point now) {
   alone_ = true;
   if (keeper_.ended()) return;
-  if (wiring_.engine() == nullptr || !orphanage_.begin(now)) return keeper_.lose();
-  spdlog::warn("the keeper is gone (killed?): this service process goes on without it");
+  if (wiring_.engine() == nullptr || !keeperless_.begin(now)) return keeper_.lose();
+  spdlog::warn("the keeper is gone (killed?): this service process continues without it");
   sleeper_.forget_control();
-  ports_.emplace_back(orphanage_);
-  sleeper_.watch(orphanage_);
-  if (const ServicePulse* pulse = pulse_.shown()) own_watch_.begin(*pulse, sleeper_.doorbell());
+  ports_.emplace_back(keeperless_);
+  sleeper_.watch(keeperless_);
+  if (const ServicePulse* heartbeat = heartbeat_.shown()) own_watch_.begin(*heartbeat, sleeper_.doorbell());
 }
 
-// Ports and the keeper now and then; sleep after a while without work.
+// Handles ports and the keeper now and then; sleeps after a while without work.
 void Service::look_around(Clock::time_point now) {
   look_after_ports(now);
   if (keeper_.ended()) return;
@@ -142,15 +142,15 @@ void Service::look_around(Clock::time_point now) {
     read_control(now);
   } else if (wiring_.engine() == nullptr) {
     {
-      const Pulse::Asleep asleep(pulse_);
-      sleeper_.sleep_until_told(now);
+      const Heartbeat::Asleep asleep(heartbeat_);
+      sleeper_.sleep_until_message(now);
     }
     read_control(now);
   } else if (now - control_read_ > kControlInterval && read_control(now)) {
-    sleeper_.stay_awake();  // what it said may have left work for the engine
+    sleeper_.stay_awake();  // its message may have made work for the engine
   } else if (sleeper_.may_sleep(now)) {
     {
-      const Pulse::Asleep asleep(pulse_);
+      const Heartbeat::Asleep asleep(heartbeat_);
       (void)sleeper_.sleep(now);
     }
     read_control(Clock::now());
@@ -165,9 +165,9 @@ void Service::look_after_ports(Clock::time_point now) {
       return keeper_.fail(failure->reason, concern_of(*failure));
     }
   }
-  wiring_.tell_attached();
-  for (const WorldRank rank : orphanage_.take_gone()) wiring_.remove_rank(rank);
-  if (alone_ && orphanage_.empty()) keeper_.lose();
+  wiring_.report_attached();
+  for (const WorldRank rank : keeperless_.take_gone()) wiring_.remove_rank(rank);
+  if (alone_ && keeperless_.empty()) keeper_.lose();
 }
 
 }  // namespace outrigger::service

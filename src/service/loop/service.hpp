@@ -1,19 +1,19 @@
 // A service process: one event loop that takes operations from its ranks, runs the engine and moves the bytes.
 //
-//   service       the loop: posts, messages, engine, ports, now and then the keeper
-//   sleeper       how it sleeps
-//   post_intake   what ranks post
-//   core_policy   whether others take its core
-//   steering_host what the coordinator of dispatch plans needs of it
-//   wiring        ranks, peers, ports and engine, put together as the keeper says
-//   pulse         by what its keeper sees that it gets on
-//   keeper_link   the keeper, and how a service process ends
-//   orphanage     without a keeper
-//   overdue_watch whether operations can end
-//   own_watch     that it does not hang then
+//   service         the loop: posts, messages, engine, ports, now and then the keeper
+//   sleeper         how it sleeps
+//   post_intake     posts of ranks
+//   core_policy     detects that others use its core
+//   steering_host   plans and messages for the coordinator of dispatch plans
+//   wiring          ranks, peers, ports and engine, put together as the keeper says
+//   heartbeat       shows the keeper that it makes progress
+//   keeper_link     the keeper, and how a service process ends
+//   keeperless_mode continues without a keeper
+//   overdue_watch   checks operations that wait long
+//   own_watch       watchdog without a keeper
 //
-// No threads, no locks, but for own_watch. What goes in and out goes by ports (fabric/port.hpp), of which the loop
-// knows no more.
+// No threads and no locks, except own_watch. All input and output goes through ports (fabric/port.hpp); the loop knows
+// nothing else of the fabrics.
 #pragma once
 
 #include <chrono>
@@ -24,33 +24,33 @@
 #include "base/unique_fd.hpp"
 #include "fabric/host/host_fabric.hpp"
 #include "fabric/port.hpp"
+#include "service/loop/heartbeat.hpp"
 #include "service/loop/keeper_link.hpp"
-#include "service/loop/orphanage.hpp"
+#include "service/loop/keeperless_mode.hpp"
 #include "service/loop/overdue_watch.hpp"
 #include "service/loop/own_watch.hpp"
 #include "service/loop/post_intake.hpp"
-#include "service/loop/pulse.hpp"
 #include "service/loop/sleeper.hpp"
 #include "service/loop/wiring.hpp"
 
 namespace outrigger::service {
 
-// Thread rule: everything on one thread, which calls run().
+// Thread rule: everything on the thread that calls run().
 class Service {
  public:
-  // `control`: this end of the socket pair to the keeper, which starts by sending `configure`.
+  // `control`: this end of the socket pair to the keeper, which first sends `configure`.
   explicit Service(UniqueFd control);
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
-  // Serves until the keeper says that the job is over, or has died and the last rank is gone (0), or something is
-  // broken that cannot be answered to a rank (not 0; the keeper has been told why).
+  // Serves until the keeper ends the job, or has died and the last rank has left (0), or an error occurs that cannot be
+  // reported to a rank (not 0; the keeper has been told why).
   [[nodiscard]] int run();
 
  private:
   using Clock = fabric::Port::Clock;
 
-  // Each true when there was anything.
+  // True if there was any work.
   [[nodiscard]] bool turn();
   [[nodiscard]] bool take_messages(fabric::Port& port);
   bool read_control(Clock::time_point now);
@@ -67,12 +67,12 @@ class Service {
   Lateness lateness_;
   PostIntake posts_{host_, plans_, lateness_};
   Sleeper sleeper_{keeper_.fd(), ports_, posts_};
-  Pulse pulse_;
-  Orphanage orphanage_;
-  Wiring wiring_{keeper_, host_, ports_, plans_, posts_, core_, sleeper_, pulse_, orphanage_};
+  Heartbeat heartbeat_;
+  KeeperlessMode keeperless_;
+  Wiring wiring_{keeper_, host_, ports_, plans_, posts_, core_, sleeper_, heartbeat_, keeperless_};
   OverdueWatch overdue_{[this] { return wiring_.engine(); }};
   fabric::Business business_;
-  std::vector<std::byte> message_;  // kept for its memory
+  std::vector<std::byte> message_;  // member to reuse its memory
   Clock::time_point control_read_;
   std::uint32_t turns_ = 0;
   bool alone_ = false;  // without a keeper

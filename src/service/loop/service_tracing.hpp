@@ -1,4 +1,4 @@
-// A service process's part of a trace, where its ranks write one: the memory of each, and what notes in it.
+// A service process's part of a trace: the event memory of each rank, and the wrappers that write to it.
 //
 // Thread rule: one thread.
 #pragma once
@@ -16,9 +16,9 @@ namespace outrigger::service {
 
 class Tracing {
  public:
-  // Seams around these that note what the engine does. Posts are noted, too. All must outlive this.
+  // Wraps the seams so that the engine's actions are recorded; posts are recorded, too. All must outlive this.
   [[nodiscard]] fabric::Seams around(const fabric::Seams& seams, PostIntake& posts);
-  // From the keeper: the memory of a rank that this service process serves.
+  // From the keeper: the event memory of a rank that this service process serves.
   void take(const RankBody& body, const UniqueFd& memory);
   void remove(WorldRank rank) { log_.remove(rank); }
 

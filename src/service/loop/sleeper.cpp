@@ -14,8 +14,8 @@ namespace {
 
 using std::chrono::microseconds;
 
-constexpr microseconds kPatienceOnFreeCore{5000};
-constexpr microseconds kPatienceOnSharedCore{50};
+constexpr microseconds kSpinOnFreeCore{5000};
+constexpr microseconds kSpinOnSharedCore{50};
 constexpr std::uint32_t kSpinsPerYield = 16;
 constexpr unsigned kStartPauseUs = 20;
 constexpr int kNoTimeout = -1;
@@ -71,7 +71,7 @@ bool Sleeper::must_sleep_now() const {
          std::ranges::none_of(ports_, [](const fabric::Port& port) { return port.must_poll(); });
 }
 
-// Nor does a core that no rank of this job uses belong to us alone: another job's may have found it free as well.
+// Even a core without ranks of this job may be shared: another job may have found it free, too.
 void Sleeper::spin() {
   if (!core_is_own_ || ++spins_ % kSpinsPerYield == 0) {
     (void)::sched_yield();
@@ -80,28 +80,28 @@ void Sleeper::spin() {
   }
 }
 
-microseconds Sleeper::patience() const {
-  return core_is_own_ || posts_.ranks_wait() ? kPatienceOnFreeCore : kPatienceOnSharedCore;
+microseconds Sleeper::spin_time() const {
+  return core_is_own_ || posts_.ranks_wait() ? kSpinOnFreeCore : kSpinOnSharedCore;
 }
 
 bool Sleeper::may_sleep(Clock::time_point now) {
   if (!idle_) {
-    idle_ = true;  // until the next turn that works
+    idle_ = true;  // until the next turn with work
     idle_since_ = now;
     return false;
   }
-  return now - idle_since_ > patience() && all_may_sleep();
+  return now - idle_since_ > spin_time() && all_may_sleep();
 }
 
 bool Sleeper::all_may_sleep() {
-  telling_ = true;
+  announced_ = true;
   bool all = true;
   for (fabric::Port& port : ports_) all = port.may_sleep() && all;
   return all;
 }
 
 bool Sleeper::arm(const fabric::Port* but) {
-  telling_ = true;
+  announced_ = true;
   const bool backlogged = std::ranges::any_of(ports_, [](const fabric::Port& port) { return port.backlogged(); });
   return posts_.arm(backlogged) &&
          std::ranges::all_of(ports_, [&](fabric::Port& port) { return &port == but || port.arm(); });
@@ -126,7 +126,7 @@ bool Sleeper::sleep(Clock::time_point now) {
     events = ::epoll_wait(epoll_.get(), some.data(), static_cast<int>(some.size()), timeout_ms(now));
     drain_doorbell();
   }
-  idle_ = idle_ && armed && events == 0;  // a look that a port has wanted is no reason to spin
+  idle_ = idle_ && armed && events == 0;  // a look for a port is no reason to spin
   wake_up();
   return armed;
 }
@@ -152,7 +152,7 @@ void Sleeper::sleep_now(Clock::time_point now) {
   stay_awake();
 }
 
-void Sleeper::sleep_until_told(Clock::time_point now) {
+void Sleeper::sleep_until_message(Clock::time_point now) {
   if (!all_may_sleep() || !sleep(now)) ::usleep(kStartPauseUs);
 }
 
@@ -164,7 +164,7 @@ void Sleeper::drain_doorbell() const {
 }
 
 void Sleeper::wake_up() {
-  if (!std::exchange(telling_, false)) return;
+  if (!std::exchange(announced_, false)) return;
   posts_.wake_up();
   for (fabric::Port& port : ports_) port.wake_up();
 }

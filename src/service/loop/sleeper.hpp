@@ -1,12 +1,12 @@
 // How a service process sleeps.
 //
-//   a turn without work   it spins; where its core is not its own, it yields
-//   so for a while        it tells whoever brings work that it must be woken, looks once more, and blocks on its
-//                         descriptors until something comes or a port wants to look
-//   ranks compute on its core    it blocks at once: every look that finds nothing is taken from them, and a turn that
-//                         is given to them lasts as long as they like
+//   no work in a turn     it spins; if it shares its core, it yields
+//   no work for a while   it announces that it must be woken, looks once more, and blocks on its descriptors until
+//                         an event or a port's deadline
+//   ranks compute on its core    it blocks at once: every look without a result costs the ranks time, and a yield to
+//                                them may last a whole time slice
 //
-// Doorbells are rung, and messages of the network waited for, only from the telling on: waking another core is dear.
+// Others ring doorbells, and network events are armed, only after the announcement: waking another core is expensive.
 //
 // Thread rule: one thread.
 #pragma once
@@ -25,43 +25,42 @@ class Sleeper {
  public:
   using Clock = fabric::Port::Clock;
 
-  // `control`: the keeper's, which wakes as well. All must outlive this.
+  // `control`: the keeper's socket, which also wakes. All must outlive this.
   Sleeper(int control, const fabric::Ports& ports, PostIntake& posts);
-  // Of this process's core.
+  // Sharing of this process's core.
   void share_core(copy::CoreShare share);
-  // What others ring.
+  // The eventfd that others ring.
   void watch_doorbell(UniqueFd doorbell);
   void watch(const fabric::Port& port);
-  // The keeper is gone: its socket would wake for ever.
+  // The keeper is gone: its closed socket would wake for ever.
   void forget_control();
 
-  // After a turn with work, or when some may have come.
+  // After a turn with work, or when there may be some.
   void stay_awake();
-  // After one without: it must sleep_now(), or else spin().
+  // After a turn without work: call sleep_now() if true, else spin().
   [[nodiscard]] bool must_sleep_now() const;
   void sleep_now(Clock::time_point now);
   void spin();
-  // Every few turns: it has had nothing to do for long enough, and all know that it must be woken.
+  // Every few turns: true if it has been idle for long enough and all wakers are armed.
   [[nodiscard]] bool may_sleep(Clock::time_point now);
   // False: there was something to do.
   bool sleep(Clock::time_point now);
-  // An eventfd that wakes it; -1: there is none yet.
+  // An eventfd that wakes it; -1 if there is none yet.
   [[nodiscard]] int doorbell() const { return doorbell_.get(); }
-  // As long as there is no engine: until the keeper says something, or, while ports have something to do for it, not at
-  // all.
-  void sleep_until_told(Clock::time_point now);
+  // Before there is an engine: sleeps until the keeper sends something; returns at once while ports have work for it.
+  void sleep_until_message(Clock::time_point now);
 
  private:
-  [[nodiscard]] std::chrono::microseconds patience() const;
+  [[nodiscard]] std::chrono::microseconds spin_time() const;
   [[nodiscard]] bool all_may_sleep();
-  // `but`: is not looked at, nor waited for.
+  // `but`: a port that is neither checked nor waited for.
   [[nodiscard]] bool arm(const fabric::Port* but = nullptr);
   [[nodiscard]] int timeout_ms(Clock::time_point now) const;
   void watch(int descriptor);
   void drain_doorbell() const;
   void wake_up();
 
-  int control_;  // -1: there is none any more
+  int control_;  // -1 if there is none any more
   const fabric::Ports& ports_;
   PostIntake& posts_;
   UniqueFd epoll_;
@@ -70,7 +69,7 @@ class Sleeper {
   std::uint32_t spins_ = 0;
   bool idle_ = false;
   Clock::time_point idle_since_;
-  bool telling_ = false;  // some may have been told that this process sleeps
+  bool announced_ = false;  // some wakers may know that this process sleeps
 };
 
 }  // namespace outrigger::service

@@ -1,5 +1,5 @@
-// This service process as the coordinator of dispatch plans (steer/coordinator) needs it: a way to its peers, and
-// plans in the segments of the ranks that it serves.
+// Adapts this service process to the coordinator of dispatch plans (steer/coordinator): messages to its peers, and
+// plans in the segments of its ranks.
 //
 // Thread rule: one thread.
 #pragma once
@@ -20,14 +20,14 @@ class SteeringHost final : public steer::CoordinatorHost {
   // `node`: has the ranks' memory. Must outlive this.
   explicit SteeringHost(fabric::HostFabric& node) : node_(node) {}
 
-  // Before the coordinator says anything. Must outlive this.
+  // Before the coordinator sends anything. Must outlive this.
   void send_by(fabric::PeerMessenger& messenger) { messenger_ = &messenger; }
-  // The number of the rank's plan for the group; one that is not valid: it has none. Asked at each post.
+  // The number of the rank's plan for the group, read at each post; an invalid number means none.
   void learn(WorldRank rank, const GroupId& group, PlanNumber number);
-  // The rank uses the entry for something else from now on.
+  // The rank reuses the entry.
   void forget(WorldRank rank, const GroupId& group);
   void forget_rank(WorldRank rank) { numbers_.erase(rank); }
-  // The times that the rank has measured in its last trial.
+  // The times that the rank measured in its last trial.
   [[nodiscard]] std::optional<steer::TrialTimes> times(WorldRank rank, const GroupId& group) const;
 
   void send(SpId to, std::span<const std::byte> message) override { messenger_->send(to, message); }

@@ -1,5 +1,4 @@
-// Where a service process notes what it does for its ranks: in the memory of each rank for events
-// (trace/event_memory.hpp).
+// Writes trace events of a service process to the event memory of each of its ranks (trace/event_memory.hpp).
 //
 // Thread rule: one thread.
 #pragma once
@@ -17,27 +16,27 @@ namespace outrigger::service {
 
 class TraceLog {
  public:
-  // CLOCK_MONOTONIC, as events have it.
+  // CLOCK_MONOTONIC, as in events.
   [[nodiscard]] static std::int64_t now_ns();
 
-  // Of a rank that this service process serves. Error: it is no memory for events.
+  // Adds a rank that this service process serves. Error: it is not event memory.
   [[nodiscard]] Status add_rank(WorldRank rank, const UniqueFd& memory);
   void remove(WorldRank rank);
 
   void taken(const engine::PostedOperation& operation);
   void ended(WorldRank rank, SlotIndex slot, const fabric::CompletionRecord& record);
-  // Between the two ranks, one of which this service process may serve. What it does for neither is noted for any of
-  // its ranks.
+  // A move between two ranks, one of which this service process may serve. A move of neither is recorded for any of its
+  // ranks.
   void moved(WorldRank from, WorldRank to, const trace::Event& event);
 
  private:
   struct Rank {
     trace::Memory memory;
-    std::vector<std::optional<OperationId>> open;  // by slot, which are few and used again
+    std::vector<std::optional<OperationId>> open;  // by slot number, which is small and reused
   };
   [[nodiscard]] Rank* find(WorldRank rank);
 
-  // Those that this service process serves, in no order: few, and looked through for each event.
+  // The ranks that this service process serves, unsorted: few enough for a linear search.
   std::vector<WorldRank> numbers_;
   std::vector<Rank> ranks_;
 };

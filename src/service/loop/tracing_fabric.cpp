@@ -16,7 +16,7 @@ void TracingFabric::Traced::moved(const fabric::MoveOutcome& outcome) {
   owner_.log_.moved(from, to, event);
   MoveCompletion& waits = *waiter;
   owner_.end(*this);
-  waits.moved(outcome);  // may use this again
+  waits.moved(outcome);  // may reuse this object
 }
 
 TracingFabric::Traced& TracingFabric::keep(MoveCompletion& waiter, WorldRank from, WorldRank to) {
@@ -78,7 +78,7 @@ void TracingFabric::reduce(const Reduction& reduction, std::span<const Block> op
   mover_.reduce(reduction, operands, names, into, begin_reduce(operands, names, into, completion));
 }
 
-// Also of moves that have ended, which it does not know any more.
+// Called also for moves that have ended and are not known any more.
 void TracingFabric::cancel(MoveCompletion& completion) {
   const auto end_of_these = all_.begin() + static_cast<std::ptrdiff_t>(under_way_);
   const auto found =

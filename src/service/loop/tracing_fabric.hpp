@@ -1,5 +1,5 @@
-// Notes each move and each operation that ends: around the engine's mover and its view of ranks, only where there is to
-// be a trace. The engine, which has no clock, does not know of it.
+// Records each move and each completed operation, as wrappers of the engine's mover and rank view. Used only with a
+// trace, so that the engine needs no clock.
 //
 // Thread rule: one thread.
 #pragma once
@@ -43,7 +43,7 @@ class TracingFabric final : public fabric::BlockMover, public fabric::RankView {
   void complete(WorldRank rank, SlotIndex slot, const fabric::CompletionRecord& record) override;
 
  private:
-  // Stands between a move and who waits for it. Used for one after the other.
+  // Stands between a move and its waiter. Reused for later moves.
   class Traced final : public fabric::MoveCompletion {
    public:
     explicit Traced(TracingFabric& owner) : owner_(owner) {}
@@ -53,7 +53,7 @@ class TracingFabric final : public fabric::BlockMover, public fabric::RankView {
     trace::Event event;
     WorldRank from;
     WorldRank to;
-    std::size_t place = 0;  // among those that are there
+    std::size_t place = 0;  // index in all_
 
    private:
     TracingFabric& owner_;
@@ -61,14 +61,14 @@ class TracingFabric final : public fabric::BlockMover, public fabric::RankView {
   [[nodiscard]] Traced& begin(const Block& from, const Block& to, const BlockId* name, fabric::MoveCompletion& waiter);
   [[nodiscard]] Traced& begin_reduce(std::span<const Block> operands, std::span<const BlockId> names, const Block& into,
                                      fabric::MoveCompletion& waiter);
-  // One that is under way from now on, with a blank event.
+  // An active one with a blank event.
   [[nodiscard]] Traced& keep(fabric::MoveCompletion& waiter, WorldRank from, WorldRank to);
   void end(Traced& traced);
 
   fabric::BlockMover& mover_;
   fabric::RankView& ranks_;
   TraceLog& log_;
-  // First those under way, which are as few as moves may be, then those to be used again.
+  // First the active ones, at most as many as moves may be, then the reusable ones.
   std::vector<std::unique_ptr<Traced>> all_;
   std::size_t under_way_ = 0;
 };

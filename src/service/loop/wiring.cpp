@@ -23,21 +23,22 @@ namespace {
 
 using fabric::ucx::Wire;
 
-// By this process's own turns, of a tenth of a millisecond or so: where all are suspended none is counted.
+// Turns of this process, about a tenth of a millisecond each: none is counted while the whole job is suspended.
 constexpr std::uint32_t kMostLooksForRest = 500'000;
-constexpr std::chrono::milliseconds kFarewell{300};  // for the last messages to other nodes
+constexpr std::chrono::milliseconds kLastMessagesLimit{300};  // for the last messages to other nodes
 
-// As much of it as there is room for.
+// Copies as much as there is room for.
 void set_reason(std::array<char, kReasonBytes>& to, const std::string& reason) {
   std::copy_n(reason.begin(), std::min(reason.size(), kReasonBytes - 1), to.begin());
 }
 
-// Of another one of the node.
+// The number in the job of another service process of this node.
 SpId number_in_job(SpId self, const ConfigureBody& configuration, std::uint32_t sp) {
   return SpId{self.value() - configuration.sp + sp};
 }
 
-// Does the job map say of this node what its keeper has said? Of whoever has the place of another: ranks may have left.
+// Does the job map agree with the keeper's message about this node? A replacement checks less, because ranks may have
+// left.
 bool fits_this_node(const JobMap& job_map, std::uint32_t node, const ConfigureBody& configuration,
                     const std::vector<std::optional<SpId>>& sp_of_rank) {
   if (node >= job_map.nodes.size() || job_map.nodes[node].addresses.size() != configuration.sp_count) return false;
@@ -53,7 +54,7 @@ bool fits_this_node(const JobMap& job_map, std::uint32_t node, const ConfigureBo
 }  // namespace
 
 Wiring::Wiring(KeeperLink& keeper, fabric::HostFabric& host, fabric::Ports& ports, SteeringHost& plans,
-               PostIntake& posts, CorePolicy& core, Sleeper& sleeper, Pulse& pulse, Orphanage& orphanage)
+               PostIntake& posts, CorePolicy& core, Sleeper& sleeper, Heartbeat& heartbeat, KeeperlessMode& keeperless)
     : keeper_(keeper),
       host_(host),
       ports_(ports),
@@ -61,8 +62,8 @@ Wiring::Wiring(KeeperLink& keeper, fabric::HostFabric& host, fabric::Ports& port
       posts_(posts),
       core_(core),
       sleeper_(sleeper),
-      pulse_(pulse),
-      orphanage_(orphanage) {
+      heartbeat_(heartbeat),
+      keeperless_(keeperless) {
   add_port(host_.rings());
   add_port(host_);
   add_port(core_);
@@ -70,16 +71,16 @@ Wiring::Wiring(KeeperLink& keeper, fabric::HostFabric& host, fabric::Ports& port
 
 void Wiring::handle(ControlMessage& message) {
   if (configuration_.has_value() == (message.kind() == ControlKind::configure)) {
-    return keeper_.fail("the keeper did not configure first, and once");
+    return keeper_.fail("the keeper sent its configuration twice, or not first");
   }
   switch (message.kind()) {
     case ControlKind::configure: return configure(message.body<ConfigureBody>());
     case ControlKind::pulse:
-      if (const Status shown = pulse_.show_in(message.fds()[0]); !shown) keeper_.fail(shown.error());
-      if (dpu_) dpu_->rma().count_in(pulse_.host_memory());
+      if (const Status shown = heartbeat_.show_in(message.fds()[0]); !shown) keeper_.fail(shown.error());
+      if (dpu_) dpu_->rma().count_in(heartbeat_.host_memory());
       return;
     case ControlKind::careful:
-      careful_ = true;
+      degraded_ = true;
       if (engine_ && !dpu_) core_.give_up_offloading();
       return;
     case ControlKind::core_share: return share_core(message.body<CoreShareBody>());
@@ -123,15 +124,15 @@ void Wiring::configure(const ConfigureBody& body) {
   if (!reached_nodes) return keeper_.fail(reached_nodes.error());
   if (body.cpu < 0) return;
   const Status bound = bind_thread_to_cpu(body.cpu);
-  if (!bound) return spdlog::warn("{}", bound.error());  // slower, not wrong
+  if (!bound) return spdlog::warn("{}", bound.error());  // slower, but not wrong
   if (body.core_share == copy::CoreShare::own) core_.watch_core(body.cpu);
 }
 
-// Who lends does not change by it (copy/policy.hpp), so that nothing that is under way is touched.
+// Lenders stay the same (copy/policy.hpp), so running operations are not affected.
 void Wiring::share_core(const CoreShareBody& body) {
   using copy::CoreShare;
   const bool fits = body.core_share == CoreShare::own || body.core_share == CoreShare::shared;
-  if (!fits || configuration_->cpu < 0) return keeper_.fail("the keeper named a core's users wrongly");
+  if (!fits || configuration_->cpu < 0) return keeper_.fail("the keeper sent an invalid core share");
   sleeper_.share_core(body.core_share);
   host_.share_core(body.core_share);
   if (body.other_job != 0) core_.publish_other_job(body.other_job);
@@ -156,7 +157,7 @@ fabric::Seams Wiring::seams() {
 
 bool Wiring::is_new(std::uint32_t world_rank) {
   if (world_rank < configuration_->world_size && !sp_of_rank_[world_rank]) return true;
-  keeper_.fail("the keeper named rank " + std::to_string(world_rank) + " wrongly");
+  keeper_.fail("the keeper sent rank " + std::to_string(world_rank) + " twice, or out of range");
   return false;
 }
 
@@ -173,24 +174,24 @@ void Wiring::add_rank(const RankJoinedBody& body, std::vector<UniqueFd>& fds) {
   if (!segment) return keeper_.fail(segment.error());
   const SegmentView view(segment.value().base());
   if (!view.valid_for(rank)) {
-    return keeper_.fail("the segment of rank " + std::to_string(rank.value()) + " is not one");
+    return keeper_.fail("the segment of rank " + std::to_string(rank.value()) + " is malformed");
   }
   RankReach found = probe_rank(body, *configuration_);
   if ((body.reach & ~found.reach & (kReachMapped | kReachCma)) != 0) {
-    return keeper_.fail("the memory of rank " + std::to_string(rank.value()) + " is not reached any more");
+    return keeper_.fail("the memory of rank " + std::to_string(rank.value()) + " cannot be reached any more");
   }
   host_.add_rank(rank, fabric::RankMemory(body.pid, std::move(segment).value(), (found.reach & kReachCma) != 0));
   fabric::RankMemory& memory = *host_.rank(rank);
   memory.set_probe(body.probe_address);
-  if (!careful_) memory.set_windows(std::move(found.windows));
+  if (!degraded_) memory.set_windows(std::move(found.windows));
   if (body.sp == configuration_->sp) {
-    if ((found.reach & kReachCopier) != 0 && !careful_) host_.expect_copier(rank);
+    if ((found.reach & kReachCopier) != 0 && !degraded_) host_.expect_copier(rank);
     sleeper_.watch_doorbell(std::move(fds[1]));
     posts_.serve(rank, view);
     core_.publish_to(view.header());
-    orphanage_.show_life(std::move(fds[0]));
+    keeperless_.show_life(std::move(fds[0]));
   }
-  orphanage_.know(rank, body.pid, view);
+  keeperless_.know(rank, body.pid, view);
   know_rank(body.world_rank, body.sp);
   keeper_.tell(ControlKind::rank_attached, RankAttachedBody{body.world_rank, found.reach});
 }
@@ -216,7 +217,7 @@ void Wiring::remove_rank(WorldRank rank) {
   if (engine_) engine_->drop_rank(rank);
   if (coordinator_) coordinator_->drop_rank(rank);
   if (dpu_) dpu_->drop_rank(rank);
-  orphanage_.forget(rank);  // its segment is unmapped with it
+  keeperless_.forget(rank);  // its segment is unmapped with it
   host_.drop_rank(rank);
   posts_.remove(rank);
   tracing_.remove(rank);
@@ -240,7 +241,7 @@ Status Wiring::open_dpu() {
 }
 
 void Wiring::add_remote_rank(const RankRemoteBody& body, const UniqueFd& fd) {
-  if (!dpu_) return keeper_.fail("the keeper named a remote rank to a service process of its node");
+  if (!dpu_) return keeper_.fail("the keeper sent a remote rank to a service process on a host");
   if (!is_new(body.world_rank)) return;
   const WorldRank rank{body.world_rank};
   const bool serves = body.sp == configuration_->sp && configuration_->epoch != 0;
@@ -253,10 +254,10 @@ void Wiring::add_remote_rank(const RankRemoteBody& body, const UniqueFd& fd) {
   know_rank(body.world_rank, body.sp);
 }
 
-// Its connections are there, or will be soon: until now they served nobody.
+// Its connections are made or in progress; it served no rank until now.
 void Wiring::take_place(const TakePlaceBody& body) {
   if (!dpu_ || configuration_->epoch != 0 || body.epoch < 2 || body.sp >= configuration_->sp_count) {
-    return keeper_.fail("the keeper gave it a place that it cannot take");
+    return keeper_.fail("the keeper sent a place that this service process cannot take");
   }
   configuration_->sp = body.sp;
   configuration_->epoch = body.epoch;
@@ -266,7 +267,7 @@ void Wiring::take_place(const TakePlaceBody& body) {
   if (!bound) spdlog::warn("{}", bound.error());
   const Status reached_nodes = configuration_->nodes > 1 ? open_wire() : Status(Done{});
   if (!reached_nodes) return keeper_.fail(reached_nodes.error());
-  dpu_->look_after(fabric::Port::Clock::now(), {});  // begins to connect to all that it has been told of
+  dpu_->look_after(fabric::Port::Clock::now(), {});  // begins to connect to all ranks it knows
   for (std::uint32_t number = 0; number < configuration_->world_size; ++number) {
     const WorldRank rank{number};
     if (sp_of_rank_[number] != SpId{body.sp} || host_.rank(rank) == nullptr) continue;
@@ -275,7 +276,7 @@ void Wiring::take_place(const TakePlaceBody& body) {
   }
 }
 
-void Wiring::tell_attached() {
+void Wiring::report_attached() {
   if (!dpu_) return;
   while (const auto attached = dpu_->attachments().next()) tell(*attached);
 }
@@ -302,7 +303,7 @@ void Wiring::add_peer(const PeerRingBody& body, std::vector<UniqueFd>& fds) {
   Result<Mapping> inbound = Mapping::map(fds[1].get(), byte_ring_bytes());
   if (!outbound || !inbound) return keeper_.fail(outbound ? inbound.error() : outbound.error());
   peer_epochs_[SpId{body.sp}] = Epoch{body.epoch};
-  // Before the peer hears that nothing of the former one is listened to any more.
+  // Before the peer is told that its predecessor's messages are ignored.
   const SpId number = number_in_job(self_, *configuration_, body.sp);
   if (engine_) engine_->peer_restarted(number, Epoch{body.epoch});
   const Status added =
@@ -314,9 +315,9 @@ void Wiring::add_peer(const PeerRingBody& body, std::vector<UniqueFd>& fds) {
 Status Wiring::open_wire() {
   fabric::ucx::WireOptions options;
   options.transports = allowed_transports(*configuration_);
-  if (configuration_->instead_of_dpu != 0) options.eager_bytes_of_peer = 0;  // on a DPU nobody takes that
+  if (configuration_->instead_of_dpu != 0) options.eager_bytes_of_peer = 0;  // DPUs do not take eager bytes
   options.on_silent = [this](SpId sp) { keeper_.tell(ControlKind::peer_silent, PeerBody{sp.value(), 0}); };
-  options.links = [this] { return pulse_.links(); };
+  options.links = [this] { return heartbeat_.links(); };
   options.on_route = [this](const WireRoute& route) { publish_route(route); };
   Result<std::unique_ptr<Wire>> opened = Wire::open(std::move(options), of_node<fabric::NodeMemory>());
   if (!opened) return Error{opened.error()};
@@ -330,7 +331,7 @@ Status Wiring::open_wire() {
   return Done{};
 }
 
-// Lets the ranks know how data travels.
+// Tells the ranks how data travels.
 void Wiring::publish_route(const WireRoute& route) {
   spdlog::info("wire: {}", text_of(route));
   if (routes_published_ >= kMaxWireRoutes) return;
@@ -352,17 +353,17 @@ void Wiring::answer_job_map(const SharedBytesBody& body, const UniqueFd& fd) {
 }
 
 Status Wiring::take_job_map(const SharedBytesBody& body, const UniqueFd& fd) {
-  if (!wire_ || job_map_) return Error{"a job map that was not expected"};
+  if (!wire_ || job_map_) return Error{"an unexpected job map"};
   Result<std::vector<std::byte>> bytes = read_shared_bytes(fd.get(), body.bytes, kMaxJobMapBytes);
   if (!bytes) return Error{bytes.error()};
   Result<JobMap> job_map = decode_job_map(bytes.value(), configuration_->world_size);
   if (!job_map) return Error{job_map.error()};
   if (!fits_this_node(job_map.value(), body.node, *configuration_, sp_of_rank_)) {
-    return Error{"the job map says something else of this node than its keeper"};
+    return Error{"the job map contradicts the keeper about this node"};
   }
   const SpId first{job_map.value().first_sp[body.node]};
   self_ = SpId{first.value() + configuration_->sp};
-  // It has that of the first one in this place.
+  // It has the one of its first predecessor.
   const bool again = configuration_->epoch > 1;
   if (again) job_map.value().nodes[body.node].addresses[configuration_->sp] = wire_->address();
   const Epoch epoch{configuration_->epoch};
@@ -377,19 +378,19 @@ Status Wiring::take_job_map(const SharedBytesBody& body, const UniqueFd& fd) {
   return Done{};
 }
 
-// The keeper has it from another node's: what nobody says of itself does not end this process.
+// Relayed by another node's keeper: a malformed message must not end this process.
 void Wiring::move_peer(const PeerMovedBody& body, const UniqueFd& fd) {
   const SpId sp{body.sp};
   if (!job_map_ || Epoch{body.epoch} <= moved_[sp]) return;
   const Result<std::vector<std::byte>> address = read_shared_bytes(fd.get(), body.bytes, kMaxWireAddressBytes);
   const Status moved =
       address ? wire_->replacements().moved(sp, Epoch{body.epoch}, address.value()) : Error{address.error()};
-  if (!moved) return spdlog::warn("a service process that has been replaced: {}", moved.error());
+  if (!moved) return spdlog::warn("ignored a message about a replaced service process: {}", moved.error());
   moved_[sp] = Epoch{body.epoch};
   restarted(sp, Epoch{body.epoch});
 }
 
-// ---------------------------------------------------------------- beginning and end
+// ---------------------------------------------------------------- start and end
 
 bool Wiring::complete() const {
   const bool many_nodes = configuration_->nodes > 1;
@@ -401,18 +402,17 @@ bool Wiring::complete() const {
 void Wiring::start_engine_when_complete() {
   if (engine_ || !complete()) return;
   const bool again = configuration_->epoch > 1;
-  if (again && dpu_ && !dpu_->take_over().all_read()) return;  // the keeper does not wait for ever
-  // Whoever still listens to the former one may do what that has said; and ranks still copy for it.
+  if (again && dpu_ && !dpu_->take_over().all_read()) return;  // the keeper limits the wait
+  // Peers that still listen to the predecessor may act on its messages, and ranks may still copy for it.
   if (again && !(host_.rings().all_here() && posts_.copies_are_over())) {
-    if (++looks_for_rest_ == kMostLooksForRest)
-      keeper_.fail("what the one before it had asked for does not come to an end");
+    if (++looks_for_rest_ == kMostLooksForRest) keeper_.fail("moves of the service process before this one do not end");
     return;
   }
   const bool many_nodes = configuration_->nodes > 1;
   engine::EngineConfig config;
   config.self = self_;
   config.epoch = Epoch{configuration_->epoch};
-  if (careful_) config.limits.window_moves = 1;
+  if (degraded_) config.limits.window_moves = 1;
   if (many_nodes) {
     config.sp_of_rank = job_map_->sp_of_rank;
     for (std::uint32_t sp = 0; sp < job_map_->sp_count; ++sp) config.node_of_sp.push_back(job_map_->node_of(SpId{sp}));
@@ -427,7 +427,7 @@ void Wiring::start_engine_when_complete() {
   coordinator_ = std::make_unique<steer::Coordinator>(
       steer::CoordinatorConfig{config.self, config.epoch, config.sp_of_rank}, plans_);
   engine_ = std::make_unique<engine::Engine>(std::move(config), traced ? tracing_.around(all, posts_) : all);
-  if (!dpu_) (void)::prctl(PR_SET_PDEATHSIG, 0);  // from here on it can go on without its keeper
+  if (!dpu_) (void)::prctl(PR_SET_PDEATHSIG, 0);  // from here on it can continue without its keeper
   core_.start(*coordinator_);
   posts_.start(*engine_, *coordinator_, of_node<fabric::RankView>(), configuration_->world_size);
   for (const auto& [peer, epoch] : moved_) restarted(peer, epoch);
@@ -437,10 +437,10 @@ void Wiring::start_engine_when_complete() {
   }
   const Status taken = posts_.take_over(configuration_->epoch - 1);
   if (!taken)
-    keeper_.fail("the operations of the service process before this one cannot be gone on with: " + taken.error());
+    keeper_.fail("the operations of the service process before this one cannot be continued: " + taken.error());
   if (dpu_) dpu_->take_over().go_on();
-  // After the plans that ranks have. Those of a host are not held in their calls from its DPU.
-  if (careful_ && !dpu_) core_.give_up_offloading();
+  // After the ranks' plans are read. A DPU cannot hold its host's ranks in their calls.
+  if (degraded_ && !dpu_) core_.give_up_offloading();
 }
 
 void Wiring::restarted(SpId peer, Epoch epoch) {
@@ -450,17 +450,17 @@ void Wiring::restarted(SpId peer, Epoch epoch) {
 }
 
 void Wiring::leave() {
-  if (!dpu_ && (keeper_.lost() || keeper_.closed())) {  // on a DPU the host's keeper tells them, or nobody can
+  if (!dpu_ && (keeper_.lost() || keeper_.closed())) {  // on a DPU the host's keeper tells them, if it can
     const std::string why = keeper_.failed() ? keeper_.failure() : "the keeper of this node is gone (killed?)";
     for (const ServedRank& served : posts_.served()) {
       write_fatal(served.segment, "outrigger: " + why + "; the job cannot go on", FatalState::unsaid);
     }
   }
   if (!job_map_ || keeper_.failed()) return;
-  // The others must not take the end of a job that ended well for the loss of a node. On a DPU this is how a host that
-  // has lost its power or its cable ends: with ranks that have not left.
+  // Peers must not take the end of a good job for the loss of a node. On a DPU, a host without power or network looks
+  // like this: the keeper is lost and ranks have not left.
   const bool host_lost = keeper_.lost() && dpu_ && !posts_.served().empty();
-  const auto deadline = std::chrono::steady_clock::now() + kFarewell;
+  const auto deadline = std::chrono::steady_clock::now() + kLastMessagesLimit;
   wire_->say_goodbye(host_lost ? Wire::Farewell::node_lost : Wire::Farewell::in_order);
   while (!wire_->all_sent() && std::chrono::steady_clock::now() < deadline) (void)wire_->progress();
 }

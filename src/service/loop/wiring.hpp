@@ -1,5 +1,5 @@
-// What a service process works on, put together as its keeper says: the ranks and their memory, the other service
-// processes, the ports to all of them, and, once every rank of the job is known, the engine.
+// Builds what a service process works on, from the keeper's messages: the ranks and their memory, the peers, the ports
+// to all of them, and the engine once every rank of the job is known.
 //
 // Thread rule: one thread.
 #pragma once
@@ -22,10 +22,10 @@
 #include "protocol/wire/control.hpp"
 #include "protocol/wire/job_map.hpp"
 #include "service/loop/core_policy.hpp"
+#include "service/loop/heartbeat.hpp"
 #include "service/loop/keeper_link.hpp"
-#include "service/loop/orphanage.hpp"
+#include "service/loop/keeperless_mode.hpp"
 #include "service/loop/post_intake.hpp"
-#include "service/loop/pulse.hpp"
 #include "service/loop/service_tracing.hpp"
 #include "service/loop/sleeper.hpp"
 
@@ -33,24 +33,22 @@ namespace outrigger::service {
 
 class Wiring {
  public:
-  // `ports`: each that comes to be is added. All must outlive this.
+  // New ports are added to `ports`. All must outlive this.
   Wiring(KeeperLink& keeper, fabric::HostFabric& host, fabric::Ports& ports, SteeringHost& plans, PostIntake& posts,
-         CorePolicy& core, Sleeper& sleeper, Pulse& pulse, Orphanage& orphanage);
+         CorePolicy& core, Sleeper& sleeper, Heartbeat& heartbeat, KeeperlessMode& keeperless);
 
   void handle(ControlMessage& message);
-  // Null: not every rank is known yet, or, in the place of another service process, not all that it has left is at
-  // rest.
+  // nullptr while ranks are unknown, or while the predecessor's moves are not at rest.
   [[nodiscard]] engine::Engine* engine() const { return engine_.get(); }
-  // There is one with the engine.
+  // Exists with the engine.
   [[nodiscard]] steer::Coordinator* coordinator() const { return coordinator_.get(); }
-  // Every few turns: the keeper is told which remote ranks have been reached.
-  void tell_attached();
-  // Everybody is known, and what the former service process has left will be at rest in a moment.
+  // Every few turns: reports to the keeper which remote ranks have been reached.
+  void report_attached();
+  // All ranks are known; the predecessor's moves will be at rest in a moment.
   [[nodiscard]] bool waits_for_rest() const { return introduced_ && !engine_; }
-  // Looks whether it is.
   void start_engine_when_complete();
   void remove_rank(WorldRank rank);
-  // The last of it: takes leave of other nodes, or tells ranks that their keeper is gone.
+  // At the end: closes the connections to other nodes, or tells the ranks that the keeper is gone.
   void leave();
 
  private:
@@ -61,7 +59,7 @@ class Wiring {
   void add_port(fabric::Port& port);
   void publish_route(const WireRoute& route);
   void add_peer(const PeerRingBody& body, std::vector<UniqueFd>& fds);
-  // False: the keeper has named it wrongly, or twice.
+  // False: it is out of range, or was named before.
   [[nodiscard]] bool is_new(std::uint32_t world_rank);
   void add_rank(const RankJoinedBody& body, std::vector<UniqueFd>& fds);
   void add_remote_rank(const RankRemoteBody& body, const UniqueFd& fd);
@@ -73,11 +71,10 @@ class Wiring {
   void answer_job_map(const SharedBytesBody& body, const UniqueFd& fd);
   [[nodiscard]] Status take_job_map(const SharedBytesBody& body, const UniqueFd& fd);
   [[nodiscard]] bool complete() const;
-  // A peer has been replaced.
   void restarted(SpId peer, Epoch epoch);
-  // What the engine works on, made once.
+  // The engine's seams, made once.
   [[nodiscard]] fabric::Seams seams();
-  // Of this node, wherever its ranks are: a BlockMover, a RankView or the NodeMemory.
+  // The fabric for this node's ranks, on this machine or on the host: a BlockMover, a RankView or the NodeMemory.
   template <class Part>
   [[nodiscard]] Part& of_node() {
     if (dpu_) return *dpu_;
@@ -91,26 +88,25 @@ class Wiring {
   PostIntake& posts_;
   CorePolicy& core_;
   Sleeper& sleeper_;
-  Pulse& pulse_;
-  Orphanage& orphanage_;
+  Heartbeat& heartbeat_;
+  KeeperlessMode& keeperless_;
   std::optional<ConfigureBody> configuration_;
   std::vector<std::optional<SpId>> sp_of_rank_;  // of this node
   std::uint32_t ranks_known_ = 0;
   bool introduced_ = false;
-  // It takes a dead one's place and does what is left in the simplest way: no rank copies for it, it attaches nobody's
-  // memory, and it makes one move at a time.
-  bool careful_ = false;
+  // Degraded mode: no rank copies for it, it attaches no rank's memory, and it makes one move at a time.
+  bool degraded_ = false;
   std::uint32_t looks_for_rest_ = 0;
   std::map<SpId, Epoch> peer_epochs_;  // of this node, by their numbers here
   std::map<SpId, Epoch> moved_;        // of other nodes, by their numbers in the job
   SpId self_;                          // in the job
   std::size_t routes_published_ = 0;
-  // Each refers to those before it.
-  std::unique_ptr<fabric::dpu::DpuFabric> dpu_;  // where this runs on a DPU; host_ has mirrors then
-  std::unique_ptr<fabric::ucx::Wire> wire_;      // in a job of several nodes
+  // Each may refer to earlier members.
+  std::unique_ptr<fabric::dpu::DpuFabric> dpu_;  // only on a DPU; host_ has mirrors then
+  std::unique_ptr<fabric::ucx::Wire> wire_;      // only in a job of several nodes
   std::optional<JobMap> job_map_;
   std::optional<fabric::ucx::ClusterFabric> cluster_;
-  std::unique_ptr<fabric::dpu::MarksFirst> marks_first_;  // where this runs on a DPU
+  std::unique_ptr<fabric::dpu::MarksFirst> marks_first_;  // only on a DPU
   Tracing tracing_;
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<steer::Coordinator> coordinator_;

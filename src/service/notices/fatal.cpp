@@ -29,7 +29,7 @@ void write_fatal(SegmentView segment, std::string_view text, FatalState state) {
   if (header.fatal.load(std::memory_order_acquire) != 0) return;
   write_text(header, text);
   header.fatal.store(static_cast<std::uint32_t>(state), std::memory_order_seq_cst);
-  // Counting up makes a rank that is about to sleep on the old value come back at once.
+  // The changed count makes a rank that is about to sleep on the old value return at once.
   header.completions.fetch_add(1, std::memory_order_seq_cst);
   futex_wake_all(header.completions);
 }

@@ -7,7 +7,7 @@
 
 namespace outrigger::service {
 
-// `who` stands in every line. Never fails: without a usable file there is no log.
+// `who` is part of every line. Never fails: without a usable file there is no log.
 void start_log(const std::string& who);
 
 }  // namespace outrigger::service

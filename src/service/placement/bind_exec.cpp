@@ -46,8 +46,7 @@ Result<LauncherRank> pair_of(const Result<std::uint32_t>& rank, const Result<std
   if (!rank) return Error{rank.error()};
   if (!size) return Error{size.error()};
   if (rank.value() >= size.value()) {
-    return Error{
-        fmt::format("the launcher says that this is local rank {} of {}, which cannot be", rank.value(), size.value())};
+    return Error{fmt::format("the launcher's variables are invalid: local rank {} of {}", rank.value(), size.value())};
   }
   return LauncherRank{rank.value(), size.value()};
 }
@@ -78,7 +77,7 @@ Result<OtherJobs> others_of(const BindOptions& binding) {
   return others;
 }
 
-// Service processes and pretended nodes as the ranks' environment has them; the command line goes first.
+// Service processes and simulated nodes: the command line wins over the environment.
 Result<NodeRequest> request_of(const BindOptions& binding, std::uint32_t ranks) {
   Result<BindRequest> parsed = parse_bind(binding.bind);
   if (!parsed) return Error{parsed.error()};
@@ -113,11 +112,11 @@ std::string joined(const std::vector<int>& cpus) {
   return text;
 }
 
-// What a rank should know of its place. It is set here because only here the node is known.
-void tell_program(BindPolicy policy, const NodePlacement& placement, const RankPlace& rank) {
+// The rank's place and the settings that follow from it. They are set here, where the node is known.
+void set_environment(BindPolicy policy, const NodePlacement& placement, const RankPlace& rank) {
   const std::vector<int>& cpus = placement.service_cpus;
   if (!cpus.empty()) set_unless_set(kServiceCpus, joined(cpus));
-  // A rank that waits must give way to one that computes on the same core.
+  // A waiting rank must yield to one that computes on the same core.
   if (rank.shared) {
     set_unless_set("OMPI_MCA_mpi_yield_when_idle", "1");
     set_unless_set("I_MPI_WAIT_MODE", "1");
@@ -125,7 +124,7 @@ void tell_program(BindPolicy policy, const NodePlacement& placement, const RankP
   if (policy == BindPolicy::hybrid) set_unless_set("OMP_NUM_THREADS", std::to_string(rank.shared ? 1 : rank.cores));
 }
 
-// What the system refuses costs the placement and not the job. All ranks of a node fare alike: one says so.
+// A failed binding must not fail the job. All ranks of a node fail alike, so one of them prints the reason.
 Status go_on_unbound(const LauncherRank& local, const std::string& reason) {
   if (local.rank == 0) fmt::print(stderr, "outrigger: the ranks of this node are not bound: {}\n", reason);
   return Done{};
@@ -147,7 +146,7 @@ Status bind_here(const BindExecOptions& options) {
     if (const Status bound = bind_process_to_cpus(rank.cpus); !bound)
       return go_on_unbound(local.value(), bound.error());
   }
-  tell_program(request.value().bind.policy, placement.value(), rank);
+  set_environment(request.value().bind.policy, placement.value(), rank);
   return Done{};
 }
 
@@ -159,13 +158,13 @@ void set_preload(const std::string& ours, const std::string& program) {
   const std::vector<std::string> needed = needed_libraries(program_on_path(program));
   (void)::setenv("LD_PRELOAD", preload_list(ours, variable("LD_PRELOAD"), needed).c_str(), 1);
   if (std::any_of(needed.begin(), needed.end(), is_mpi)) return;
-  // A shell, or another program that starts the one with MPI: what that loads is not known here. The address sanitizer
-  // need not be first, it only insists on it. Options later in the list win.
+  // For a shell or another program that starts the MPI program: its libraries are not known here. The address sanitizer
+  // only insists on being first. Later options in the list win.
   const std::string options = variable("ASAN_OPTIONS");
   (void)::setenv("ASAN_OPTIONS", ("verify_asan_link_order=0" + (options.empty() ? "" : ":" + options)).c_str(), 1);
 }
 
-// The process with the claim on each core that another job has.
+// For each core that another job has, the process with the claim.
 nlohmann::json as_json(const OtherJobs& others, const Topology& topology) {
   nlohmann::json taken = nlohmann::json::array();
   for (const Core& core : topology.cores) {
@@ -218,7 +217,7 @@ Result<std::uint32_t> tasks_of_node(const std::string& tasks_per_node, std::uint
     if (node - first < *times) return *tasks;
     first += *times;
   }
-  return Error{fmt::format("SLURM_TASKS_PER_NODE={} does not say how many tasks node {} has", tasks_per_node, node)};
+  return Error{fmt::format("SLURM_TASKS_PER_NODE={} has no number of tasks for node {}", tasks_per_node, node)};
 }
 
 Result<LauncherRank> local_rank_of_environment() {

@@ -35,7 +35,7 @@ Bound bind_name(const std::string& name, std::vector<UniqueFd>& held) {
   UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const std::optional<AbstractName> address = AbstractName::of(name);
   if (!socket.valid() || !address) return Bound::not_possible;
-  // Nobody has anything to say here: what strangers send must not pile up.
+  // No data is expected: bytes from strangers must not pile up.
   (void)::shutdown(socket.get(), SHUT_RD);
   if (::bind(socket.get(), address->address(), address->bytes()) != 0) {
     return errno == EADDRINUSE ? Bound::refused : Bound::not_possible;
@@ -52,7 +52,7 @@ std::optional<Number> number_at_most(std::string_view text, Number most) {
   return number;
 }
 
-// The text up to the next colon, which is taken away with it.
+// Takes the text up to the next colon, and the colon.
 std::string_view take_word(std::string_view& rest) {
   const std::string_view word = rest.substr(0, rest.find(':'));
   rest.remove_prefix(std::min(rest.size(), word.size() + 1));
@@ -96,7 +96,7 @@ std::vector<CoreClaim> parse_claims(std::string_view sockets, std::string_view s
   while (!sockets.empty()) {
     const std::string_view line = sockets.substr(0, sockets.find('\n'));
     sockets.remove_prefix(std::min(sockets.size(), line.size() + 1));
-    // Nothing but the name has an at sign, which stands for its leading NUL; paths begin with something else.
+    // Only the name has an at sign, which stands for its leading NUL; paths begin with another character.
     const std::size_t at = line.find(" @");
     if (at == std::string_view::npos || !line.substr(at + 2).starts_with(kClaim)) continue;
     if (auto claim = parse_claim(line.substr(at + 2 + kClaim.size()), scope)) claims.push_back(std::move(*claim));
@@ -137,10 +137,10 @@ std::string CoreClaims::explained(CoreClaim::By by, int cpu) const {
                      claimant_.job, ::getpid());
 }
 
-// Who has the name that was refused to this process?
+// Is the process that holds the refused name of this job?
 bool CoreClaims::is_own(int cpu) const {
   if (std::ranges::find(held_cpus_, cpu) != held_cpus_.end()) return true;
-  // It says so right after it has got the name. `outrigger run` has names for its ranks' cores, too.
+  // The claim with the details follows right after the name. `outrigger run` holds names for its ranks' cores, too.
   for (int looks = 0; looks < kLooks; ++looks) {
     bool explained = false;
     for (const CoreClaim& claim : read_claims(claimant_.scope)) {

@@ -1,24 +1,23 @@
-// Which cores the jobs of a machine have: each keeper (and `outrigger run`, which plans where ranks go before there is
-// a keeper) claims those of its job, and sees those of others.
+// Core claims: which cores the jobs of a machine use. Each keeper claims the cores of its job and sees the claims of
+// others. `outrigger run`, which places ranks before there is a keeper, claims as well.
 //
-// A claim is the name of a Unix socket in the abstract namespace, which is bound and never listened to:
+// A claim is the name of a Unix socket in the abstract namespace, bound and never listened to:
 //
 //   outrigger-core:SCOPE:CPU                     one job at most: bound or refused. For a core of service processes;
 //                                                `outrigger run` binds it also for cores that it plans for ranks
-//   outrigger-claim:SCOPE:service:CPU:JOB:PID    who has it
-//   outrigger-claim:SCOPE:ranks:CPU:JOB:PID      ranks are bound there; any number of jobs may say so
+//   outrigger-claim:SCOPE:service:CPU:JOB:PID    the job and process that has it
+//   outrigger-claim:SCOPE:ranks:CPU:JOB:PID      ranks are bound there; any number of jobs may claim this
 //
-// Why such names: the kernel binds one for one process only, whoever asks first, also of another user; it drops them
-// when that process ends in whatever way (kill -9, too), so that nothing is left behind and nothing has to be cleared;
-// anybody may read them (/proc/net/unix) without any right. A lock on a file would need a directory that all users may
-// write to, and leaves the file. Each hardware thread of a core is claimed by its number, which is the machine's, so
-// that two cpusets with a part of the core each notice each other.
+// Reasons for such names: the kernel binds a name for one process only, across users. It frees the name when the
+// process ends in any way (kill -9, too), so nothing needs cleaning up. All users may read the names
+// (/proc/net/unix). A lock file would need a directory that all users may write to, and stays behind. Each hardware
+// thread of a core is claimed by its number on the machine, so two cpusets with parts of one core notice each other.
 //
-// What it does not do: a claim is a promise, not a right. Anybody may claim any core; all that this does to a job is
-// that its service processes go elsewhere or give way. A network namespace has names of its own: containers do not see
-// each other's claims, nor do hosts of `outrigger lab cluster`. A process id in a name is the claimant's own idea of it.
-// Children of a keeper close what they inherit when they become service processes (close-on-exec), which end with it.
-// Where the kernel tells no names, others' claims are known only by being refused.
+// Limits: a claim is a promise, not a right. Anybody may claim any core; the effect on a job is only that its service
+// processes go elsewhere or vote against offloading. Network namespaces have their own names, so containers and the
+// hosts of `outrigger lab cluster` do not see each other's claims. The process id in a name is the claimant's own. Service
+// processes close inherited claims (close-on-exec) and end with their keeper. Where the kernel hides the names, others'
+// claims show only as refused names.
 #pragma once
 
 #include <sys/types.h>
@@ -35,15 +34,16 @@
 
 namespace outrigger::service {
 
-// Whose claims these are. Those of one job do not refuse each other.
+// The owner of claims. Claims of one job do not refuse each other.
 struct Claimant {
-  std::string scope;  // only claims of the same one are seen; empty: nothing is claimed or seen
+  std::string scope;  // only claims of the same scope are seen; empty: no claims are made or seen
   std::string job;
 };
 
-// "SCOPE:JOB", ":JOB" for a job that claims nothing, or "" for none. Error: not words of letters and digits.
+// "SCOPE:JOB", ":JOB" for a job that claims nothing, or "" for none. Error: the words have other characters than
+// letters and digits.
 [[nodiscard]] Result<Claimant> parse_claimant(const std::string& text);
-// As OUTRIGGER_CORE_CLAIMS and OUTRIGGER_JOB have it. Without a job every claim is another's.
+// From OUTRIGGER_CORE_CLAIMS and OUTRIGGER_JOB. Without a job every claim is another's.
 [[nodiscard]] Claimant claimant_of_environment();
 
 struct CoreClaim {
@@ -54,9 +54,9 @@ struct CoreClaim {
   pid_t pid = 0;
 };
 
-// Of a text like /proc/net/unix. What is not a claim of this scope, whole and well formed, is left out.
+// Parses text in the form of /proc/net/unix; ignores everything but well-formed claims of this scope.
 [[nodiscard]] std::vector<CoreClaim> parse_claims(std::string_view sockets, std::string_view scope);
-// Empty also where the kernel tells nothing.
+// Empty also if the kernel hides the names.
 [[nodiscard]] std::vector<CoreClaim> read_claims(std::string_view scope);
 
 // The cpus that jobs other than `job` have.
@@ -67,24 +67,24 @@ struct OtherJobs {
   CpuMask ranks;
   std::vector<CoreClaim> claims;
 
-  // A process of one that has one of these cpus; kUnknown: a name is refused that nobody explains. 0: none has.
+  // A process that has one of these cpus; kUnknown: the name is refused without a matching claim; 0: none.
   [[nodiscard]] pid_t one_at(const std::vector<int>& cpus) const;
 };
 [[nodiscard]] OtherJobs other_jobs(std::vector<CoreClaim> claims, std::string_view job);
 
-// Thread rule: one thread. Claims end with this.
+// Thread rule: one thread. Claims end with this object.
 class CoreClaims {
  public:
   explicit CoreClaims(Claimant claimant) : claimant_(std::move(claimant)) {}
 
   [[nodiscard]] OtherJobs others() const;
-  // False: a service process of another job has one of the core's cpus. True also where claims are off or the system
-  // gives no socket: there is nothing to know then, and the job goes on as if it were alone.
+  // False: a service process of another job has one of the core's cpus. True also if claims are off or the system gives
+  // no socket: the job then assumes that it is alone.
   [[nodiscard]] bool claim_service(const std::vector<int>& cpus_of_core);
-  // A core that another job has, too: should that end first, later ones see who is left there.
+  // Adds a claim on a core that another job has: if that job ends first, later ones still see this one.
   void share_service(const std::vector<int>& cpus_of_core);
   void claim_ranks(const std::vector<int>& cpus);
-  // Of service processes; those of ranks stay.
+  // Drops claims for service processes; those for ranks stay.
   void drop_services();
   void drop();
 

@@ -27,16 +27,16 @@ struct BitmapDeleter {
 };
 using HwlocBitmap = std::unique_ptr<hwloc_bitmap_s, BitmapDeleter>;
 
-// Of hwloc's parts that are not asked for. Its plugins look for devices and draw, and load the libraries of graphics
-// for that; its x86 part has this thread move to each cpu in turn, and wait there for whoever computes on it. A name of
-// the user's own is kept.
+// Switches off parts of hwloc that are not needed. Its plugins look for devices and load graphics libraries; its x86
+// part moves this thread to every cpu in turn and waits there behind computing processes. A value set by the user is
+// kept.
 class WithoutPlugins {
  public:
   WithoutPlugins() : set_(::getenv(kPath) == nullptr && ::setenv(kPath, "/dev/null", 0) == 0) {}
   WithoutPlugins(const WithoutPlugins&) = delete;
   WithoutPlugins& operator=(const WithoutPlugins&) = delete;
   ~WithoutPlugins() {
-    if (set_) (void)::unsetenv(kPath);  // programs that are started from here have use for them
+    if (set_) (void)::unsetenv(kPath);  // so that programs started from here can use plugins
   }
 
  private:
@@ -109,7 +109,7 @@ Result<Topology> read_topology() {
   if (!hwloc) return Error{"hwloc cannot read this machine's topology"};
   const hwloc_const_bitmap_t allowed = hwloc_topology_get_allowed_cpuset(hwloc.get());
   Topology topology;
-  // Where the system does not say which cpus make a core, each is one.
+  // If the system does not tell which cpus make a core, each is one.
   const hwloc_obj_type_t type = knows_cores(hwloc.get()) ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
   std::vector<std::pair<int, int>> domains;
   hwloc_obj_t object = nullptr;
@@ -133,7 +133,7 @@ Result<Topology> read_topology() {
 Topology within_affinity(const Topology& topology) {
   const HwlocTopology hwloc = load_topology();
   const HwlocBitmap set(hwloc_bitmap_alloc());
-  // A topology that is not this machine's (HWLOC_SYNTHETIC, HWLOC_XMLFILE) says nothing of this process.
+  // A topology of another machine (HWLOC_SYNTHETIC, HWLOC_XMLFILE) does not apply to this process.
   if (!hwloc || !set || hwloc_topology_is_thissystem(hwloc.get()) == 0 ||
       hwloc_get_cpubind(hwloc.get(), set.get(), HWLOC_CPUBIND_PROCESS) != 0) {
     return topology;
@@ -151,7 +151,7 @@ Topology within_affinity(const Topology& topology) {
 }
 
 Status bind_thread_to_cpu(int cpu) {
-  // Not by hwloc, which would read the whole machine for it while ranks wait in MPI_Init.
+  // Without hwloc, which would read the whole machine while ranks wait in MPI_Init.
   cpu_set_t one;
   CPU_ZERO(&one);
   if (cpu >= 0 && cpu < CPU_SETSIZE) CPU_SET(cpu, &one);
@@ -165,7 +165,7 @@ Status bind_process_to_cpus(const std::vector<int>& cpus) {
 void reset_process_affinity() {
   cpu_set_t every;
   std::memset(&every, 0xFF, sizeof(every));
-  (void)::sched_setaffinity(0, sizeof(every), &every);  // the kernel keeps what the cpuset allows
+  (void)::sched_setaffinity(0, sizeof(every), &every);  // the kernel intersects it with the cpuset
 }
 
 Result<std::vector<int>> parse_cpu_list(const std::string& text) {

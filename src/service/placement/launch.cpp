@@ -19,9 +19,9 @@ Error become(const std::vector<std::string>& command) {
 }
 
 Error launch(const LaunchOptions& options) {
-  // Not SIGKILL: a launcher that is killed leaves it to its ranks to notice, and those of Open MPI 5 do not.
+  // Not SIGKILL: ranks would have to notice that their launcher is gone, and those of Open MPI 5 do not.
   (void)::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (::getppid() != options.parent) return Error{"the command that started this has ended already"};
+  if (::getppid() != options.parent) return Error{"the command that started this launcher has already ended"};
   sigset_t unblocked;
   ::sigemptyset(&unblocked);
   for (const int signal : options.unblocked) ::sigaddset(&unblocked, signal);

@@ -1,4 +1,4 @@
-// `outriggerd launch`: become an MPI's launcher that ends with the command that started it.
+// `outriggerd launch`: becomes an MPI's launcher that ends with the command that started it.
 #pragma once
 
 #include <sys/types.h>
@@ -11,17 +11,18 @@
 namespace outrigger::service {
 
 struct LaunchOptions {
-  pid_t parent = 0;            // the command that starts this; its thread that does must live as long as the command
-  std::vector<int> unblocked;  // signals that it has blocked for itself alone
-  std::vector<int> ignored;    // signals that it ignores; libraries of this process may have handlers for them (UCX)
+  pid_t parent = 0;            // the command that starts this; its starting thread must live as long as the command
+  std::vector<int> unblocked;  // signals that the command has blocked for itself only
+  // signals that the command ignores; libraries of this process may have handlers for them (UCX)
+  std::vector<int> ignored;
   std::vector<std::string> command;
 };
 
 // Returns only on failure. The launcher gets SIGTERM when the command ends, also by kill -9: every launcher then ends
-// its ranks, on all nodes.
+// its ranks on all nodes.
 [[nodiscard]] Error launch(const LaunchOptions& options);
 
-// Replaces this process by a program that is looked for on PATH. Returns only on failure.
+// Replaces this process by a program found on PATH. Returns only on failure.
 [[nodiscard]] Error become(const std::vector<std::string>& command);
 
 }  // namespace outrigger::service

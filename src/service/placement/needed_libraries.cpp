@@ -21,7 +21,7 @@ using Header = ElfW(Ehdr);
 using Segment = ElfW(Phdr);
 using Entry = ElfW(Dyn);
 
-// More than any program has. Files beyond are not looked at: they are damaged, or no programs.
+// More than any program has; larger files are damaged, or not programs.
 constexpr std::size_t kMaxSegments = 1024;
 constexpr std::size_t kMaxDynamicBytes = 1U << 20U;
 constexpr std::size_t kMaxNameBytes = 1024;
@@ -148,7 +148,7 @@ bool must_be_first(std::string_view library) {
 
 std::string preload_list(const std::string& ours, const std::string& present, const std::vector<std::string>& needed) {
   std::string list;
-  // By name alone: the loader looks for it where it will look for the program's own, and takes it for the same.
+  // By name alone: the loader finds it where it finds the program's own library, and treats both as the same.
   for (const std::string& library : needed) {
     if (must_be_first(library)) append(list, library);
   }

@@ -15,7 +15,7 @@ namespace {
 using CoreIndex = std::size_t;
 using Cores = std::vector<CoreIndex>;  // of the topology
 
-// By domain, empty domains left out.
+// Grouped by domain, without empty domains.
 std::vector<Cores> by_domain(const Topology& topology, const Cores& cores) {
   std::vector<Cores> domains;
   std::vector<int> names;
@@ -32,7 +32,7 @@ std::vector<Cores> by_domain(const Topology& topology, const Cores& cores) {
   return domains;
 }
 
-// One core of each domain in turn.
+// Round-robin over the domains.
 Cores in_turn(const Topology& topology, const Cores& cores) {
   const std::vector<Cores> domains = by_domain(topology, cores);
   Cores order;
@@ -50,7 +50,7 @@ Cores every_core(const Topology& topology) {
   return cores;
 }
 
-// Without those that touch one of `cpus`.
+// Without cores that touch one of `cpus`.
 Cores cores_without(const Topology& topology, Cores cores, const std::vector<int>& cpus) {
   std::erase_if(cores, [&](CoreIndex index) {
     const Core& core = topology.cores[index];
@@ -59,7 +59,7 @@ Cores cores_without(const Topology& topology, Cores cores, const std::vector<int
   return cores;
 }
 
-// The last core of each domain in turn, the last domain first, until there are `count`; then in ascending order.
+// The last core of each domain, round-robin from the last domain, until there are `count`; in ascending order.
 Cores last_of_each_domain(const Topology& topology, const Cores& candidates, std::size_t count) {
   std::vector<Cores> domains = by_domain(topology, candidates);
   Cores kept;
@@ -83,7 +83,7 @@ void add_cores(RankPlace& place, const Topology& topology, const Cores& cores) {
   place.domain = domain_of_cpus(topology, place.cpus);
 }
 
-// Rank i has the i-th core; where there are too few, the ranks that a domain would get share the domain.
+// Rank i gets the i-th core. If there are too few, the ranks that a domain would get share the domain.
 std::vector<RankPlace> one_core_each(const Topology& topology, const Cores& order, std::uint32_t ranks, bool turns) {
   const std::vector<Cores> domains = by_domain(topology, order);
   const bool shared = ranks > order.size();
@@ -103,7 +103,7 @@ std::vector<RankPlace> one_core_each(const Topology& topology, const Cores& orde
 std::vector<RankPlace> blocks_of_cores(const Topology& topology, const Cores& cores, std::uint32_t ranks) {
   if (ranks > cores.size()) return one_core_each(topology, cores, ranks, false);
   const std::vector<Cores> domains = by_domain(topology, cores);
-  // As many ranks in a domain as its part of the cores.
+  // Ranks per domain in proportion to its cores.
   std::vector<std::size_t> ranks_of(domains.size(), 0);
   std::vector<std::size_t> end_of(domains.size(), 0);
   std::transform_inclusive_scan(domains.begin(), domains.end(), end_of.begin(), std::plus<>(),
@@ -161,10 +161,10 @@ Result<std::vector<RankPlace>> place_ranks(const BindRequest& bind, std::uint32_
     case BindPolicy::hybrid: return blocks_of_cores(topology, cores, ranks);
     case BindPolicy::list: return as_listed(topology, bind, ranks);
   }
-  return Error{"an unknown way to bind"};
+  return Error{"unknown bind policy"};
 }
 
-// Where the ranks' places are given by a list, only what that leaves free can be kept.
+// If a list places the ranks, service processes can only have what it leaves free.
 Cores candidates_for_services(const NodeRequest& request, const Topology& topology) {
   Cores candidates = every_core(topology);
   if (request.bind.policy != BindPolicy::list) return candidates;
@@ -180,7 +180,7 @@ std::size_t cores_wanted_for_services(const NodeRequest& request) {
   return std::min<std::size_t>(std::size_t{services} * request.nodes, request.ranks);
 }
 
-// Without those of other jobs; of less than `least` cores the best there are.
+// Without other jobs' cores; if fewer than `least` are left, the best remaining ones.
 Cores without_others(const OtherJobs& others, const Topology& topology, const Cores& candidates, std::size_t least) {
   const std::vector<int> ranks = cpus_of(others.ranks);
   Cores no_ranks = cores_without(topology, candidates, ranks);
@@ -195,7 +195,7 @@ std::vector<int> cpus_for_services(const NodeRequest& request, const Topology& t
   if (!request.service_cpus.empty()) return request.service_cpus;
   if (request.bind.policy == BindPolicy::none) return {};
   std::size_t most = topology.cores.size() - 1;
-  // What a list leaves free is spare.
+  // Everything that a list leaves free is spare.
   if (request.keep == KeptCores::spare && request.bind.policy != BindPolicy::list) {
     most = topology.cores.size() - std::min<std::size_t>(request.ranks, topology.cores.size());
   }
@@ -209,13 +209,13 @@ std::vector<int> cpus_for_services(const NodeRequest& request, const Topology& t
   return cpus;
 }
 
-// The cores that ranks may have: not those of service processes, unless that leaves none.
+// Cores without those of service processes, unless none is left.
 Cores cores_for_ranks(const Topology& topology, const std::vector<int>& service_cpus) {
   const Cores cores = cores_without(topology, every_core(topology), service_cpus);
   return cores.empty() ? every_core(topology) : cores;
 }
 
-// What other jobs have is left out where the rest is enough.
+// Leaves out other jobs' cores if the rest is enough.
 Topology left_by_others(const NodeRequest& request, const Topology& topology) {
   const bool placed = request.bind.policy != BindPolicy::list && request.bind.policy != BindPolicy::none;
   const CpuMask taken = request.others.ranks | request.others.services;
@@ -223,7 +223,7 @@ Topology left_by_others(const NodeRequest& request, const Topology& topology) {
   std::ranges::copy_if(topology.cores, std::back_inserter(rest.cores),
                        [&](const Core& core) { return untouched(core.cpus, taken); });
   const bool named = !request.service_cpus.empty() && !check_service_cpus(rest, request.service_cpus);
-  // Unless cores are kept that ranks need, ranks go first.
+  // Ranks go first, unless cores are kept although ranks need them.
   const std::size_t services = request.keep == KeptCores::wanted ? cores_wanted_for_services(request) : 0;
   return placed && !named && rest.cores.size() >= request.ranks + services ? rest : topology;
 }
@@ -237,7 +237,7 @@ CpuMask used_by(const std::vector<RankPlace>& ranks) {
   return mask;
 }
 
-// Adds the service processes of one pretended node and gives each of its ranks one.
+// Adds the service processes of one simulated node and assigns its ranks.
 void add_services(NodePlacement& placement, const NodeRequest& request, const Topology& topology, std::uint32_t node) {
   std::vector<RankPlace*> ranks;
   std::vector<int> rank_domains;
@@ -283,7 +283,7 @@ Result<KeptCores> parse_kept_cores(const std::string& text) {
   if (text == "wanted") return KeptCores::wanted;
   if (text == "spare") return KeptCores::spare;
   if (text == "none") return KeptCores::none;
-  return Error{fmt::format("--keep: '{}' is none of wanted, spare and none", text)};
+  return Error{fmt::format("--keep: '{}' is unknown; write wanted, spare or none", text)};
 }
 
 Result<BindRequest> parse_bind(const std::string& text) {
@@ -299,9 +299,10 @@ Result<BindRequest> parse_bind(const std::string& text) {
   } else {
     Result<std::vector<std::vector<int>>> lists = parse_lists(text);
     if (!lists || lists.value().empty()) {
-      return Error{fmt::format(
-          "--bind {}: write bunch, scatter, hybrid, none, or cpus: 0,2,4-7 (one a rank) or 0-1:2-3 (a list a rank)",
-          text)};
+      return Error{
+          fmt::format("--bind {}: write bunch, scatter, hybrid, none, or cpus: 0,2,4-7 (one per rank) or 0-1:2-3 (one "
+                      "list per rank)",
+                      text)};
     }
     request.policy = BindPolicy::list;
     request.cpus_of_rank = std::move(lists).value();

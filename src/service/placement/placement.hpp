@@ -1,4 +1,4 @@
-// Where the ranks and service processes of one node run: decided on the node, from its own cores. Pure.
+// Decides where the ranks and service processes of one node run, from the node's own cores. Pure.
 #pragma once
 
 #include <cstdint>
@@ -12,64 +12,62 @@ namespace outrigger::service {
 
 enum class BindPolicy {
   none,     // ranks stay where the launcher put them, no core is kept
-  bunch,    // consecutive cores, one a rank
-  scatter,  // one core a rank, in turn from each NUMA domain
-  hybrid,   // ranks spread over the domains, with a block of consecutive cores each
-  list,     // as given
+  bunch,    // consecutive cores, one per rank
+  scatter,  // one core per rank, round-robin over the NUMA domains
+  hybrid,   // ranks spread over the domains, each with a block of consecutive cores
+  list,     // an explicit list
 };
 
 struct BindRequest {
   BindPolicy policy = BindPolicy::bunch;
-  std::vector<std::vector<int>> cpus_of_rank;  // of policy list: one for each local rank
+  std::vector<std::vector<int>> cpus_of_rank;  // for policy list: one entry per local rank
 };
 
-// "bunch", "scatter", "hybrid", "none"; "0,2,4-7": one cpu a rank in this order; "0-1:2-3": one list a rank.
+// "bunch", "scatter", "hybrid", "none"; "0,2,4-7": one cpu per rank in this order; "0-1:2-3": one list per rank.
 [[nodiscard]] Result<BindRequest> parse_bind(const std::string& text);
 
-// Which cores no rank is put on, for service processes.
+// Cores kept free of ranks, for service processes.
 enum class KeptCores {
-  wanted,  // one for each service process, as long as a core is left for ranks
-  spare,   // only those that no rank would have had, or that a list of cpus names
+  wanted,  // one per service process, as long as a core is left for ranks
+  spare,   // only cores that no rank would use, or that a list of cpus names
   none,    // service processes are on a DPU: ranks may have all
 };
 
-// "wanted", "spare", "none".
 [[nodiscard]] Result<KeptCores> parse_kept_cores(const std::string& text);
 
 struct NodeRequest {
   BindRequest bind;
   std::uint32_t ranks = 0;        // of this node
-  std::uint32_t services = 0;     // 0: by itself
-  std::vector<int> service_cpus;  // empty: by itself
+  std::uint32_t services = 0;     // 0: automatic
+  std::vector<int> service_cpus;  // empty: automatic
   KeptCores keep = KeptCores::wanted;
-  OtherJobs others;         // what they have is left to them while there are enough other cores
-  std::uint32_t nodes = 1;  // pretended: its ranks are split into so many, each with service processes of its own
+  OtherJobs others;         // avoided while there are enough other cores
+  std::uint32_t nodes = 1;  // simulated nodes: the ranks are split among them, each has its own service processes
 };
 
 struct RankPlace {
   std::vector<int> cpus;      // empty: not bound
-  int domain = -1;            // -1: of no one domain
-  std::uint32_t cores = 0;    // whole or part of, that `cpus` touches
+  int domain = -1;            // -1: more than one domain
+  std::uint32_t cores = 0;    // number of cores that `cpus` touches
   bool shared = false;        // with other ranks
-  std::uint32_t node = 0;     // pretended
+  std::uint32_t node = 0;     // simulated node
   std::uint32_t service = 0;  // index into NodePlacement::services
 };
 
 struct NodePlacement {
   std::vector<RankPlace> ranks;
   std::vector<ServicePlace> services;
-  std::vector<int> service_cpus;  // the cores kept, a cpu each, by domain; empty: none is kept
+  std::vector<int> service_cpus;  // the kept cores, one cpu each, by domain; empty if none is kept
 };
 
-// The cores kept for service processes are the last ones of each NUMA domain, as many as there are service processes;
-// at least one core is left for ranks. Cores that other jobs have are left out of all this if the rest is enough for a
-// core a rank and, unless spare ones only are kept, those of the service processes; otherwise they are cores like any
-// other, but that those of others' ranks are kept for service processes only where there is nothing else. With more
-// ranks than cores left, those of a domain share its cores. Errors: a list that does not fit the ranks, cpus that may
-// not be used.
+// Keeps the last cores of each NUMA domain for service processes, one per service process; at least one core stays for
+// ranks. Leaves out other jobs' cores if the rest is enough for one core per rank and, unless only spare cores are
+// kept, one per service process. Otherwise those are used like any other, except that cores with other jobs' ranks
+// become service cores only as a last resort. With more ranks than cores left, the ranks of a domain share its cores.
+// Errors: a list that does not fit the ranks, cpus that may not be used.
 [[nodiscard]] Result<NodePlacement> place_node(const NodeRequest& request, const Topology& topology);
 
-// The pretended node of a local rank: consecutive ranks, numbers that differ by one at most.
+// The simulated node of a local rank: nodes have consecutive ranks, and sizes that differ by at most one.
 [[nodiscard]] std::uint32_t pretended_node(std::uint32_t local_rank, std::uint32_t ranks, std::uint32_t nodes);
 
 }  // namespace outrigger::service

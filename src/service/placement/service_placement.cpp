@@ -18,10 +18,10 @@ std::uint32_t count_services(const PlacementRequest& request, std::size_t candid
   return std::clamp<std::uint32_t>(count, 1, std::max(1U, std::min(request.local_size, kMaxServices)));
 }
 
-// One cpu of each core where a service process may go by itself: those that no other job's service process has first.
+// One cpu of each core that a service process may use; first those without another job's service process.
 struct Candidates {
   std::vector<int> cpus;
-  std::size_t alone = 0;  // the first so many
+  std::size_t alone = 0;  // the first `alone` ones
 };
 
 Candidates candidates_of(const PlacementRequest& request, const Topology& topology) {
@@ -29,14 +29,14 @@ Candidates candidates_of(const PlacementRequest& request, const Topology& topolo
   const bool named = !request.service_cpus.empty();
   found.cpus = named ? request.service_cpus : free_cpus(topology, request.used_by_ranks | request.others.ranks);
   found.alone = found.cpus.size();
-  if (named) return found;  // in the order that was asked for
+  if (named) return found;  // in the order given
   const auto shared = std::ranges::stable_partition(
       found.cpus, [&](int cpu) { return core_is_free(topology, cpu, request.others.services); });
   found.alone -= shared.size();
   return found;
 }
 
-// What is left to a service process that is not bound.
+// The share of a service process that is not bound.
 copy::CoreShare unbound_share(const PlacementRequest& request) {
   const std::size_t others = (request.others.ranks | request.others.services).count();
   const bool room = std::size_t{request.local_size} + others < request.usable_cpus;

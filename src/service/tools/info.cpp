@@ -29,7 +29,7 @@ namespace outrigger::service {
 namespace {
 
 constexpr std::uint64_t kProbeValue = 0x0123456789ABCDEFULL;
-constexpr int kEmulated = 255;  // no errno: the probing child's exit code where an emulator lacks the call
+constexpr int kEmulated = 255;  // not an errno: the probing child's exit code if an emulator lacks the call
 
 std::string read_word(const char* path) {
   std::ifstream file(path);
@@ -38,7 +38,7 @@ std::string read_word(const char* path) {
   return word;
 }
 
-// Whether qemu-user runs a process. It hides itself from a process that asks for itself, not from another one.
+// True if qemu-user runs the process. It hides itself from the process it runs, but not from another one.
 bool is_emulated(pid_t other) {
   std::array<char, 4096> path{};
   const ssize_t length = ::readlink(("/proc/" + std::to_string(other) + "/exe").c_str(), path.data(), path.size());
@@ -47,20 +47,19 @@ bool is_emulated(pid_t other) {
 }
 
 std::string reason_of(int error) {
-  if (error == kEmulated)
-    return "the emulator (qemu-user) has no process_vm_readv, which says nothing of a real machine";
+  if (error == kEmulated) return "the emulator (qemu-user) has no process_vm_readv; a real machine may have it";
   if (error == ENOSYS) return "the kernel has no process_vm_readv (CONFIG_CROSS_MEMORY_ATTACH)";
   if (error != EPERM && error != EACCES) return std::strerror(error);
   const std::string scope = read_word("/proc/sys/kernel/yama/ptrace_scope");
   if (!scope.empty() && scope != "0") {
     return "not permitted: kernel.yama.ptrace_scope is " + scope +
-           "; ranks allow it for their own service processes where the scope is 1, an administrator has to lower it "
-           "where it is 2 or 3";
+           "; with scope 1 ranks allow it for their own service processes, with 2 or 3 an administrator has to lower "
+           "it";
   }
   return "not permitted: a seccomp filter or a missing ptrace right (in a container try --cap-add=SYS_PTRACE)";
 }
 
-// In the child: read the parent's word, write it back plus one. Exits with 0 or the errno.
+// In the child: reads the parent's word and writes it back plus one. Exits with 0 or the errno.
 [[noreturn]] void probe_as_child(pid_t parent, std::uint64_t* word, int go) {
   char byte = 0;
   (void)!::read(go, &byte, 1);
@@ -92,7 +91,7 @@ nlohmann::json describe_cores() {
   return cores;
 }
 
-// Of all jobs that this process sees.
+// Claims of all jobs visible to this process.
 nlohmann::json describe_claims() {
   nlohmann::json claims = nlohmann::json::array();
   for (const CoreClaim& claim : read_claims(claimant_of_environment().scope)) {
@@ -155,7 +154,7 @@ std::string describe_machine() {
   info["reach"]["xpmem"] = reason.empty() && xpmem_calls(&no_xpmem) != nullptr;
   info["reach"]["xpmem_why_not"] = reason.empty() ? no_xpmem : "needs cma";
   info["wire"] = describe_wire();
-  info["reach"]["copier"] = reason.empty();  // the same system calls, by a thread of the rank
+  info["reach"]["copier"] = reason.empty();  // uses the same system calls, from a thread of the rank
   const HugePageSupport huge = huge_page_support();
   info["huge_pages"] = {{"bytes", huge.bytes}, {"why_not", huge.why_not}};
   info["yama_ptrace_scope"] = read_word("/proc/sys/kernel/yama/ptrace_scope");

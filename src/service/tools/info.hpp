@@ -5,10 +5,10 @@
 
 namespace outrigger::service {
 
-// JSON: version, kernel, cores, cores service processes would take, cross-memory attach and why not.
+// JSON: version, kernel, cores, default cores of service processes, cross-memory attach and why not.
 [[nodiscard]] std::string describe_machine();
 
-// One process of this user reading and writing another's memory: empty when it works, else why not.
+// Tests if one process of this user can read and write another's memory: empty if so, else why not.
 [[nodiscard]] std::string why_no_cross_memory();
 
 }  // namespace outrigger::service

@@ -13,7 +13,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// One object a row.
 template <class Rows, class Describe>
 Json list_of(const Rows& rows, const Describe& describe) {
   Json list = Json::array();

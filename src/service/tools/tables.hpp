@@ -1,5 +1,5 @@
-// What a user can set and what is offloaded: the tables of src/protocol as JSON, for the launcher and for
-// docs/using/reference.md, so that each of them is written once.
+// The tables of src/protocol (settings, collectives, ...) as JSON, for the launcher and for docs/using/reference.md, so
+// that each is written once.
 #pragma once
 
 #include <span>
@@ -16,7 +16,7 @@ namespace outrigger::service {
 //    "limits": {"services", "local_ranks", "ranks_per_service"}}
 [[nodiscard]] std::string describe_tables();
 
-//   {"rules": [{"rule": as the library writes it, "problem": "" or what is wrong, "hidden": "" or why never used}]}
+// {"rules": [{"rule": as the library writes it, "problem": "" or the error, "hidden": "" or why it is never used}]}
 [[nodiscard]] std::string check_rules(std::span<const std::string> rules);
 
 }  // namespace outrigger::service

@@ -9,7 +9,7 @@ namespace outrigger::sim::baselines {
 
 Task allgather_linear(Member& member, std::uint64_t bytes, std::uint32_t /*root*/) {
   const std::uint32_t size = member.size();
-  member.copy(bytes);  // the own block
+  member.copy(bytes);
   engine::Countdown both_ways(member.scheduler(), 2 * (size - 1));
   for (std::uint32_t step = 1; step < size; ++step) {
     member.receive((member.rank() + step) % size, bytes, 0, both_ways);

@@ -12,7 +12,7 @@
 namespace outrigger::sim::baselines {
 
 Task allgather_recursive_doubling(Member& member, std::uint64_t bytes, std::uint32_t /*root*/) {
-  member.copy(bytes);  // the own block
+  member.copy(bytes);  // own block
   for (std::uint32_t distance = 1; distance < member.size(); distance *= 2) {
     const std::uint32_t partner = member.rank() ^ distance;
     engine::Countdown both_ways(member.scheduler(), 2);

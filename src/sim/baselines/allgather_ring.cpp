@@ -1,4 +1,4 @@
-// ring: p - 1 rounds; what came from the left goes on to the right.
+// ring: p - 1 rounds; each block received from the left is sent on to the right.
 //
 // Source: Thakur et al. 2005 (alltoall_pairwise.cpp), section 4.1; MPICH,
 // src/mpi/coll/iallgather/iallgather_intra_sched_ring.c; Open MPI, ompi_coll_base_allgather_intra_ring.
@@ -10,7 +10,7 @@ namespace outrigger::sim::baselines {
 
 Task allgather_ring(Member& member, std::uint64_t bytes, std::uint32_t /*root*/) {
   const std::uint32_t size = member.size();
-  member.copy(bytes);  // the own block
+  member.copy(bytes);  // own block
   for (std::uint32_t round = 1; round < size; ++round) {
     engine::Countdown both_ways(member.scheduler(), 2);
     member.receive((member.rank() + size - 1) % size, bytes, round, both_ways);

@@ -1,9 +1,9 @@
 // binomial: sums go up a tree to rank 0, and the result comes down it.
 //
-// Source: Open MPI, ompi/mca/coll/libnbc/nbc_iallreduce.c (allred_sched_diss): what it takes for calls that do not
-// block of few ranks or few bytes.
+// Source: Open MPI, ompi/mca/coll/libnbc/nbc_iallreduce.c (allred_sched_diss), used for nonblocking calls of few ranks
+// or few bytes.
 //
-//     1 -> 0, 3 -> 2, then 2 -> 0; 0 -> 2, then 0 -> 1, 2 -> 3
+//   1 -> 0, 3 -> 2, then 2 -> 0; 0 -> 2, then 0 -> 1, 2 -> 3
 //
 // 2 log2 p (latency + bytes / bandwidth) + log2 p bytes / reduction rate; 2 (p - 1) messages.
 #include "sim/baselines/baselines.hpp"
@@ -13,7 +13,7 @@ namespace outrigger::sim::baselines {
 
 Task allreduce_binomial(Member& member, std::uint64_t bytes, std::uint32_t /*root*/) {
   const BinomialTree tree(member.rank(), member.size(), 0);
-  member.copy(bytes);  // what is contributed, to where the result goes
+  member.copy(bytes);  // contribution into result buffer
   for (std::uint32_t distance = 1; distance < tree.to_parent(); distance *= 2) {
     if (!tree.has_child(distance)) continue;
     engine::Countdown summed(member.scheduler(), 1);

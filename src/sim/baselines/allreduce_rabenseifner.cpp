@@ -15,7 +15,7 @@ namespace outrigger::sim::baselines {
 
 Task allreduce_rabenseifner(Member& member, std::uint64_t bytes, std::uint32_t /*root*/) {
   const Fold fold(member.rank(), member.size());
-  member.copy(bytes);  // what is contributed, to where the result goes
+  member.copy(bytes);  // contribution into result buffer
   if (fold.is_in_pair()) {
     engine::Countdown folded(member.scheduler(), 1);
     begin_folding(member, fold, bytes, folded);

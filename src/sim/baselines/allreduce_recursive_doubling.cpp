@@ -1,4 +1,4 @@
-// recursive_doubling: in round k ranks that are 2^k apart exchange their whole vectors, and each adds.
+// recursive_doubling: in round k, ranks at distance 2^k exchange their whole vectors, and each adds them.
 //
 // Source: Thakur et al. 2005 (alltoall_pairwise.cpp), section 4.5; MPICH,
 // src/mpi/coll/iallreduce/iallreduce_intra_sched_recursive_doubling.c; Open MPI,
@@ -12,7 +12,7 @@ namespace outrigger::sim::baselines {
 
 Task allreduce_recursive_doubling(Member& member, std::uint64_t bytes, std::uint32_t /*root*/) {
   const Fold fold(member.rank(), member.size());
-  member.copy(bytes);  // what is contributed, to where the result goes
+  member.copy(bytes);  // contribution into result buffer
   if (fold.is_in_pair()) {
     engine::Countdown folded(member.scheduler(), 1);
     begin_folding(member, fold, bytes, folded);

@@ -1,4 +1,4 @@
-// bruck: log2 p rounds; in round k all blocks go on that have 2^k ranks, or an odd multiple, still to go.
+// bruck: log2 p rounds; round k sends all blocks whose remaining distance has bit k set to the rank 2^k further.
 //
 // Source: J. Bruck et al., "Efficient Algorithms for All-to-All Communications in Multiport Message-Passing Systems",
 // IEEE TPDS 8 (11), 1997; MPICH, src/mpi/coll/ialltoall/ialltoall_intra_sched_brucks.c.
@@ -12,7 +12,7 @@ namespace outrigger::sim::baselines {
 
 Task alltoall_bruck(Member& member, std::uint64_t bytes, std::uint32_t /*root*/) {
   const std::uint32_t size = member.size();
-  member.copy(bytes * size);  // rotated, so that block i is i ranks on
+  member.copy(bytes * size);  // rotation: block i is for rank + i
   for (std::uint32_t distance = 1; distance < size; distance *= 2) {
     std::uint64_t blocks = 0;
     for (std::uint32_t block = 0; block < size; ++block) blocks += (block & distance) != 0 ? 1 : 0;
@@ -23,7 +23,7 @@ Task alltoall_bruck(Member& member, std::uint64_t bytes, std::uint32_t /*root*/)
     co_await both_ways.done();
     member.copy(blocks * bytes);
   }
-  member.copy(bytes * size);  // turned round into place
+  member.copy(bytes * size);  // rotation back
 }
 
 }  // namespace outrigger::sim::baselines

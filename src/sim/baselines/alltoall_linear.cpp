@@ -1,7 +1,7 @@
-// linear: all sends and receives at once, the partners beginning behind the own rank.
+// linear: all sends and receives at once; partners in order from the next rank on.
 //
-// Source: MPICH, src/mpi/coll/ialltoall/ialltoall_intra_sched_permuted_sendrecv.c (there at most
-// MPIR_CVAR_ALLTOALL_THROTTLE at a time, by default 32); Open MPI, libnbc's linear schedule.
+// Source: MPICH, src/mpi/coll/ialltoall/ialltoall_intra_sched_permuted_sendrecv.c (at most MPIR_CVAR_ALLTOALL_THROTTLE
+// at a time, 32 by default); Open MPI, libnbc's linear schedule.
 //
 // One round of p - 1 messages each way.
 #include "sim/baselines/baselines.hpp"
@@ -15,7 +15,7 @@ constexpr std::uint32_t kThrottle = 32;  // MPIR_CVAR_ALLTOALL_THROTTLE
 
 Task alltoall_linear(Member& member, std::uint64_t bytes, std::uint32_t /*root*/) {
   const std::uint32_t size = member.size();
-  member.copy(member.bytes_to(member.rank(), bytes));  // the own block
+  member.copy(member.bytes_to(member.rank(), bytes));  // own block
   for (std::uint32_t first = 1; first < size; first += kThrottle) {
     const std::uint32_t end = first + kThrottle < size ? first + kThrottle : size;
     engine::Countdown both_ways(member.scheduler(), 2 * (end - first));

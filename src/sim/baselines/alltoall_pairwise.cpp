@@ -15,7 +15,7 @@ namespace outrigger::sim::baselines {
 
 Task alltoall_pairwise(Member& member, std::uint64_t bytes, std::uint32_t /*root*/) {
   const std::uint32_t size = member.size();
-  member.copy(member.bytes_to(member.rank(), bytes));  // the own block
+  member.copy(member.bytes_to(member.rank(), bytes));  // own block
   for (std::uint32_t round = 1; round < size; ++round) {
     const bool exchange = std::has_single_bit(size);
     const std::uint32_t to = exchange ? member.rank() ^ round : (member.rank() + round) % size;

@@ -1,4 +1,4 @@
-// dissemination: in round k a rank tells the one 2^k on, and hears from the one 2^k back.
+// dissemination: in round k a rank sends to rank + 2^k and receives from rank - 2^k.
 //
 // Source: D. Hensgen, R. Finkel, U. Manber, "Two Algorithms for Barrier Synchronization", 1988; MPICH,
 // src/mpi/coll/ibarrier/ibarrier_intra_sched_recursive_doubling.c.

@@ -58,12 +58,12 @@ std::string_view name_in_mpich(Collective collective, std::uint32_t ranks, std::
     case Collective::iallreduce: return bytes <= kShortAllreduce_bytes ? "recursive_doubling" : "rabenseifner";
     case Collective::ireduce_scatter_block:
       return bytes * ranks < kLongReduceScatter_bytes ? "recursive_halving" : "pairwise";
-    default: return "";  // the first one there is
+    default: return "";
   }
 }
 
-// Open MPI's, of calls that do not block (nbc_ibcast.c, nbc_iallreduce.c).
-constexpr std::uint32_t kFewRanksOfBcast = 4;  // that are reached by messages of the root alone
+// Open MPI's thresholds for nonblocking calls (nbc_ibcast.c, nbc_iallreduce.c).
+constexpr std::uint32_t kFewRanksOfBcast = 4;  // root sends to each
 constexpr std::uint32_t kRanksOfRabenseifner = 4;
 constexpr std::uint64_t kBytesOfRabenseifner = 65536;
 

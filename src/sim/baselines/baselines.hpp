@@ -1,8 +1,8 @@
-// What native MPIs do for a collective, by algorithms that they have in common: the other side of each comparison.
+// Collective algorithms that native MPIs have in common: the baseline of each comparison.
 //
-// Each is one rank's part, as a coroutine, in a file of its own that gives the source. `bytes` is a block's; of a
-// broadcast, a reduction to one and an allreduce the whole buffer's. They run as MPIs run a nonblocking collective's
-// schedule: a step begins when the one before has ended and the rank's MPI looks.
+// Each is one rank's part, as a coroutine, in a file of its own that gives the source. `bytes` is the size of a block;
+// for a broadcast, reduce and allreduce, of the whole buffer. They run as MPIs run a nonblocking collective's schedule:
+// a step begins when the previous one has ended and the rank is inside an MPI call.
 #pragma once
 
 #include <cstdint>
@@ -42,17 +42,17 @@ struct Baseline {
   Collective collective;
   std::string_view name;
   AlgorithmFunction function;
-  bool power_of_two;  // of ranks alone
+  bool power_of_two;  // needs a power of two of ranks
 };
 [[nodiscard]] std::span<const Baseline> all_baselines();
 
-// The one of that name; null: the collective has none of it.
+// nullptr if the collective has no baseline of that name.
 [[nodiscard]] const Baseline* baseline_named(Collective collective, std::string_view name);
 
-// What an MPI takes by its defaults, for so many ranks and bytes; null: none is modelled. MPICH 4 by the
-// MPIR_CVAR_..._MSG_SIZE settings of src/mpi/coll; Open MPI 4.1 as ompi/mca/coll/libnbc/nbc_i*.c decide for what does
-// not block, but for the chain that it takes for long broadcasts of more than four ranks: the tree stands for it. For
-// its blocking calls MPICH's stand, as coll/tuned has the same and others that are like them.
+// The algorithm that an MPI uses by default for this number of ranks and bytes; nullptr if none is modelled. MPICH 4:
+// by the MPIR_CVAR_..._MSG_SIZE settings of src/mpi/coll. Open MPI 4.1: as ompi/mca/coll/libnbc/nbc_i*.c decide for
+// nonblocking calls, except that the binomial tree replaces its chain for long broadcasts of more than four ranks. For
+// its blocking calls MPICH's algorithms are used, since coll/tuned has the same or similar ones.
 [[nodiscard]] const Baseline* default_baseline(model::MpiFamily family, Collective collective, std::uint32_t ranks,
                                                std::uint64_t bytes, bool blocking);
 

@@ -1,4 +1,4 @@
-// linear: the root sends to all others, which is what few ranks are given.
+// linear: the root sends to all others; used for few ranks.
 //
 // Source: Open MPI, ompi/mca/coll/libnbc/nbc_ibcast.c (bcast_sched_linear; up to four ranks).
 //

@@ -13,7 +13,8 @@
 namespace outrigger::sim::baselines {
 namespace {
 
-// Of the shares of ranks from `first` up to `end`, counted from the root. The last ones may be shorter, or empty.
+// Bytes of the shares of ranks from `first` up to `end`, counted from the root. The last shares may be shorter or
+// empty.
 std::uint64_t bytes_of_shares(std::uint64_t bytes, std::uint32_t size, std::uint64_t first, std::uint64_t end) {
   const std::uint64_t share = (bytes + size - 1) / size;
   return std::min(bytes, share * end) - std::min(bytes, share * first);
@@ -25,7 +26,7 @@ Task bcast_scatter_allgather(Member& member, std::uint64_t bytes, std::uint32_t 
   const std::uint32_t size = member.size();
   const BinomialTree tree(member.rank(), size, root);
   const std::uint32_t from_root = tree.from_root();
-  if (!tree.is_root()) {  // the shares of the whole subtree
+  if (!tree.is_root()) {  // shares of the whole subtree
     engine::Countdown received(member.scheduler(), 1);
     member.receive(tree.parent(), bytes_of_shares(bytes, size, from_root, from_root + tree.ranks()), 0, received);
     co_await received.done();

@@ -1,5 +1,5 @@
-// A binomial tree over the ranks, counted from its root: the parent of a rank is its lowest set bit away, its children
-// are at all smaller powers of two.
+// A binomial tree over the ranks, counted from its root. A rank's parent is at the distance of its lowest set bit, its
+// children are at all smaller powers of two.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ class BinomialTree {
   // This rank, counted from the root.
   [[nodiscard]] std::uint32_t from_root() const { return from_root_; }
   [[nodiscard]] bool is_root() const { return from_root_ == 0; }
-  // A power of two; the root's is the first that no child of its has.
+  // A power of two; for the root, the first one without a child.
   [[nodiscard]] std::uint32_t to_parent() const { return to_parent_; }
   [[nodiscard]] std::uint32_t parent() const { return (rank_ + size_ - to_parent_) % size_; }
   [[nodiscard]] bool has_child(std::uint32_t distance) const { return from_root_ + distance < size_; }

@@ -1,5 +1,5 @@
-// How reductions by halves and doubles serve any number of ranks: of the first ones, as many pairs as are too much are
-// folded, the even rank into the odd one, which then stands for both.
+// Lets reductions by halving and doubling serve any number of ranks p: the first 2 (p - 2^n) ranks form pairs. The even
+// rank of a pair sends its vector to the odd one, which takes part for both.
 //
 // Source: Thakur et al. 2005 (alltoall_pairwise.cpp), section 4.5; MPICH, src/mpi/coll/iallreduce.
 #pragma once
@@ -16,11 +16,11 @@ class Fold {
   Fold(std::uint32_t rank, std::uint32_t size)
       : rank_(rank), left_(std::bit_floor(size)), pairs_(size - std::bit_floor(size)) {}
 
-  [[nodiscard]] std::uint32_t left() const { return left_; }  // ranks that go on: 2^n
+  [[nodiscard]] std::uint32_t left() const { return left_; }  // ranks that take part: 2^n
   [[nodiscard]] bool is_in_pair() const { return rank_ < 2 * pairs_; }
   [[nodiscard]] bool goes_on() const { return !is_in_pair() || rank_ % 2 == 1; }
   [[nodiscard]] std::uint32_t partner() const { return rank_ ^ 1U; }
-  // Numbers of those that go on.
+  // Numbers of the ranks that take part.
   [[nodiscard]] std::uint32_t number() const { return is_in_pair() ? rank_ / 2 : rank_ - pairs_; }
   [[nodiscard]] std::uint32_t rank_of(std::uint32_t number) const {
     return number < pairs_ ? 2 * number + 1 : number + pairs_;
@@ -37,7 +37,7 @@ inline constexpr std::uint32_t kFolding = 0;
 inline constexpr std::uint32_t kUnfolding = 1;
 inline constexpr std::uint32_t kFirstRound = 2;
 
-// Of a pair: the vector goes to the one that goes on; at the end the result comes back from there.
+// The even rank of a pair sends its vector first and receives the result at the end.
 inline void begin_folding(Member& member, const Fold& fold, std::uint64_t bytes, engine::Countdown& folded) {
   if (fold.goes_on()) {
     member.receive(fold.partner(), bytes, kFolding, folded);

@@ -1,7 +1,6 @@
-// binomial: the broadcast's tree the other way; each hands on what its subtree has given.
+// binomial: the broadcast's tree upwards; each rank passes on the blocks of its subtree.
 //
-// Source: MPICH, src/mpi/coll/igather/igather_intra_sched_binomial.c; Open MPI,
-// ompi_coll_base_gather_intra_binomial.
+// Source: MPICH, src/mpi/coll/igather/igather_intra_sched_binomial.c; Open MPI, ompi_coll_base_gather_intra_binomial.
 //
 // log2 p latencies, (p - 1) bytes / bandwidth into the root.
 #include "sim/baselines/baselines.hpp"
@@ -11,7 +10,7 @@ namespace outrigger::sim::baselines {
 
 Task gather_binomial(Member& member, std::uint64_t bytes, std::uint32_t root) {
   const BinomialTree tree(member.rank(), member.size(), root);
-  member.copy(bytes);  // the own block
+  member.copy(bytes);  // own block
   for (std::uint32_t distance = 1; distance < tree.to_parent(); distance *= 2) {
     if (!tree.has_child(distance)) continue;
     engine::Countdown received(member.scheduler(), 1);

@@ -109,7 +109,7 @@ void Host::copy(std::uint64_t bytes) {
   burst_.spend(model::host_copy_ns(machine_, bytes));
 }
 
-// Of a short message: into memory of the MPI's, or out of it.
+// Copies a short message into or out of the MPI's memory.
 void Host::carry(std::uint64_t bytes) {
   const double bytes_per_s = costs().eager_bytes_per_s > 0
                                  ? machine_.copy_rate(costs().eager_bytes_per_s, costs().missed_bytes_per_s)
@@ -117,7 +117,7 @@ void Host::carry(std::uint64_t bytes) {
   burst_.spend(model::bytes_ns(bytes, bytes_per_s));
 }
 
-// To a socket, whose buffers take it at once.
+// To a socket, whose buffers accept it at once.
 void Host::write(Message& message, std::uint64_t bytes) {
   const std::uint64_t chunk_bytes = machine_.cluster.network.chunk_bytes;
   for (std::uint64_t begun = 0; begun < bytes; begun += chunk_bytes) {
@@ -142,10 +142,10 @@ void Host::begin(const Call& call, const Role& role) {
   operation.tasks.spawn(call.algorithm(operation.member, call.bytes, call.root));
 }
 
-// What came before is looked at first, and is no end of an operation that has not begun.
+// Earlier arrivals are handled first; they must not count as the end of this operation.
 void Host::post(const Call& call, const Role& role, std::function<void()> posted) {
   in_mpi_ = true;
-  if (thread_core_ != nullptr) {  // the thread takes it from there
+  if (thread_core_ != nullptr) {  // the thread continues
     machine_.core_of_rank(rank_).run(process_, costs().post_ns, std::move(posted));
     return take(costs().message_ns, [this, call, role] { begin(call, role); });
   }
@@ -179,22 +179,22 @@ void Host::take(std::uint64_t cost_ns, std::function<void()> what) {
   wake();
 }
 
-void Host::add_chore(Message& message, Part part, std::uint64_t bytes) {
-  chores_.push_back(Chore{&message, part, bytes});
+void Host::add_core_job(Message& message, Part part, std::uint64_t bytes) {
+  core_jobs_.push_back(CoreJob{&message, part, bytes});
   wake();
 }
 
 void Host::wake() {
-  if (busy_ || !active() || (inbox_.empty() && chores_.empty())) return;
+  if (busy_ || !active() || (inbox_.empty() && core_jobs_.empty())) return;
   busy_ = true;
   look_whether_it_waits();
   Core& core = thread_core_ == nullptr ? own_core_ : *thread_core_;
   machine_.time.after(0, [this, &core] { core.acquire([this] { turn(); }); });
 }
 
-// One thing that has come, or a piece of what there is to carry.
+// Handles one arrival, or one piece of a message to carry.
 void Host::turn() {
-  if (inbox_.empty()) return chores_.empty() ? end_turn() : do_chore();
+  if (inbox_.empty()) return core_jobs_.empty() ? end_turn() : do_core_job();
   burst_.begin();
   const Event event = std::move(inbox_.front());
   inbox_.pop_front();
@@ -204,20 +204,20 @@ void Host::turn() {
   burst_.then([this] { end_turn(); });
 }
 
-void Host::do_chore() {
-  Chore chore = chores_.front();
-  chores_.pop_front();
-  const std::uint64_t bytes = std::min(chore.bytes, machine_.cluster.network.chunk_bytes);
-  chore.bytes -= bytes;
-  if (chore.bytes != 0) chores_.push_front(chore);
+void Host::do_core_job() {
+  CoreJob job = core_jobs_.front();
+  core_jobs_.pop_front();
+  const std::uint64_t bytes = std::min(job.bytes, machine_.cluster.network.chunk_bytes);
+  job.bytes -= bytes;
+  if (job.bytes != 0) core_jobs_.push_front(job);
   const model::HostModel& host = machine_.cluster.host;
-  const auto done = [this, chore, bytes] {
+  const auto done = [this, job, bytes] {
     burst_.begin();
-    chore.message->carried(chore.part == Part::socket_out, bytes);
+    job.message->carried(job.part == Part::socket_out, bytes);
     scheduler_.run();
     burst_.then([this] { end_turn(); });
   };
-  if (chore.part == Part::copy) {
+  if (job.part == Part::copy) {
     const std::uint32_t node = machine_.places.node_of(rank_);
     const std::uint64_t core_ns = model::bytes_ns(bytes, carried_bytes_per_s());
     return copy_.begin(node, bytes, core_ns, done);
@@ -225,7 +225,7 @@ void Host::do_chore() {
   processor_.run(process_, model::bytes_ns(bytes, host.socket_bytes_per_s), done);
 }
 
-void Host::tell_of_ended() {
+void Host::report_ended() {
   for (std::size_t i = 0; i < operations_.size();) {
     if (!operations_[i]->tasks.empty()) {
       ++i;
@@ -240,8 +240,8 @@ void Host::tell_of_ended() {
 void Host::end_turn() {
   busy_ = false;
   (thread_core_ == nullptr ? own_core_ : *thread_core_).release();
-  tell_of_ended();
-  if (test_returned_ && inbox_.empty() && chores_.empty()) {
+  report_ended();
+  if (test_returned_ && inbox_.empty() && core_jobs_.empty()) {
     in_mpi_ = false;
     return std::exchange(test_returned_, nullptr)();
   }

@@ -1,16 +1,16 @@
-// A rank whose own MPI does the collective, in virtual time: nothing gets on but inside MPI calls, or where a progress
-// thread stands by.
+// A rank whose own MPI does the collective, in virtual time: progress is made only inside MPI calls, or by a progress
+// thread.
 //
-// The protocols are those that MPIs have in common. Up to `eager` bytes a message is sent at once and copied at both
-// ends. A longer one is announced first; its receiver, once it has a matching receive, has the network card read it,
-// copies it itself within a node (cross-memory attach, XPMEM), or asks the sender for it where processors carry the
-// bytes. Sockets take what is sent at once within the call that sends it, and the network brings it while ranks
-// compute; its receiver has to read it.
+// The protocols are those that MPIs have in common. Messages of up to `eager` bytes are sent at once and copied at both
+// ends. A longer one is announced first. Once its receiver has a matching receive, the bytes move in one of three ways:
+// the network card reads them; within a node the receiver copies them itself (cross-memory attach, XPMEM); or, if
+// processors carry the bytes, the receiver asks the sender for them. Sockets accept the bytes within the sending call,
+// and the network carries them while ranks compute; the receiver has to read them.
 //
-//     sender                 receiver                     each arrow's end needs a look by that rank's MPI
-//       announce ----------->  matches                    but the card's own work, which goes on by itself
-//       card   ===bytes=====>  has it
-//       done  <------- finished
+//   sender                 receiver                     the end of each arrow is seen when that rank's MPI looks;
+//   announce ----------->  matches                      only the card works on its own
+//   card   ===bytes=====>  has it
+//   done  <------- finished
 //
 // An algorithm is a coroutine that sends, receives and waits (baselines.hpp).
 #pragma once
@@ -36,14 +36,14 @@ class Member;
 class Message;
 struct Role;
 
-// Of a message: whose operation it is of, and which of its messages.
+// Identifies a message: its operation, and its number within it.
 struct Tag {
   std::uint64_t operation = 0;
   std::uint32_t step = 0;
   bool operator==(const Tag&) const = default;
 };
 
-// A processor core that several may want; they get it in the order in which they ask.
+// A processor core that several may use, first come, first served.
 class Core {
  public:
   void acquire(std::function<void()> run);
@@ -91,7 +91,7 @@ class Host {
   Host& operator=(const Host&) = delete;
   ~Host();
 
-  // For what a member of an operation does. Ranks are the job's.
+  // For members of an operation. Ranks are the job's.
   void send(std::uint32_t to, std::uint64_t bytes, const Tag& tag, engine::Countdown& done);
   void receive(std::uint32_t from, const Tag& tag, engine::Countdown& done);
   void copy(std::uint64_t bytes);
@@ -99,8 +99,8 @@ class Host {
   [[nodiscard]] engine::Scheduler& scheduler() { return scheduler_; }
   [[nodiscard]] std::uint32_t rank() const { return rank_; }
 
-  // For the program: posts a collective; `posted` is called when the call returns, and what when_done() has been given
-  // with `request` when it has ended. Several may be under way.
+  // For the program: posts a collective. `posted` is called when the call returns; the function given to when_done() is
+  // called with `request` when the collective has ended. Several may be active.
   using Algorithm = engine::Task (*)(Member&, std::uint64_t bytes, std::uint32_t root);
   struct Call {
     Algorithm algorithm = nullptr;
@@ -110,7 +110,7 @@ class Host {
   };
   void post(const Call& call, const Role& role, std::function<void()> posted);
   void be_in_mpi(bool inside);
-  // Enters MPI for as long as there is something to do, and at least for a message's time.
+  // Enters MPI as long as there is something to do, and at least for a message's time.
   void test(std::function<void()> returned);
   void when_done(std::function<void(std::uint32_t request)> done) { when_done_ = std::move(done); }
 
@@ -121,12 +121,12 @@ class Host {
     std::uint64_t cost_ns;
     std::function<void()> what;
   };
-  struct Chore {
+  struct CoreJob {
     Message* message;
     Part part;
     std::uint64_t bytes;
   };
-  // Of a source and a tag: what has come and is not wanted yet, or is wanted and has not come. First in, first out.
+  // By source and tag: arrived messages without a receive, or receives without a message. First in, first out.
   struct Box {
     std::vector<Message*> unexpected;
     std::vector<engine::Countdown*> wanted;
@@ -142,33 +142,33 @@ class Host {
           key.tag.operation ^ fabric::sim::Random::mix(std::uint64_t{key.source} << 32U | key.tag.step)));
     }
   };
-  // Its tasks are what is left of the algorithm.
+  // Its tasks are the rest of the algorithm.
   struct Operation;
 
-  // Something that this rank's MPI sees when it looks next.
+  // Something for this rank's MPI to handle at its next look.
   void take(std::uint64_t cost_ns, std::function<void()> what);
-  void add_chore(Message& message, Part part, std::uint64_t bytes);
+  void add_core_job(Message& message, Part part, std::uint64_t bytes);
   void carry(std::uint64_t bytes);
   void write(Message& message, std::uint64_t bytes);
   [[nodiscard]] double carried_bytes_per_s() const;
   void wake();
   void begin(const Call& call, const Role& role);
-  void tell_of_ended();
+  void report_ended();
   void turn();
   void end_turn();
-  void do_chore();
+  void do_core_job();
   [[nodiscard]] bool active() const { return in_mpi_ || thread_core_ != nullptr; }
   void matched(Message& message, engine::Countdown& done);
   void arrived(Message& message);
   [[nodiscard]] const model::MpiModel& costs() const { return machine_.cluster.mpi; }
-  // Whether it waits in MPI with nothing to do, and keeps a shared core busy with that.
+  // True if it waits in MPI with nothing to do and keeps a shared core busy.
   void look_whether_it_waits();
 
   Hosts& hosts_;
   model::Machine& machine_;
   std::uint32_t rank_;
   Core own_core_;
-  Core* thread_core_;  // null: there are no progress threads
+  Core* thread_core_;  // nullptr if there are no progress threads
   model::Processor& processor_;
   model::ProcessId process_;
   model::CpuBurst burst_;
@@ -176,10 +176,10 @@ class Host {
   engine::Scheduler scheduler_;
   std::vector<std::unique_ptr<Operation>> operations_;
   std::deque<Event> inbox_;
-  std::deque<Chore> chores_;
+  std::deque<CoreJob> core_jobs_;
   std::unordered_map<Key, Box, HashOfKey> boxes_;  // by key; none is empty
   std::function<void(std::uint32_t request)> when_done_;
-  std::function<void()> test_returned_;  // while it tests
+  std::function<void()> test_returned_;  // set while it tests
   bool in_mpi_ = false;
   bool busy_ = false;
   bool waits_ = false;

@@ -1,4 +1,4 @@
-// One rank's part in one operation of a communicator, as an algorithm has it: ranks are the communicator's.
+// One rank's part in one operation, as an algorithm sees it: ranks are the communicator's.
 #pragma once
 
 #include <cstdint>
@@ -10,21 +10,22 @@
 
 namespace outrigger::sim::baselines {
 
-// What outlives the operation: the workload has it.
+// Data of the workload that outlive the operation.
 struct Role {
-  std::span<const WorldRank> members;          // of the communicator, by its ranks
-  std::uint32_t me = 0;                        // of these
-  std::uint64_t operation = 0;                 // a number that all members give it, and no other one
-  std::span<const std::uint64_t> by_distance;  // of a v-form: bytes for the rank so far on, round the communicator
-  std::span<const GroupRank> neighbors;        // of a collective of neighbors; they are so both ways
+  std::span<const WorldRank> members;  // of the communicator, by its ranks
+  std::uint32_t me = 0;                // index in `members`
+  std::uint64_t operation = 0;         // unique, and the same on all members
+  // only in a v-form: bytes for the rank at this distance, round the communicator
+  std::span<const std::uint64_t> by_distance;
+  std::span<const GroupRank> neighbors;  // only in neighborhood collectives; symmetric
 };
 
 class Member {
  public:
   Member(Host& host, const Role& role) : host_(host), role_(role) {}
 
-  // Each counts `done` once, when the buffer may be used again. Tags tell messages of a pair apart. A v-form sends
-  // nothing where there are no bytes.
+  // Each counts `done` once, when the buffer may be reused. Tags separate messages of a pair. A v-form sends no empty
+  // messages.
   void send(std::uint32_t to, std::uint64_t bytes, std::uint32_t tag, engine::Countdown& done) {
     if (leaves_out(bytes)) return done.count();
     host_.send(role_.members[to].value(), bytes, tag_of(tag), done);
@@ -40,7 +41,7 @@ class Member {
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(role_.members.size()); }
   [[nodiscard]] std::span<const GroupRank> neighbors() const { return role_.neighbors; }
 
-  // What goes from this rank to a peer, and back, where blocks are `regular` unless the operation says otherwise.
+  // Bytes from this rank to a peer, and back; `regular` unless the operation has its own sizes.
   [[nodiscard]] std::uint64_t bytes_to(std::uint32_t peer, std::uint64_t regular) const {
     return distance_bytes(rank(), peer, regular);
   }

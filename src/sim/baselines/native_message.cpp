@@ -5,7 +5,7 @@
 namespace outrigger::sim::baselines {
 namespace {
 
-constexpr std::uint64_t kSignalBytes = 64;  // an announcement, or that all has been read
+constexpr std::uint64_t kSignalBytes = 64;  // an announcement, or the end of reading
 
 }  // namespace
 
@@ -26,7 +26,7 @@ model::Route Message::way() const {
 void Message::send(Host& source, Host& target, std::uint64_t bytes, const Tag& tag, engine::Countdown& done) {
   source_ = &source;
   target_ = &target;
-  bytes_ = std::max<std::uint64_t>(bytes, 1);  // an empty one still comes
+  bytes_ = std::max<std::uint64_t>(bytes, 1);  // an empty message still arrives
   tag_ = tag;
   carried_in_ = carried_out_ = 0;
   ends_left_ = 2;
@@ -47,7 +47,7 @@ void Message::send(Host& source, Host& target, std::uint64_t bytes, const Tag& t
 
 void Message::signal(Host& from, Host& to, void (Message::*seen)()) {
   model::Machine& machine = hosts_.machine_;
-  std::uint64_t way_ns = 0;  // within a node the look at the other end is what it costs
+  std::uint64_t way_ns = 0;  // within a node the look at the other end is the whole cost
   if (!within_node()) {
     const model::Route route =
         machine.topology.route(machine.place_of_rank(from.rank()), machine.place_of_rank(to.rank()));
@@ -71,7 +71,7 @@ void Message::matched(engine::Countdown& done) {
   }
   if (within_node()) {
     target_->burst_.spend(target_->costs().rendezvous_ns);
-    return target_->add_chore(*this, Host::Part::copy, bytes_);
+    return target_->add_core_job(*this, Host::Part::copy, bytes_);
   }
   if (by_processors()) return signal(*target_, *source_, &Message::asked_for);
   model::Machine& machine = hosts_.machine_;
@@ -81,9 +81,9 @@ void Message::matched(engine::Countdown& done) {
   target_->burst_.then([this, &machine, asked_ns] { machine.time.after(asked_ns, [this] { set_out(bytes_); }); });
 }
 
-// Where processors carry the bytes.
+// Only if processors carry the bytes.
 void Message::asked_for() {
-  source_->add_chore(*this, Host::Part::socket_out, bytes_);
+  source_->add_core_job(*this, Host::Part::socket_out, bytes_);
 }
 
 void Message::carried(bool out, std::uint64_t bytes) {
@@ -108,7 +108,7 @@ void Message::set_out(std::uint64_t bytes) {
 }
 
 void Message::chunk_arrived(std::uint64_t bytes, bool last) {
-  if (by_processors()) return target_->add_chore(*this, Host::Part::socket_in, bytes);
+  if (by_processors()) return target_->add_core_job(*this, Host::Part::socket_in, bytes);
   if (!last) return;
   if (eager_) return target_->take(target_->costs().message_ns, [this] { seen_by_target(); });
   target_->take(target_->costs().message_ns, [this] {

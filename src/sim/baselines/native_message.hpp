@@ -1,4 +1,4 @@
-// One message between two ranks' MPIs, from the send to both ends' completion.
+// One message between two ranks' MPIs, from the send to completion at both ends.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ class Message final : public model::Receiver {
 
   // Within a turn of the source.
   void send(Host& source, Host& target, std::uint64_t bytes, const Tag& tag, engine::Countdown& done);
-  // The target has seen it, and has a receive for it. Within a turn of the target.
+  // The target has the message and a receive for it. Within a turn of the target.
   void matched(engine::Countdown& done);
-  // The core of one of the ends has carried a piece of it.
+  // A core at one end has carried a piece of it.
   void carried(bool out, std::uint64_t bytes);
-  // So much of it is on the network now.
+  // This many bytes are on the network now.
   void set_out(std::uint64_t bytes);
   void chunk_arrived(std::uint64_t bytes, bool last) override;
 
@@ -31,7 +31,7 @@ class Message final : public model::Receiver {
   [[nodiscard]] bool by_processors() const;
   [[nodiscard]] model::Route way() const;
   void announce();
-  // `who`'s MPI sees it when the signal has come there and it looks.
+  // The MPI of `to` sees it after the signal has arrived, at its next look.
   void signal(Host& from, Host& to, void (Message::*seen)());
   void seen_by_target();
   void asked_for();

@@ -1,4 +1,4 @@
-// binomial: the broadcast's tree the other way; each adds what its children have and hands the sum on.
+// binomial: the broadcast's tree upwards; each rank adds its children's sums and sends on the result.
 //
 // Source: Thakur et al. 2005 (alltoall_pairwise.cpp), section 4.6; MPICH,
 // src/mpi/coll/ireduce/ireduce_intra_sched_binomial.c; Open MPI, ompi_coll_base_reduce_intra_binomial.
@@ -11,7 +11,7 @@ namespace outrigger::sim::baselines {
 
 Task reduce_binomial(Member& member, std::uint64_t bytes, std::uint32_t root) {
   const BinomialTree tree(member.rank(), member.size(), root);
-  member.copy(bytes);  // what is contributed, to where the sum goes
+  member.copy(bytes);  // contribution into sum buffer
   for (std::uint32_t distance = 1; distance < tree.to_parent(); distance *= 2) {
     if (!tree.has_child(distance)) continue;
     engine::Countdown received(member.scheduler(), 1);

@@ -1,4 +1,4 @@
-// recursive_halving: the first half of Rabenseifner's allreduce, of which each rank is left with its own block.
+// recursive_halving: the first half of Rabenseifner's allreduce; each rank ends with its own block.
 //
 // Source: Thakur et al. 2005 (alltoall_pairwise.cpp), section 4.4; MPICH,
 // src/mpi/coll/ireduce_scatter_block/ireduce_scatter_block_intra_sched_recursive_halving.c; Open MPI,
@@ -13,7 +13,7 @@ namespace outrigger::sim::baselines {
 Task reduce_scatter_halving(Member& member, std::uint64_t bytes, std::uint32_t /*root*/) {
   const Fold fold(member.rank(), member.size());
   std::uint64_t part = bytes * member.size();
-  member.copy(part);  // what is contributed, to where it is added up
+  member.copy(part);  // contribution into sum buffer
   if (fold.is_in_pair()) {
     engine::Countdown folded(member.scheduler(), 1);
     begin_folding(member, fold, part, folded);

@@ -1,4 +1,4 @@
-// binomial: the blocks of a whole subtree go to its first rank, which hands on what is not its own.
+// binomial: the blocks of a whole subtree go to its first rank, which sends on those of the others.
 //
 // Source: MPICH, src/mpi/coll/iscatter/iscatter_intra_sched_binomial.c; Open MPI,
 // ompi_coll_base_scatter_intra_binomial.
@@ -22,7 +22,7 @@ Task scatter_binomial(Member& member, std::uint64_t bytes, std::uint32_t root) {
     member.send(tree.child(distance), tree.ranks_of_child(distance) * bytes, 0, sent);
     co_await sent.done();
   }
-  member.copy(bytes);  // the own block
+  member.copy(bytes);  // own block
 }
 
 }  // namespace outrigger::sim::baselines

@@ -1,6 +1,6 @@
-// A cluster as the performance model sees it: rates, latencies and costs, read from a file in TOML.
+// A cluster as the performance model sees it: rates, latencies and costs, read from a TOML file.
 //
-// clusters/README.md explains each key. Rates are bytes a second, times whole nanoseconds.
+// clusters/README.md explains each key. Rates are bytes per second, times are whole nanoseconds.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 namespace outrigger::sim::model {
 
 enum class TopologyKind : std::uint8_t {
-  one_switch,  // all nodes at one switch that never is the limit
-  fat_tree,    // two levels; a leaf's uplinks together carry `nodes_per_leaf` links divided by `taper`
+  one_switch,  // all nodes at one switch that never limits
+  fat_tree,    // two levels; a leaf's uplinks together have the rate of `nodes_per_leaf` links divided by `taper`
   dragonfly,   // groups of routers; one link between two groups, minimal routes
 };
 
-// Who moves the bytes between nodes.
+// How bytes move between nodes.
 enum class WireKind : std::uint8_t {
   memory,     // the network moves memory to memory (RDMA)
   processor,  // a processor at each end carries them (sockets)
@@ -27,45 +27,45 @@ enum class Placement : std::uint8_t {
   dpu,        // on a DPU's cores, in front of the host's PCIe
 };
 
-// How a service process has the network move ranks' memory.
+// How a service process makes the network move ranks' memory.
 enum class ServiceReach : std::uint8_t {
-  direct,  // from the one rank's memory to the other's
+  direct,  // from one rank's memory to the other's
   staged,  // through memory beside the service process, chunk by chunk
 };
 
-// What ranks do in MPI calls while they wait, which counts where they share cores.
+// How ranks wait in MPI calls; matters if they share cores.
 enum class Waiting : std::uint8_t {
-  unknown,  // nothing is said: each has a core
-  yields,   // whoever computes has the core
-  spins,    // they have their part of it
+  unknown,  // unspecified: each rank has a core
+  yields,   // a computing process gets the core
+  spins,    // waiting ranks use their share of the core
 };
 
-// Whose thresholds natives go by.
+// The MPI family whose thresholds native collectives use.
 enum class MpiFamily : std::uint8_t { mpich, openmpi };
 
 struct HostModel {
-  std::uint32_t cores = 1;        // a node's, for ranks
-  double memory_bytes_per_s = 0;  // a node's, read and written together
+  std::uint32_t cores = 1;        // per node, for ranks
+  double memory_bytes_per_s = 0;  // per node, reads and writes together
   double copy_bytes_per_s = 0;    // one core's copy
-  double missed_bytes_per_s = 0;  // the same of what lies in no cache; 0: by memory_bytes_per_s
-  double reduce_bytes_per_s = 0;  // one core's reduction of two vectors, bytes of the result
-  double socket_bytes_per_s = 0;  // one core's, at either end; only of WireKind::processor
-  std::uint32_t processors = 0;   // nodes are parts of one machine of so many cores; 0: of one each
+  double missed_bytes_per_s = 0;  // copying data that is in no cache; 0: by memory_bytes_per_s
+  double reduce_bytes_per_s = 0;  // one core's reduction of two vectors, in bytes of the result
+  double socket_bytes_per_s = 0;  // one core, at either end; only for WireKind::processor
+  std::uint32_t processors = 0;   // nodes are parts of one machine with this many cores; 0: each node is a machine
   Waiting waiting = Waiting::unknown;
-  std::uint64_t switch_ns = 0;    // for a process to take a core that others share
-  std::uint64_t cache_bytes = 0;  // of a node: buffers that fit into it load no memory
+  std::uint64_t switch_ns = 0;    // for a process to get a core that others share
+  std::uint64_t cache_bytes = 0;  // per node: buffers that fit into it load no memory
 };
 
 struct MpiModel {
   MpiFamily family = MpiFamily::mpich;
   std::uint64_t post_ns = 0;           // until a nonblocking collective has been posted
   std::uint64_t message_ns = 0;        // a core's time for each message that it sends or receives
-  std::uint64_t eager_bytes = 0;       // up to which a message is sent before it is asked for
-  std::uint64_t rendezvous_ns = 0;     // within a node: for a longer one, beside the copy
+  std::uint64_t eager_bytes = 0;       // largest message that is sent before it is asked for
+  std::uint64_t rendezvous_ns = 0;     // within a node: extra time of a longer one
   double copy_bytes_per_s = 0;         // within a node: from one rank's memory to another's; 0: as the host's
-  double eager_bytes_per_s = 0;        // ... of a short one each of its two copies; 0: as copy_bytes_per_s
-  double missed_bytes_per_s = 0;       // the same of what lies in no cache; 0: by host.memory_bytes_per_s
-  std::uint64_t thread_switch_ns = 0;  // for each message more, where a progress thread takes it
+  double eager_bytes_per_s = 0;        // ... each of the two copies of a short one; 0: as copy_bytes_per_s
+  double missed_bytes_per_s = 0;       // copying data that is in no cache; 0: by host.memory_bytes_per_s
+  std::uint64_t thread_switch_ns = 0;  // extra time per message handled by a progress thread
 };
 
 struct PcieModel {
@@ -77,14 +77,14 @@ struct PcieModel {
 struct NetworkModel {
   TopologyKind topology = TopologyKind::one_switch;
   WireKind wire = WireKind::memory;
-  double link_bytes_per_s = 0;       // of a node, each way
-  std::uint64_t message_ns = 0;      // of the network card for each message
+  double link_bytes_per_s = 0;       // per node, each way
+  std::uint64_t message_ns = 0;      // of the network card, per message
   std::uint64_t latency_ns = 0;      // of the network card and its cable, at each end
-  std::uint64_t hop_ns = 0;          // of each switch
-  std::uint64_t queue_bytes = 0;     // in front of each port; when it is full the port before it waits. 0: no limit
-  std::uint64_t burst_bytes = 0;     // of a link that is limited by a token bucket
-  std::uint64_t chunk_bytes = 0;     // transfers take turns by chunks
-  std::uint32_t nodes_per_leaf = 1;  // of a fat tree; in a dragonfly those of a router
+  std::uint64_t hop_ns = 0;          // per switch
+  std::uint64_t queue_bytes = 0;     // in front of each port; when it is full the previous port waits; 0: no limit
+  std::uint64_t burst_bytes = 0;     // of a link that a token bucket limits
+  std::uint64_t chunk_bytes = 0;     // transfers take turns by chunks of this size
+  std::uint32_t nodes_per_leaf = 1;  // of a fat tree; in a dragonfly: per router
   double taper = 1;                  // of a fat tree
   std::uint32_t routers_per_group = 1;
   double local_bytes_per_s = 0;   // between two routers of a group
@@ -95,27 +95,27 @@ struct ServiceModel {
   Placement placement = Placement::host_core;
   ServiceReach reach = ServiceReach::direct;
   std::uint32_t per_node = 1;
-  bool own_core = true;           // false: ranks compute on its core, and lose what it takes
-  std::uint32_t processors = 0;   // own cores that service processes of all nodes share; 0: one each
-  bool ranks_copy = false;        // ranks that wait copy within the node themselves; without a core they alone
+  bool own_core = true;          // false: ranks compute on its core and lose the time it takes
+  std::uint32_t processors = 0;  // own cores shared by the service processes of all nodes; 0: one each
+  bool ranks_copy = false;  // waiting ranks copy within the node; if service processes have no core, only ranks copy
   std::uint64_t notice_ns = 0;    // from a rank to its service process, and back
-  std::uint64_t event_ns = 0;     // for each post, message and end of a move that it takes in hand
-  std::uint64_t message_ns = 0;   // for each batch of messages that it sends to a peer
+  std::uint64_t event_ns = 0;     // per post, message and end of a move that it handles
+  std::uint64_t message_ns = 0;   // per batch of messages that it sends to a peer
   std::uint64_t move_ns = 0;      // to begin a move, or a chunk of it
-  std::uint64_t mark_ns = 0;      // for each delivered mark and each completion
-  double copy_bytes_per_s = 0;    // its core's, and of a rank that copies for it
-  double missed_bytes_per_s = 0;  // the same of what lies in no cache; 0: by host.memory_bytes_per_s
+  std::uint64_t mark_ns = 0;      // per delivered mark and completion
+  double copy_bytes_per_s = 0;    // its core's copy, and that of a rank that copies for it
+  double missed_bytes_per_s = 0;  // copying data that is in no cache; 0: by host.memory_bytes_per_s
   double reduce_bytes_per_s = 0;
   double memory_bytes_per_s = 0;     // of the DPU
   std::uint64_t dpu_latency_ns = 0;  // between the DPU's memory and its network card
 
-  // What they copy themselves takes two copies: the memory is the ranks' own, and they have no core to lend one.
+  // Service processes without a core need two copies: the memory is private to the ranks.
   [[nodiscard]] bool relays() const { return ranks_copy && !own_core; }
 };
 
 struct NoiseModel {
-  std::uint64_t skew_ns = 0;  // ranks begin an operation within so long
-  double work = 0;            // computation takes longer by an exponential of this mean, in parts of itself
+  std::uint64_t skew_ns = 0;  // ranks begin an operation within this time
+  double work = 0;            // computation takes longer by an exponential with this mean, as a share of itself
 };
 
 struct Cluster {
@@ -129,7 +129,7 @@ struct Cluster {
   NoiseModel noise;
 };
 
-// Every problem of the file, a line each: file:line, key, what is allowed.
+// Error: all problems of the file, one per line: file:line, key, what is allowed.
 [[nodiscard]] Result<Cluster> parse_cluster(const std::string& text, const std::string& file_name);
 [[nodiscard]] Result<Cluster> read_cluster(const std::string& path);
 

@@ -3,14 +3,14 @@
 #include <exception>
 
 namespace outrigger::sim::model {
-// What the parser takes for granted and a file may lack all the same: `[` at the end of a line, in 3.3.
+// Thrown if the parser's assertion fails, e.g. for `[` at the end of a line in version 3.3.
 struct NoToml : std::exception {};
 [[noreturn]] inline void refuse_file() {
   throw NoToml();
 }
 }  // namespace outrigger::sim::model
 
-// Its assertions are about files, too, so they end its work and not the process.
+// The parser's assertions depend on the file's content, so they must end the parsing and not the process.
 #define TOML_ASSERT(expression) ((expression) ? void() : ::outrigger::sim::model::refuse_file())
 #include <toml++/toml.h>
 
@@ -31,9 +31,9 @@ struct NoToml : std::exception {};
 namespace outrigger::sim::model {
 namespace {
 
-constexpr std::size_t kMostFileBytes = std::size_t{1} << 20U;  // of a cluster file; a larger one is refused
+constexpr std::size_t kMostFileBytes = std::size_t{1} << 20U;
 
-// What is wrong with one file.
+// Problems found in one file.
 class Problems {
  public:
   explicit Problems(std::string file) : file_(std::move(file)) {}
@@ -47,21 +47,22 @@ class Problems {
   std::string text_;
 };
 
-// One table of the file. Each key is asked for once; what nobody has asked for is not allowed.
+// One table of the file. Each key is read once; keys that were not read are not allowed.
 class Table {
  public:
-  // `confidence`: between what its values are known to be; null: nothing is said.
+  // `confidence`: bounds of its values; nullptr if there are none.
   Table(const toml::table& table, std::string prefix, Problems& problems, const toml::table* confidence = nullptr)
       : table_(table), prefix_(std::move(prefix)), problems_(problems), confidence_(confidence) {}
 
   void time_ns(const char* key, std::uint64_t& value) { quantity(key, value, parse_time_ns, Presence::needed); }
   void size_bytes(const char* key, std::uint64_t& value) { quantity(key, value, parse_bytes, Presence::needed); }
   void rate(const char* key, double& value) {
-    if (quantity(key, value, parse_bytes_per_s, Presence::needed) && value <= 0) problem(key, "a rate is more than 0");
+    if (quantity(key, value, parse_bytes_per_s, Presence::needed) && value <= 0)
+      problem(key, "a rate must be more than 0");
   }
   void optional_rate(const char* key, double& value) {
     if (quantity(key, value, parse_bytes_per_s, Presence::optional) && value <= 0) {
-      problem(key, "a rate is more than 0");
+      problem(key, "a rate must be more than 0");
     }
   }
   void optional_size_bytes(const char* key, std::uint64_t& value) {
@@ -111,7 +112,7 @@ class Table {
     }
     problem(key, fmt::format("'{}' is none of: {}", *read, allowed));
   }
-  // Null: it is not there, or no table.
+  // nullptr if it is missing or not a table.
   const toml::table* table(const char* key, bool needed) {
     const toml::node* node = find(key, needed ? Presence::needed : Presence::optional);
     if (node == nullptr) return nullptr;
@@ -122,14 +123,14 @@ class Table {
     const toml::node* node = table_.get(key);
     problems_.add(node == nullptr ? line() : node->source().begin.line, fmt::format("{}{}: {}", prefix_, key, text));
   }
-  // Of keys that are left.
+  // Reports keys that were not read.
   void finish() {
     std::string allowed;
     for (const std::string_view key : asked_) allowed += fmt::format("{}{}", allowed.empty() ? "" : ", ", key);
     for (const auto& [key, node] : table_) {
       if (std::find(asked_.begin(), asked_.end(), key.str()) != asked_.end()) continue;
       problems_.add(node.source().begin.line,
-                    fmt::format("{}{}: there is no such key here; allowed are {}", prefix_, key.str(), allowed));
+                    fmt::format("{}{}: unknown key; allowed are {}", prefix_, key.str(), allowed));
     }
     if (confidence_ == nullptr) return;
     for (const auto& [key, node] : *confidence_) {
@@ -169,7 +170,7 @@ class Table {
     check_bounds(key, value, parse);
     return true;
   }
-  // confidence.TABLE.KEY = ["4 us", "6 us"]: around the value.
+  // confidence.TABLE.KEY = ["4 us", "6 us"]: must contain the value.
   template <class Value, class Parse>
   void check_bounds(const char* key, const Value& value, Parse parse) {
     const toml::node* node = confidence_ == nullptr ? nullptr : confidence_->get(key);
@@ -196,7 +197,7 @@ class Table {
   Problems& problems_;
   const toml::table* confidence_;
   std::vector<std::string_view> asked_;
-  std::vector<std::string_view> bounded_;  // those that confidence_ has
+  std::vector<std::string_view> bounded_;  // those in confidence_
 };
 
 constexpr std::uint32_t kMostNodes = 1U << 16U;
@@ -215,7 +216,7 @@ void read_host(Table& table, HostModel& host) {
   table.optional_size_bytes("cache", host.cache_bytes);
   table.optional_rate("copy_missed", host.missed_bytes_per_s);
   if (host.processors % host.cores != 0) {
-    table.problem("processors", fmt::format("nodes have {} cores each of it; write a multiple", host.cores));
+    table.problem("processors", fmt::format("nodes have {} of these cores each; write a multiple", host.cores));
   }
 }
 
@@ -299,28 +300,28 @@ void read_noise(Table& table, NoiseModel& noise) {
   table.number("work", noise.work, 0, 10, false);
 }
 
-// What keys cannot be together.
+// Combinations of keys that are not allowed.
 void check_together(const Cluster& cluster, Table& root) {
   const ServiceModel& service = cluster.service;
   if (service.placement == Placement::dpu && cluster.network.wire == WireKind::processor) {
-    root.problem("service", "on a DPU service processes reach ranks by memory; network.wire has to be \"memory\"");
+    root.problem("service", "service processes on a DPU reach ranks by RDMA; network.wire has to be \"memory\"");
   }
   if (service.placement == Placement::host_core && service.reach == ServiceReach::staged) {
     root.problem("service",
-                 "reach \"staged\" is through a DPU's memory; with placement \"host_core\" write reach = \"direct\"");
+                 "reach \"staged\" needs a DPU's memory; with placement \"host_core\" write reach = \"direct\"");
   }
   if (service.placement == Placement::dpu && !cluster.pcie.present) {
     root.problem("service", "a DPU is behind PCIe; add a table [pcie]");
   }
 }
 
-// The part of [confidence] that is of one table; null: there is none.
+// The part of [confidence] for one table; nullptr if there is none.
 const toml::table* confidence_of(const toml::table& file, const char* key) {
   const toml::table* all = file["confidence"].as_table();
   return all == nullptr ? nullptr : (*all)[key].as_table();
 }
 
-// Each of its own names a table.
+// Each key of its own names a table.
 void read_confidence(Table& table, Problems& problems, const toml::table& file) {
   for (const char* key : {"host", "mpi", "pcie", "network", "service", "noise"}) {
     if (table.table(key, false) != nullptr && file[key].as_table() == nullptr) {
@@ -342,21 +343,20 @@ void in_table(Table& root, const char* key, bool needed, Problems& problems, Rea
 }  // namespace
 
 Result<Cluster> parse_cluster(const std::string& text, const std::string& file_name) {
-  // The parser has undefined behaviour for some others (3.3).
+  // The parser has undefined behaviour for some other characters (3.3).
   const auto foreign = std::ranges::find_if(text, [](char letter) { return static_cast<unsigned char>(letter) > 127; });
   if (foreign != text.end()) {
-    return Error{fmt::format("{}:{}: a character beyond ASCII; write us for microseconds", file_name,
+    return Error{fmt::format("{}:{}: a character that is not ASCII; write us for microseconds", file_name,
                              1 + std::count(text.begin(), foreign, '\n'))};
   }
   toml::table parsed;
-  // Without exceptions the parser goes on after an error, into its own assertions (3.3).
+  // Without exceptions the parser continues after an error, into its own assertions (3.3).
   try {
     parsed = toml::parse(std::string_view(text), std::string_view(file_name));
   } catch (const toml::parse_error& error) {
     return Error{fmt::format("{}:{}: {}", file_name, error.source().begin.line, error.description())};
   } catch (const NoToml&) {
-    return Error{
-        fmt::format("{}: this is no TOML; look for a table or a key that does not end on its line", file_name)};
+    return Error{fmt::format("{}: not valid TOML; look for a table or a key that does not end on its line", file_name)};
   }
   Problems problems(file_name);
   Table root(parsed, "", problems);
@@ -381,12 +381,12 @@ Result<Cluster> parse_cluster(const std::string& text, const std::string& file_n
 
 Result<Cluster> read_cluster(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) return Error{fmt::format("{}: cannot be read; name a cluster file, as those in clusters/", path)};
+  if (!file) return Error{fmt::format("{}: cannot be read; name a cluster file, e.g. from clusters/", path)};
   std::string text(kMostFileBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
   if (file.bad()) return Error{fmt::format("{}: cannot be read", path)};
-  if (text.size() > kMostFileBytes) return Error{fmt::format("{}: more than 1 MiB is no cluster file", path)};
+  if (text.size() > kMostFileBytes) return Error{fmt::format("{}: too large for a cluster file (1 MiB)", path)};
   return parse_cluster(text, path);
 }
 

@@ -1,5 +1,5 @@
-// A core that copies, or reduces: it is busy until it has been through the bytes at its own rate and its node's memory
-// has let them through, whichever is later. Cores of a node share the memory, and processes may share the core.
+// A core that copies or reduces. It is busy until it has processed the bytes at its own rate and its node's memory has
+// transferred them, whichever is later. Cores of a node share the memory; processes may share the core.
 #pragma once
 
 #include <cmath>
@@ -12,18 +12,18 @@
 
 namespace outrigger::sim::model {
 
-// Time that a core needs for so many bytes.
+// A core's time for this many bytes.
 [[nodiscard]] inline std::uint64_t bytes_ns(std::uint64_t bytes, double bytes_per_s) {
   return static_cast<std::uint64_t>(std::llround(static_cast<double>(bytes) / bytes_per_s * 1e9));
 }
 
-// Time that a core of the host needs to copy them, within a process.
+// Time of a host core for a copy within a process.
 [[nodiscard]] inline std::uint64_t host_copy_ns(const Machine& machine, std::uint64_t bytes) {
   const HostModel& host = machine.cluster.host;
   return bytes_ns(bytes, machine.copy_rate(host.copy_bytes_per_s, host.missed_bytes_per_s));
 }
 
-// From one rank's memory to another's, for a service process or by it.
+// Time of a copy from one rank's memory to another's, by a service process or for it.
 [[nodiscard]] inline std::uint64_t service_copy_ns(const Machine& machine, std::uint64_t bytes) {
   const ServiceModel& service = machine.cluster.service;
   return bytes_ns(bytes, machine.copy_rate(service.copy_bytes_per_s, service.missed_bytes_per_s));

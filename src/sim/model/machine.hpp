@@ -1,4 +1,4 @@
-// The part of the model that both sides share: virtual time, the cluster's ports, and where ranks are.
+// The part of the model that both sides share: virtual time, the cluster's ports, and the places of ranks.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace outrigger::sim::model {
 
 struct Machine {
-  // `footprint_bytes`: what the buffers of a node's ranks have in all.
+  // `footprint_bytes`: total size of the buffers of a node's ranks.
   Machine(const Cluster& cluster_model, const JobShape& shape, std::uint64_t footprint_bytes = UINT64_MAX)
       : cluster(cluster_model),
         missed(missed_part(cluster_model.host.cache_bytes, footprint_bytes)),
@@ -39,8 +39,8 @@ struct Machine {
     return ProcessId{places.ranks() + service};
   }
 
-  // What a core that copies at `bytes_per_s` comes to. Where the cluster has caches that is the rate within them, and
-  // `missed_bytes_per_s` that of what lies elsewhere; if it is 0 that is waited for beside the copy, read and written.
+  // Effective copy rate. If the cluster has caches, `bytes_per_s` is the rate within them and `missed_bytes_per_s` the
+  // rate outside. If the latter is 0, memory traffic (read and write) is simulated beside the copy.
   [[nodiscard]] double copy_rate(double bytes_per_s, double missed_bytes_per_s) const {
     const HostModel& host = cluster.host;
     const double memory = host.memory_bytes_per_s / 2;
@@ -48,21 +48,21 @@ struct Machine {
     const double missed_s = missed_bytes_per_s > 0 ? 1 / missed_bytes_per_s : 1 / bytes_per_s + 1 / memory;
     return 1 / ((1 - missed) / bytes_per_s + missed * missed_s);
   }
-  // Of what it copies, what it loads memory with.
+  // The share of copied bytes that loads memory.
   [[nodiscard]] std::uint64_t bytes_of_memory(std::uint64_t bytes) const {
     return static_cast<std::uint64_t>(missed * static_cast<double>(bytes));
   }
 
   const Cluster& cluster;
-  double missed;  // the part of all buffers that does not lie in the node's caches
+  double missed;  // share of all buffers that is not in the node's caches
   Places places;
   fabric::sim::VirtualTime time;
   Network network;
   Topology topology;
   Processors processors;
-  std::vector<std::uint64_t> service_busy_ns;  // by node: what its service processes' cores have worked
+  std::vector<std::uint64_t> service_busy_ns;  // by node: busy time of its service processes' cores
  private:
-  // Of what is touched in turn, caches that replace anything alike keep as much as fits.
+  // For round-robin access and random replacement, a cache keeps as much as fits.
   static double missed_part(std::uint64_t cache_bytes, std::uint64_t footprint_bytes) {
     if (footprint_bytes <= cache_bytes) return 0;
     return 1 - static_cast<double>(cache_bytes) / static_cast<double>(footprint_bytes);

@@ -69,7 +69,7 @@ void Network::enter_next_chunk(TransferId id) {
   const auto bytes = static_cast<std::uint32_t>(std::min(chunk_bytes_, transfer.bytes - transfer.sent_bytes));
   const ChunkId chunk = make_chunk(id, bytes);
   transfer.sent_bytes += bytes;
-  ports_[transfer.route[0]].queued_bytes += bytes;  // a source is not limited: its data lie in memory
+  ports_[transfer.route[0]].queued_bytes += bytes;  // a source is not limited: its data are in memory
   arrive(chunk);
 }
 
@@ -81,7 +81,7 @@ void Network::arrive(ChunkId id) {
   serve(port);
 }
 
-// What has been served by now has left.
+// Removes bytes that have been served by now.
 void Network::settle(Port& port) {
   if (port.serving_bytes == 0 || time_.now_ns() < port.free_ns) return;
   port.queued_bytes -= port.serving_bytes;
@@ -95,7 +95,7 @@ bool Network::has_room(PortId id, std::uint64_t bytes) {
   return limit == 0 || port.queued_bytes == 0 || port.queued_bytes + bytes <= limit;
 }
 
-// Nobody overtakes those that wait for room.
+// No transfer overtakes those that wait for room.
 bool Network::may_enter(PortId id, std::uint64_t bytes, Turn turn) {
   return has_room(id, bytes) && (turn == Turn::has_come || ports_[id].waiting.empty());
 }
@@ -112,7 +112,7 @@ void Network::serve(PortId id, Turn turn) {
     port.blocked = true;
     Port& full = ports_[transfer.route[next]];
     full.waiting.push_back(id);
-    // One that serves nothing has chunks on their way, or waits itself: it looks when it begins to serve.
+    // A port that serves nothing has chunks on their way or waits itself: it looks when it begins to serve.
     if (full.serving_bytes != 0) look_later(transfer.route[next]);
     return;
   }
@@ -154,7 +154,7 @@ void Network::look_later(PortId id) {
     freed.look_scheduled = false;
     settle(freed);
     serve(id);
-    // Those that wait for room here go on, in the order in which they came.
+    // Chunks that wait for room here continue in the order of arrival.
     while (!freed.waiting.empty() && has_room(id, chunks_[ports_[freed.waiting.front()].queue.front()].bytes)) {
       const PortId waiter = freed.waiting.front();
       freed.waiting.pop_front();

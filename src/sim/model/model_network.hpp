@@ -1,15 +1,15 @@
 // Bytes on their way through ports, in virtual time.
 //
-// A transfer goes along a route of ports in chunks. A port serves one chunk after the other, in the order in which they
-// came: a time for each message, and the bytes at its rate. The head of a chunk is at the next port after a latency
-// while its tail still leaves (cut-through), so that a way of many ports costs its latencies and the slowest port's
-// bytes. Links that a token bucket limits let a burst through at once when they have rested for as long as it takes.
+// A transfer goes along a route of ports in chunks. A port serves one chunk after the other, first come, first served:
+// a time per message, plus the bytes at its rate. The head of a chunk is at the next port after a latency while its
+// tail still leaves (cut-through), so a route of many ports costs its latencies and the slowest port's bytes. A link
+// with a token bucket lets a burst through at once after a long enough rest.
 //
-//     source's memory -> PCIe -> card | switch ports | card -> PCIe -> destination's memory
+//   source's memory -> PCIe -> card | switch ports | card -> PCIe -> destination's memory
 //
-// In front of a port there is room for so many bytes. A chunk that finds none waits in the port before, and what is
-// behind it there waits, too (head-of-line blocking), as on networks that lose nothing. A queue always takes one chunk.
-// Ports stand in one order that every route keeps to, so that they never wait for each other in a ring.
+// Each port has a queue of limited size. A chunk that does not fit waits in the previous port, and blocks the chunks
+// behind it (head-of-line blocking), as on lossless networks. An empty queue always takes one chunk. All routes use
+// ports in the same order, so ports never wait for each other in a ring.
 //
 // Transfers that share their first port take turns chunk by chunk: each has one chunk in that queue.
 //
@@ -31,10 +31,10 @@ using PortId = std::uint32_t;
 
 struct PortModel {
   double bytes_per_s = 0;
-  std::uint64_t message_ns = 0;   // once for each transfer
-  std::uint64_t latency_ns = 0;   // until the head is at what follows
+  std::uint64_t message_ns = 0;   // per transfer
+  std::uint64_t latency_ns = 0;   // until the head is at the next port
   std::uint64_t queue_bytes = 0;  // in front of it; 0: no limit
-  std::uint64_t burst_bytes = 0;  // that it lets through at once after a rest: a token bucket's
+  std::uint64_t burst_bytes = 0;  // token bucket: let through at once after a rest
 };
 
 // The ports that a transfer goes through, in order.
@@ -54,13 +54,13 @@ class Route {
   std::size_t count_ = 0;
 };
 
-// Hears of a transfer's chunks. Stays where it is until the last one has come.
+// Receives a transfer's chunks. Must not move before the last one.
 class Receiver {
  public:
   Receiver() = default;
   Receiver(const Receiver&) = delete;
   Receiver& operator=(const Receiver&) = delete;
-  // `last`: nothing of the transfer is left.
+  // `last`: the transfer is complete.
   virtual void chunk_arrived(std::uint64_t bytes, bool last) = 0;
 
  protected:
@@ -75,13 +75,13 @@ class Network {
 
   PortId add_port(const PortModel& model);
 
-  // Sends `bytes` (never 0) along the route (of one port at least), from now on.
+  // Sends `bytes` (never 0) along the route (at least one port), from now on.
   void send(const Route& route, std::uint64_t bytes, Receiver& receiver);
 
-  // A few bytes that wait for nobody, as control messages have a lane of their own: how long they take.
+  // Time of a control message: it has its own lane and never waits.
   [[nodiscard]] std::uint64_t control_ns(const Route& route, std::uint64_t bytes) const;
 
-  // Of a port, since the beginning.
+  // Total busy time of a port.
   [[nodiscard]] std::uint64_t busy_ns(PortId port) const { return ports_[port].busy_ns; }
   [[nodiscard]] std::uint64_t most_queued_bytes(PortId port) const { return ports_[port].most_queued_bytes; }
   [[nodiscard]] std::size_t ports() const { return ports_.size(); }
@@ -95,14 +95,14 @@ class Network {
     PortModel model;
     std::deque<ChunkId> queue;        // not yet in service
     std::deque<PortId> waiting;       // ports whose first chunk finds no room here
-    std::uint64_t queued_bytes = 0;   // of what is in the queue, in service, or on its way to here
+    std::uint64_t queued_bytes = 0;   // in the queue, in service, or on the way to here
     std::uint64_t serving_bytes = 0;  // in service until free_ns
     std::uint64_t free_ns = 0;
-    // Until when its rate has been used: before now, and by a burst at most. In the beginning it has rested.
+    // Time until which the rate has been used: at most a burst before now. The initial value is a full rest.
     std::int64_t used_until_ns = std::numeric_limits<std::int64_t>::min() / 2;
     std::uint64_t busy_ns = 0;
     std::uint64_t most_queued_bytes = 0;
-    bool look_scheduled = false;  // somebody looks at free_ns
+    bool look_scheduled = false;  // an event at free_ns is scheduled
     bool blocked = false;         // its first chunk waits for the next port
   };
   struct Transfer {
@@ -116,13 +116,12 @@ class Network {
     TransferId transfer = 0;
     std::uint32_t hop = 0;
     std::uint32_t bytes = 0;
-    bool first = false;         // of its transfer
-    std::uint64_t tail_ns = 0;  // when its last byte is at the port
+    bool first = false;         // first of its transfer
+    std::uint64_t tail_ns = 0;  // arrival of its last byte at the port
   };
 
   void enter_next_chunk(TransferId transfer);
   void arrive(ChunkId chunk);
-  // Whether the port's first chunk has waited until now for room in the next one.
   enum class Turn : std::uint8_t { comes_anew, has_come };
   void serve(PortId port, Turn turn = Turn::comes_anew);
   [[nodiscard]] bool may_enter(PortId port, std::uint64_t bytes, Turn turn);

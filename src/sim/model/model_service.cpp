@@ -8,28 +8,27 @@
 namespace outrigger::sim::model {
 namespace {
 
-// What the loop takes in hand before the engine runs; what is beyond waits for the next turn.
+// Events per turn, before the engine runs.
 constexpr std::size_t kEventsATurn = 16;
-// A request, an acknowledgement: what says that bytes may go, or have come.
+// A request or an acknowledgement of bytes.
 constexpr std::uint64_t kSignalBytes = 64;
-// Of what a peer has not asked for yet, as outriggerd has it (fabric/ucx/wire_options.hpp).
+// Per peer, for blocks it has not asked for yet; the same value as in outriggerd (fabric/ucx/wire_options.hpp).
 constexpr std::uint64_t kEagerRoomBytes = 256U << 10U;
 
 }  // namespace
 
-// Bytes of one rank on their way to another one's memory, or to where they are reduced.
+// Bytes of one rank on their way to another rank's memory, or to a reduction.
 class Service::Transfer final : public Receiver {
  public:
   Transfer(Service& mover, std::uint32_t source_rank, Place target, std::uint64_t bytes)
       : mover_(mover), source_rank_(source_rank), target_(target), bytes_(bytes), second_leg_(*this) {}
 
-  // To this rank's memory, that is, and by which service process there.
+  // The target is this rank's memory, served by service process `by` there.
   void for_rank(WorldRank rank) { target_rank_ = rank; }
   void when_done(std::function<void()> done) { done_ = std::move(done); }
   fabric::MoveCompletion* completion = nullptr;
 
-  // Of a reduction, and of a block that has come in part before it was asked for: first its parts come, and then there
-  // may be so much to reduce.
+  // Parts of a reduction, or of a block that was sent eagerly: after all parts, there may be bytes to reduce.
   std::vector<std::unique_ptr<Transfer>> parts;
   std::optional<std::uint64_t> reduced_bytes;
 
@@ -37,7 +36,7 @@ class Service::Transfer final : public Receiver {
   // Before the other side has asked for it.
   void start_eagerly() { give_to(source_service(), Part::socket_out, bytes_); }
   void chunk_arrived(std::uint64_t bytes, bool last) override;
-  // A core has done such a piece.
+  // A core has finished such a piece.
   void did(Part part, std::uint64_t bytes);
   void part_done() {
     if (++parts_done_ == parts.size()) put_together();
@@ -51,7 +50,7 @@ class Service::Transfer final : public Receiver {
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
  private:
-  // The way from memory beside the service process to the rank's.
+  // From memory beside the service process to the rank's.
   class SecondLeg final : public Receiver {
    public:
     explicit SecondLeg(Transfer& transfer) : transfer_(transfer) {}
@@ -83,7 +82,7 @@ class Service::Transfer final : public Receiver {
   void start_by_processors();
   void give_to(Service& service, Part part, std::uint64_t bytes);
   void put_together();
-  // Bytes are where they belong.
+  // Bytes are in place.
   void placed(std::uint64_t bytes);
   void finished();
 
@@ -106,7 +105,7 @@ void Service::Transfer::start() {
 }
 
 void Service::Transfer::start_within_host() {
-  if (!target_rank_) return placed(bytes_);  // it is read where it lies
+  if (!target_rank_) return placed(bytes_);  // it is read in place
   const auto copied = [this] { placed(bytes_); };
   if (!mover_.world_.copy_by_rank(*target_rank_, bytes_, copied, [this] { copy_by_service(); })) copy_by_service();
 }
@@ -119,7 +118,7 @@ void Service::Transfer::copy_by_service() {
 void Service::Transfer::start_by_cards() {
   const Place first_target = is_staged() ? mover_.place_ : target_;
   const Route way = machine().topology.route(source(), first_target);
-  // The source's card has to be asked, unless it is the one that the service process sits at.
+  // The source's card needs a request, unless it is the service process's own.
   std::uint64_t asked_ns = 0;
   if (source().node != mover_.place_.node) {
     asked_ns = machine().network.control_ns(machine().topology.route(mover_.place_, source()), kSignalBytes);
@@ -137,7 +136,7 @@ void Service::Transfer::start_by_processors() {
 }
 
 void Service::Transfer::give_to(Service& service, Part part, std::uint64_t bytes) {
-  service.chores_.push_back(Chore{this, part, bytes});
+  service.core_jobs_.push_back(CoreJob{this, part, bytes});
   service.wake();
 }
 
@@ -174,17 +173,17 @@ void Service::Transfer::placed(std::uint64_t bytes) {
 }
 
 void Service::Transfer::finished() {
-  // Whoever pushes hears of it from the other side.
+  // A push ends with a message from the other side.
   const bool far = target_.node != mover_.place_.node;
   const Place other{target_.node, mover_.place_.memory};
   const Topology& topology = machine().topology;
   const std::uint64_t told_ns =
       far ? machine().network.control_ns(topology.route(other, mover_.place_), kSignalBytes) : 0;
-  // What its own core has copied it knows without being told.
+  // It needs no event for its own core's copy.
   const std::uint64_t event_ns = copied_itself_ ? 0 : mover_.costs_.event_ns;
   machine().time.after(told_ns, [this, event_ns] {
     mover_.take(event_ns, [this] {
-      const std::function<void()> done = std::move(done_);  // may be the end of this transfer
+      const std::function<void()> done = std::move(done_);  // may end this transfer
       done();
     });
   });
@@ -201,11 +200,11 @@ Service::Service(Machine& machine, ServiceWorld& world, const engine::EngineConf
       burst_(processor_, process_),
       copy_(machine, processor_, process_),
       engine_(std::make_unique<engine::Engine>(config, fabric::Seams{*this, *this, *this})) {
-  processor_.has_short_slices(process_);  // as outriggerd asks for (docs/inside/algorithms.md)
+  processor_.has_short_slices(process_);  // as outriggerd requests (docs/inside/algorithms.md)
 }
 
 Service::~Service() {
-  engine_.reset();  // cancels what it has in flight
+  engine_.reset();  // cancels its active moves
 }
 
 void Service::take(std::uint64_t cost_ns, std::function<void()> what) {
@@ -228,39 +227,39 @@ void Service::turn() {
     event.what();
   }
   engine_->run();
-  say_everything();
+  send_all();
   machine_.service_busy_ns[place_.node] += burst_.spent_ns();
-  burst_.then([this] { chores_.empty() ? end_turn() : do_chore(); });
+  burst_.then([this] { core_jobs_.empty() ? end_turn() : do_core_job(); });
 }
 
 void Service::end_turn() {
   busy_ = false;
-  if (!inbox_.empty() || !chores_.empty()) wake();
+  if (!inbox_.empty() || !core_jobs_.empty()) wake();
 }
 
-// A chunk of what waits longest; what is left of it goes behind the others.
-void Service::do_chore() {
-  Chore chore = chores_.front();
-  chores_.pop_front();
-  const std::uint64_t bytes = std::min(chore.bytes, machine_.cluster.network.chunk_bytes);
-  chore.bytes -= bytes;
-  if (chore.bytes != 0) chores_.push_back(chore);
-  const auto done = [this, chore, bytes] {
-    chore.transfer->did(chore.part, bytes);
+// One chunk of the oldest job; the rest goes to the back of the queue.
+void Service::do_core_job() {
+  CoreJob job = core_jobs_.front();
+  core_jobs_.pop_front();
+  const std::uint64_t bytes = std::min(job.bytes, machine_.cluster.network.chunk_bytes);
+  job.bytes -= bytes;
+  if (job.bytes != 0) core_jobs_.push_back(job);
+  const auto done = [this, job, bytes] {
+    job.transfer->did(job.part, bytes);
     end_turn();
   };
-  const std::uint64_t core_ns = chore_ns(chore.part, bytes);
+  const std::uint64_t core_ns = core_job_ns(job.part, bytes);
   machine_.service_busy_ns[place_.node] += core_ns;
-  if (chore.part == Part::copy || chore.part == Part::relay) return copy_.begin(place_.node, bytes, core_ns, done);
-  if (chore.part != Part::reduce) return processor_.run(process_, core_ns, done);
-  // All of it counts at its end; only its last piece says so.
-  processor_.run(process_, core_ns, [this, chore, done] {
-    if (chore.bytes == 0) return done();
+  if (job.part == Part::copy || job.part == Part::relay) return copy_.begin(place_.node, bytes, core_ns, done);
+  if (job.part != Part::reduce) return processor_.run(process_, core_ns, done);
+  // The whole cost is charged at the end; only the last piece reports.
+  processor_.run(process_, core_ns, [this, job, done] {
+    if (job.bytes == 0) return done();
     end_turn();
   });
 }
 
-std::uint64_t Service::chore_ns(Part part, std::uint64_t bytes) const {
+std::uint64_t Service::core_job_ns(Part part, std::uint64_t bytes) const {
   switch (part) {
     case Part::copy: return service_copy_ns(machine_, bytes);
     case Part::relay: return 2 * service_copy_ns(machine_, bytes);
@@ -325,7 +324,7 @@ void Service::add_part(Transfer& whole, std::unique_ptr<Transfer> part) {
   whole.parts.push_back(std::move(part));
 }
 
-// How many bytes of it have come, or are on their way.
+// Bytes of the block that have arrived eagerly, or are on their way.
 std::uint64_t Service::take_eager(const BlockId& id, Transfer& whole) {
   const auto found = eager_.find(id);
   if (found == eager_.end()) return 0;
@@ -336,7 +335,7 @@ std::uint64_t Service::take_eager(const BlockId& id, Transfer& whole) {
   return whole.parts.back()->bytes();
 }
 
-// Where processors carry the bytes, as much as there is room for at the other side.
+// If processors carry the bytes, sends as many as the other side has room for.
 void Service::send_eager(const BlockId& id, const Block& from, SpId reader) {
   if (machine_.cluster.network.wire != WireKind::processor) return;
   if (machine_.place_of_service(reader.value()).node == place_.node) return;
@@ -352,7 +351,7 @@ void Service::send_eager(const BlockId& id, const Block& from, SpId reader) {
   burst_.spend(costs_.move_ns);
   burst_.then([&transfer = *made] { transfer.start_eagerly(); });
   const bool added = to.eager_.emplace(id, std::move(made)).second;
-  assert(added && "a block is sent to a reader once");
+  assert(added && "a block is sent to each reader once");
   static_cast<void>(added);
 }
 
@@ -363,7 +362,7 @@ void Service::withdraw_eager(const BlockId& id) {
   sent_eagerly_.erase(found);
 }
 
-// What is still on its way comes all the same.
+// Bytes on their way still arrive.
 void Service::forget_eager(const BlockId& id, SpId /*source*/) {
   const auto found = eager_.find(id);
   if (found == eager_.end()) return;
@@ -384,7 +383,7 @@ void Service::ended(Transfer& transfer) {
   completion->moved(outcome);
 }
 
-// Only when a run is given up: what is on its way hears of nothing any more, as time stands still.
+// Only at an early end of a run: time stands still, so nothing on its way arrives any more.
 void Service::cancel(fabric::MoveCompletion& completion) {
   transfers_.erase(&completion);
 }
@@ -401,7 +400,7 @@ void Service::send(SpId to, std::span<const std::byte> message) {
   batch->bytes += message.size();
 }
 
-void Service::say_everything() {
+void Service::send_all() {
   for (Batch& batch : std::exchange(batches_, {})) {
     burst_.spend(costs_.message_ns);
     const Place peer = machine_.place_of_service(batch.to.value());
@@ -412,16 +411,16 @@ void Service::say_everything() {
     burst_.then([this, way_ns, said = std::make_shared<const Batch>(std::move(batch))] {
       std::uint64_t& arrival_ns = arrivals_[said->to];
       arrival_ns = std::max(arrival_ns, machine_.time.now_ns() + way_ns);  // in order
-      machine_.time.at(arrival_ns, [this, said] { world_.hear(said); });
+      machine_.time.at(arrival_ns, [this, said] { world_.deliver(said); });
     });
   }
 }
 
-void Service::hear(const std::shared_ptr<const Batch>& batch) {
+void Service::receive(const std::shared_ptr<const Batch>& batch) {
   take(costs_.event_ns * batch->messages.size(), [this, batch] {
     for (const std::vector<std::byte>& message : batch->messages) {
       const bool well_formed = engine_->receive(batch->from, message);
-      assert(well_formed && "the engine speaks its own protocol");
+      assert(well_formed && "the engine's messages are well-formed");
       static_cast<void>(well_formed);
     }
   });

@@ -1,15 +1,14 @@
-// A service process in virtual time: the real engine, on a core that needs time for everything it takes in hand.
+// A service process in virtual time: the real engine, on a core that takes time for everything.
 //
-// Its loop is that of outriggerd: take what has come, run the engine, say to each peer what there is to say in one
-// message, then some of the copying. What the engine asks for in a turn begins when the core has come to it. Costs
-// delay what happens; nothing of the engine ever sees one.
+// The loop is that of outriggerd: handle arrivals, run the engine, send one batch of messages per peer, then copy a
+// little. Actions of the engine begin when the core gets to them. Costs delay events; the engine never sees them.
 //
-// How a block moves:
-//     within a node, on a host core   the core copies it, or the rank that waits for it
-//     ... on a DPU                    the card moves it, directly or through the DPU's memory
-//     between nodes, by memory        the card moves it, when the destination's side (pull) or the source's (push) asks
-//     ... by processors               the source's core sends it by chunks, the destination's takes each; before it is
-//                                     asked to, as much as there is room for
+//   How a block moves:
+//   within a node, on a host core   the core copies it, or a waiting rank does
+//   ... on a DPU                    the card moves it, directly or through the DPU's memory
+//   between nodes, by memory        the card moves it, on request of the destination's (pull) or source's side (push)
+//   ... by processors               the source's core sends chunks, the destination's core receives each; before the
+//                                   request, as many as there is room for
 #pragma once
 
 #include <cstdint>
@@ -29,7 +28,7 @@ namespace outrigger::sim::model {
 
 class Service;
 
-// What a service process says to another one in one turn.
+// Messages of one service process to another in one turn.
 struct Batch {
   SpId from;
   SpId to;
@@ -37,18 +36,18 @@ struct Batch {
   std::uint64_t bytes = 0;
 };
 
-// What services have to do with beside the machine.
+// The rest of the job, as service processes see it.
 class ServiceWorld {
  public:
   virtual Service& service(SpId id) = 0;
-  // It has come to where `to` is.
-  virtual void hear(const std::shared_ptr<const Batch>& batch) = 0;
-  // A service process has asked for a rank's block on another node.
+  // The batch has arrived at its receiver.
+  virtual void deliver(const std::shared_ptr<const Batch>& batch) = 0;
+  // A service process has asked for a block on another node.
   virtual void asked_for_block() {}
-  // A rank has been told that the operation of that slot is over.
+  // A rank has been told that the operation in that slot has ended.
   virtual void completed(WorldRank rank, SlotIndex slot, bool ok) = 0;
-  // Has `rank` copy for itself, while it waits: its core is busy with it, after what it has to copy already. `left`: it
-  // has not, and the service process has to. False: that is known at once.
+  // Lets `rank` copy for itself while it waits: its core is busy with it, after earlier copies. `left`: called instead
+  // of `done` if it did not copy and the service process must. False: it cannot copy.
   virtual bool copy_by_rank(WorldRank rank, std::uint64_t bytes, std::function<void()> done,
                             std::function<void()> left) = 0;
 
@@ -61,9 +60,9 @@ class Service final : public fabric::BlockMover, public fabric::PeerMessenger, p
   Service(Machine& machine, ServiceWorld& world, const engine::EngineConfig& config);
   ~Service();
 
-  // What a rank has put into its memory is here now.
+  // A rank's post has arrived here.
   void post(engine::PostedOperation operation);
-  void hear(const std::shared_ptr<const Batch>& batch);
+  void receive(const std::shared_ptr<const Batch>& batch);
 
   void move(const Block& from, const Block& to, const BlockId* name, fabric::MoveCompletion& completion) override;
   void reduce(const Reduction& reduction, std::span<const Block> operands, std::span<const BlockId> names,
@@ -86,22 +85,22 @@ class Service final : public fabric::BlockMover, public fabric::PeerMessenger, p
 
  private:
   class Transfer;
-  // Work for the core beside the engine.
+  // Core time outside the engine.
   enum class Part : std::uint8_t { copy, relay, socket_out, socket_in, reduce };
-  struct Chore {
+  struct CoreJob {
     Transfer* transfer;
     Part part;
     std::uint64_t bytes;
   };
 
-  // Something has come that costs so much to take in hand.
+  // An event whose handling has this cost.
   void take(std::uint64_t cost_ns, std::function<void()> what);
   void wake();
   void turn();
-  void do_chore();
-  [[nodiscard]] std::uint64_t chore_ns(Part part, std::uint64_t bytes) const;
+  void do_core_job();
+  [[nodiscard]] std::uint64_t core_job_ns(Part part, std::uint64_t bytes) const;
   void end_turn();
-  void say_everything();
+  void send_all();
   void ended(Transfer& transfer);
   Transfer& begin(const Block& from, const Block& to, fabric::MoveCompletion* completion);
   void add_part(Transfer& whole, std::unique_ptr<Transfer> part);
@@ -123,17 +122,17 @@ class Service final : public fabric::BlockMover, public fabric::PeerMessenger, p
     std::function<void()> what;
   };
   std::deque<Event> inbox_;
-  std::deque<Chore> chores_;
+  std::deque<CoreJob> core_jobs_;
   std::vector<Batch> batches_;                        // of this turn
-  std::unordered_map<SpId, std::uint64_t> arrivals_;  // by peer: when the last batch to it is there
+  std::unordered_map<SpId, std::uint64_t> arrivals_;  // by peer: arrival time of the last batch
   std::unordered_map<fabric::MoveCompletion*, std::unique_ptr<Transfer>> transfers_;
-  std::unordered_map<BlockId, std::unique_ptr<Transfer>> eager_;  // from peers, and not asked for yet
+  std::unordered_map<BlockId, std::unique_ptr<Transfer>> eager_;  // from peers, before the request
   struct SentEagerly {
     SpId reader;
     std::uint64_t bytes;
   };
   std::unordered_map<BlockId, SentEagerly> sent_eagerly_;
-  std::unordered_map<SpId, std::uint64_t> eager_room_bytes_;  // at peers
+  std::unordered_map<SpId, std::uint64_t> eager_room_bytes_;  // room at peers
   bool busy_ = false;                                         // a turn is scheduled, or the core copies
 };
 

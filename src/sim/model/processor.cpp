@@ -8,13 +8,12 @@
 namespace outrigger::sim::model {
 namespace {
 
-// For how long a process that does not wait keeps a core that others want: Linux's slice on two cores; 0.7 ms on one,
-// 2.8 ms on eight and more.
+// Time slice of a process on a contended core: Linux's value for two cores (0.7 ms on one core, 2.8 ms on eight and
+// more).
 constexpr std::uint64_t kSlice_ns = 1'400'000;
-// Until a kernel moves a process away from others to a core that has fewer: Linux looks every so many milliseconds as
-// there are cores, from two on.
+// Interval of load balancing. Linux balances every n milliseconds on n cores, from two on.
 constexpr std::uint64_t kBalance_ns = 2'000'000;
-// A process that has nothing to do may be given something at the same moment.
+// An idle process may get new work at the same moment.
 constexpr std::uint64_t kMoment_ns = 1;
 
 }  // namespace
@@ -44,17 +43,17 @@ void Processor::yield_and_run(ProcessId process, std::uint64_t work_ns, std::fun
 void Processor::add(ProcessId process, Work work) {
   if (cores_.empty()) return time_.after(work.left_ns, std::move(work.done));
   Process& worker = known(process);
-  go_where_nobody_is(worker);
+  go_to_empty_core(worker);
   Core& core = cores_[worker.home];
   account(core);
-  if (worker.short_slices && !worker.listed && !core.has_nobody()) work.left_ns += switch_ns_;
+  if (worker.short_slices && !worker.listed && !core.is_empty()) work.left_ns += switch_ns_;
   worker.works.push_back(std::move(work));
   if (!worker.listed) list(worker);
   plan(core);
   balance_later();
 }
 
-// ---------------------------------------------------------------- who is where
+// ---------------------------------------------------------------- placement
 
 void Processor::move_home(Process& process, Core& core) {
   --cores_[process.home].processes;
@@ -62,12 +61,12 @@ void Processor::move_home(Process& process, Core& core) {
   ++core.processes;
 }
 
-// From where others have something to do.
-void Processor::go_where_nobody_is(Process& process) {
+// Takes a process from a contended core.
+void Processor::go_to_empty_core(Process& process) {
   const Core& home = cores_[process.home];
   const std::size_t own = process.listed && process.wants() ? 1 : 0;
   if (home.wanting() == own || home.is_had_by(process)) return;
-  const auto empty = std::ranges::find_if(cores_, &Core::has_nobody);
+  const auto empty = std::ranges::find_if(cores_, &Core::is_empty);
   if (empty == cores_.end()) return;
   const bool was_listed = process.listed;
   if (was_listed) leave(process);
@@ -121,7 +120,7 @@ std::size_t Processor::Core::wanting() const {
 
 // ---------------------------------------------------------------- turns
 
-// Of those in which nothing was found.
+// Turns in which nothing was found.
 void Processor::catch_up(Core& core) {
   const std::uint64_t now_ns = time_.now_ns();
   if (core.taken || core.ring.empty() || core.turn_ns >= now_ns) return;
@@ -140,7 +139,7 @@ std::size_t Processor::Core::turns_before_work() const {
   return turns;
 }
 
-// Before anything changes among how many it is shared.
+// To be called before the number of sharers changes.
 void Processor::account(Core& core) {
   const std::uint64_t passed_ns = time_.now_ns() - std::exchange(core.known_ns, time_.now_ns());
   const std::uint64_t parts = core.parts();
@@ -153,7 +152,7 @@ void Processor::account(Core& core) {
   if (Process* const holder = core.holder(); holder != nullptr && holder->wants()) give(*holder);
 }
 
-// When something is to be done, if nothing changes before.
+// The next event of the core if nothing changes before.
 std::uint64_t Processor::next_ns(const Core& core) const {
   const std::uint64_t now_ns = time_.now_ns();
   std::uint64_t next_ns = std::numeric_limits<std::uint64_t>::max();
@@ -183,7 +182,7 @@ void Processor::plan(Core& core) {
   });
 }
 
-// One thing at a time: what is planned next may be due as well.
+// One event at a time: the next planned one may be due as well.
 void Processor::go_on(Core& core) {
   account(core);
   for (Process* const process : core.sharing) {
@@ -243,7 +242,7 @@ void Processor::pass_on(Core& core) {
   core.turn_ns += switch_ns_;
 }
 
-// ---------------------------------------------------------------- more than one core
+// ---------------------------------------------------------------- load balancing
 
 bool Processor::uneven() const {
   const auto [least, most] = std::ranges::minmax(cores_, {}, &Core::wanting);
@@ -261,7 +260,7 @@ void Processor::balance_later() {
   });
 }
 
-// Where most are, of those that have to share or to wait for their turn, who has had least goes to where fewest are.
+// Moves a process from the fullest core to the emptiest: of those that share or wait, the one with the least core time.
 void Processor::balance() {
   const auto [least, most] = std::ranges::minmax_element(cores_, {}, &Core::wanting);
   account(*most);
@@ -283,7 +282,7 @@ void Processor::balance() {
 
 // ---------------------------------------------------------------- who waits
 
-// It keeps its place for a moment, in which it may be given something to do. Who has the core leaves in
+// It keeps its place for a moment, because it may get new work. A process that has the core leaves in
 // go_on_with_ring().
 void Processor::leave_if_gone(Process& process) {
   process.rests_ns = time_.now_ns() + kMoment_ns;
@@ -318,7 +317,7 @@ void Processor::poll(ProcessId process, bool more) {
 void Processor::spin(ProcessId process, bool more) {
   if (cores_.empty()) return;
   Process& waiting = known(process);
-  if (more && waiting.spinning == 0) go_where_nobody_is(waiting);
+  if (more && waiting.spinning == 0) go_to_empty_core(waiting);
   wait(waiting, waiting.spinning, more);
   if (more) balance_later();
 }
@@ -337,7 +336,7 @@ void CpuBurst::run_first() {
   processor_.run(process_, steps_.front().at_ns - had_ns_, [this] { take_steps(); });
 }
 
-// The last step may begin the next burst, so nothing of this one is looked at after it.
+// The last step may begin the next burst, so this one is not read after it.
 void CpuBurst::take_steps() {
   had_ns_ = steps_.front().at_ns;
   while (true) {

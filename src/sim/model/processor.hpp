@@ -1,15 +1,15 @@
 // The cores that processes of a machine run on, in virtual time.
 //
-// Either each process has a core for itself, or processes share so many. Each is at home on one of them, which those
-// who want it have in turn: whoever has it keeps it until it waits, or for a time slice at most. Who waits by looking
-// again and again, and leaves the core to others in between (sched_yield), has its turns as well, each of which takes a
-// switch. Processes of short slices, as service processes are, share the core evenly with whoever has it:
+// Either each process has a core, or processes share some cores. Each process has a home core and its runnable
+// processes take turns: one keeps the core until it waits, at most for a time slice. A process that waits by polling
+// and yielding (sched_yield) takes its turns, too; each costs a switch. Processes with short slices, as service
+// processes are, share the core evenly with the process that has it:
 //
-//     core 0   rank 0 computes ..............................| rank 2 looks | rank 0 looks | rank 2 looks | ...
-//              ....... service process: half of the core ....  `- a switch each
+//   core 0   rank 0 computes ..............................| rank 2 looks | rank 0 looks | rank 2 looks | ...
+//            ....... service process: half of the core ....  `- a switch each
 //
-// It goes to another core when that has nobody; and every few milliseconds one that waits for its turn, or shares, is
-// moved to where fewer want a core, so that in the long run all have the same.
+// A process moves to a core that becomes empty. Every few milliseconds one that waits or shares is moved to a less
+// contended core, so that all get the same in the long run.
 //
 // Thread rule: one thread. Nothing is called from inside the call that asked for it.
 #pragma once
@@ -30,21 +30,20 @@ using ProcessId = StrongId<struct ProcessIdTag, std::uint32_t>;
 
 class Processor {
  public:
-  // `cores` 0: as many as there are processes. `switch_ns`: from one process to the next, which looks at least.
+  // `cores` 0: one per process. `switch_ns`: from one process to the next, which at least polls.
   Processor(fabric::sim::VirtualTime& time, std::uint32_t cores, std::uint64_t switch_ns)
       : time_(time), switch_ns_(switch_ns), cores_(cores) {}
   Processor(const Processor&) = delete;
   Processor& operator=(const Processor&) = delete;
 
-  // Before it runs.
   void has_short_slices(ProcessId process);
-  // Calls `done` when `process` has had `work_ns` of a core's time, after what it has asked for before.
+  // Calls `done` when `process` has had `work_ns` of a core's time, after its earlier requests.
   void run(ProcessId process, std::uint64_t work_ns, std::function<void()> done);
-  // As run(), but whoever else wants the core has it once before.
+  // As run(), but other runnable processes get the core once before.
   void yield_and_run(ProcessId process, std::uint64_t work_ns, std::function<void()> done);
-  // It waits, or does no more, by looking again and again and leaves the core to others in between.
+  // Begins or ends polling with yields in between.
   void poll(ProcessId process, bool more);
-  // It waits, or does no more, and keeps the core meanwhile.
+  // Begins or ends polling without giving up the core.
   void spin(ProcessId process, bool more);
 
  private:
@@ -54,43 +53,43 @@ class Processor {
     std::function<void()> done;
   };
   struct Process {
-    std::size_t home = 0;  // index of cores_
+    std::size_t home = 0;  // index into cores_
     bool short_slices = false;
-    bool listed = false;  // in its core's ring; of short slices: in its `sharing`
+    bool listed = false;  // in its core's ring; with short slices: in its `sharing`
     std::deque<Work> works;
     std::uint32_t polling = 0;
     std::uint32_t spinning = 0;
     std::uint64_t had_ns = 0;
-    std::uint64_t rests_ns = 0;  // when it has had nothing to do for a moment
+    std::uint64_t rests_ns = 0;  // when it has been idle for a moment
     [[nodiscard]] bool wants() const { return !works.empty() || spinning != 0; }
     [[nodiscard]] bool is_there() const { return wants() || polling != 0; }
     [[nodiscard]] bool yields() const { return !works.empty() && works.front().next_turn; }
     [[nodiscard]] bool has_done_work() const { return !works.empty() && works.front().left_ns == 0; }
   };
   struct Core {
-    std::vector<Process*> ring;  // who want it, in the order of their turns
-    std::size_t at = 0;          // whose turn it is
-    bool taken = false;          // by ring[at]; else those in it look in turn, and find nothing
+    std::vector<Process*> ring;  // runnable processes in the order of their turns
+    std::size_t at = 0;          // index of the current one
+    bool taken = false;          // ring[at] has it; otherwise all in the ring poll in turn without result
     std::vector<Process*> sharing;
-    std::uint32_t processes = 0;  // at home here
-    std::uint64_t turn_ns = 0;    // when it became, or becomes, the turn of `at`
-    std::uint64_t known_ns = 0;   // until when works are accounted for
-    std::uint64_t plan = 0;       // only what was planned last counts
+    std::uint32_t processes = 0;  // number of processes at home here
+    std::uint64_t turn_ns = 0;    // begin of the turn of `at`
+    std::uint64_t known_ns = 0;   // core time is accounted for up to here
+    std::uint64_t plan = 0;       // only the event planned last is valid
     [[nodiscard]] std::size_t wanting() const;
-    // Whoever has taken it; null: nobody.
+    // nullptr if no process has taken it.
     [[nodiscard]] Process* holder() const { return taken ? ring[at] : nullptr; }
-    // Among how many it is shared now.
+    // The number of current sharers.
     [[nodiscard]] std::uint64_t parts() const { return sharing.size() + (taken && holder()->wants() ? 1 : 0); }
-    [[nodiscard]] bool has_nobody() const { return ring.empty() && sharing.empty(); }
+    [[nodiscard]] bool is_empty() const { return ring.empty() && sharing.empty(); }
     [[nodiscard]] bool is_had_by(const Process& process) const { return holder() == &process; }
-    // How many have their turn before one that has something to do; all of them if nobody has.
+    // Number of turns before a process with work; the whole ring if there is none.
     [[nodiscard]] std::size_t turns_before_work() const;
   };
 
   void add(ProcessId process, Work work);
   Process& known(ProcessId process);
   void move_home(Process& process, Core& core);
-  void go_where_nobody_is(Process& process);
+  void go_to_empty_core(Process& process);
   void list(Process& process);
   void unlist(Process& process);
   void leave(Process& process);
@@ -116,23 +115,23 @@ class Processor {
   bool will_balance_ = false;
 };
 
-// What a process does from taking a core until it lets go: steps, each when it has spent so much of the core's time.
+// A process has a core: steps, each at a point of the core time spent.
 class CpuBurst {
  public:
   CpuBurst(Processor& processor, ProcessId process) : processor_(processor), process_(process) {}
   CpuBurst(const CpuBurst&) = delete;
   CpuBurst& operator=(const CpuBurst&) = delete;
 
-  // Not before the last step of the one before.
+  // Not before the last step of the previous burst.
   void begin();
   void spend(std::uint64_t time_ns) { spent_ns_ += time_ns; }
-  // What follows from what has been spent until now.
+  // Adds a step after the time spent so far.
   void then(std::function<void()> step);
   [[nodiscard]] std::uint64_t spent_ns() const { return spent_ns_; }
 
  private:
   struct Step {
-    std::uint64_t at_ns;  // spent since the beginning
+    std::uint64_t at_ns;  // core time at the begin of the burst plus the time spent
     std::function<void()> action;
   };
   void run_first();

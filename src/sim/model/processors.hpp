@@ -1,10 +1,10 @@
-// Which cores the ranks and service processes of a job run on.
+// The cores of a job's ranks and service processes.
 //
-//     host.processors unset   each node has its own `host.cores`
-//     host.processors = N     nodes are parts of one machine of N cores: each has `host.cores` of them, in turn
+//   host.processors unset   each node has its own `host.cores`
+//   host.processors = N     nodes are parts of one machine of N cores: each has `host.cores` of them, round-robin
 //
-// Ranks have a core each as long as no two can want the same one; service processes have their own, or with
-// `own_core = false` those of their node's ranks.
+// Each rank has a core as long as there are enough. Service processes have their own cores, or share those of their
+// node's ranks if `own_core = false`.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +25,13 @@ class Processors {
   [[nodiscard]] Processor& of_services(std::uint32_t node) {
     return of_services_ == nullptr ? of_ranks(node) : *of_services_;
   }
-  // What a rank has of a core while all ranks compute: 1, or less where they share cores.
+  // A rank's share of a core while all ranks compute: 1, or less if they share cores.
   [[nodiscard]] double rank_part() const { return rank_part_; }
 
  private:
   double rank_part_ = 1;
-  std::vector<std::unique_ptr<Processor>> of_ranks_;  // nodes have them in turn
-  std::unique_ptr<Processor> of_services_;            // null: those of the ranks
+  std::vector<std::unique_ptr<Processor>> of_ranks_;  // nodes have them round-robin
+  std::unique_ptr<Processor> of_services_;            // nullptr: the ranks' processors
 };
 
 }  // namespace outrigger::sim::model

@@ -25,7 +25,7 @@ constexpr std::array kRates{Unit{"B/s", 1},          Unit{"kB/s", 1e3},       Un
                             Unit{"kbit/s", 1e3 / 8}, Unit{"Mbit/s", 1e6 / 8}, Unit{"Gbit/s", 1e9 / 8},
                             Unit{"Tbit/s", 1e12 / 8}};
 
-// Whatever is read must fit into 64 bits and be added up a million times.
+// Values must fit into 64 bits even after a million additions.
 constexpr double kMost = 1e15;
 
 std::string allowed(std::span<const Unit> units) {
@@ -44,12 +44,12 @@ Result<double> parse(std::string_view text, const char* what, std::span<const Un
   if (unit.starts_with(' ')) unit.remove_prefix(1);
   for (const Unit& known : units) {
     if (unit != known.name) continue;
-    if (number * known.factor > kMost) return Error{fmt::format("'{}' is too much", text)};
+    if (number * known.factor > kMost) return Error{fmt::format("'{}' is too large", text)};
     return number * known.factor;
   }
-  return Error{fmt::format("'{}' has {}; write one of {}", text,
-                           unit.empty() ? "no unit" : fmt::format("the unit '{}', which is none of a {}", unit, what),
-                           allowed(units))};
+  return Error{fmt::format(
+      "'{}' has {}; write one of {}", text,
+      unit.empty() ? "no unit" : fmt::format("the unit '{}', which is not one of a {}", unit, what), allowed(units))};
 }
 
 Result<std::uint64_t> whole(const Result<double>& number) {

@@ -23,7 +23,7 @@ void Topology::add_node() {
   ports.memory_out = network_.add_port({cluster_.host.memory_bytes_per_s / 2, 0, 0, 0});
   ports.memory_in = network_.add_port({cluster_.host.memory_bytes_per_s / 2, 0, 0, net.queue_bytes});
   if (cluster_.pcie.present) {
-    // Latency once, on the way of the bytes; what is asked for before is a control message.
+    // Latency counts once, with the bytes; the request before is a control message.
     const PortModel pcie{cluster_.pcie.bytes_per_s, 0, cluster_.pcie.latency_ns, net.queue_bytes};
     ports.pcie_out = network_.add_port(pcie);
     ports.pcie_in = network_.add_port(pcie);
@@ -33,7 +33,7 @@ void Topology::add_node() {
     ports.dpu_out = network_.add_port(memory);
     ports.dpu_in = network_.add_port(memory);
   }
-  // The source's card takes no more than a chunk ahead; the room at the other end is that of the switch's port.
+  // The source's card reads at most one chunk ahead; at the other end the switch port's queue counts.
   ports.card_out =
       network_.add_port({net.link_bytes_per_s, net.message_ns, net.latency_ns, net.queue_bytes, net.burst_bytes});
   ports.card_in =

@@ -1,13 +1,12 @@
-// A cluster's ports, and which of them bytes go through from one memory to another.
+// A cluster's ports, and the route of bytes from one memory to another.
 //
-//     host memory ─ PCIe ─┐
-//                         ├─ card ═ switches ═ card ─ ...
-//     DPU memory ─────────┘
+//   host memory ─ PCIe ─┐
+//                       ├─ card ═ switches ═ card ─ ...
+//   DPU memory ─────────┘
 //
-// Memory has a port for what is read and one for what is written, each of half its rate, so that ports are in one order
-// and none waits for itself. A fat tree's leaf has one port up and one down, each with the rate of all its uplinks
-// together: routes are taken to be spread evenly. A dragonfly's router has one port to its group's others together, and
-// each group one to each other group.
+// Memory has one port for reads and one for writes, each with half its rate, so that routes use ports in one order. A
+// fat tree's leaf has one port up and one down, each with the rate of all its uplinks: routes are assumed to be spread
+// evenly. A dragonfly's router has one port to all others of its group, and each group one to each other group.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +30,9 @@ class Topology {
   // Adds the ports of all nodes and switches. `cluster` must outlive it.
   Topology(const Cluster& cluster, std::uint32_t nodes, Network& network);
 
-  // Bytes that a network card moves. Within a node they turn round in the card, on the way from and to its host.
+  // For bytes that a network card moves. Within a node they turn round in the card.
   [[nodiscard]] Route route(Place from, Place to) const;
-  // What a core of the node copies: it is both read and written.
+  // For bytes that a core of the node copies: both read and written.
   [[nodiscard]] Route copy(std::uint32_t node) const;
 
   [[nodiscard]] PortId card_out(std::uint32_t node) const { return nodes_[node].card_out; }

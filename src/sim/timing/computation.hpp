@@ -1,4 +1,4 @@
-// A rank computes, on a core that it has or shares.
+// Computation of a rank, on its own or a shared core.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,7 @@ class Computation {
  public:
   explicit Computation(model::Machine& machine) : machine_(machine) {}
 
-  // `done`: when it has done as much work as lasts so long when all ranks compute. It takes longer where others work on
-  // that core.
+  // `done`: after as much work as takes `work_ns` when all ranks compute. It takes longer if others work on that core.
   void run(std::uint32_t rank, std::uint64_t work_ns, std::function<void()> done) const {
     model::Processor& core = machine_.core_of_rank(rank);
     const double core_ns = static_cast<double>(work_ns) * machine_.processors.rank_part();

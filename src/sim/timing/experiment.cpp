@@ -17,10 +17,10 @@
 namespace outrigger::sim::timing {
 namespace {
 
-// About an hour of one core. A million moves take some 20 million events.
+// About an hour on one core; a million moves take about 20 million events.
 constexpr std::uint64_t kMostEvents = 4'000'000'000;
 constexpr std::uint32_t kMostRounds = 1000;
-constexpr std::uint64_t kSides = 2;  // in turn, each with buffers of its own, as in bench/mpi/orbench.c
+constexpr std::uint64_t kSides = 2;  // alternating, with separate buffers, as in bench/mpi/orbench.c
 constexpr std::uint64_t kMostWork_ns = 3'600'000'000'000;
 constexpr std::array kModelled{Collective::ialltoall, Collective::iallgather, Collective::ibcast,
                                Collective::iallreduce};
@@ -80,7 +80,7 @@ Status check(const model::Cluster& cluster, const ExperimentOptions& options) {
   return Done();
 }
 
-// A machine of its own for each run: nothing is left of the one before.
+// A new machine for each run, so that runs are independent.
 struct Run {
   const model::Cluster& cluster;
   const ExperimentOptions& options;

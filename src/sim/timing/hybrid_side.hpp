@@ -1,4 +1,4 @@
-// As programs run with Outrigger: service processes do what is offloaded, and the ranks' own MPI the rest.
+// A program with Outrigger: service processes do the offloaded calls, and the ranks' own MPI does the others.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace outrigger::sim::timing {
 
 class HybridSide final : public Side {
  public:
-  // `native`: by call of the workload, which stays where it is.
+  // `native`: by call of the workload. The workload must not move.
   HybridSide(model::Machine& machine, const Workload& workload, std::vector<bool> native)
       : is_native_(std::move(native)), native_(machine, workload, false), offloaded_(machine, workload) {
     const auto tell = [this](std::uint32_t rank, std::uint32_t request) { ended(rank, request); };

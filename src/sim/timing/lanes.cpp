@@ -77,7 +77,7 @@ Status choose(const LaneOptions& options, model::MpiFamily family, bool all_bloc
   return Done();
 }
 
-// Each posted call is waited for at once; what waits for it later finds it over.
+// Inserts a wait behind each post; the original wait then returns at once.
 void make_blocking(Script& script) {
   std::vector<Step> steps;
   for (const Step& step : script.steps) {

@@ -15,7 +15,7 @@
 namespace outrigger::sim::timing {
 
 enum class Lane : std::uint8_t {
-  blocking,     // natively, each call waited for at once
+  blocking,     // natively, with a wait behind each post
   nonblocking,  // natively
   testing,      // natively, with MPI_Test during the work
   threads,      // natively, with progress threads on as many cores as there are service processes
@@ -27,15 +27,15 @@ inline constexpr std::array<std::string_view, 5> kLaneNames{"blocking", "nonbloc
 
 struct LaneOptions {
   JobShape shape;
-  std::map<std::string, std::string> native;      // names of algorithms by collective; others have the defaults
-  std::map<std::string, std::string> algorithms;  // the same of service processes
+  std::map<std::string, std::string> native;      // algorithm by collective; others use the defaults
+  std::map<std::string, std::string> algorithms;  // the same for service processes
   bool offload_blocking = false;                  // blocking calls, too
-  double service_work_factor = 1;                 // of work where cores are given to services or threads
+  double service_work_factor = 1;                 // work takes longer if services or threads have cores of their own
   std::uint64_t test_every_ns = 100'000;
   std::uint64_t seed = 1;
 };
 
-// A machine of its own for each run. An error names the option that cannot be.
+// Uses a new machine. Error: names the option that is not allowed.
 [[nodiscard]] Result<ScriptTimes> run_lane(const model::Cluster& cluster, const Script& script, Lane lane,
                                            const LaneOptions& options);
 

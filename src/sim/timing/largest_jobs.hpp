@@ -1,4 +1,4 @@
-// The largest jobs that are timed: more would only take memory and hours.
+// Limits of timed jobs; larger ones would only take memory and hours.
 #pragma once
 
 #include <cstdint>

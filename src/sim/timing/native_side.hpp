@@ -1,4 +1,4 @@
-// The ranks' own MPI does it (sim/baselines).
+// The ranks' own MPI does all calls (sim/baselines).
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace outrigger::sim::timing {
 
 class NativeSide final : public Side {
  public:
-  // The workload stays where it is.
+  // The workload must not move.
   NativeSide(model::Machine& machine, const Workload& workload, bool threads)
       : hosts_(machine, threads), workload_(workload), numbering_(workload, hosts_.size()) {
     for (std::uint32_t rank = 0; rank < hosts_.size(); ++rank) {

@@ -5,9 +5,10 @@
 namespace outrigger::sim::timing {
 namespace {
 
-// Of service processes without a core (docs/inside/memory.md): from so many bytes on, and for so long.
+// Service processes without a core (docs/inside/memory.md): the smallest blocks left to ranks, and the longest wait for
+// a rank.
 constexpr std::uint64_t kLeastBytesToLeave = 16U << 10;
-constexpr std::uint64_t kRankPatience_ns = 2'000'000;
+constexpr std::uint64_t kRankLimit_ns = 2'000'000;
 
 }  // namespace
 
@@ -26,7 +27,7 @@ OffloadedSide::OffloadedSide(model::Machine& machine, const Workload& workload)
 
 OffloadedSide::~OffloadedSide() = default;
 
-// The rank copies its own block itself where it has one.
+// A rank copies its own block itself.
 std::uint64_t OffloadedSide::own_block_ns(const Call& call) const {
   const bool has =
       call.collective != Collective::ibcast && !is_reduction(call.collective) && !is_of_neighbors(call.collective);
@@ -46,7 +47,7 @@ void OffloadedSide::post(std::uint32_t rank, std::uint32_t number, std::uint32_t
       operation.slot = SlotIndex{request};
       services_[machine_.places.service_of(rank)]->post(std::move(operation));
     });
-    // Where ranks share cores it lets others post before it computes (docs/inside/memory.md).
+    // If ranks share cores, it lets others post before it computes (docs/inside/memory.md).
     poster.processor.run(poster.process, own_block_ns(call), [this, &poster, posted] {
       if (machine_.processors.rank_part() == 1) return posted();
       poster.processor.yield_and_run(poster.process, 0, posted);
@@ -54,7 +55,7 @@ void OffloadedSide::post(std::uint32_t rank, std::uint32_t number, std::uint32_t
   });
 }
 
-// A look at the rank's own memory.
+// Reads only the rank's own memory.
 void OffloadedSide::test(std::uint32_t rank, std::function<void()> returned) {
   Rank& tester = *ranks_[rank];
   tester.processor.run(tester.process, machine_.cluster.service.mark_ns, std::move(returned));
@@ -70,7 +71,7 @@ void OffloadedSide::wait(std::uint32_t rank, bool inside) {
 
 void OffloadedSide::completed(WorldRank rank, SlotIndex slot, bool ok) {
   failed_ = failed_ || !ok;
-  // It sees that when its turn on its core comes.
+  // It sees that at its next turn on its core.
   Rank& waiter = *ranks_[rank.value()];
   waiter.processor.run(waiter.process, 0, [this, rank, slot] { ended(rank.value(), slot.value()); });
 }
@@ -89,7 +90,7 @@ bool OffloadedSide::copy_by_rank(WorldRank rank, std::uint64_t bytes, std::funct
   if (!helps && !left_to_ranks(bytes)) return false;
   copier.jobs.push_back(CopyJob{bytes, std::move(done), std::move(left)});
   copy_next(rank.value());
-  if (copier.jobs.size() == 1 && !copier.copies) lose_patience_later(rank.value());
+  if (copier.jobs.size() == 1 && !copier.copies) time_out_later(rank.value());
   return true;
 }
 
@@ -107,14 +108,14 @@ void OffloadedSide::copy_next(std::uint32_t rank) {
                       ++copier.progress;
                       done();
                       copy_next(rank);
-                      if (!copier.copies && !copier.jobs.empty()) lose_patience_later(rank);
+                      if (!copier.copies && !copier.jobs.empty()) time_out_later(rank);
                     });
 }
 
-// A service process waits so long for a rank that does not begin.
-void OffloadedSide::lose_patience_later(std::uint32_t rank) {
+// A service process waits this long for a rank that does not begin to copy.
+void OffloadedSide::time_out_later(std::uint32_t rank) {
   Rank& copier = *ranks_[rank];
-  machine_.time.after(kRankPatience_ns, [this, &copier, progress = copier.progress] {
+  machine_.time.after(kRankLimit_ns, [this, &copier, progress = copier.progress] {
     if (progress == copier.progress) take_back(copier);
   });
 }
@@ -127,7 +128,7 @@ void OffloadedSide::take_back(Rank& rank) {
 std::optional<std::string> OffloadedSide::problem() const {
   if (failed_) return "an operation has ended with an error";
   for (const auto& service : services_) {
-    if (!service->engine().idle()) return "a service process has not come to an end";
+    if (!service->engine().idle()) return "a service process has unfinished operations";
   }
   return std::nullopt;
 }

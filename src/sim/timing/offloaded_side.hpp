@@ -1,4 +1,4 @@
-// Service processes do it: the real engine of each, in virtual time (sim/model/model_service.hpp).
+// Service processes do all calls: the real engine of each, in virtual time (sim/model/model_service.hpp).
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace outrigger::sim::timing {
 
 class OffloadedSide final : public Side, private model::ServiceWorld {
  public:
-  // The workload stays where it is.
+  // The workload must not move.
   OffloadedSide(model::Machine& machine, const Workload& workload);
   ~OffloadedSide() override;
 
@@ -25,13 +25,13 @@ class OffloadedSide final : public Side, private model::ServiceWorld {
   void wait(std::uint32_t rank, bool inside) override;
   void test(std::uint32_t rank, std::function<void()> returned) override;
 
-  // Empty: none of the operations has ended with an error, and every engine is idle.
+  // Empty: no operation has ended with an error, and every engine is idle.
   [[nodiscard]] std::optional<std::string> problem() const;
-  // Of all service processes.
+  // Total of all service processes.
   [[nodiscard]] std::uint64_t moves() const;
 
  private:
-  // What a rank has to copy while it waits.
+  // A copy that a rank makes while it waits.
   struct CopyJob {
     std::uint64_t bytes;
     std::function<void()> done;
@@ -45,21 +45,21 @@ class OffloadedSide final : public Side, private model::ServiceWorld {
     model::Processor& processor;
     model::ProcessId process;
     model::CoreCopy copy;
-    std::deque<CopyJob> jobs;  // but the one under way
+    std::deque<CopyJob> jobs;  // without the current one
     bool copies = false;
     bool waits = false;
-    std::uint64_t progress = 0;  // changes with each job that it begins or ends
+    std::uint64_t progress = 0;  // changes whenever it begins or ends a job
   };
 
   model::Service& service(SpId id) override { return *services_[id.value()]; }
-  void hear(const std::shared_ptr<const model::Batch>& batch) override { service(batch->to).hear(batch); }
+  void deliver(const std::shared_ptr<const model::Batch>& batch) override { service(batch->to).receive(batch); }
   void completed(WorldRank rank, SlotIndex slot, bool ok) override;
   bool copy_by_rank(WorldRank rank, std::uint64_t bytes, std::function<void()> done,
                     std::function<void()> left) override;
-  // Do ranks have the copies until they wait, as there is no core for service processes?
+  // True if ranks make the copies while they wait, because service processes have no core.
   [[nodiscard]] bool left_to_ranks(std::uint64_t bytes) const;
   void copy_next(std::uint32_t rank);
-  void lose_patience_later(std::uint32_t rank);
+  void time_out_later(std::uint32_t rank);
   void take_back(Rank& rank);
   [[nodiscard]] std::uint64_t own_block_ns(const Call& call) const;
 

@@ -68,7 +68,7 @@ class OneNode final : private model::ServiceWorld {
     std::uint32_t next;
     std::uint32_t end;
   };
-  // One that a peer has asked for.
+  // A block that a peer has requested.
   class Outgoing final : public model::Receiver {
    public:
     Outgoing(OneNode& node, std::uint32_t local, std::uint32_t remote) : node_(node), local_(local), remote_(remote) {}
@@ -82,7 +82,7 @@ class OneNode final : private model::ServiceWorld {
     std::uint32_t remote_;
   };
 
-  // When the service process of a rank sees its post.
+  // When a rank's service process sees its post.
   [[nodiscard]] std::uint64_t post_ns(std::uint32_t rank) const {
     fabric::sim::Random random(fabric::sim::Random::mix(options_.seed) ^ rank);
     return random.within({0, machine_.cluster.noise.skew_ns}) + machine_.cluster.mpi.post_ns +
@@ -92,7 +92,7 @@ class OneNode final : private model::ServiceWorld {
     return machine_.network.control_ns(machine_.topology.route(from, to), bytes);
   }
 
-  // A peer's service process announces its ranks to each of this node's, in its own order of service processes.
+  // A peer announces its ranks to each of this node's service processes, in its own order of service processes.
   void announce(std::uint32_t sp) {
     std::uint64_t posted_ns = 0;
     for (std::uint32_t rank = sp * per_service_; rank < (sp + 1) * per_service_; ++rank) {
@@ -130,15 +130,15 @@ class OneNode final : private model::ServiceWorld {
   void arrive(std::shared_ptr<model::Batch> batch) {
     const std::uint64_t way_ns = control_ns(machine_.place_of_service(batch->from.value()),
                                             machine_.place_of_service(batch->to.value()), batch->bytes);
-    machine_.time.after(way_ns, [this, said = std::move(batch)] { service(said->to).hear(said); });
+    machine_.time.after(way_ns, [this, said = std::move(batch)] { service(said->to).receive(said); });
   }
 
-  void hear(const std::shared_ptr<const model::Batch>& batch) override {
-    if (batch->to.value() < services_.size()) return service(batch->to).hear(batch);
+  void deliver(const std::shared_ptr<const model::Batch>& batch) override {
+    if (batch->to.value() < services_.size()) return service(batch->to).receive(batch);
     for (const std::vector<std::byte>& bytes : batch->messages) {
       const std::optional<peer::Message> message = peer::decode(bytes);
       const auto* announce = message ? std::get_if<peer::Announce>(&message->body) : nullptr;
-      if (announce == nullptr) continue;  // releases: a symbolic peer holds nothing
+      if (announce == nullptr) continue;  // a release: symbolic peers hold nothing
       const std::uint32_t first = batch->to.value() * per_service_ + announce->first;
       pending_.push_back(Pending{announce->group_rank.value(), first, first + announce->count});
     }
@@ -156,7 +156,7 @@ class OneNode final : private model::ServiceWorld {
     }
   }
 
-  // A peer asks for the block that is next in turn.
+  // A peer requests the next block.
   void ask() {
     Pending pending = pending_.front();
     pending_.pop_front();
@@ -166,7 +166,7 @@ class OneNode final : private model::ServiceWorld {
     const model::Place asker = machine_.place_of_service(machine_.places.service_of(remote));
     const bool staged = machine_.cluster.service.reach == model::ServiceReach::staged;
     const model::Place to = staged ? asker : machine_.place_of_rank(remote);
-    auto* const outgoing = new Outgoing(*this, pending.local, remote);  // until it has come: release()
+    auto* const outgoing = new Outgoing(*this, pending.local, remote);  // until it has arrived: release()
     outgoing_bytes_ += call_.block_bytes;
     machine_.time.after(control_ns(asker, from, 64), [this, from, to, outgoing] {
       machine_.network.send(machine_.topology.route(from, to), call_.block_bytes, *outgoing);
@@ -219,7 +219,7 @@ class OneNode final : private model::ServiceWorld {
   std::shared_ptr<const std::vector<WorldRank>> members_;
   std::vector<std::unique_ptr<model::Service>> services_;
   std::deque<Pending> pending_;
-  std::uint64_t owed_ = 0;  // asked for before there was an announcement to ask by
+  std::uint64_t owed_ = 0;  // requests before there was a matching announcement
   std::uint64_t outgoing_bytes_ = 0;
   std::uint64_t end_ns_ = 0;
   std::uint32_t completed_ = 0;
@@ -231,7 +231,7 @@ class OneNode final : private model::ServiceWorld {
 Result<OneNodeResult> time_one_node(const model::Cluster& cluster, const OneNodeOptions& options) {
   const JobShape& shape = options.shape;
   if (cluster.network.wire != model::WireKind::memory) {
-    return Error{"one node: network.wire has to be \"memory\"; where processors carry bytes peers are no symbols"};
+    return Error{"one node: network.wire has to be \"memory\"; peers cannot be symbolic if processors carry bytes"};
   }
   if (shape.nodes < 2 || shape.nodes > cluster.nodes) {
     return Error{fmt::format("nodes: from 2 to {}, as many as the cluster has", cluster.nodes)};
@@ -242,7 +242,7 @@ Result<OneNodeResult> time_one_node(const model::Cluster& cluster, const OneNode
   if (std::uint64_t{shape.nodes} * shape.ranks_per_node > kMostSymbolicRanks) {
     return Error{fmt::format("nodes: more than {} ranks", kMostSymbolicRanks)};
   }
-  if (shape.mapping != Mapping::contiguous) return Error{"mapping: an all-to-all is alike for all mappings"};
+  if (shape.mapping != Mapping::contiguous) return Error{"mapping: an all-to-all is the same for all mappings"};
   if (options.block_bytes == 0) return Error{"bytes: at least 1"};
   return OneNode(cluster, options).run();
 }

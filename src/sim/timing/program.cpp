@@ -11,7 +11,7 @@
 namespace outrigger::sim::timing {
 namespace {
 
-constexpr std::uint64_t kApart_ns = 10;  // rounds
+constexpr std::uint64_t kApart_ns = 10;  // pause between rounds
 
 class Program {
  public:
@@ -24,7 +24,7 @@ class Program {
     begin_round();
     std::uint64_t events = 0;
     while (machine_.time.step()) {
-      if (++events > rounds_.most_events) return Error{"the run takes too many events; take fewer ranks"};
+      if (++events > rounds_.most_events) return Error{"the run has too many events; use fewer ranks"};
     }
     if (times_.total_ns.size() != rounds_.count) return Error{"the collective does not end"};
     return times_;
@@ -36,17 +36,17 @@ class Program {
     std::uint64_t work_ns = 0;
     std::uint64_t posted_ns = 0;
     std::uint64_t waits_since_ns = 0;
-    bool over = false;  // its operation
+    bool over = false;  // its operation has ended
     bool waits = false;
   };
 
-  // The same for both sides, and in all orders of events.
+  // The same for both sides and in any order of events.
   [[nodiscard]] fabric::sim::Random chance(std::uint32_t rank) const {
     const std::uint64_t round = times_.total_ns.size();
     return fabric::sim::Random(fabric::sim::Random::mix(rounds_.seed ^ (round << 32U)) ^ rank);
   }
 
-  // Ranks look in turn whether all are there, as orbench's do, in an order of their own.
+  // Ranks poll in turn whether all have arrived, as in orbench, in a random order.
   void enter_barrier() {
     std::vector<std::uint32_t> order(ranks_.size());
     std::iota(order.begin(), order.end(), 0U);
@@ -76,7 +76,7 @@ class Program {
     alone_ns_ = alone_ns;
   }
 
-  // Until links have rested, as they have after orbench's agreement on when to start.
+  // Time for the links to rest, as during orbench's agreement on the start.
   [[nodiscard]] std::uint64_t rest_ns() const {
     const model::NetworkModel& network = machine_.cluster.network;
     return static_cast<std::uint64_t>(static_cast<double>(network.burst_bytes) / network.link_bytes_per_s * 1e9);
@@ -137,7 +137,7 @@ class Program {
   Rounds rounds_;
   std::vector<Rank> ranks_;
   RoundTimes times_;
-  std::uint64_t begun_ns_ = 0;  // this round, by its first rank
+  std::uint64_t begun_ns_ = 0;  // begin of this round, by its first rank
   std::uint64_t alone_ns_ = 0;
   std::size_t left_ = 0;
   double in_mpi_ns_ = 0;

@@ -1,5 +1,5 @@
-// A program that is measured in virtual time: all ranks begin together but for some skew, post a collective, compute,
-// and wait; and again. The next round begins when all have ended.
+// A measured program in virtual time: all ranks begin together except for some skew, post a collective, compute, and
+// wait. The next round begins when all have ended.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@ namespace outrigger::sim::timing {
 
 struct Rounds {
   std::uint32_t count = 1;
-  std::uint64_t work_ns = 0;  // of each rank, without noise
+  std::uint64_t work_ns = 0;  // per rank, without noise
   std::uint64_t seed = 1;
-  std::uint64_t most_events = 0;  // a run of more is given up
+  std::uint64_t most_events = 0;  // limit of a run
 };
 
-// Of each round, from the moment that the ranks agreed on to the end of the last.
+// By round, from the agreed start to the end of the last rank.
 struct RoundTimes {
   std::vector<std::uint64_t> total_ns;
-  std::vector<std::uint64_t> work_alone_ns;  // as long as the same work takes without a collective
+  std::vector<std::uint64_t> work_alone_ns;  // the time of the same work without a collective
   std::vector<double> in_mpi_ns;             // mean of the ranks
 };
 

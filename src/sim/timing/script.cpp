@@ -29,7 +29,7 @@ class ScriptRun {
     }
     std::uint64_t events = 0;
     while (machine_.time.step()) {
-      if (++events > options_.most_events) return Error{"the run takes too many events; take fewer ranks"};
+      if (++events > options_.most_events) return Error{"the run has too many events; use fewer ranks"};
     }
     if (finished_ != script_.ranks) return Error{"the program does not end: ranks wait for each other"};
     for (const Rank& rank : ranks_) {
@@ -47,12 +47,12 @@ class ScriptRun {
     const Wait* waits = nullptr;
     std::size_t step = 0;
     std::uint32_t repetition = 0;
-    std::uint64_t entered_ns = 0;  // the MPI call that it is in
+    std::uint64_t entered_ns = 0;  // begin of its current MPI call
     std::uint64_t in_mpi_ns = 0;
-    std::uint64_t alone_ns = 0;  // what it has had to work
+    std::uint64_t alone_ns = 0;  // its work so far
   };
 
-  // The next step, now.
+  // Runs the next step now.
   void go_on(std::uint32_t rank) {
     Rank& state = ranks_[rank];
     if (state.step == script_.steps.size()) {
@@ -128,7 +128,7 @@ class ScriptRun {
 
   void enter(std::uint32_t rank) { ranks_[rank].entered_ns = machine_.time.now_ns(); }
   void note_left(std::uint32_t rank) { ranks_[rank].in_mpi_ns += machine_.time.now_ns() - ranks_[rank].entered_ns; }
-  // The stack stays flat however many steps take no time.
+  // No recursion, so that many steps without duration do not overflow the stack.
   void leave(std::uint32_t rank) {
     note_left(rank);
     machine_.time.after(0, [this, rank] { go_on(rank); });

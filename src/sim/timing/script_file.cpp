@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kMostFileBytes = std::size_t{4} << 20U;  // of a program; a larger one is refused
+constexpr std::size_t kMostFileBytes = std::size_t{4} << 20U;
 constexpr std::uint32_t kVersion = 1;
 constexpr std::uint32_t kMostRepetitions = 10'000;
 constexpr std::size_t kMostSteps = 10'000;
@@ -25,7 +25,7 @@ constexpr std::size_t kMostCommunicators = 64;
 constexpr double kMostWork_us = 3600e6;
 constexpr double kMostPart = 1000;
 
-// One problem ends the reading: what comes behind it may follow from it.
+// Reading ends at the first problem, because later ones may follow from it.
 using Problem = std::optional<Error>;
 
 template <class... Arguments>
@@ -33,7 +33,7 @@ Error problem(std::string_view where, fmt::format_string<Arguments...> text, Arg
   return Error{fmt::format("{}: {}", where, fmt::format(text, std::forward<Arguments>(arguments)...))};
 }
 
-// An object of the file, of which each key is asked for once.
+// An object of the file; each key is read once.
 class Fields {
  public:
   Fields(const Json& object, std::string where) : object_(object), where_(std::move(where)) {}
@@ -82,13 +82,13 @@ class Fields {
     const auto found = object_.find(key);
     return found == object_.end() ? nullptr : &*found;
   }
-  // Of keys that are left.
+  // Reports keys that were not read.
   [[nodiscard]] Problem finish() const {
     for (const auto& [key, value] : object_.items()) {
       if (std::ranges::find(asked_, key) != asked_.end()) continue;
       std::string allowed;
       for (const std::string& each : asked_) allowed += fmt::format("{}{}", allowed.empty() ? "" : ", ", each);
-      return problem(path(key), "there is no such key here; there are {}", allowed);
+      return problem(path(key), "unknown key; allowed are {}", allowed);
     }
     return std::nullopt;
   }
@@ -156,7 +156,7 @@ class Reader {
       const std::string where = fmt::format("communicators.{}", name);
       if (!value.is_object()) return problem(where, "an object: {{\"groups\": [[0, 1], [2, 3]]}}");
       if (!names_.emplace(name, static_cast<std::uint32_t>(script_.workload.communicators.size())).second) {
-        return problem(where, "'world' is there already: all ranks");
+        return problem(where, "'world' is reserved: it has all ranks");
       }
       Fields of_one(value, where);
       if (Problem wrong = read_communicator(of_one)) return wrong;
@@ -173,12 +173,13 @@ class Reader {
       if (Problem wrong = read_numbers(group, fields.path("groups"), script_.ranks, groups.emplace_back()))
         return wrong;
       for (const std::uint32_t rank : groups.back()) {
-        if (seen[rank]++ != 0) return problem(fields.path("groups"), "rank {} is there twice", rank);
+        if (seen[rank]++ != 0) return problem(fields.path("groups"), "rank {} is listed twice", rank);
       }
     }
     const auto missing = std::ranges::find(seen, 0);
     if (missing != seen.end()) {
-      return problem(fields.path("groups"), "rank {} is in none; a rank alone is a group", missing - seen.begin());
+      return problem(fields.path("groups"), "rank {} is in no group; a single rank may be a group",
+                     missing - seen.begin());
     }
     script_.workload.communicators.push_back(make_communicator(groups));
     if (fields.has("neighbors")) {
@@ -197,7 +198,8 @@ class Reader {
       std::vector<std::uint32_t> numbers;
       if (Problem wrong = read_numbers((*list)[rank], fmt::format("{}[{}]", where, rank), size, numbers)) return wrong;
       std::ranges::sort(numbers);
-      if (std::ranges::adjacent_find(numbers) != numbers.end()) return problem(where, "rank {} has one twice", rank);
+      if (std::ranges::adjacent_find(numbers) != numbers.end())
+        return problem(where, "rank {} has a neighbor twice", rank);
       for (const std::uint32_t number : numbers) communicator.neighbors[rank].emplace_back(number);
     }
     return neighbors_both_ways(communicator, where);
@@ -252,7 +254,7 @@ class Reader {
     if (Problem wrong = step.text("request", name)) return wrong;
     const std::uint32_t request = script_.requests++;
     if (!open_.emplace(name, request).second) {
-      return problem(step.path("request"), "'{}' has been posted and not been waited for", name);
+      return problem(step.path("request"), "'{}' is still active; wait for it first", name);
     }
     script_.steps.emplace_back(Post{last_call(), request});
     return std::nullopt;
@@ -273,7 +275,7 @@ class Reader {
     for (const Json& each : *list) {
       const auto found = each.is_string() ? open_.find(each.get<std::string>()) : open_.end();
       if (found == open_.end())
-        return problem(step.path("wait"), "{} is no request that is under way",
+        return problem(step.path("wait"), "{} is not an active request",
                        each.dump(-1, ' ', true, Json::error_handler_t::replace));
       wait.requests.push_back(found->second);
       open_.erase(found);
@@ -290,7 +292,7 @@ class Reader {
     std::string name;
     if (Problem wrong = step.text(key, name)) return wrong;
     const std::optional<Collective> collective = collective_named(name);
-    if (!collective) return problem(step.path(key), "'{}' is no collective; write ialltoall, iallreduce, ...", name);
+    if (!collective) return problem(step.path(key), "'{}' is not a collective; write ialltoall, iallreduce, ...", name);
     if (!can_post(*collective) ||
         baselines::default_baseline(model::MpiFamily::mpich, *collective, 2, 0, blocking) == nullptr) {
       return problem(step.path(key), "{} is not modelled", name);
@@ -321,7 +323,7 @@ class Reader {
     const bool has_neighbors =
         std::ranges::any_of(communicator.neighbors, [](const auto& neighbors) { return !neighbors.empty(); });
     if (is_of_neighbors(call.collective) && !has_neighbors) {
-      return problem(step.path("communicator"), "its ranks have no neighbors; add a list of these");
+      return problem(step.path("communicator"), "its ranks have no neighbors; add a list of neighbors");
     }
     return std::nullopt;
   }
@@ -345,7 +347,7 @@ class Reader {
       return std::nullopt;
     }
     if (call.collective != Collective::ialltoallv && call.collective != Collective::ialltoallw) {
-      return problem(step.path("bytes"), "only ialltoallv and ialltoallw have a list of them");
+      return problem(step.path("bytes"), "only ialltoallv and ialltoallw may have a list");
     }
     for (const auto& group : script_.workload.communicators[call.communicator].groups) {
       if (group->size() != bytes->size()) {
@@ -370,7 +372,7 @@ class Reader {
 
 Result<Script> parse_script(const std::string& text, const std::string& file_name) {
   const Json file = Json::parse(text, nullptr, false);
-  if (file.is_discarded()) return Error{fmt::format("{}: this is no JSON", file_name)};
+  if (file.is_discarded()) return Error{fmt::format("{}: not valid JSON", file_name)};
   Result<Script> script = Reader().read(file);
   if (!script) return Error{fmt::format("{}: {}", file_name, script.error())};
   return script;
@@ -383,7 +385,7 @@ Result<Script> read_script(const std::string& path) {
   std::string text(kMostFileBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > kMostFileBytes) return Error{fmt::format("{}: more than 4 MiB is no program", path)};
+  if (text.size() > kMostFileBytes) return Error{fmt::format("{}: too large for a program (4 MiB)", path)};
   return parse_script(text, path);
 }
 

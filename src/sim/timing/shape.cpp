@@ -11,7 +11,7 @@ Status check_shape(const model::Cluster& cluster, const JobShape& shape) {
   const bool may_share = cluster.host.waiting != model::Waiting::unknown;
   if (shape.ranks_per_node == 0 || (shape.ranks_per_node > cluster.host.cores && !may_share)) {
     return Error{fmt::format(
-        "ranks per node: from 1 to {}, as many as a host has cores; more may share them where the cluster's file says "
+        "ranks per node: from 1 to {}, as many as a host has cores; more may share cores if the cluster's file says "
         "how they wait, by host.waiting",
         cluster.host.cores)};
   }

@@ -1,4 +1,4 @@
-// Whether a cluster has room for a job.
+// Checks if a cluster has room for a job.
 #pragma once
 
 #include "base/result.hpp"
@@ -7,7 +7,7 @@
 
 namespace outrigger::sim::timing {
 
-// An error names what does not fit, and how much would.
+// Error: names what does not fit, and the limit.
 [[nodiscard]] Status check_shape(const model::Cluster& cluster, const JobShape& shape);
 
 }  // namespace outrigger::sim::timing

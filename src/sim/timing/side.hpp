@@ -1,4 +1,4 @@
-// Who does a job's collectives: the ranks' own MPI, or service processes. What a measured program needs of either.
+// Interface of the two ways to do a job's collectives: by the ranks' own MPI, or by service processes.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@ class Side {
   Side& operator=(const Side&) = delete;
   virtual ~Side() = default;
 
-  // A rank makes the workload's call of that number, now. `posted`: the call has returned; the rank is in no MPI call
-  // then. `request` is given to `ended`; of a rank's that are under way no two have the same.
+  // A rank makes call number `call` of the workload now. `posted`: the call has returned. `request` is passed to
+  // `ended`; it is unique among the rank's active operations.
   virtual void post(std::uint32_t rank, std::uint32_t call, std::uint32_t request, std::function<void()> posted) = 0;
-  // It enters a call that waits, and leaves it.
+  // The rank enters a call that waits, or leaves it.
   virtual void wait(std::uint32_t rank, bool inside) = 0;
-  // It calls MPI_Test for all that it has under way; `returned`: and is in no MPI call then.
+  // It calls MPI_Test for all its active operations. `returned`: the last of these calls has returned.
   virtual void test(std::uint32_t rank, std::function<void()> returned) = 0;
-  // Called with a rank whose operation has ended.
+  // Called when an operation of the rank has ended.
   std::function<void(std::uint32_t rank, std::uint32_t request)> ended;
 };
 

@@ -25,7 +25,7 @@ void with_root_alone(BlockLayout& layout, std::uint64_t bytes, std::uint32_t roo
   layout.only = GroupRank{root};
 }
 
-// Both ways: a block for the rank `distance` on, and one from the rank as far back.
+// Both ways: a block for the rank at `distance`, and one from the rank at `distance` backwards.
 void by_distance(PostedOperation& operation, const std::vector<std::uint64_t>& bytes) {
   const std::size_t size = bytes.size();
   std::int64_t sent = 0;
@@ -40,7 +40,7 @@ void by_distance(PostedOperation& operation, const std::vector<std::uint64_t>& b
   }
 }
 
-// One after the other; only neighbors have any.
+// Consecutive blocks; only neighbors have one.
 void for_neighbors(BlockLayout& layout, const std::vector<GroupRank>& neighbors, std::size_t size,
                    std::uint64_t bytes) {
   layout.neighbors = neighbors;
@@ -98,7 +98,7 @@ void lay_out(PostedOperation& operation, const Call& call, const Communicator& c
     case Collective::ibarrier: return;
     default: break;
   }
-  assert(is_of_neighbors(call.collective) && "can_post() has been asked");
+  assert(is_of_neighbors(call.collective) && "can_post() is true");
   const std::vector<GroupRank>& neighbors = communicator.neighbors[operation.rank.value()];
   for_neighbors(operation.send, neighbors, size, bytes);
   for_neighbors(operation.receive, neighbors, size, bytes);
@@ -110,7 +110,7 @@ std::uint64_t bytes_of_a_rank(const Call& call, std::uint64_t members) {
   if (call.collective == Collective::ibcast) return call.bytes;
   if (call.collective == Collective::ireduce || call.collective == Collective::iallreduce) return 2 * call.bytes;
   if (call.collective == Collective::iallgather) return (members + 1) * call.bytes;
-  return 2 * members * call.bytes;  // or less
+  return 2 * members * call.bytes;  // upper bound
 }
 
 }  // namespace

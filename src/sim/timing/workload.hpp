@@ -1,4 +1,4 @@
-// What the ranks of a job call, for either side: communicators, and calls on them.
+// The calls of a job's ranks, for either side: communicators, and calls on them.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,25 @@
 
 namespace outrigger::sim::timing {
 
-// As MPI_Comm_split makes them: each rank is in one of several groups.
+// As made by MPI_Comm_split: each rank is in one of several groups.
 struct Communicator {
   std::vector<std::shared_ptr<const std::vector<WorldRank>>> groups;
   std::vector<std::uint32_t> group_of;            // by world rank
-  std::vector<std::uint32_t> place_of;            // by world rank: in its group
-  std::vector<std::vector<GroupRank>> neighbors;  // by world rank, ascending, both ways; or nobody's
+  std::vector<std::uint32_t> place_of;            // by world rank: rank in its group
+  std::vector<std::vector<GroupRank>> neighbors;  // by world rank, ascending, symmetric; may be empty
 };
 
-// `groups` are world ranks, each of which is in one of them.
+// `groups` are lists of world ranks; each rank is in one of them.
 [[nodiscard]] Communicator make_communicator(const std::vector<std::vector<std::uint32_t>>& groups);
 
 struct Call {
   Collective collective = Collective::ialltoall;
   Algorithm algorithm = Algorithm::ring_pull;  // of service processes
   const baselines::Baseline* native = nullptr;
-  std::uint64_t bytes = 0;  // of a block; of a broadcast, a reduction to one or to all the whole buffer's
+  std::uint64_t bytes = 0;  // of a block; for broadcast, reduce and allreduce of the whole buffer
   std::uint32_t root = 0;   // of the group
   std::uint32_t communicator = 0;
-  std::vector<std::uint64_t> by_distance = {};  // of ialltoallv: for the rank so far on in the group; else empty
+  std::vector<std::uint64_t> by_distance = {};  // only for ialltoallv: bytes for the rank at this distance in the group
 };
 
 struct Workload {
@@ -41,17 +41,17 @@ struct Workload {
 // A call of all ranks.
 [[nodiscard]] Workload one_call(const Places& places, const Call& call);
 
-// What the buffers of one node's ranks have in all: each call has its own.
+// Total size of the buffers of one node's ranks; each call has its own.
 [[nodiscard]] std::uint64_t bytes_on_a_node(const Workload& workload, const JobShape& shape);
 
-// Whether posted() has a form for it.
+// True if posted() supports it.
 [[nodiscard]] bool can_post(Collective collective);
 
-// What a rank posts to its service process. `group` is a number of the communicator's group in the whole workload.
+// A rank's post to its service process. `group`: the group's number in the whole workload.
 [[nodiscard]] engine::PostedOperation posted(const Workload& workload, const Call& call, std::uint32_t rank,
                                              std::uint64_t group, std::uint64_t sequence);
 
-// How operations are numbered: each group counts its own, and each member alike.
+// Numbers of operations: each group counts its own, and all members count alike.
 class Numbering {
  public:
   Numbering(const Workload& workload, std::uint32_t ranks);

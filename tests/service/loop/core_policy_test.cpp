@@ -1,4 +1,4 @@
-// When a service process finds that others take its core.
+// A service process detects that others use its core.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -12,11 +12,11 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A core, and what is read of a thread that wants to run on it all the time.
+// A core, and readings of a thread that always wants to run on it.
 class WatchedCore {
  public:
   WatchedCore() { watch_.note(times_, now_); }
-  // Milliseconds that the thread runs, and then waits.
+  // The thread runs, and then waits, for so many milliseconds.
   WatchedCore& turn(int ran_ms, int waited_ms) {
     times_.ran += milliseconds(ran_ms);
     times_.waited += milliseconds(waited_ms);
@@ -24,7 +24,7 @@ class WatchedCore {
     watch_.note(times_, now_);
     return *this;
   }
-  // Of which the rank's copiers have run.
+  // The rank's copiers used `lent_ms` of the waiting time.
   WatchedCore& turn(int ran_ms, int waited_ms, int lent_ms) {
     times_.lent += milliseconds(lent_ms);
     return turn(ran_ms, waited_ms);
@@ -43,23 +43,23 @@ class WatchedCore {
   CoreWatch::Clock::time_point now_{seconds(1000)};
 };
 
-TEST(CoreWatch, TenLostSlicesAreEnoughAndABurstIsNot) {
+TEST(CoreWatch, TakenAfterTenLostSlicesNotAfterABurst) {
   WatchedCore core;
   EXPECT_FALSE(core.turn(2, 25).taken());
   EXPECT_TRUE(core.turn(1, 4).turn(1, 4).taken());
 }
 
-TEST(CoreWatch, ABurstNowAndThenIsADaemons) {
+TEST(CoreWatch, RareBurstsAreIgnored) {
   WatchedCore core;
   for (int i = 0; i < 100; ++i) EXPECT_FALSE(core.turn(80, 25).taken());
 }
 
-TEST(CoreWatch, ASliceNowAndThenIsTheKernelsBusiness) {
+TEST(CoreWatch, RareSlicesAreIgnored) {
   WatchedCore core;
   for (int i = 0; i < 100; ++i) EXPECT_FALSE(core.turn(20, 4).taken());
 }
 
-TEST(CoreWatch, WhatCopiersTakeIsNotLost) {
+TEST(CoreWatch, CopiersTimeIsNotLost) {
   WatchedCore core;
   for (int i = 0; i < 100; ++i) EXPECT_FALSE(core.turn(1, 4, 4).taken());
   EXPECT_EQ(core.lost(), milliseconds(0));
@@ -68,35 +68,35 @@ TEST(CoreWatch, WhatCopiersTakeIsNotLost) {
   EXPECT_EQ(core.lost(), milliseconds(32));
 }
 
-TEST(CoreWatch, CopiersThatRanWhileItSleptDoNotHideWhatIsLostLater) {
+TEST(CoreWatch, CopiersTimeDuringSleepDoesNotHideLaterLosses) {
   WatchedCore core;
   for (int i = 0; i < 100; ++i) core.turn(1, 0, 5);
   EXPECT_TRUE(core.turn(2, 16, 0).turn(2, 16, 0).taken());
 }
 
-TEST(CoreWatch, IsFreeAfterASecondInWhichItWasIdle) {
+TEST(CoreWatch, IsFreeAfterAnIdleSecond) {
   WatchedCore core;
   core.turn(0, 40);
   EXPECT_TRUE(core.rest(milliseconds(900), 0.99).taken());
-  EXPECT_TRUE(core.rest(milliseconds(100), 0.5).taken());  // it begins anew
+  EXPECT_TRUE(core.rest(milliseconds(100), 0.5).taken());  // counting starts again
   EXPECT_TRUE(core.rest(milliseconds(900), 0.99).taken());
   EXPECT_FALSE(core.rest(milliseconds(100), 0.99).taken());
 }
 
-TEST(CoreWatch, TakenAgainSoonItRestsLonger) {
+TEST(CoreWatch, RestDoublesWhenTakenAgainSoon) {
   WatchedCore core;
   core.turn(0, 40).rest(seconds(1), 1);
   ASSERT_FALSE(core.taken());
   core.turn(0, 40);
   EXPECT_TRUE(core.rest(seconds(1), 1).taken());
   EXPECT_FALSE(core.rest(seconds(1), 1).taken());
-  core.turn(20'000, 0);  // long afterwards it does not count
+  core.turn(20'000, 0);  // after a long time it does not count
   core.turn(0, 40);
   EXPECT_TRUE(core.taken());
   EXPECT_FALSE(core.rest(seconds(1), 1).taken());
 }
 
-TEST(CoreReadings, AThreadThatRunsIsSeenToRun) {
+TEST(CoreReadings, RunningThreadIsMeasured) {
   RunTimesReader reader;
   const std::optional<RunTimes> before = reader.read();
   if (!before) GTEST_SKIP() << "this kernel does not count";
@@ -110,7 +110,7 @@ TEST(CoreReadings, AThreadThatRunsIsSeenToRun) {
   EXPECT_LT(wanted, seconds(10));
 }
 
-TEST(CoreReadings, CpusThatDoNotExistAreNotIdle) {
+TEST(CoreReadings, MissingCpusAreNotIdle) {
   EXPECT_TRUE(IdleTimeReader(0).read());
   EXPECT_FALSE(IdleTimeReader(-1).read());
   EXPECT_FALSE(IdleTimeReader(100'000).read());

@@ -1,6 +1,5 @@
-// A service process on a DPU takes the place of one that has died: what it reads of a rank's segment over the network,
-// and what the one before it must have written there. Rank and service process are in one process; the network is UCX
-// over shared memory.
+// A service process on a DPU takes over from a dead one: it reads a rank's segment over the network, which the dead one
+// must have written. Rank and service process are in one process; the network is UCX over shared memory.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -18,7 +17,7 @@
 #include "protocol/shared/segment.hpp"
 #include "service/loop/found_posts.hpp"
 
-// UCX keeps tables, modules and strings of its configuration until the process ends; nothing of ours is in them.
+// UCX keeps tables, modules and strings of its configuration until the process ends.
 extern "C" const char* __lsan_default_suppressions() {
   return "leak:libucs.so\nleak:libucp.so\nleak:libuct.so\nleak:libucm.so\nleak:libuct_\nleak:libucx_\n";
 }
@@ -34,8 +33,8 @@ using fabric::dpu::ProbedMemory;
 constexpr const char* kTransports = "sysv,cma";
 constexpr WorldRank kRank{0};
 constexpr GroupId kGroup{1, 2};
-constexpr std::uint32_t kProcess = 66;  // of those that have been started; its proof has the place of number 2
-constexpr std::chrono::seconds kDpuPatience{20};
+constexpr std::uint32_t kProcess = 66;  // its number among those started; its proof uses place 2
+constexpr std::chrono::seconds kDpuLimit{20};
 
 class DpuTakeOverTest : public ::testing::Test {
  protected:
@@ -51,7 +50,7 @@ class DpuTakeOverTest : public ::testing::Test {
     segment_ = SegmentView(reinterpret_cast<std::byte*>(rank_->address().segment_base));
   }
 
-  // Never closed: UCX 1.13 does not bear that where connections have just been made.
+  // Never closed: UCX 1.13 may abort if connections have just been made.
   void open(bool stands_by) {
     fabric::dpu::DpuOptions options;
     options.transports = kTransports;
@@ -77,10 +76,10 @@ class DpuTakeOverTest : public ::testing::Test {
     ASSERT_TRUE(reached);
   }
   void run_until(const std::function<bool()>& done) {
-    const auto deadline = std::chrono::steady_clock::now() + kDpuPatience;
+    const auto deadline = std::chrono::steady_clock::now() + kDpuLimit;
     while (!done() && std::chrono::steady_clock::now() < deadline) turn();
   }
-  // UCX 1.13 asks the other side for help even within a machine.
+  // UCX 1.13 needs progress on the other side even within a machine.
   void turn() {
     (void)fabric_->progress();
     fabric_->look_after(std::chrono::steady_clock::now(), {});
@@ -131,7 +130,7 @@ class DpuTakeOverTest : public ::testing::Test {
   DpuFabric* fabric_ = nullptr;
 };
 
-TEST_F(DpuTakeOverTest, FindsInTheMirrorWhatIsInTheSegment) {
+TEST_F(DpuTakeOverTest, MirrorMatchesTheSegment) {
   post(7, 10, SlotState::done);
   post(4095, 12, SlotState::posted);
   post(2, 11, SlotState::posted);
@@ -139,7 +138,7 @@ TEST_F(DpuTakeOverTest, FindsInTheMirrorWhatIsInTheSegment) {
   mark_of(4095) = 1;
   enter_group(10);
   segment_.header().completions.store(77);
-  segment_.header().service_sleeping.store(1);  // said by the one that has died
+  segment_.header().service_sleeping.store(1);  // written by the dead one
   connect(true);
   EXPECT_EQ(mirror().header().ring_tail.load(), 0U) << "it stands by, and reads nothing";
   fabric_->take_over().begin(kRank);
@@ -163,14 +162,14 @@ TEST_F(DpuTakeOverTest, FindsInTheMirrorWhatIsInTheSegment) {
   EXPECT_EQ(segment_.header().completions.load(), 77U);
 }
 
-TEST_F(DpuTakeOverTest, WhatIsPostedMeanwhileIsTakenOnce) {
+TEST_F(DpuTakeOverTest, PostsDuringTakeOverAreTakenOnce) {
   post(1, 1, SlotState::posted);
   connect(true);
   fabric_->take_over().begin(kRank);
   run_until([&] { return fabric_->take_over().all_read(); });
   fabric_->take_over().go_on();
   post(3, 2, SlotState::posted);
-  mark_of(3) = 1;  // of what the memory was used for before
+  mark_of(3) = 1;  // left over from an earlier use
   run_until([&] { return mirror().header().ring_tail.load() == 2; });
   ASSERT_EQ(mirror().header().ring_tail.load(), 2U);
   EXPECT_EQ(mirror().ring_entry(1).load(), 3U);
@@ -178,9 +177,9 @@ TEST_F(DpuTakeOverTest, WhatIsPostedMeanwhileIsTakenOnce) {
   EXPECT_EQ(mirrored_mark(3), 0);
 }
 
-// Other ranks' segments are still being read, or other service processes are waited for. The slots' states in the
-// mirror are those of what they were used for before.
-TEST_F(DpuTakeOverTest, WhatIsPostedBeforeWhatWasFoundIsTakenIsNotFoundAsWhatWasThereBefore) {
+// While other ranks' segments are read or peers are awaited, slots may change. The mirror must not show states of their
+// earlier use.
+TEST_F(DpuTakeOverTest, ReusedSlotsAreNotMistakenForFoundPosts) {
   constexpr int kTurns = 1000;
   post(5, 10, SlotState::done);
   post(6, 11, SlotState::posted);
@@ -207,7 +206,7 @@ TEST_F(DpuTakeOverTest, WhatIsPostedBeforeWhatWasFoundIsTakenIsNotFoundAsWhatWas
   EXPECT_EQ(mirror().ring_entry(3).load(), 7U);
 }
 
-// Notes what has come to it.
+// Records messages.
 class Noting final : public fabric::PeerMessenger, public fabric::RankView {
  public:
   Noting(fabric::RankView& marks, std::vector<std::string>& said) : marks_(marks), said_(said) {}
@@ -226,7 +225,7 @@ class Noting final : public fabric::PeerMessenger, public fabric::RankView {
   std::vector<std::string>& said_;
 };
 
-TEST_F(DpuTakeOverTest, NobodyHearsOfABlockBeforeItsMarkIsInTheRanksMemory) {
+TEST_F(DpuTakeOverTest, MarkIsInTheRanksMemoryBeforeTheBlockIsReported) {
   connect(false);
   post(5, 1, SlotState::posted);
   run_until([&] { return mirror().header().ring_tail.load() == 1; });
@@ -255,7 +254,7 @@ TEST_F(DpuTakeOverTest, NobodyHearsOfABlockBeforeItsMarkIsInTheRanksMemory) {
   EXPECT_EQ(said.size(), 5U);
 }
 
-TEST_F(DpuTakeOverTest, OneThatStandsByDoesNotConnectToARankThatHasLeftMeanwhile) {
+TEST_F(DpuTakeOverTest, StandbyDoesNotConnectToARankThatHasLeft) {
   open(true);
   ASSERT_TRUE(fabric_->add_rank(kRank, false, rank_->address()));
   EXPECT_EQ(node_->rank(kRank), nullptr) << "what the keeper says of it next is heard first";
@@ -268,21 +267,21 @@ TEST_F(DpuTakeOverTest, OneThatStandsByDoesNotConnectToARankThatHasLeftMeanwhile
   EXPECT_NE(fabric_->find(kRank), nullptr);
 }
 
-// The rank answers when its place here is long gone. Sanitizers see where that goes.
-TEST_F(DpuTakeOverTest, WhatComesOfARankThatHasGoneGoesNowhere) {
+// The rank answers after its object here has been destroyed. Sanitizers would see an access.
+TEST_F(DpuTakeOverTest, AnswersOfARemovedRankAreIgnored) {
   constexpr int kTurns = 200;
   connect(false);
   post(5, 1, SlotState::posted);
   run_until([&] { return mirror().header().ring_tail.load() == 1; });
   post(6, 2, SlotState::posted);
-  (void)fabric_->progress();  // looks, and is not answered yet
+  (void)fabric_->progress();  // sends the request; no answer yet
   fabric_->drop_rank(kRank);
   node_->drop_rank(kRank);
   for (int turns = 0; turns < kTurns; ++turns) turn();
   EXPECT_EQ(fabric_->find(kRank), nullptr);
 }
 
-TEST_F(DpuTakeOverTest, MarksOfARankThatHasGoneHoldUpNobody) {
+TEST_F(DpuTakeOverTest, MarksOfARemovedRankBlockNoOtherRank) {
   connect(false);
   post(5, 1, SlotState::posted);
   run_until([&] { return mirror().header().ring_tail.load() == 1; });

@@ -1,4 +1,4 @@
-// What a service process finds in the segment of a rank whose service process has died.
+// A replacement reads the segment of a rank whose service process has died.
 #include "service/loop/found_posts.hpp"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ class FoundPostsTest : public ::testing::Test {
     entry.state.store(static_cast<std::uint32_t>(state));
     segment().header().groups_used.store(index + 1);
   }
-  // A record in the arena, behind those that are there.
+  // Appends a record to the arena.
   void append(std::uint64_t sequence, SlotState state) {
     const std::uint64_t place = 65536 + 512 * records_.size();
     auto* record = new (segment().arena() + place) OverflowRecord{};
@@ -70,7 +70,7 @@ class FoundPostsTest : public ::testing::Test {
   std::vector<OverflowRecord*> records_;
 };
 
-TEST_F(FoundPostsTest, WhatIsNotDoneIsFoundInOrderWhetherItHadBeenTakenOrNot) {
+TEST_F(FoundPostsTest, UnfinishedPostsAreFoundInOrder) {
   post(9, 3, SlotState::done);
   post(7, 4, SlotState::posted);
   post(2, 5, SlotState::filled);
@@ -87,21 +87,21 @@ TEST_F(FoundPostsTest, WhatIsNotDoneIsFoundInOrderWhetherItHadBeenTakenOrNot) {
   EXPECT_EQ(found.value().next_sequence.at(kFoundGroup), 7U);
 }
 
-// The slot is filled before the ring's tail says so: whoever reads the tail in between gets it by the ring.
-TEST_F(FoundPostsTest, WhatIsPostedBehindTheRingsTailIsLeftToTheRing) {
+// The slot is filled before the ring's tail moves: a reader that sees the old tail gets the slot from the ring.
+TEST_F(FoundPostsTest, PostsBehindTheTailAreLeftToTheRing) {
   post(0, 0, SlotState::posted);
   post(1, 1, SlotState::posted);
   segment().header().ring_tail.store(1);
   EXPECT_EQ(open_sequences(), (std::vector<std::uint64_t>{0}));
 }
 
-TEST_F(FoundPostsTest, TheRingMayHaveGoneRoundItsCounter) {
+TEST_F(FoundPostsTest, RingCounterMayWrap) {
   segment().header().ring_tail.store(~0U - 1);
   for (std::uint32_t i = 0; i < 4; ++i) post(i, i, SlotState::posted);
   EXPECT_EQ(open_sequences(), (std::vector<std::uint64_t>{0, 1, 2, 3}));
 }
 
-TEST_F(FoundPostsTest, RequestsAreApartAndInTheOrderOfTheirPosts) {
+TEST_F(FoundPostsTest, RequestsAreSeparateAndInOrder) {
   post(5, 0, SlotState::posted, SlotRequest::join_plan);
   post(3, 0, SlotState::posted, SlotRequest::forget_group);
   const Result<FoundPosts> found = find_posts(fixture_.memory());
@@ -112,7 +112,7 @@ TEST_F(FoundPostsTest, RequestsAreApartAndInTheOrderOfTheirPosts) {
   EXPECT_TRUE(found.value().next_sequence.empty());
 }
 
-TEST_F(FoundPostsTest, GroupsSayHowFarTheRankIs) {
+TEST_F(FoundPostsTest, GroupsHaveTheRanksProgress) {
   enter(0, 12);
   enter(1, 3, GroupState::freed);
   enter(2, 0);
@@ -128,8 +128,8 @@ TEST_F(FoundPostsTest, GroupsSayHowFarTheRankIs) {
   EXPECT_EQ(found.value().next_sequence.at(GroupId{1, 3}), 3U);
 }
 
-TEST_F(FoundPostsTest, RecordsAreFollowedUpToTheLastThatHadBeenTaken) {
-  first_number_ = 6;  // those before have been given back
+TEST_F(FoundPostsTest, RecordsAreFollowedUpToTheLastTakenOne) {
+  first_number_ = 6;  // earlier ones have been given back
   append(6, SlotState::free);
   append(7, SlotState::posted);
   append(8, SlotState::done);
@@ -145,7 +145,7 @@ TEST_F(FoundPostsTest, RecordsAreFollowedUpToTheLastThatHadBeenTaken) {
   EXPECT_EQ(found.value().last_record->address, SlotFixture::arena(65536 + 3 * 512).address);
 }
 
-TEST_F(FoundPostsTest, WhatCannotBeTrustedIsAnError) {
+TEST_F(FoundPostsTest, MalformedSegmentsAreErrors) {
   append(0, SlotState::posted);
   append(1, SlotState::posted);
   segment().header().overflow_taken.store(2);

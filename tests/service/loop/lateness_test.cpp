@@ -11,7 +11,7 @@ OperationId nth(std::uint64_t sequence) {
   return {kLateGroup, sequence};
 }
 
-TEST(Lateness, IsAgainstTheFirstRankOfTheGroup) {
+TEST(Lateness, IsRelativeToTheFirstRankOfTheGroup) {
   Lateness lateness;
   EXPECT_FALSE(lateness.listens());
   EXPECT_EQ(lateness.posted(nth(0), 100), 0U);
@@ -21,16 +21,16 @@ TEST(Lateness, IsAgainstTheFirstRankOfTheGroup) {
   EXPECT_TRUE(lateness.listens());
 }
 
-TEST(Lateness, ARankElsewhereMayBeTheFirst) {
+TEST(Lateness, RemoteRankMayBeTheFirst) {
   Lateness lateness;
-  lateness.announced(nth(0), 50);  // of a group where nobody here counts
+  lateness.announced(nth(0), 50);  // of a group in which no local rank wants times
   EXPECT_EQ(lateness.posted(nth(0), 100), 0U);
   lateness.announced(nth(1), 200);
   lateness.announced(nth(1), 220);
   EXPECT_EQ(lateness.posted(nth(1), 250), 50U);
 }
 
-TEST(Lateness, WhoIsTooFarBehindIsTakenToBeInTime) {
+TEST(Lateness, VeryLateCountsAsInTime) {
   Lateness lateness;
   for (std::uint64_t sequence = 0; sequence <= Lateness::kOperationsOfAGroup; ++sequence) {
     EXPECT_EQ(lateness.posted(nth(sequence), 100), 0U);
@@ -39,7 +39,7 @@ TEST(Lateness, WhoIsTooFarBehindIsTakenToBeInTime) {
   EXPECT_EQ(lateness.posted(nth(1), 900), 800U);
 }
 
-TEST(Lateness, GroupsAreLimitedAndForgotten) {
+TEST(Lateness, GroupsAreLimitedAndDropped) {
   Lateness lateness;
   for (std::uint64_t group = 0; group < Lateness::kMostGroups; ++group) {
     EXPECT_EQ(lateness.posted({GroupId{group, 7}, 0}, 100), 0U);

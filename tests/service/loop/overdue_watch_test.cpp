@@ -1,4 +1,4 @@
-// Operations that wait are looked at once a second, by a clock of the test's, also in a service process that sleeps.
+// Waiting operations are checked once a second, also in a sleeping service process. The test controls the clock.
 #include "service/loop/overdue_watch.hpp"
 
 #include <gtest/gtest.h>

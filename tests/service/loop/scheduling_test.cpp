@@ -12,14 +12,14 @@
 namespace outrigger::service {
 namespace {
 
-// What the kernel gives of a thread: 48 bytes, the slice in the fourth group of eight.
+// The kernel's scheduling attributes of a thread: 48 bytes, the slice in the fourth group of eight.
 std::uint64_t slice_ns() {
   std::array<std::uint64_t, 6> attributes{};
   EXPECT_EQ(::syscall(SYS_sched_getattr, 0, attributes.data(), sizeof(attributes), 0), 0);
   return attributes[3];
 }
 
-TEST(Scheduling, ShortSlicesAreGivenWhereTheKernelHasThem) {
+TEST(Scheduling, ShortSlicesAreSetIfTheKernelHasThem) {
   std::thread([] {
     const bool has_slices = slice_ns() != 0;
     const int policy = ::sched_getscheduler(0);

@@ -55,7 +55,7 @@ class Sleepers : public ::testing::Test {
       sleeper_.watch(*port);
     }
   }
-  // Has had nothing to do for very long.
+  // Has been idle for very long.
   [[nodiscard]] bool may_sleep() {
     if (sleeper_.may_sleep(now_)) return true;
     now_ += std::chrono::seconds(1);
@@ -74,14 +74,14 @@ class Sleepers : public ::testing::Test {
   Sleeper sleeper_{control_.get(), ports_, posts_};
 };
 
-TEST_F(Sleepers, NobodySleepsBeforeAllPortsMay) {
+TEST_F(Sleepers, DoesNotSleepBeforeAllPortsMay) {
   two_.ready = false;
   EXPECT_FALSE(may_sleep());
   two_.ready = true;
   EXPECT_TRUE(may_sleep());
 }
 
-TEST_F(Sleepers, ItSpinsForFiveMillisecondsOnItsOwnCoreAndForFiftyMicrosecondsOnASharedOne) {
+TEST_F(Sleepers, SpinsFiveMillisecondsOnItsOwnCoreAndFiftyMicrosecondsOnASharedOne) {
   EXPECT_FALSE(sleeper_.may_sleep(now_));
   EXPECT_FALSE(sleeper_.may_sleep(now_ + milliseconds(5)));
   EXPECT_TRUE(sleeper_.may_sleep(now_ + milliseconds(5) + microseconds(1)));
@@ -92,7 +92,7 @@ TEST_F(Sleepers, ItSpinsForFiveMillisecondsOnItsOwnCoreAndForFiftyMicrosecondsOn
   EXPECT_TRUE(sleeper_.may_sleep(now_ + microseconds(51)));
 }
 
-TEST_F(Sleepers, WorkIsNewsForThoseWhoWereToldOfSleep) {
+TEST_F(Sleepers, PortsToldOfSleepAreToldOfWork) {
   sleeper_.stay_awake();
   EXPECT_EQ(one_.asked, "") << "nobody was told";
   ASSERT_TRUE(may_sleep());
@@ -102,7 +102,7 @@ TEST_F(Sleepers, WorkIsNewsForThoseWhoWereToldOfSleep) {
   EXPECT_FALSE(sleeper_.may_sleep(now_)) << "it is idle from now on";
 }
 
-TEST_F(Sleepers, APortWithSomethingToDoKeepsItAwake) {
+TEST_F(Sleepers, PortWithWorkKeepsItAwake) {
   one_.limit = two_.limit = std::nullopt;  // it would sleep for ever
   two_.nothing_to_do = false;
   EXPECT_FALSE(sleeper_.sleep(now_));
@@ -110,7 +110,7 @@ TEST_F(Sleepers, APortWithSomethingToDoKeepsItAwake) {
   EXPECT_EQ(two_.asked, "aw");
 }
 
-TEST_F(Sleepers, ItSleepsNoLongerThanAnyPortAllows) {
+TEST_F(Sleepers, SleepsNoLongerThanAnyPortAllows) {
   one_.limit = std::nullopt;
   two_.limit = milliseconds(20);
   const Clock::time_point begin = Clock::now();
@@ -137,7 +137,7 @@ TEST_F(Sleepers, PortsKeeperAndDoorbellWakeIt) {
   EXPECT_TRUE(sleeper_.sleep(now_));
 }
 
-TEST_F(Sleepers, AnEventIsAReasonToSpinALookIsNot) {
+TEST_F(Sleepers, SpinsAfterAnEventNotAfterALook) {
   ASSERT_TRUE(may_sleep());
   one_.limit = two_.limit = milliseconds(1);
   EXPECT_TRUE(sleeper_.sleep(now_));
@@ -147,7 +147,7 @@ TEST_F(Sleepers, AnEventIsAReasonToSpinALookIsNot) {
   EXPECT_FALSE(sleeper_.may_sleep(now_ + std::chrono::seconds(2)));
 }
 
-TEST_F(Sleepers, WhereRanksComputeItSleepsAtOnce) {
+TEST_F(Sleepers, SleepsAtOnceWhereRanksCompute) {
   EXPECT_FALSE(sleeper_.must_sleep_now()) << "its core is its own";
   sleeper_.share_core(copy::CoreShare::shared);
   EXPECT_TRUE(sleeper_.must_sleep_now());
@@ -155,7 +155,7 @@ TEST_F(Sleepers, WhereRanksComputeItSleepsAtOnce) {
   EXPECT_FALSE(sleeper_.must_sleep_now());
 }
 
-TEST_F(Sleepers, APortThatWantsAPauseIsLeftAlone) {
+TEST_F(Sleepers, PortThatWantsAPauseIsLeftAlone) {
   sleeper_.share_core(copy::CoreShare::shared);
   one_.limit = two_.limit = std::nullopt;
   two_.wanted_pause = milliseconds(20);

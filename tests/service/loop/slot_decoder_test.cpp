@@ -41,7 +41,7 @@ TEST(SlotDecoder, AReductionNamesOperationAndType) {
             (Reduction{ReduceOperation::sum, ElementType::float64}));
 }
 
-// Where the part begins is said in place of a stride, which could lead out of the rank's memory.
+// The field of the stride holds the begin of the part, which could lead out of the rank's memory.
 TEST(SlotDecoder, APartOfAReductionSaysWhereItBegins) {
   SlotFixture slot;
   SlotRequestBody body = good_reduction();
@@ -249,7 +249,7 @@ std::vector<Spoiled> spoiled_fields() {
 INSTANTIATE_TEST_SUITE_P(Fields, SlotDecoderRejects, ::testing::ValuesIn(spoiled_fields()),
                          [](const auto& spoiled) { return std::string(spoiled.param.name); });
 
-// Of ranks 0 and 3, from 1.
+// Sends to ranks 0 and 3, receives from rank 1.
 SlotRequestBody good_exchange(SlotFixture& slot) {
   SlotRequestBody body = SlotFixture::good();
   body.collective = static_cast<std::uint16_t>(Collective::ineighbor_alltoallw);

@@ -1,4 +1,4 @@
-// A traced move is noted once, whatever order moves end in, and a cancelled one not at all.
+// A traced move is recorded once, in whatever order moves end; a cancelled one is not recorded.
 #include "service/loop/tracing_fabric.hpp"
 
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ class TracedMoves : public ::testing::Test {
   TracingFabric traced_{moves_, moves_, log_};
 };
 
-TEST_F(TracedMoves, AreNotedInTheOrderInWhichTheyEnd) {
+TEST_F(TracedMoves, AreRecordedInTheOrderOfTheirEnd) {
   std::vector<Waiter> waiters(4);
   for (std::uint64_t i = 0; i < 3; ++i) begin(i + 1, waiters[i]);
   moves_.begun[1]->moved({});
@@ -73,7 +73,7 @@ TEST_F(TracedMoves, AreNotedInTheOrderInWhichTheyEnd) {
   for (const Waiter& waiter : waiters) EXPECT_EQ(waiter.ended, 1);
 }
 
-TEST_F(TracedMoves, AreForgottenWhenTheyAreCancelled) {
+TEST_F(TracedMoves, CancelledOnesAreNotRecorded) {
   std::vector<Waiter> waiters(3);
   for (std::uint64_t i = 0; i < 3; ++i) begin(i + 1, waiters[i]);
   traced_.cancel(waiters[0]);
@@ -86,12 +86,12 @@ TEST_F(TracedMoves, AreForgottenWhenTheyAreCancelled) {
   EXPECT_EQ(waiters[0].ended, 0);
 }
 
-TEST_F(TracedMoves, EndOperationsThatWereTaken) {
+TEST_F(TracedMoves, EndTakenOperations) {
   engine::PostedOperation posted;
   posted.rank = kRank;
   posted.slot = SlotIndex{9};
   posted.id = OperationId{GroupId{1, 2}, 3};
-  traced_.complete(kRank, posted.slot, {});  // which nobody has taken
+  traced_.complete(kRank, posted.slot, {});  // not taken by any tracer
   log_.taken(posted);
   traced_.complete(kRank, posted.slot, {});
   traced_.complete(kRank, posted.slot, {});

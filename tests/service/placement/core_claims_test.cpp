@@ -1,4 +1,4 @@
-// Claims on cores, and what a job does about those of others.
+// Core claims, and how a job reacts to those of others.
 #include "service/placement/core_claims.hpp"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ namespace {
 using copy::CoreShare;
 using By = CoreClaim::By;
 
-// Of its own, so that no job on this machine is disturbed.
+// A scope of its own, so that no job on this machine is disturbed.
 std::string scope() {
   return "test-" + std::to_string(::getpid());
 }
@@ -33,7 +33,7 @@ CoreClaims claims_of(const std::string& job, const std::string& name = scope()) 
   return CoreClaims(Claimant{name, job});
 }
 
-TEST(CoreClaims, ASecondJobIsRefusedAndSeesWhoHasIt) {
+TEST(CoreClaims, SecondJobIsRefusedAndSeesTheOwner) {
   CoreClaims first = claims_of("one");
   ASSERT_TRUE(first.claim_service({2, 6}));
   EXPECT_TRUE(first.claim_service({2, 6})) << "two service processes of a job on one core";
@@ -55,7 +55,7 @@ TEST(CoreClaims, OneJobHasSeveralKeepers) {
   EXPECT_EQ(pretended.others().one_at({2}), 0);
 }
 
-TEST(CoreClaims, WhatIsDroppedOrRefusedIsFree) {
+TEST(CoreClaims, DroppedOrRefusedCoresAreFree) {
   CoreClaims first = claims_of("one");
   CoreClaims second = claims_of("two");
   ASSERT_TRUE(first.claim_service({2}));
@@ -65,7 +65,7 @@ TEST(CoreClaims, WhatIsDroppedOrRefusedIsFree) {
   EXPECT_TRUE(second.claim_service({1, 2}));
 }
 
-TEST(CoreClaims, ACoreThatIsSharedStaysTakenWhenTheFirstJobEnds) {
+TEST(CoreClaims, SharedCoreStaysTakenWhenTheFirstJobEnds) {
   auto first = std::make_unique<CoreClaims>(Claimant{scope(), "one"});
   ASSERT_TRUE(first->claim_service({2}));
   CoreClaims second = claims_of("two");
@@ -74,7 +74,7 @@ TEST(CoreClaims, ACoreThatIsSharedStaysTakenWhenTheFirstJobEnds) {
   EXPECT_TRUE(claims_of("three").others().services.test(2));
 }
 
-TEST(CoreClaims, AreFreedByTheDeathOfTheProcess) {
+TEST(CoreClaims, AreFreedWhenTheProcessEnds) {
   std::array<int, 2> ready{};
   ASSERT_EQ(::pipe(ready.data()), 0);
   const std::string name = scope();
@@ -101,7 +101,7 @@ TEST(CoreClaims, AreFreedByTheDeathOfTheProcess) {
   ::close(ready[1]);
 }
 
-TEST(CoreClaims, OfRanksRefuseNobody) {
+TEST(CoreClaims, OfRanksRefuseNoJob) {
   CoreClaims first = claims_of("one");
   CoreClaims second = claims_of("two");
   first.claim_ranks({0, 1});
@@ -126,7 +126,7 @@ TEST(CoreClaims, AreOfOneScope) {
   EXPECT_FALSE(first.others().ranks.test(2));
 }
 
-TEST(CoreClaims, ANameThatNobodyExplainsIsAnothers) {
+TEST(CoreClaims, RefusedNameWithoutAClaimIsAnotherJobs) {
   const UniqueFd forger(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const std::string name = "outrigger-core:" + scope() + ":2";
   sockaddr_un address{};
@@ -142,7 +142,7 @@ TEST(CoreClaims, OnlyWholeNamesAreRead) {
   std::string text = "Num       RefCount Protocol Flags    Type St Inode Path\n";
   for (const char* name :
        {"@outrigger-claim:s:service:7:job-1:42", "@outrigger-claim:s:ranks:0:job_1:42",
-        // Not:
+        // Not claims of this scope:
         "/tmp/@outrigger-claim:s:service:1:job:42", "@outrigger-claim:t:service:1:job:42",
         "@outrigger-claim:s:services:1:job:42", "@outrigger-claim:s:service:-1:job:42",
         "@outrigger-claim:s:service:99999999:job:42", "@outrigger-claim:s:service::job:42",
@@ -196,7 +196,7 @@ PlacementRequest request(std::uint32_t ranks, const OtherJobs& taken) {
   return wanted;
 }
 
-TEST(PlaceServices, GoWhereNoOtherJobIs) {
+TEST(PlaceServices, AvoidOtherJobs) {
   std::vector<ServicePlace> places = place_services(request(1, others({3}, {})), cores(4));
   EXPECT_EQ(places[0].cpu, 2);
   EXPECT_EQ(places[0].core_share, CoreShare::own);
@@ -206,7 +206,7 @@ TEST(PlaceServices, GoWhereNoOtherJobIs) {
   EXPECT_EQ(places[0].core_share, CoreShare::own);
 }
 
-TEST(PlaceServices, ShareWithServicesOfAnotherJobSoonerThanWithItsRanks) {
+TEST(PlaceServices, PreferSharingWithServicesOverRanks) {
   std::vector<ServicePlace> places = place_services(request(1, others({3}, {1, 2})), cores(4));
   EXPECT_EQ(places[0].cpu, 3);
   EXPECT_EQ(places[0].core_share, CoreShare::shared);
@@ -216,7 +216,7 @@ TEST(PlaceServices, ShareWithServicesOfAnotherJobSoonerThanWithItsRanks) {
   EXPECT_EQ(places[0].core_share, CoreShare::none);
 }
 
-TEST(PlaceServices, AreNoMoreThanThereAreCoresOfTheirOwn) {
+TEST(PlaceServices, AreAtMostOnePerFreeCore) {
   PlacementRequest wanted = request(20, others({30}, {}));
   EXPECT_EQ(place_services(wanted, cores(32)).size(), 3U);
   wanted.others = others({20, 21, 22, 23, 24, 25, 26, 27, 28, 30}, {});
@@ -226,7 +226,7 @@ TEST(PlaceServices, AreNoMoreThanThereAreCoresOfTheirOwn) {
   EXPECT_EQ(places[1].core_share, CoreShare::own);
 }
 
-TEST(PlaceServices, ObeyTheUserAndSayWhoIsThere) {
+TEST(PlaceServices, ObeyTheUserAndReportOtherJobs) {
   PlacementRequest wanted = request(1, others({3}, {2}));
   wanted.service_cpus = {2};
   std::vector<ServicePlace> places = place_services(wanted, cores(4));
@@ -245,7 +245,7 @@ NodeRequest node_request(std::uint32_t ranks, const OtherJobs& taken) {
   return wanted;
 }
 
-TEST(PlaceNode, LeavesToOtherJobsWhatTheyHave) {
+TEST(PlaceNode, AvoidsCoresOfOtherJobs) {
   const NodePlacement placed = place_node(node_request(2, others({7}, {0, 1})), cores(8)).value();
   EXPECT_EQ(placed.ranks[0].cpus, std::vector<int>{2});
   EXPECT_EQ(placed.ranks[1].cpus, std::vector<int>{3});
@@ -253,7 +253,7 @@ TEST(PlaceNode, LeavesToOtherJobsWhatTheyHave) {
   EXPECT_EQ(placed.services[0].core_share, CoreShare::own);
 }
 
-TEST(PlaceNode, SharesWhereThereIsNotEnough) {
+TEST(PlaceNode, SharesIfThereAreTooFewCores) {
   const NodePlacement placed = place_node(node_request(2, others({1}, {0})), cores(2)).value();
   EXPECT_EQ(placed.ranks[0].cpus, std::vector<int>{0});
   EXPECT_EQ(placed.service_cpus, std::vector<int>{1}) << "services sooner than ranks";

@@ -14,7 +14,7 @@ namespace {
 
 using copy::CoreShare;
 
-// Four cores of two hardware threads: (0,4) (1,5) (2,6) (3,7).
+// Four cores of two hardware threads each: (0,4) (1,5) (2,6) (3,7).
 Topology four_cores() {
   return Topology{{Core{{0, 4}}, Core{{1, 5}}, Core{{2, 6}}, Core{{3, 7}}}};
 }
@@ -54,7 +54,7 @@ TEST(Placement, NoFreeCoreMeansNotPinned) {
   EXPECT_EQ(places[0].core_share, CoreShare::none);
 }
 
-TEST(Placement, AnIdleCoreIsFoundWhereThereAreMoreCoresThanRanks) {
+TEST(Placement, FindsAnIdleCoreIfThereAreMoreCoresThanRanks) {
   CpuMask all;
   all.set();
   PlacementRequest request = request_of(7, 1, all);
@@ -64,7 +64,7 @@ TEST(Placement, AnIdleCoreIsFoundWhereThereAreMoreCoresThanRanks) {
   EXPECT_EQ(place_services(request, four_cores())[0].core_share, CoreShare::none);
 }
 
-TEST(Placement, ServiceProcessesForWhichNoCoreIsLeftAreNotBound) {
+TEST(Placement, ServiceProcessesWithoutACoreAreNotBound) {
   const auto places = place_services(request_of(4, 3, mask_of({0, 1})), four_cores());
   ASSERT_EQ(places.size(), 3U);
   EXPECT_EQ(places[0].core_share, CoreShare::own);
@@ -73,7 +73,7 @@ TEST(Placement, ServiceProcessesForWhichNoCoreIsLeftAreNotBound) {
   EXPECT_EQ(places[2].core_share, CoreShare::none);
 }
 
-TEST(Placement, OneServiceProcessForEightRanksWhereCoresAreFree) {
+TEST(Placement, OneServiceProcessForEightRanksIfCoresAreFree) {
   EXPECT_EQ(place_services(request_of(8, 0, mask_of({0, 1})), four_cores()).size(), 1U);
   EXPECT_EQ(place_services(request_of(9, 0, mask_of({0, 1})), four_cores()).size(), 2U);
   EXPECT_EQ(place_services(request_of(64, 0, mask_of({0, 1})), four_cores()).size(), 2U) << "no more cores are free";
@@ -94,7 +94,7 @@ TEST(Placement, NamedCpusAreTakenAndSharedWhenTooFew) {
   EXPECT_EQ(places[1].core_share, CoreShare::shared);
 }
 
-TEST(Placement, ACpuThatIsNamedTwiceIsShared) {
+TEST(Placement, CpuNamedTwiceIsShared) {
   PlacementRequest request = request_of(4, 3, mask_of({0, 1}));
   request.service_cpus = {3, 3, 2};
   const auto places = place_services(request, four_cores());
@@ -118,7 +118,7 @@ TEST(Reach, Lists) {
   EXPECT_FALSE(parse_reach_list("telepathy"));
 }
 
-TEST(Topology, EveryCpuThatMayBeUsedIsOfOneCore) {
+TEST(Topology, EveryUsableCpuHasOneCore) {
   const auto topology = read_topology();
   ASSERT_TRUE(topology) << topology.error();
   std::set<int> cpus;
@@ -134,7 +134,7 @@ TEST(Topology, EveryCpuThatMayBeUsedIsOfOneCore) {
   EXPECT_EQ(usable, std::set<int>(expected.begin(), expected.end()));
 }
 
-TEST(Info, SaysWhatIsFoundHere) {
+TEST(Info, DescribesThisMachine) {
   const std::string info = describe_machine();
   const auto says = [&info](const std::string& text) { return info.find(text) != std::string::npos; };
   EXPECT_TRUE(says("\"protocol\": " + std::to_string(kProtocolVersion))) << info;

@@ -1,4 +1,4 @@
-// What `outriggerd exec` puts into LD_PRELOAD, by what the program asks for.
+// The LD_PRELOAD of `outriggerd exec`, which depends on the libraries that the program needs.
 #include "service/placement/needed_libraries.hpp"
 
 #include <gtest/gtest.h>
@@ -30,8 +30,8 @@ TEST(NeededLibraries, OtherFilesHaveNone) {
   EXPECT_EQ(needed_libraries("/proc/self/cmdline"), Names{});
 }
 
-// Whatever is wrong in it, it is read to an end.
-TEST(NeededLibraries, DamagedFilesDoNoHarm) {
+// The reader does not crash on any damage.
+TEST(NeededLibraries, DamagedFilesDoNotCrash) {
   std::ifstream own("/proc/self/exe", std::ios::binary);
   std::vector<char> head(4096);
   own.read(head.data(), static_cast<std::streamsize>(head.size()));
@@ -56,12 +56,12 @@ TEST(NeededLibraries, SanitizersMustBeFirst) {
   }
 }
 
-TEST(PreloadList, OursGoesBeforeWhatThereIs) {
+TEST(PreloadList, OursGoesBeforePresentOnes) {
   EXPECT_EQ(preload_list("/x/ours.so", "", {}), "/x/ours.so");
   EXPECT_EQ(preload_list("/x/heap.so:/x/ours.so", "a.so b.so", {"libmpi.so.40"}), "/x/heap.so:/x/ours.so:a.so b.so");
 }
 
-TEST(PreloadList, WhatMustBeFirstIs) {
+TEST(PreloadList, RuntimesThatMustBeFirstAre) {
   EXPECT_EQ(preload_list("/x/ours.so", "", {"libm.so.6", "libasan.so.8", "libubsan.so.1"}), "libasan.so.8:/x/ours.so");
   EXPECT_EQ(preload_list("/x/ours.so", "a.so /y/libasan.so.8", {}), "/y/libasan.so.8:/x/ours.so:a.so /y/libasan.so.8");
 }

@@ -66,7 +66,7 @@ TEST(NodePlacement, AListIsTakenAsGiven) {
   EXPECT_FALSE(place_node(request_of("3,9", 2, 0), machine(1, 4)).ok());
 }
 
-TEST(NodePlacement, WithServiceProcessesOnADpuRanksHaveAllCores) {
+TEST(NodePlacement, RanksHaveAllCoresWithServiceProcessesOnADpu) {
   NodeRequest request = request_of("bunch", 4, 2);
   request.keep = KeptCores::none;
   request.service_cpus = {0};
@@ -76,7 +76,7 @@ TEST(NodePlacement, WithServiceProcessesOnADpuRanksHaveAllCores) {
   EXPECT_TRUE(placed.value().service_cpus.empty());
 }
 
-TEST(NodePlacement, WhatRanksNeedIsNotKeptWhereOnlySpareCoresAre) {
+TEST(NodePlacement, SpareKeepsOnlyCoresThatRanksDoNotNeed) {
   const auto kept = [](const std::string& bind, std::uint32_t ranks, std::vector<int> named = {}) {
     NodeRequest request = request_of(bind, ranks, 2);
     request.keep = KeptCores::spare;
@@ -104,14 +104,14 @@ TEST(NodePlacement, CoresNamedForServiceProcessesAreLeftToThem) {
   EXPECT_FALSE(place_node(request, machine(1, 4)).ok());
 }
 
-TEST(NodePlacement, OneCoreIsNeverTakenFromTheRanks) {
+TEST(NodePlacement, RanksKeepAtLeastOneCore) {
   const auto placed = place_node(request_of("bunch", 2, 3), machine(1, 1));
   ASSERT_TRUE(placed.ok());
   EXPECT_TRUE(placed.value().service_cpus.empty());
   EXPECT_TRUE(placed.value().ranks[0].shared);
 }
 
-TEST(NodePlacement, PretendedNodesHaveServiceProcessesOfTheirOwn) {
+TEST(NodePlacement, SimulatedNodesHaveTheirOwnServiceProcesses) {
   NodeRequest request = request_of("bunch", 4, 1);
   request.nodes = 2;
   const auto placed = place_node(request, machine(1, 8));
@@ -124,7 +124,7 @@ TEST(NodePlacement, PretendedNodesHaveServiceProcessesOfTheirOwn) {
   EXPECT_FALSE(place_node(request, machine(1, 8)).ok());
 }
 
-TEST(ServiceMap, LoadsDifferByOneAtMostWhateverTheDomains) {
+TEST(ServiceMap, LoadsDifferByAtMostOne) {
   for (int services = 1; services <= 5; ++services) {
     for (int ranks = services; ranks <= 17; ++ranks) {
       for (int domains = 1; domains <= 3; ++domains) {
@@ -143,7 +143,7 @@ TEST(ServiceMap, LoadsDifferByOneAtMostWhateverTheDomains) {
   }
 }
 
-TEST(ServiceMap, WhereAllDomainsAreAlikeItIsByBlocks) {
+TEST(ServiceMap, EqualDomainsGiveBlocks) {
   EXPECT_EQ(services_of_ranks({0, 0, 0, 0}, {0, 0, 0}), (std::vector<std::uint32_t>{0, 0, 1, 2}));
   EXPECT_EQ(services_of_ranks({-1, -1, -1}, {-1, -1}), (std::vector<std::uint32_t>{0, 0, 1}));
 }
@@ -161,7 +161,7 @@ TEST(SlurmTasks, AreReadByNode) {
   EXPECT_FALSE(tasks_of_node("2(x3),1", 4).ok());
 }
 
-// Sets variables of a launcher for the time of a test.
+// Sets a launcher's variables during a test.
 class Launcher {
  public:
   explicit Launcher(std::map<std::string, std::string> variables) : variables_(std::move(variables)) {
@@ -177,7 +177,7 @@ class Launcher {
   std::map<std::string, std::string> variables_;
 };
 
-TEST(LocalRank, IsWhatTheLauncherSays) {
+TEST(LocalRank, IsTheLaunchers) {
   {
     const Launcher launcher({{"OMPI_COMM_WORLD_LOCAL_RANK", "1"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "3"}});
     EXPECT_EQ(local_rank_of_environment().value().size, 3U);
@@ -195,7 +195,7 @@ TEST(LocalRank, IsWhatTheLauncherSays) {
   EXPECT_FALSE(local_rank_of_environment().ok());
 }
 
-TEST(BindRequest, RefusesWhatItDoesNotKnow) {
+TEST(BindRequest, RefusesUnknownPolicies) {
   EXPECT_EQ(parse_kept_cores("spare").value(), KeptCores::spare);
   EXPECT_FALSE(parse_kept_cores("spares").ok());
   for (const char* bad : {"", "bunches", "0,x", "0::1", "-"}) EXPECT_FALSE(parse_bind(bad).ok()) << bad;

@@ -1,4 +1,4 @@
-// The natives' algorithms against their closed forms, on a cluster on which only the links count.
+// The native algorithms compared with their closed forms, on a cluster where only the links cost time.
 #include "sim/baselines/baselines.hpp"
 
 #include <gtest/gtest.h>
@@ -11,11 +11,11 @@
 namespace outrigger::sim {
 namespace {
 
-constexpr double kGigabyte = 1e9;  // a byte a nanosecond
+constexpr double kGigabyte = 1e9;  // a byte per nanosecond
 constexpr std::uint64_t kLatency_ns = 2010;
 constexpr std::uint64_t kBytes = 1'000'000;
 
-// One rank a node, no time for anything but the way of a message: kLatency_ns and a nanosecond a byte.
+// One rank per node; only the network takes time: kLatency_ns plus a nanosecond per byte.
 model::Cluster only_links(std::uint64_t eager_bytes) {
   model::Cluster cluster;
   cluster.nodes = 64;
@@ -31,7 +31,7 @@ model::Cluster only_links(std::uint64_t eager_bytes) {
 
 struct Measured {
   double us = 0;       // of the first round
-  double last_us = 0;  // of the last
+  double last_us = 0;  // of the last round
   std::uint64_t messages = 0;
   std::uint64_t bytes = 0;
 };
@@ -50,7 +50,7 @@ Measured measure(const model::Cluster& cluster, const JobShape& shape, Collectiv
           side.hosts().message_bytes()};
 }
 
-// So many latencies, and so many blocks one after the other.
+// Expects `latencies` latencies and `blocks` consecutive blocks.
 void expect_us(const Measured& measured, double latencies, double blocks) {
   const double us = latencies * static_cast<double>(kLatency_ns) / 1000 + blocks * static_cast<double>(kBytes) / 1000;
   EXPECT_NEAR(measured.us, us, us * 0.02);
@@ -86,13 +86,13 @@ TEST(Baselines, TakeTheTimeOfTheirClosedForms) {
   expect_us(on(8, Collective::iallreduce, "rabenseifner"), 6, 2.0 * 7 / 8);
 }
 
-TEST(Baselines, SendWhatTheirHeadersSay) {
-  const model::Cluster cluster = only_links(0);  // announced and read, each of them
+TEST(Baselines, SendAsTheirHeadersSay) {
+  const model::Cluster cluster = only_links(0);  // each one announced and read
   const auto messages = [&cluster](std::uint32_t p, Collective collective, const char* name) {
     return measure(cluster, ranks(p), collective, name).messages;
   };
   EXPECT_EQ(messages(11, Collective::ialltoall, "pairwise"), 11U * 10);
-  EXPECT_EQ(messages(40, Collective::ialltoall, "linear"), 40U * 39);  // more than go at once
+  EXPECT_EQ(messages(40, Collective::ialltoall, "linear"), 40U * 39);  // above the limit of concurrent messages
   EXPECT_EQ(messages(11, Collective::ialltoall, "bruck"), 11U * 4);
   EXPECT_EQ(messages(11, Collective::iallgather, "ring"), 11U * 10);
   EXPECT_EQ(messages(16, Collective::iallgather, "recursive_doubling"), 16U * 4);
@@ -109,7 +109,7 @@ TEST(Baselines, SendWhatTheirHeadersSay) {
   EXPECT_EQ(messages(11, Collective::ibarrier, "dissemination"), 11U * 4);
   EXPECT_EQ(messages(6, Collective::ireduce_scatter_block, "recursive_halving"), 2U + 4 * 2 + 2);
   EXPECT_EQ(messages(11, Collective::ireduce_scatter_block, "pairwise"), 11U * 10);
-  // A block crosses the tree's edges: 1, 2 and 4 of 8 from below.
+  // Blocks on the tree's edges: 1, 2 and 4 of 8, from the leaves up.
   EXPECT_EQ(measure(cluster, ranks(8), Collective::igather, "binomial", 100).bytes, 100U * (4 * 1 + 2 * 2 + 1 * 4));
   EXPECT_EQ(measure(cluster, ranks(8), Collective::iscatter, "binomial", 100).bytes, 100U * (4 * 1 + 2 * 2 + 1 * 4));
   EXPECT_EQ(measure(cluster, ranks(8), Collective::ireduce_scatter_block, "recursive_halving", 100).bytes,
@@ -127,20 +127,20 @@ TEST(Baselines, BroadcastFromAnyRoot) {
   }
 }
 
-// Announced, asked for, read: two ways more than an eager message's.
-TEST(Baselines, AMessageThatIsAskedForComesTwoLatenciesLater) {
+// Announced, requested, read: two latencies more than an eager message.
+TEST(Baselines, RequestedMessageTakesTwoMoreLatencies) {
   const Measured eager = measure(only_links(1U << 30U), ranks(2), Collective::ialltoall, "pairwise");
   const Measured asked_for = measure(only_links(0), ranks(2), Collective::ialltoall, "pairwise");
-  // And the sender hears of it.
+  // One more to tell the sender.
   EXPECT_NEAR(asked_for.us - eager.us, 3 * static_cast<double>(kLatency_ns) / 1000, 0.5);
 }
 
-TEST(Baselines, ProcessorsCarryABytesCostAtBothEnds) {
+TEST(Baselines, ProcessorsPayForBytesAtBothEnds) {
   model::Cluster cluster = only_links(0);
   cluster.network.wire = model::WireKind::processor;
   cluster.host.socket_bytes_per_s = kGigabyte / 4;
   const Measured measured = measure(cluster, ranks(2), Collective::ialltoall, "pairwise");
-  // Each core sends a megabyte and takes one, at 4 ns a byte.
+  // Each core sends a megabyte and receives one, at 4 ns per byte.
   EXPECT_NEAR(measured.us, 8 * static_cast<double>(kBytes) / 1000, 200);
 }
 
@@ -150,13 +150,14 @@ TEST(Baselines, WithinANodeTheReceiverCopies) {
   cluster.host.copy_bytes_per_s = kGigabyte;
   const JobShape shape{1, 4, 1, Mapping::contiguous};
   const Measured alone = measure(cluster, shape, Collective::ialltoall, "pairwise");
-  EXPECT_NEAR(alone.us, 4 * static_cast<double>(kBytes) / 1000, 50);  // the own block, and three others
-  cluster.host.memory_bytes_per_s = 4 * kGigabyte;  // for four copies that read and write a byte a nanosecond each
+  EXPECT_NEAR(alone.us, 4 * static_cast<double>(kBytes) / 1000, 50);  // the own block and three others
+  // for four concurrent copies that read and write one byte per nanosecond each
+  cluster.host.memory_bytes_per_s = 4 * kGigabyte;
   const Measured together = measure(cluster, shape, Collective::ialltoall, "pairwise");
   EXPECT_NEAR(together.us, (1 + 3 * 2) * static_cast<double>(kBytes) / 1000, 100);
 }
 
-TEST(Baselines, WithinANodeAMessageHasItsOwnRateAndAStepMoreWhenItIsAskedFor) {
+TEST(Baselines, WithinANodeMessagesHaveTheirOwnRateAndARendezvousCost) {
   model::Cluster cluster = only_links(0);
   cluster.host.cores = 2;
   cluster.host.copy_bytes_per_s = kGigabyte;
@@ -164,40 +165,40 @@ TEST(Baselines, WithinANodeAMessageHasItsOwnRateAndAStepMoreWhenItIsAskedFor) {
   cluster.mpi.rendezvous_ns = 500'000;
   const JobShape shape{1, 2, 1, Mapping::contiguous};
   const double copy_us = static_cast<double>(kBytes) / 1000;
-  // The own block by the core's rate, the other's by that of messages.
+  // The own block at the core's rate, the other's at the rate of messages.
   EXPECT_NEAR(measure(cluster, shape, Collective::ialltoall, "pairwise").us, (1 + 2) * copy_us + 500, 50);
-  cluster.mpi.eager_bytes = 1U << 30U;  // into memory of the MPI's and out of it
+  cluster.mpi.eager_bytes = 1U << 30U;  // into the MPI's memory and out of it
   EXPECT_NEAR(measure(cluster, shape, Collective::ialltoall, "pairwise").us, (1 + 2 * 2) * copy_us, 50);
-  cluster.mpi.eager_bytes_per_s = kGigabyte / 4;  // those two, at a rate of their own
+  cluster.mpi.eager_bytes_per_s = kGigabyte / 4;  // both copies, at a rate of their own
   EXPECT_NEAR(measure(cluster, shape, Collective::ialltoall, "pairwise").us, (1 + 2 * 4) * copy_us, 50);
 }
 
-TEST(Baselines, WhatFitsIntoTheCacheLoadsNoMemory) {
+TEST(Baselines, BytesInTheCacheLoadNoMemory) {
   model::Cluster cluster = only_links(0);
   cluster.host.cores = 4;
   cluster.host.copy_bytes_per_s = kGigabyte;
   cluster.host.memory_bytes_per_s = 4 * kGigabyte;
   const JobShape shape{1, 4, 1, Mapping::contiguous};
-  const std::uint64_t buffers_bytes = 4 * 2 * 4 * kBytes;  // of four ranks: sent and received, four blocks each
+  const std::uint64_t buffers_bytes = 4 * 2 * 4 * kBytes;  // of four ranks: four blocks sent and four received
   const double copy_us = static_cast<double>(kBytes) / 1000;
   cluster.host.cache_bytes = buffers_bytes;
   EXPECT_NEAR(measure(cluster, shape, Collective::ialltoall, "pairwise").us, 4 * copy_us, 50);
-  // Half of each byte is waited for, at two bytes a nanosecond.
+  // Half of the bytes miss the cache, at two bytes per nanosecond.
   cluster.host.cache_bytes = buffers_bytes / 2;
   EXPECT_NEAR(measure(cluster, shape, Collective::ialltoall, "pairwise").us, 4 * copy_us * (1 + 0.5 / 2), 50);
-  // Or copied at a rate that is known.
+  // Or are copied at a given rate.
   cluster.host.missed_bytes_per_s = kGigabyte / 4;
   EXPECT_NEAR(measure(cluster, shape, Collective::ialltoall, "pairwise").us, 4 * copy_us * (0.5 + 0.5 * 4), 50);
   cluster.mpi.copy_bytes_per_s = kGigabyte;
   cluster.mpi.missed_bytes_per_s = kGigabyte / 2;  // of the three blocks that are messages
   EXPECT_NEAR(measure(cluster, shape, Collective::ialltoall, "pairwise").us,
               copy_us * (0.5 + 0.5 * 4) + 3 * copy_us * (0.5 + 0.5 * 2), 50);
-  // Without a word of caches: at the core's rate, until memory is the limit.
+  // Without caches in the file: at the core's rate, until memory is the limit.
   cluster.host.cache_bytes = 0;
   EXPECT_NEAR(measure(cluster, shape, Collective::ialltoall, "pairwise").us, (1 + 3 * 2) * copy_us, 100);
 }
 
-// A round begins when the links have rested, so each finds the whole burst.
+// A round begins after the links have rested, so it starts with a full burst.
 TEST(Baselines, EachRoundFindsRestedLinks) {
   model::Cluster cluster = only_links(1U << 30U);
   const Measured rested = measure(cluster, ranks(2), Collective::ialltoall, "pairwise", kBytes, 0, 3);
@@ -208,7 +209,7 @@ TEST(Baselines, EachRoundFindsRestedLinks) {
   EXPECT_LT(burst.last_us, 10);
 }
 
-TEST(Baselines, DefaultsGoBySize) {
+TEST(Baselines, DefaultsDependOnSize) {
   EXPECT_EQ(baselines::default_baseline(model::MpiFamily::mpich, Collective::ialltoall, 64, 64, false)->name, "bruck");
   EXPECT_EQ(baselines::default_baseline(model::MpiFamily::mpich, Collective::ialltoall, 64, 4096, false)->name,
             "linear");

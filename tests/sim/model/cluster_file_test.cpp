@@ -1,4 +1,4 @@
-// Cluster files: those that come with the project are read, and what is wrong with one is said with its line.
+// Cluster files: the project's own files are valid, and errors in a file are reported with their line.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 namespace outrigger::sim::model {
 namespace {
 
-TEST(Quantity, UnitsAreReadAndNeverGuessed) {
+TEST(Quantity, UnitsAreRequired) {
   EXPECT_EQ(parse_time_ns("1.2 us").value(), 1200U);
   EXPECT_EQ(parse_time_ns("3ms").value(), 3'000'000U);
   EXPECT_EQ(parse_bytes("64 KiB").value(), 65536U);
@@ -84,7 +84,7 @@ TEST(ClusterFile, EveryKeyIsRead) {
   EXPECT_FALSE(cluster.value().pcie.present);
 }
 
-TEST(ClusterFile, AnErrorNamesLineKeyAndWhatIsAllowed) {
+TEST(ClusterFile, ErrorsNameLineKeyAndAllowedValues) {
   const auto error = [](const std::string& text) { return parse_cluster(text, "f.toml").error(); };
   const auto says = [](const std::string& whole, const std::string& part) {
     EXPECT_NE(whole.find(part), std::string::npos) << whole;
@@ -95,21 +95,21 @@ TEST(ClusterFile, AnErrorNamesLineKeyAndWhatIsAllowed) {
   says(error(with("link = \"1 Gbit/s\"", "")), "network.link: is missing");
   says(error(with("taper = 2", "taper = 1000")), "f.toml:16: network.taper: a number from 0.1 to 100");
   says(error(with("cores = 2", "cores = 0")), "f.toml:4: host.cores: a whole number from 1");
-  says(error(with("cores = 2", "cores = 2\ncolour = 3")), "f.toml:5: host.colour: there is no such key here; allowed");
+  says(error(with("cores = 2", "cores = 2\ncolour = 3")), "f.toml:5: host.colour: unknown key; allowed");
   says(error(with("wire = \"memory\"", "wire = \"air\"")), "'air' is none of: memory, processor");
-  says(error(with("placement = \"host_core\"", "placement = \"dpu\"")), "service.own_core: there is no such key");
+  says(error(with("placement = \"host_core\"", "placement = \"dpu\"")), "service.own_core: unknown key");
   says(error(with("reach = \"direct\"", "reach = \"staged\"")),
        "with placement \"host_core\" write reach = \"direct\"");
-  says(error(with("cores = 2", "cores = 2\nprocessors = 3")), "host.processors: nodes have 2 cores each of it");
+  says(error(with("cores = 2", "cores = 2\nprocessors = 3")), "host.processors: nodes have 2 of these cores each");
   says(error(with("cores = 2", "cores = 2\nwaiting = \"sleep\"")), "'sleep' is none of: yield, spin");
   says(error("[host\n"), "f.toml:1: ");
-  says(error("[\n"), "f.toml: this is no TOML");
-  says(error("\n# 5 \xC2\xB5s\n"), "f.toml:2: a character beyond ASCII");
+  says(error("[\n"), "f.toml: not valid TOML");
+  says(error("\n# 5 \xC2\xB5s\n"), "f.toml:2: a character that is not ASCII");
   says(error(""), "name: is missing");
   says(read_cluster("/does/not/exist.toml").error(), "/does/not/exist.toml: cannot be read");
 }
 
-TEST(ClusterFile, BetweenWhatAValueIsKnownToBe) {
+TEST(ClusterFile, ConfidenceIntervalsAreChecked) {
   const auto error = [](const std::string& lines) {
     const Result<Cluster> cluster = parse_cluster(box() + lines, "f.toml");
     return cluster ? std::string() : cluster.error();
@@ -125,13 +125,13 @@ TEST(ClusterFile, BetweenWhatAValueIsKnownToBe) {
   says("[confidence.host]\ncopy = 9\n", "confidence.host.copy: two texts");
   says("[confidence.host]\ncores = [\"1 B\", \"2 B\"]\n", "confidence.host.cores: the file has no quantity");
   says("[confidence.pcie]\nrate = [\"1 GB/s\", \"2 GB/s\"]\n", "confidence.pcie: the file has no table [pcie]");
-  says("[confidence.colour]\n", "confidence.colour: there is no such key");
+  says("[confidence.colour]\n", "confidence.colour: unknown key");
 }
 
-TEST(ClusterFile, ThoseOfTheProjectAreRead) {
+TEST(ClusterFile, ProjectsFilesAreValid) {
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(OUTRIGGER_CLUSTERS)) {
-    if (entry.path().extension() != ".toml") continue;  // their README
+    if (entry.path().extension() != ".toml") continue;  // the README
     const Result<Cluster> cluster = read_cluster(entry.path());
     EXPECT_TRUE(cluster.ok()) << cluster.error();
     ++files;

@@ -1,4 +1,4 @@
-// Ports and routes against what can be worked out by hand.
+// Ports and routes compared with times computed by hand.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -11,9 +11,9 @@ namespace {
 
 using fabric::sim::VirtualTime;
 
-constexpr double kGigabyte = 1e9;  // a byte a nanosecond
+constexpr double kGigabyte = 1e9;  // a byte per nanosecond
 
-// Remembers when its transfer's last byte came.
+// Records when its transfer's last byte arrived.
 class End final : public Receiver {
  public:
   explicit End(const VirtualTime& time) : time_(time) {}
@@ -58,7 +58,7 @@ TEST_F(NetworkTest, OneTransferTakesItsLatenciesAndTheSlowestPortsBytes) {
   EXPECT_EQ(end.end_ns(), 70U + 200U + 30U + 50U + 100'000U);
 }
 
-TEST_F(NetworkTest, ASaturatedPortServesAllAtItsRateAndByTurns) {
+TEST_F(NetworkTest, SaturatedPortServesAllAtItsRateRoundRobin) {
   const PortId port = network.add_port({kGigabyte, 0, 100, 0});
   End first(time);
   End second(time);
@@ -68,13 +68,13 @@ TEST_F(NetworkTest, ASaturatedPortServesAllAtItsRateAndByTurns) {
   network.send(route({port}), 1'000, short_one);
   run();
   EXPECT_EQ(second.end_ns(), 101'000U + 100U);   // all bytes, one latency
-  EXPECT_EQ(first.end_ns(), 99'000U + 100U);     // two chunks of it were there before the second came
-  EXPECT_EQ(short_one.end_ns(), 4'000U + 100U);  // behind two chunks of the first and one of the second, not all
+  EXPECT_EQ(first.end_ns(), 99'000U + 100U);     // two of its chunks arrived before the second transfer began
+  EXPECT_EQ(short_one.end_ns(), 4'000U + 100U);  // behind two chunks of the first and one of the second
   EXPECT_EQ(network.busy_ns(port), 101'000U);
 }
 
-// A bucket of 3,000 bytes: they pass at once, what follows at the rate, and a rest of 2 us fills it by 2,000.
-TEST_F(NetworkTest, ARestedLinkLetsItsBurstThroughAtOnce) {
+// A bucket of 3,000 bytes: they pass at once, later ones at the rate, and a rest of 2 us refills 2,000.
+TEST_F(NetworkTest, RestedLinkPassesItsBurstAtOnce) {
   const PortId port = network.add_port({kGigabyte, 0, 0, 0, 3'000});
   End first(time);
   network.send(route({port}), 5'000, first);
@@ -88,7 +88,7 @@ TEST_F(NetworkTest, ARestedLinkLetsItsBurstThroughAtOnce) {
   EXPECT_EQ(second.end_ns(), 4'000U + 3'000U);
 }
 
-TEST_F(NetworkTest, AnIncastFillsTheQueueAndNoMore) {
+TEST_F(NetworkTest, IncastFillsTheQueueOnly) {
   const PortId hot = network.add_port({kGigabyte, 0, 0, 4000});
   const PortId idle = network.add_port({kGigabyte, 0, 0, 4000});
   std::vector<PortId> sources;
@@ -97,7 +97,7 @@ TEST_F(NetworkTest, AnIncastFillsTheQueueAndNoMore) {
     sources.push_back(network.add_port({kGigabyte, 0, 10, 4000}));
     network.send(route({sources.back(), hot}), 10'000, ends.emplace_back(time));
   }
-  // Another transfer of the first source, behind a chunk that finds no room: it waits although its way is free.
+  // Another transfer of the first source, behind a chunk without room: it waits although its route is free.
   End behind(time);
   network.send(route({sources[0], idle}), 1'000, behind);
   run();
@@ -106,7 +106,7 @@ TEST_F(NetworkTest, AnIncastFillsTheQueueAndNoMore) {
   EXPECT_EQ(last_ns, 80'000U + 10U);  // the hot port is never idle
   EXPECT_EQ(network.most_queued_bytes(hot), 4000U);
   EXPECT_EQ(network.most_queued_bytes(idle), 1000U);
-  EXPECT_GT(behind.end_ns(), 3'000U + 10U);  // as long as it would take without a limit
+  EXPECT_GT(behind.end_ns(), 3'000U + 10U);  // its time without a limit
 }
 
 TEST_F(NetworkTest, WithoutALimitOnlyTheOwnTransferWaits) {
@@ -121,10 +121,10 @@ TEST_F(NetworkTest, WithoutALimitOnlyTheOwnTransferWaits) {
   network.send(route({source, hot}), 10'000, to_hot);
   network.send(route({source, idle}), 1'000, behind);
   run();
-  EXPECT_EQ(behind.end_ns(), 3'000U + 10U);  // by turns: behind two chunks of the source
+  EXPECT_EQ(behind.end_ns(), 3'000U + 10U);  // round-robin: behind two chunks of the source
 }
 
-TEST_F(NetworkTest, BlockedPortsAreFreedInTheOrderInWhichTheyCame) {
+TEST_F(NetworkTest, BlockedPortsContinueInOrderOfArrival) {
   const PortId hot = network.add_port({kGigabyte, 0, 0, 1000});
   std::deque<End> ends;
   for (int i = 0; i < 4; ++i) {
@@ -148,7 +148,7 @@ Cluster cluster_of(TopologyKind kind) {
   return cluster;
 }
 
-// The end of the last of the transfers of `bytes` between those nodes.
+// The end of the last transfer of `bytes` between those nodes.
 std::uint64_t last_end_ns(const Cluster& cluster, const std::vector<std::pair<std::uint32_t, std::uint32_t>>& pairs,
                           std::uint64_t bytes) {
   VirtualTime time;
@@ -167,18 +167,18 @@ std::uint64_t last_end_ns(const Cluster& cluster, const std::vector<std::pair<st
 
 const std::vector<std::pair<std::uint32_t, std::uint32_t>> kLeafToLeaf{{0, 4}, {1, 5}, {2, 6}, {3, 7}};
 
-TEST(TopologyTest, AFatTreeWithoutTaperHasRoomForAll) {
+TEST(TopologyTest, FatTreeWithoutTaperIsNonblocking) {
   Cluster cluster = cluster_of(TopologyKind::fat_tree);
   const std::uint64_t bytes = 1'000'000;
   EXPECT_NEAR(static_cast<double>(last_end_ns(cluster, kLeafToLeaf, bytes)), 1e6 + 230, 1e4);
   EXPECT_EQ(last_end_ns(cluster_of(TopologyKind::one_switch), {{0, 4}}, bytes), 1'000'000U + 210U);
 }
 
-TEST(TopologyTest, ATaperOfFourLeavesAQuarterBetweenLeaves) {
+TEST(TopologyTest, TaperOfFourLeavesAQuarterBetweenLeaves) {
   Cluster cluster = cluster_of(TopologyKind::fat_tree);
   cluster.network.taper = 4;
   EXPECT_NEAR(static_cast<double>(last_end_ns(cluster, kLeafToLeaf, 1'000'000)), 4e6 + 230, 2e4);
-  // Within a leaf nothing of it is seen.
+  // Not within a leaf.
   EXPECT_NEAR(static_cast<double>(last_end_ns(cluster, {{0, 1}, {1, 2}, {2, 3}, {3, 0}}, 1'000'000)), 1e6 + 210, 1e4);
 }
 
@@ -188,7 +188,7 @@ TEST(TopologyTest, TwoGroupsOfADragonflyShareOneLink) {
   cluster.network.routers_per_group = 2;
   cluster.network.local_bytes_per_s = 2 * kGigabyte;
   cluster.network.global_bytes_per_s = kGigabyte;
-  // All of one group to all of the next: one link's rate. To two other groups: two links.
+  // From one whole group to the next: the rate of one link. To two other groups: of two links.
   EXPECT_NEAR(static_cast<double>(last_end_ns(cluster, kLeafToLeaf, 1'000'000)), 4e6, 2e4);
   EXPECT_NEAR(static_cast<double>(last_end_ns(cluster, {{0, 4}, {1, 5}, {2, 8}, {3, 9}}, 1'000'000)), 2e6, 2e4);
 }

@@ -1,4 +1,4 @@
-// Cores that processes share, against what can be worked out by hand.
+// Shared cores compared with times computed by hand.
 #include "sim/model/processor.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 using fabric::sim::VirtualTime;
 
-// Times in microseconds: what has nothing to do lets go of a core after a nanosecond.
+// Times in microseconds: idle processes release a core after a nanosecond.
 class ProcessorTest : public ::testing::Test {
  protected:
   void work(Processor& processor, std::uint64_t at_us, std::uint64_t work_us, const std::string& name) {
@@ -33,14 +33,14 @@ class ProcessorTest : public ::testing::Test {
   }
   using Ends = std::vector<std::string>;
 
-  // Of one letter.
+  // `name` is one letter.
   static ProcessId process(const std::string& name) { return ProcessId{static_cast<std::uint32_t>(name[0])}; }
 
   VirtualTime time;
   Ends ends;
 };
 
-TEST_F(ProcessorTest, WhoHasTheCoreKeepsItUntilItHasNothingToDo) {
+TEST_F(ProcessorTest, ProcessKeepsTheCoreUntilItIsIdle) {
   Processor core(time, 1, 0);
   work(core, 0, 1000, "a");
   work(core, 0, 300, "b");
@@ -49,16 +49,16 @@ TEST_F(ProcessorTest, WhoHasTheCoreKeepsItUntilItHasNothingToDo) {
   EXPECT_EQ(ends, (Ends{"a@1000", "b@1300", "c@1400"}));
 }
 
-TEST_F(ProcessorTest, NobodyKeepsItForLongerThanASlice) {
+TEST_F(ProcessorTest, ProcessKeepsTheCoreForASliceAtMost) {
   Processor core(time, 1, 0);
   work(core, 0, 3000, "a");
   work(core, 0, 3000, "b");
   run();
-  // 1400 each, twice, and what is left.
+  // 1400 each, twice, and the rest
   EXPECT_EQ(ends, (Ends{"a@5800", "b@6000"}));
 }
 
-TEST_F(ProcessorTest, WhoComesGetsTheCoreWhenTheSliceIsOver) {
+TEST_F(ProcessorTest, NewProcessGetsTheCoreAfterTheSlice) {
   Processor core(time, 1, 0);
   work(core, 0, 9000, "a");
   work(core, 1000, 50, "b");
@@ -67,8 +67,8 @@ TEST_F(ProcessorTest, WhoComesGetsTheCoreWhenTheSliceIsOver) {
   EXPECT_EQ(ends, (Ends{"b@1450", "b@3050", "a@9100"}));
 }
 
-// As service processes, of which two are at work from 400 to 700.
-TEST_F(ProcessorTest, ShortSlicesShareTheCoreWithWhoeverHasIt) {
+// Like service processes; two of them work from 400 to 700.
+TEST_F(ProcessorTest, ShortSlicesShareTheCore) {
   Processor core(time, 1, 0);
   for (const char* name : {"s", "t"}) core.has_short_slices(process(name));
   work(core, 0, 900, "a");
@@ -80,7 +80,7 @@ TEST_F(ProcessorTest, ShortSlicesShareTheCoreWithWhoeverHasIt) {
   EXPECT_EQ(ends, (Ends{"s@700", "t@900", "a@1300", "b@1600"}));
 }
 
-TEST_F(ProcessorTest, ShortSlicesNeedASwitchWhereSomebodyIs) {
+TEST_F(ProcessorTest, ShortSlicesNeedASwitchOnABusyCore) {
   Processor core(time, 1, 10'000);
   core.has_short_slices(process("s"));
   work(core, 0, 50, "s");
@@ -90,7 +90,7 @@ TEST_F(ProcessorTest, ShortSlicesNeedASwitchWhereSomebodyIs) {
   EXPECT_EQ(ends, (Ends{"s@50", "s@160", "a@230"}));
 }
 
-TEST_F(ProcessorTest, NobodyHasMoreThanACore) {
+TEST_F(ProcessorTest, ProcessHasAtMostOneCore) {
   Processor cores(time, 2, 0);
   for (const char* name : {"a", "b", "c"}) work(cores, 0, 600, name);
   work(cores, 2000, 50, "d");
@@ -98,8 +98,8 @@ TEST_F(ProcessorTest, NobodyHasMoreThanACore) {
   EXPECT_EQ(ends, (Ends{"b@600", "a@600", "c@1200", "d@2050"}));
 }
 
-// As a rank that copies for its service process while it waits.
-TEST_F(ProcessorTest, WhoWaitsMayWorkMeanwhile) {
+// Like a rank that copies for its service process while it waits.
+TEST_F(ProcessorTest, WaitingProcessMayWork) {
   for (const bool spins : {true, false}) {
     ends.clear();
     Processor cores(time, 2, 0);
@@ -117,7 +117,7 @@ TEST_F(ProcessorTest, WhoWaitsMayWorkMeanwhile) {
   }
 }
 
-TEST_F(ProcessorTest, WhoTurnsToWorkTakesACoreThatHasNobody) {
+TEST_F(ProcessorTest, NewWorkTakesAnEmptyCore) {
   Processor cores(time, 2, 0);
   for (const char* name : {"a", "b", "c"}) work(cores, 0, 600, name);
   work(cores, 1100, 600, "a");
@@ -126,18 +126,18 @@ TEST_F(ProcessorTest, WhoTurnsToWorkTakesACoreThatHasNobody) {
   EXPECT_EQ(ends, (Ends{"b@600", "a@600", "c@1200", "a@1700", "c@1900"}));
 }
 
-TEST_F(ProcessorTest, WhoPollsIsSomebody) {
+TEST_F(ProcessorTest, PollingProcessOccupiesItsCore) {
   Processor cores(time, 2, 0);
   cores.poll(process("a"), true);
   cores.poll(process("b"), true);
-  for (const char* name : {"c", "e"}) work(cores, 0, 600, name);  // at home on core 0 and 1
+  for (const char* name : {"c", "e"}) work(cores, 0, 600, name);  // at home on cores 0 and 1
   work(cores, 700, 600, "c");
-  work(cores, 700, 600, "a");  // which is looking
+  work(cores, 700, 600, "a");  // which polls
   run();
   EXPECT_EQ(ends, (Ends{"c@600", "e@600", "a@1300", "c@1900"}));
 }
 
-// Three on two cores: in the long run each has two thirds of one.
+// Three on two cores: in the long run each gets two thirds of a core.
 TEST_F(ProcessorTest, CoresAreSharedEvenlyInTheLongRun) {
   Processor cores(time, 2, 0);
   for (const char* name : {"a", "b", "c"}) work(cores, 0, 400'000, name);
@@ -145,14 +145,14 @@ TEST_F(ProcessorTest, CoresAreSharedEvenlyInTheLongRun) {
   EXPECT_NEAR(static_cast<double>(time.now_ns()), 600e6, 6e6);
 }
 
-TEST_F(ProcessorTest, WithACoreEachNobodyWaits) {
+TEST_F(ProcessorTest, NoProcessWaitsWithACoreEach) {
   Processor cores(time, 0, 70'000);
   for (const char* name : {"a", "b"}) work(cores, 10, 600, name);
   run();
   EXPECT_EQ(ends, (Ends{"a@610", "b@610"}));
 }
 
-TEST_F(ProcessorTest, WhoSpinsKeepsTheCoreForItsSlice) {
+TEST_F(ProcessorTest, SpinningProcessKeepsTheCoreForItsSlice) {
   Processor core(time, 1, 0);
   core.spin(process("s"), true);
   work(core, 0, 100, "a");
@@ -162,40 +162,40 @@ TEST_F(ProcessorTest, WhoSpinsKeepsTheCoreForItsSlice) {
   EXPECT_EQ(ends, (Ends{"a@1500", "a@2200"}));
 }
 
-TEST_F(ProcessorTest, FromOneToTheNextItTakesASwitch) {
+TEST_F(ProcessorTest, ChangingProcessesCostsASwitch) {
   Processor core(time, 1, 30'000);
   work(core, 0, 100, "a");
   work(core, 0, 200, "b");
-  work(core, 1000, 50, "a");  // nobody else is there
+  work(core, 1000, 50, "a");  // no other process is there
   run();
   EXPECT_EQ(ends, (Ends{"a@100", "b@330", "a@1050"}));
 }
 
-// Who has nothing to do looks, and lets the next have its turn.
-TEST_F(ProcessorTest, WhoPollsHasTurns) {
+// An idle process polls, and lets the next one take its turn.
+TEST_F(ProcessorTest, PollingProcessTakesTurns) {
   for (const auto& [name, end] : {std::pair{"a", "a@1000"}, {"b", "b@1020"}, {"c", "c@1050"}}) {
     ends.clear();
     VirtualTime fresh;
     std::swap(time, fresh);
     Processor core(time, 1, 30'000);
     for (const char* each : {"a", "b", "c"}) core.poll(process(each), true);
-    work(core, 1000, 0, name);  // a looks from 990 on, as every 90
+    work(core, 1000, 0, name);  // a polls from 990 on, as every 90
     run();
     EXPECT_EQ(ends, Ends{end});
   }
 }
 
-TEST_F(ProcessorTest, WhoYieldsComesAfterTheOthers) {
+TEST_F(ProcessorTest, YieldingProcessComesAfterTheOthers) {
   Processor core(time, 1, 0);
   for (const char* name : {"a", "b"}) work(core, 0, 100, name);
   core.yield_and_run(process("a"), 50'000, ended("a"));  // before its other work
   core.yield_and_run(process("c"), 10'000, ended("c"));
-  time.at(500'000, [&] { core.yield_and_run(process("d"), 10'000, ended("d")); });  // to nobody
+  time.at(500'000, [&] { core.yield_and_run(process("d"), 10'000, ended("d")); });  // to no other process
   run();
   EXPECT_EQ(ends, (Ends{"a@50", "a@150", "c@160", "b@260", "d@510"}));
 }
 
-TEST_F(ProcessorTest, ABurstsStepsComeWhenTheCoreIsSoFar) {
+TEST_F(ProcessorTest, BurstStepsComeAtTheirCoreTime) {
   Processor core(time, 1, 0);
   CpuBurst burst(core, process("burst"));
   work(core, 0, 1000, "other");
@@ -210,7 +210,7 @@ TEST_F(ProcessorTest, ABurstsStepsComeWhenTheCoreIsSoFar) {
   EXPECT_EQ(ends, (Ends{"a@100", "b@100", "c@150", "other@1150"}));
 }
 
-// Nothing takes time but what a test says.
+// No costs except those that a test sets.
 Cluster nothing_costs() {
   Cluster cluster;
   cluster.nodes = 4;
@@ -238,8 +238,8 @@ std::uint64_t total_ns(const Cluster& cluster, const JobShape& shape, std::uint6
   return times ? times.value().total_ns[0] : 0;
 }
 
-// Four hosts of a core each, on two cores. Each sends three blocks of a millisecond and takes as many.
-TEST(SharedCores, HostsOfOneMachineCarryInTurn) {
+// Four hosts of one core each, on two cores. Each sends and receives three blocks of a millisecond.
+TEST(SharedCores, HostsOfOneMachineCarryRoundRobin) {
   Cluster cluster = nothing_costs();
   cluster.host.socket_bytes_per_s = 1e9;
   const JobShape four{4, 1, 1, Mapping::contiguous};
@@ -248,11 +248,10 @@ TEST(SharedCores, HostsOfOneMachineCarryInTurn) {
   EXPECT_NEAR(static_cast<double>(total_ns(cluster, four, 0, false)), 12e6, 12e4);
   cluster.service.own_core = false;
   EXPECT_NEAR(static_cast<double>(total_ns(cluster, four, 0, true)), 12e6, 12e4);
-  // Two hosts have a core each.
   EXPECT_NEAR(static_cast<double>(total_ns(cluster, JobShape{2, 1, 1, Mapping::contiguous}, 0, true)), 2e6, 4e4);
 }
 
-// Work of 20 ms, by all of them at a time, and 12 ms of carrying on the same cores.
+// Work of 20 ms by all at a time, and 12 ms of carrying on the same cores.
 TEST(SharedCores, ServicesTakeFromTheWork) {
   Cluster cluster = nothing_costs();
   cluster.host.socket_bytes_per_s = 1e9;
@@ -262,25 +261,25 @@ TEST(SharedCores, ServicesTakeFromTheWork) {
   EXPECT_NEAR(static_cast<double>(total_ns(cluster, four, 20'000'000, true)), 32e6, 3e5);
   cluster.service.own_core = true;
   EXPECT_NEAR(static_cast<double>(total_ns(cluster, four, 20'000'000, true)), 20e6, 3e5);
-  cluster.service.processors = 1;  // which all four have: 24 ms
+  cluster.service.processors = 1;  // shared by all four: 24 ms
   EXPECT_NEAR(static_cast<double>(total_ns(cluster, four, 20'000'000, true)), 24e6, 3e5);
 }
 
-// Four ranks on one core, each of which copies three blocks of a millisecond.
-TEST(SharedCores, RanksOfANodeCopyInTurn) {
+// Four ranks on one core; each copies three blocks of a millisecond.
+TEST(SharedCores, RanksOfANodeCopyRoundRobin) {
   Cluster cluster = nothing_costs();
   cluster.host.copy_bytes_per_s = 1e9;
   cluster.host.waiting = Waiting::yields;
   const JobShape crowded{1, 4, 1, Mapping::contiguous};
-  // And their own block.
+  // And its own block.
   EXPECT_NEAR(static_cast<double>(total_ns(cluster, crowded, 0, false)), 16e6, 16e4);
   cluster.host.cores = 4;
   EXPECT_NEAR(static_cast<double>(total_ns(cluster, crowded, 0, false)), 4e6, 4e4);
 }
 
-// Two ranks on two cores, a service process without one. A block is copied in a millisecond; the own one is while
-// posting.
-TEST(SharedCores, RanksCopyAloneWhenTheyWait) {
+// Two ranks on two cores, a service process without one. Copying a block takes a millisecond; the own block is copied
+// while posting.
+TEST(SharedCores, OnlyWaitingRanksCopy) {
   Cluster cluster = nothing_costs();
   cluster.host.cores = 2;
   cluster.host.copy_bytes_per_s = cluster.service.copy_bytes_per_s = 1e9;
@@ -289,17 +288,17 @@ TEST(SharedCores, RanksCopyAloneWhenTheyWait) {
   const JobShape two{1, 2, 1, Mapping::contiguous};
   EXPECT_NEAR(static_cast<double>(total_ns(cluster, two, 0, true)), 2e6, 2e4);
   EXPECT_NEAR(static_cast<double>(total_ns(cluster, two, 500'000, true)), 2.5e6, 3e4);
-  // After 2 ms the service process has no more patience, and copies each block twice, on cores that both ranks need.
+  // After 2 ms the service process stops waiting, and copies each block twice, on cores that both ranks need.
   const auto relayed_ns = static_cast<double>(total_ns(cluster, two, 10'000'000, true));
   EXPECT_GT(relayed_ns, 13e6);
   EXPECT_LT(relayed_ns, 15e6);
-  // A copy of its own takes it half of that, but from the beginning.
+  // Its own copies take half of that, but from the beginning.
   cluster.service.ranks_copy = false;
   EXPECT_NEAR(static_cast<double>(total_ns(cluster, two, 0, true)), 3e6, 3e4);
 }
 
-// One rank of two computes for ten times as long as the other, which waits for it in MPI.
-TEST(SharedCores, WhoSpinsKeepsTheCoreFromWhoComputes) {
+// One rank of two computes ten times as long as the other, which waits for it in MPI.
+TEST(SharedCores, SpinningRankSlowsAComputingOne) {
   Cluster cluster = nothing_costs();
   cluster.network.wire = WireKind::memory;
   cluster.noise.work = 1;  // so that the two differ
@@ -310,8 +309,7 @@ TEST(SharedCores, WhoSpinsKeepsTheCoreFromWhoComputes) {
   const auto spins_ns = static_cast<double>(total_ns(cluster, two, 10'000'000, false));
   cluster.host.cores = 2;
   const auto own_core_ns = static_cast<double>(total_ns(cluster, two, 10'000'000, false));
-  // The work is what lasts so long on half a core, of which the one who spins leaves half to the end, by slices of 1.4
-  // ms.
+  // The work takes this long on half a core; the spinning rank leaves it half the core to the end, by slices of 1.4 ms.
   EXPECT_NEAR(spins_ns, own_core_ns, 1.4e6);
   EXPECT_LT(yields_ns, spins_ns * 0.95);
 }

@@ -1,4 +1,4 @@
-// Programs in virtual time against what can be worked out by hand, and the file that they are read from.
+// Programs in virtual time compared with times computed by hand, and their file format.
 #include "sim/timing/script.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kLatency_us = 2.01;
 
-// One rank a node; only the way of a message takes time: kLatency_us and a nanosecond a byte.
+// One rank per node; only the network takes time: kLatency_us plus a nanosecond per byte.
 model::Cluster only_links(std::uint64_t eager_bytes) {
   model::Cluster cluster;
   cluster.nodes = 8;
@@ -33,7 +33,7 @@ Script parsed(const std::string& text) {
   return script ? script.value() : Script();
 }
 
-// `fields`: what is between the head and the steps.
+// `fields`: JSON between the head and the steps.
 Script program(std::uint32_t ranks, const std::string& fields, const std::string& steps, std::uint32_t repeat = 1) {
   return parsed("{\"outrigger_program\": 1, \"ranks\": " + std::to_string(ranks) +
                 ", \"repeat\": " + std::to_string(repeat) + fields + ", \"steps\": [" + steps + "]}");
@@ -54,7 +54,7 @@ Times run(const model::Cluster& cluster, const Script& script, Lane lane, LaneOp
   return {total_us, total_us - static_cast<double>(times.value().work_alone_ns) / 1000, times.value().in_mpi_ns / 1000};
 }
 
-TEST(Script, RepeatsItsStepsOneAfterTheOther) {
+TEST(Script, RepeatsItsSteps) {
   const Script script = program(2, "", R"({"work_us": 100}, {"call": "ibarrier"})", 5);
   EXPECT_NEAR(run(only_links(1U << 30U), script, Lane::nonblocking).total_us, 5 * (100 + kLatency_us), 0.1);
 }
@@ -62,24 +62,24 @@ TEST(Script, RepeatsItsStepsOneAfterTheOther) {
 const std::string kOverlap =
     R"({"post": "ialltoall", "bytes": 1000000, "request": "a"}, {"work_us": 3000}, {"wait": ["a"]})";
 
-TEST(Script, WithoutALookALongMessageStaysWhereItIs) {
+TEST(Script, LongMessageNeedsAnMpiCall) {
   const model::Cluster cluster = only_links(0);
   const Script script = program(2, "", kOverlap);
   EXPECT_NEAR(run(cluster, script, Lane::nonblocking).exposed_us, 1000, 20);
   EXPECT_NEAR(run(cluster, script, Lane::blocking).exposed_us, 1000, 20);
-  // It begins at the first test that sees the announcement; the end is seen at another.
+  // The transfer begins at the first test that sees the announcement; another test sees the end.
   EXPECT_LT(run(cluster, script, Lane::testing).exposed_us, 10);
   EXPECT_LT(run(cluster, script, Lane::threads).exposed_us, 10);
   EXPECT_LT(run(cluster, script, Lane::offloaded).exposed_us, 10);
 }
 
-TEST(Script, TestsHelpAsSoonAsTheyCome) {
+TEST(Script, TestsMakeProgress) {
   LaneOptions options;
-  options.test_every_ns = 2'500'000;  // of 3 ms: half a millisecond is left of one
+  options.test_every_ns = 2'500'000;  // of 3 ms, so half a millisecond of a message is left
   EXPECT_NEAR(run(only_links(0), program(2, "", kOverlap), Lane::testing, options).exposed_us, 500, 20);
 }
 
-TEST(Script, RanksMeetWhereTheirCommunicatorsAre) {
+TEST(Script, RanksSynchronizePerCommunicator) {
   const std::string grid = R"(, "work_of_rank": [1, 1, 3, 3], "communicators": {
       "rows": {"groups": [[0, 1], [2, 3]]}, "columns": {"groups": [[0, 2], [1, 3]]}})";
   const auto in_mpi_us = [&](const char* name) {
@@ -99,7 +99,7 @@ TEST(Script, AListOfBytesIsByDistance) {
   EXPECT_NEAR(total_us("[0, 100000, 200000, 0]"), 300 + kLatency_us, 1);
 }
 
-TEST(Script, CoresThatAreGivenAwayMakeTheWorkLonger) {
+TEST(Script, WorkFactorAppliesWithCoresGivenAway) {
   const Script script = program(2, "", R"({"work_us": 1000}, {"call": "ibarrier"})");
   LaneOptions options;
   options.service_work_factor = 1.25;
@@ -129,7 +129,7 @@ TEST(Script, EveryModelledCollectiveEndsOnBothSides) {
   }
 }
 
-TEST(Script, BlockingCallsStayNativeUnlessAskedFor) {
+TEST(Script, BlockingCallsStayNativeByDefault) {
   const model::Cluster cluster = only_links(0);
   const Script script = program(4, "", R"({"call": "iallreduce", "bytes": 4000})");
   LaneOptions options;
@@ -145,25 +145,24 @@ std::string error_of(const std::string& fields, const std::string& steps) {
   return script ? "none" : script.error();
 }
 
-TEST(ScriptFile, SaysWhatIsWrongAndWhere) {
-  EXPECT_EQ(parse_script("{", "p.json").error(), "p.json: this is no JSON");
+TEST(ScriptFile, ErrorsNameFieldAndProblem) {
+  EXPECT_EQ(parse_script("{", "p.json").error(), "p.json: not valid JSON");
   EXPECT_EQ(error_of("", R"({"call": "iscan", "bytes": 8})"), "p.json: steps[0].call: iscan is not modelled");
-  EXPECT_EQ(error_of("", R"({"wait": ["a"]})"), "p.json: steps[0].wait: \"a\" is no request that is under way");
+  EXPECT_EQ(error_of("", R"({"wait": ["a"]})"), "p.json: steps[0].wait: \"a\" is not an active request");
   EXPECT_EQ(error_of("", R"({"post": "ibarrier", "request": "a"})"),
             "p.json: steps: request 'a' is never waited for; end with {\"wait\": [\"a\"]}");
   EXPECT_EQ(error_of("", R"({"call": "iallreduce", "bytes": 7})"),
             "p.json: steps[0].bytes: a reduction has whole elements of 4 bytes");
   EXPECT_EQ(error_of("", R"({"call": "ibcast", "bytes": 7, "root": 4})"),
             "p.json: steps[0].root: a whole number from 0 to 3");
-  EXPECT_EQ(error_of("", R"({"work_us": 1, "color": 2})"),
-            "p.json: steps[0].color: there is no such key here; there are work_us");
+  EXPECT_EQ(error_of("", R"({"work_us": 1, "color": 2})"), "p.json: steps[0].color: unknown key; allowed are work_us");
   EXPECT_EQ(error_of(R"(, "communicators": {"a": {"groups": [[0, 1], [2]]}})", R"({"work_us": 1})"),
-            "p.json: communicators.a.groups: rank 3 is in none; a rank alone is a group");
+            "p.json: communicators.a.groups: rank 3 is in no group; a single rank may be a group");
   EXPECT_EQ(error_of(R"(, "communicators": {"a": {"groups": [[0, 1, 2, 3]], "neighbors": [[1], [], [], []]}})",
                      R"({"work_us": 1})"),
             "p.json: communicators.a.neighbors: 1 is a neighbor of rank 0, but not the other way");
   EXPECT_EQ(error_of("", R"({"call": "ineighbor_alltoall", "bytes": 7})"),
-            "p.json: steps[0].communicator: its ranks have no neighbors; add a list of these");
+            "p.json: steps[0].communicator: its ranks have no neighbors; add a list of neighbors");
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
-// The network model against SimGrid's, on three patterns of large messages: pairwise all-to-all, ring allgather,
-// binomial broadcast. Built where SimGrid is installed (./dev setup --with simgrid).
+// The network model compared with SimGrid's, on three patterns of large messages: pairwise all-to-all, ring allgather,
+// binomial broadcast. Built if SimGrid is installed (./dev setup --with simgrid).
 //
-// Both have a star of nodes with a link each way. SimGrid's model is CM02 without its corrections for TCP: a latency,
-// and the bandwidth shared by those that use a link.
+// Both have a star of nodes with a link each way. SimGrid's model is CM02 without its TCP corrections: a latency, and
+// bandwidth shared by the users of a link.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -22,13 +22,13 @@ namespace sg4 = simgrid::s4u;
 constexpr std::uint32_t kNodes = 16;
 constexpr std::uint64_t kBytes = std::uint64_t{16} << 20U;
 constexpr double kLink_bytes_per_s = 12.5e9;
-constexpr double kLatency_s = 1e-6;  // of a link, so two from node to node
+constexpr double kLatency_s = 1e-6;  // per link, so twice between nodes
 
 double ours_s(Collective collective, const char* name) {
   model::Cluster cluster;
   cluster.nodes = kNodes;
   cluster.host.memory_bytes_per_s = cluster.host.copy_bytes_per_s = cluster.host.reduce_bytes_per_s = 1e18;
-  cluster.mpi.eager_bytes = 0;  // a sender waits until its message has come, as SimGrid's does
+  cluster.mpi.eager_bytes = 0;  // a sender waits until its message has arrived, as in SimGrid
   cluster.network.link_bytes_per_s = kLink_bytes_per_s;
   cluster.network.latency_ns = static_cast<std::uint64_t>(kLatency_s * 1e9);
   cluster.network.chunk_bytes = 65536;
@@ -42,7 +42,7 @@ double ours_s(Collective collective, const char* name) {
   return times ? static_cast<double>(times.value().total_ns[0]) * 1e-9 : 0;
 }
 
-// SimGrid's side: what one rank does, by messages to boxes named by sender and receiver.
+// SimGrid's side: one rank's part, with mailboxes named by sender and receiver.
 sg4::Mailbox* box(std::uint32_t from, std::uint32_t to) {
   return sg4::Mailbox::by_name(std::to_string(from) + ">" + std::to_string(to));
 }

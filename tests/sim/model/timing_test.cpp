@@ -1,4 +1,4 @@
-// Whole experiments: what service processes and natives take on a modelled cluster, and what must hold of it.
+// Whole experiments: times of service processes and native MPI on a modelled cluster, and their properties.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -35,25 +35,25 @@ double part(std::uint64_t of_ns, std::uint64_t whole_ns) {
   return static_cast<double>(of_ns) / static_cast<double>(whole_ns);
 }
 
-TEST(Timing, ServiceProcessesHideWhatHostsThatComputeDoNot) {
+TEST(Timing, ServiceProcessesOverlapComputation) {
   const model::Cluster cluster = cluster_named("graham2024-bluefield3");
   ExperimentOptions options = options_for("ialltoall:256KiB", 4, 4, 2);
   const ExperimentResult result = run(cluster, options);
   EXPECT_EQ(result.native.algorithm, "pairwise");
   EXPECT_EQ(result.offloaded.algorithm, "ring_pull");
   EXPECT_GT(part(result.native.exposed_ns, result.native.pure_ns), 0.8);
-  // Blocks within a node go through PCIe, which natives copy: it takes a little longer than the computation.
+  // Blocks within a node go through PCIe, while native copies them: slightly longer than the computation.
   EXPECT_LT(part(result.offloaded.exposed_ns, result.native.pure_ns), 0.2);
   EXPECT_LT(result.offloaded.in_mpi_ns, result.native.in_mpi_ns / 4);
   options.native_threads = true;  // on the service processes' cores
   EXPECT_LT(part(run(cluster, options).native.exposed_ns, result.native.pure_ns), 0.3);
 }
 
-// Each node takes 12 blocks for each of its 4 ranks through its link, or its PCIe where that is slower.
-TEST(Timing, ALargeAlltoallSaturatesWhatIsSlowest) {
+// Each node receives 12 blocks for each of its 4 ranks through its link, or its PCIe if that is slower.
+TEST(Timing, LargeAlltoallSaturatesTheSlowestPort) {
   const model::Cluster cluster = cluster_named("graham2024-bluefield3");
   const ExperimentResult result = run(cluster, options_for("ialltoall:4MiB", 4, 4, 4));
-  // Within the node blocks turn round in the card and go through PCIe as well.
+  // Blocks within the node turn round in the card and use PCIe as well.
   const double least_ns = 15.0 * 4 * (4U << 20U) / cluster.pcie.bytes_per_s * 1e9;
   EXPECT_GT(part(result.offloaded.pure_ns, 1) / least_ns, 1.0);
   EXPECT_LT(part(result.offloaded.pure_ns, 1) / least_ns, 1.1);
@@ -90,7 +90,7 @@ TEST(Timing, TheSeedDecidesEverything) {
   EXPECT_NE(first.offloaded.total_ns, other.offloaded.total_ns);
 }
 
-TEST(Timing, WorkIsTheNativesOrTheOwnPureLatencyOrWhatIsGiven) {
+TEST(Timing, WorkIsNativesOrTheOwnPureLatencyOrGiven) {
   const model::Cluster cluster = cluster_named("thor-bluefield2");
   ExperimentOptions options = options_for("ialltoall:64KiB", 4, 4, 1);
   const ExperimentResult equal = run(cluster, options);
@@ -108,7 +108,7 @@ TEST(Timing, WorkIsTheNativesOrTheOwnPureLatencyOrWhatIsGiven) {
   EXPECT_GE(fixed.offloaded.total_ns, 300'000U);
 }
 
-TEST(Timing, CostsChangeTimesAndNothingElse) {
+TEST(Timing, CostsChangeOnlyTimes) {
   model::Cluster cluster = cluster_named("graham2024-bluefield3");
   const ExperimentOptions options = options_for("ialltoall:16KiB", 4, 4, 2);
   const ExperimentResult cheap = run(cluster, options);
@@ -119,20 +119,20 @@ TEST(Timing, CostsChangeTimesAndNothingElse) {
   EXPECT_GT(dear.offloaded.pure_ns, cheap.offloaded.pure_ns * 2);
 }
 
-// Service processes that share the ranks' cores take from the computation what they work.
+// Service processes on the ranks' cores take their time from the computation.
 TEST(Timing, OnASharedCoreTheWorkIsExposed) {
   model::Cluster cluster = cluster_named("box");
   const ExperimentOptions options = options_for("ialltoall:1MiB", 4, 1, 1);
   const ExperimentResult shared = run(cluster, options);
   cluster.service.own_core = true;
   const ExperimentResult own = run(cluster, options);
-  // 3 MiB out and 3 in, of each of the two hosts that share a core.
+  // 3 MiB out and 3 MiB in, for each of the two hosts that share a core.
   const double socket_ns = 12.0 * (1U << 20U) / cluster.host.socket_bytes_per_s * 1e9;
   EXPECT_NEAR(static_cast<double>(shared.offloaded.exposed_ns), socket_ns, socket_ns * 0.2);
   EXPECT_LT(static_cast<double>(own.offloaded.exposed_ns), socket_ns * 0.2);
 }
 
-// Two hosts that have a core each, and cost nothing but what a test sets.
+// Two hosts with a core each, and no costs except those that a test sets.
 model::Cluster two_hosts() {
   model::Cluster cluster = cluster_named("box");
   cluster.host.processors = 0;
@@ -143,8 +143,8 @@ model::Cluster two_hosts() {
   return cluster;
 }
 
-// Sockets take what is sent at once, and the network brings it meanwhile.
-TEST(Timing, NativesThatSendAtOnceComputeWhileTheNetworkWorks) {
+// Sockets accept bytes at once, and the network carries them meanwhile.
+TEST(Timing, EagerSendsOverlapComputation) {
   model::Cluster cluster = two_hosts();
   ExperimentOptions options = options_for("ialltoall:200kB", 2, 1, 1);
   options.work = parse_work_rule("10 ms").value();
@@ -156,8 +156,8 @@ TEST(Timing, NativesThatSendAtOnceComputeWhileTheNetworkWorks) {
   EXPECT_GT(part(asked_for.exposed_ns, asked_for.pure_ns), 0.9);
 }
 
-// Announced, and asked for, and sent: two ways more than what comes with its announcement.
-TEST(Timing, WhatServiceProcessesHaveRoomForComesBeforeItIsAskedFor) {
+// Announced, requested, and sent: two latencies more than bytes sent with the announcement.
+TEST(Timing, EagerBlocksArriveBeforeTheRequest) {
   model::Cluster cluster = two_hosts();
   cluster.network.link_bytes_per_s = 1e12;
   cluster.network.latency_ns = cluster.network.hop_ns = 5'000'000;
@@ -172,7 +172,7 @@ TEST(Timing, WhatServiceProcessesHaveRoomForComesBeforeItIsAskedFor) {
   EXPECT_NEAR(pull_ns("ialltoall:320KiB"), room_ns + 2 * way_ns, 2e6);
 }
 
-// One node that is counted takes as long as all of them together.
+// Simulating one node gives the time of all.
 TEST(Timing, OneNodeStandsForAll) {
   for (const char* name : {"graham2024-bluefield3", "thor-bluefield2"}) {
     model::Cluster cluster = cluster_named(name);
@@ -184,15 +184,15 @@ TEST(Timing, OneNodeStandsForAll) {
     ASSERT_TRUE(one.ok()) << one.error();
     EXPECT_NEAR(part(one.value().pure_ns, all.offloaded.pure_ns), 1, 0.1) << name;
     EXPECT_EQ(one.value().moves * 2 * 16, all.offloaded_moves);
-    // Announcements to each other service process, a release for each block of another service process.
+    // Announcements to each peer, and a release for each of a peer's blocks.
     EXPECT_EQ(one.value().messages_sent, 2U * 31 + 2U * 62);
     EXPECT_EQ(one.value().messages_received, 62U + 2U * 62);
     EXPECT_EQ(one.value().link_bytes, 4U * 60 * 65536);
   }
 }
 
-// Whoever begins late finds messages of others there, which are no end of what it has not begun.
-TEST(Timing, RanksThatComeLateTakePart) {
+// A late rank finds messages of others, which must not end an operation that it has not begun.
+TEST(Timing, LateRanksTakePart) {
   model::Cluster cluster = cluster_named("box");
   const ExperimentOptions options = options_for("ialltoall:64KiB", 4, 1, 1);
   const std::uint64_t together_ns = run(cluster, options).native.pure_ns;
@@ -200,7 +200,7 @@ TEST(Timing, RanksThatComeLateTakePart) {
   EXPECT_GT(run(cluster, options).native.pure_ns, 20'000'000 + together_ns / 2);
 }
 
-TEST(Timing, AnErrorNamesWhatCannotBe) {
+TEST(Timing, ErrorsNameTheOption) {
   model::Cluster cluster = cluster_named("box");
   cluster.host.waiting = model::Waiting::unknown;
   const auto error = [&cluster](const ExperimentOptions& options) { return run_experiment(cluster, options).error(); };

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/any_port.hpp"
-#include "proof/dpu_greeting.hpp"
+#include "proof/dpu_handshake.hpp"
 #include "protocol/build_version.hpp"
 #include "protocol/options/secret_text.hpp"
 #include "protocol/wire/dpu_link.hpp"
@@ -36,12 +36,12 @@ namespace outrigger::service {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::seconds kGreetingTime{5};
+constexpr std::chrono::seconds kHandshakeLimit{5};
 constexpr std::chrono::milliseconds kTimeToReadRefusals{1500};
 constexpr int kLookMs = 500;
 constexpr const char* kNoRings = "no memory for rings between service processes";
-constexpr int kMostCallersWaiting = 16;    // to be accepted
-constexpr std::size_t kMostVisitors = 32;  // at the limit the one that has been there longest goes
+constexpr int kMostCallersWaiting = 16;        // backlog of the listener
+constexpr std::size_t kMostPendingHosts = 32;  // when there are more, the oldest one is closed
 
 std::uint32_t cores_here() {
   return std::max(1U, std::thread::hardware_concurrency());
@@ -52,48 +52,48 @@ class DpuDaemon {
   DpuDaemon(const DpuDaemonOptions& options, std::vector<int> cpus, const Secret& secret, UniqueFd listener)
       : options_(options), cpus_(std::move(cpus)), secret_(secret), listener_(std::move(listener)) {
     events_.watch(listener_.get(), {Source::listener, 0});
-    if (!events_.watch(STDIN_FILENO, {Source::launcher, 0})) end(0, "nobody is at the standard input");
+    if (!events_.watch(STDIN_FILENO, {Source::launcher, 0})) end(0, "the standard input is closed");
   }
 
   int run() {
     while (!over_) {
       for (const Event& event : events_.wait(kLookMs)) handle(event);
       if (met_) work();
-      send_silent_away();
+      expire();
     }
-    // Ranks that are refused have their connections being made, and UCX 1.13 ends a process in which one fails. They
-    // are told before this end is, and look no more at the network then.
+    // UCX 1.13 aborts when a connection that is being made fails. Refused ranks get time to read the refusal and to
+    // stop using the network before this process ends.
     if (services_.count() != 0 && not_attached_ != 0) std::this_thread::sleep_for(kTimeToReadRefusals);
     services_.stop();
     return status_;
   }
 
  private:
-  struct Visitor {
-    Visitor(UniqueFd connected, const Secret& secret, Clock::time_point now)
-        : socket(std::move(connected)), greeting(socket.get(), proof::DpuGreeting::Side::dpu, secret), came(now) {}
+  struct PendingConnection {
+    PendingConnection(UniqueFd connected, const Secret& secret, Clock::time_point now)
+        : socket(std::move(connected)), handshake(socket.get(), proof::DpuHandshake::Side::dpu, secret), came(now) {}
     UniqueFd socket;
-    proof::DpuVisitor greeting;
+    proof::DpuHandshakeSocket handshake;
     Clock::time_point came;
   };
 
-  void send_away(std::map<std::uint32_t, Visitor>::iterator visitor, const std::string& why) {
+  void drop(std::map<std::uint32_t, PendingConnection>::iterator connection, const std::string& why) {
     spdlog::warn("a connection was closed: {}", why);
-    events_.unwatch(visitor->second.socket.get());
-    visitors_.erase(visitor);
+    events_.unwatch(connection->second.socket.get());
+    pending_.erase(connection);
   }
 
   void handle(const Event& event) {
     switch (event.source) {
       case Source::launcher: return look_at_input();
-      case Source::listener: return receive_visitor();
-      case Source::stranger: return listen_to(event.index);
-      case Source::dpu_link: return;  // there is work
+      case Source::listener: return accept();
+      case Source::pending_connection: return listen_to(event.index);
+      case Source::dpu_link: return;
       default: return pass_on(event);
     }
   }
 
-  // Nothing more is expected there but its end.
+  // The host's keeper sends nothing more: only the end of the input is expected.
   void look_at_input() {
     std::array<char, 256> ignored{};
     if (::read(STDIN_FILENO, ignored.data(), ignored.size()) == 0) end(0, "the launcher has gone");
@@ -106,35 +106,35 @@ class DpuDaemon {
     status_ = status;
   }
 
-  // Whoever connects is a visitor until it has greeted: nobody has to wait for one that says nothing.
-  void receive_visitor() {
+  // A caller is pending until its handshake is complete, so a silent one does not hold up the others.
+  void accept() {
     UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.valid()) return;
-    if (visitors_.size() == kMostVisitors) send_away(visitors_.begin(), "too many at once");
-    const std::uint32_t number = next_visitor_++;
+    if (pending_.size() == kMostPendingHosts) drop(pending_.begin(), "too many connections");
+    const std::uint32_t number = next_number_++;
     const int fd = socket.get();
-    visitors_.try_emplace(number, std::move(socket), secret_, events_.now());
-    events_.watch(fd, {Source::stranger, number});
+    pending_.try_emplace(number, std::move(socket), secret_, events_.now());
+    events_.watch(fd, {Source::pending_connection, number});
     listen_to(number);
   }
 
   void listen_to(std::uint32_t number) {
-    const auto visitor = visitors_.find(number);
-    if (visitor == visitors_.end()) return;
-    if (const Status went = visitor->second.greeting.go_on(); !went) return send_away(visitor, went.error());
-    if (!visitor->second.greeting.greeted()) return;
-    events_.unwatch(visitor->second.socket.get());
-    link_ = DpuLink(std::move(visitor->second.socket));
+    const auto connection = pending_.find(number);
+    if (connection == pending_.end()) return;
+    if (const Status went = connection->second.handshake.go_on(); !went) return drop(connection, went.error());
+    if (!connection->second.handshake.done()) return;
+    events_.unwatch(connection->second.socket.get());
+    link_ = DpuLink(std::move(connection->second.socket));
     met_ = true;
-    while (!visitors_.empty()) send_away(visitors_.begin(), "the host's keeper is here");
+    while (!pending_.empty()) drop(pending_.begin(), "the host's keeper is here");
     events_.unwatch(listener_.get());
     listener_.reset();
   }
 
-  void send_silent_away() {
+  void expire() {
     const Clock::time_point now = events_.now();
-    while (!visitors_.empty() && now - visitors_.begin()->second.came > kGreetingTime) {
-      send_away(visitors_.begin(), "it does not greet");
+    while (!pending_.empty() && now - pending_.begin()->second.came > kHandshakeLimit) {
+      drop(pending_.begin(), "no handshake in time");
     }
   }
 
@@ -154,14 +154,14 @@ class DpuDaemon {
     }
   }
 
-  // They look at their ranks now and then even when they sleep: one that makes no turn has work that waits.
+  // Service processes check their ranks now and then even while they sleep. One that makes no turn is hung.
   void look_for_hung(Clock::time_point now) {
     if (places_ == 0 || not_attached_ != 0 || now - looked_for_hung_ < HungServices::kBetweenLooks) return;
     looked_for_hung_ = now;
     services_.look_for_hung(std::bitset<kMaxServices>().set());
   }
 
-  // Others take their places on the host when it has heard nothing of these for long.
+  // If the host's keeper receives nothing from this process for long, it starts replacements on the host.
   void let_work_until(Clock::time_point until) {
     const std::int64_t until_ns = std::chrono::nanoseconds(until.time_since_epoch()).count();
     for (std::uint32_t sp = 0; sp < services_.count(); ++sp) {
@@ -171,7 +171,7 @@ class DpuDaemon {
     }
   }
 
-  void say(DpuFrameKind kind, std::uint32_t sp, const std::string& text) {
+  void send_text(DpuFrameKind kind, std::uint32_t sp, const std::string& text) {
     const auto bytes = std::as_bytes(std::span(text));
     link_.send(kind, sp, bytes.first(std::min(bytes.size(), kMaxDpuPacketBytes)));
   }
@@ -179,7 +179,7 @@ class DpuDaemon {
   void take(const DpuFrame& frame) {
     if (frame.kind == DpuFrameKind::job) return start(frame);
     if (frame.kind == DpuFrameKind::probe) return answer_probe(link_, frame);
-    if (frame.kind == DpuFrameKind::stand_by) return start_to_stand_by(frame.sp);
+    if (frame.kind == DpuFrameKind::stand_by) return start_standby(frame.sp);
     if (frame.kind == DpuFrameKind::replace) return replace(frame.sp);
     if (frame.kind == DpuFrameKind::trace) return keep_events(frame);
     if (frame.kind == DpuFrameKind::trace_ask || frame.kind == DpuFrameKind::figures_ask) return answer(frame);
@@ -196,25 +196,25 @@ class DpuDaemon {
     services_.send(*sp, frame.packet, raw_fds(message.value()));
   }
 
-  // Of the one that the host's keeper calls so; nothing: it is gone.
+  // nullopt: the process that the host's keeper calls `called` is gone.
   [[nodiscard]] std::optional<std::uint32_t> number_of(std::uint32_t called) const {
     if (called < places_) return called;
-    if (services_.one_stands_by() && called == standing_by_) return places_;
+    if (services_.has_standby() && called == standby_) return places_;
     return std::nullopt;
   }
-  [[nodiscard]] std::uint32_t called(std::uint32_t sp) const { return sp < places_ ? sp : standing_by_; }
+  [[nodiscard]] std::uint32_t called(std::uint32_t sp) const { return sp < places_ ? sp : standby_; }
 
-  void start_to_stand_by(std::uint32_t called) {
+  void start_standby(std::uint32_t called) {
     if (places_ == 0 || places_ == kMaxServices || called < dpu_stand_by(0)) return end(1, "the host's keeper errs");
-    standing_by_ = called;
-    if (const Status started = services_.start_to_stand_by(); !started) {
-      say_lost(called, LostService{places_, 0, "cannot be started: " + started.error(), false});
+    standby_ = called;
+    if (const Status started = services_.start_standby(); !started) {
+      send_lost(called, LostService{places_, 0, "cannot be started: " + started.error(), false});
     }
   }
 
-  // Between this and what the new one is told next nothing else is said of it.
+  // Until the next message about the new process, nothing else is said about this number.
   void replace(std::uint32_t sp) {
-    if (sp >= places_ || !services_.one_stands_by()) return;
+    if (sp >= places_ || !services_.has_standby()) return;
     counted_.keep(services_.shown(sp));
     services_.replace(sp);
   }
@@ -228,7 +228,7 @@ class DpuDaemon {
 
   void keep_events(const DpuFrame& frame) {
     const std::optional<DpuTraced> wanted = dpu_packet_as<DpuTraced>(frame);
-    if (!wanted || frame.sp >= places_) return end(1, "the host's keeper asks for a trace that makes no sense");
+    if (!wanted || frame.sp >= places_) return end(1, "the host's keeper sent a malformed trace request");
     const Result<KeptEvents::OfRank> kept = events_of_ranks_.add(wanted->world_rank, frame.sp);
     if (!kept) return spdlog::warn("no trace for rank {}: {}", wanted->world_rank, kept.error());
     show_trace(frame.sp, kept.value());
@@ -238,14 +238,14 @@ class DpuDaemon {
     services_.tell(sp, ControlKind::trace, RankBody{rank.world_rank, 0}, std::span(&rank.fd, 1));
   }
 
-  // For a trace, or with figures.
+  // Answers a question of the trace or of the live figures.
   void answer(const DpuFrame& frame) {
     if (const auto ask = dpu_packet_as<DpuTraceAsk>(frame); ask && frame.kind == DpuFrameKind::trace_ask) {
       return events_of_ranks_.answer(link_, *ask);
     }
     const auto ask = dpu_packet_as<DpuFiguresAsk>(frame);
     if (!ask || frame.kind != DpuFrameKind::figures_ask) {
-      return end(1, "the host's keeper asks what is not to be understood");
+      return end(1, "the host's keeper sent a malformed question");
     }
     std::vector<const ServicePages*> shown;
     for (std::uint32_t sp = 0; sp < services_.count(); ++sp) shown.push_back(services_.shown(sp));
@@ -257,13 +257,14 @@ class DpuDaemon {
   void start(const DpuFrame& frame) {
     const std::optional<DpuJob> job = dpu_packet_as<DpuJob>(frame);
     if (!job || job->local_size == 0 || job->local_size > kMaxLocalRanks || services_.count() != 0) {
-      return end(1, "the host's keeper asks for a job that makes no sense");
+      return end(1, "the host's keeper sent a malformed job");
     }
     std::uint32_t count = options_.services != 0 ? options_.services : job->services;
     if (count == 0) count = std::min(default_services(job->local_size), cores_here());
-    count = std::clamp(count, 1U, std::min(kMaxServices - 1, job->local_size));  // and one that stands by
+    count = std::clamp(count, 1U, std::min(kMaxServices - 1, job->local_size));  // one more: the standby
     for (std::uint32_t sp = 0; sp < count; ++sp) {
-      if (const Status started = services_.start(sp); !started) return say(DpuFrameKind::failed, 0, started.error());
+      if (const Status started = services_.start(sp); !started)
+        return send_text(DpuFrameKind::failed, 0, started.error());
     }
     places_ = count;
     not_attached_ = std::uint64_t{count} * job->local_size;
@@ -274,15 +275,15 @@ class DpuDaemon {
     link_.send(DpuFrameKind::ready, 0, std::as_bytes(std::span(&ready, 1)));
   }
 
-  // The host's keeper knows everything of it but the core, and sends no secret.
+  // The host's keeper knows the whole configuration except the core, and sends no secret.
   void configure(std::uint32_t sp, ConfigureBody body) {
     body.cpu = cpu_of(sp);
     body.dpu_secret = secret_;
     services_.tell(sp, ControlKind::configure, body);
-    services_.show_pulse(sp);
+    services_.show_heartbeat(sp);
     const int bell = services_.doorbell(sp);
     services_.tell(sp, ControlKind::doorbell, RankBody{}, std::span(&bell, 1));
-    if (sp == places_) return;  // it stands by
+    if (sp == places_) return;  // the standby
     configured_.set(sp);
     if (configured_.count() != places_) return;
     for (std::uint32_t one = 0; one < places_; ++one) {
@@ -300,11 +301,11 @@ class DpuDaemon {
     }
     for (const LostService& lost : services_.take_lost()) {
       spdlog::error("service process {} (pid {}) {}", lost.sp, lost.pid, lost.how);
-      say_lost(called(lost.sp), lost);
+      send_lost(called(lost.sp), lost);
     }
   }
 
-  void say_lost(std::uint32_t called, const LostService& lost) {
+  void send_lost(std::uint32_t called, const LostService& lost) {
     DpuLost said;
     said.killed = lost.killed ? 1 : 0;
     const ServicePages* shown = lost.pid != 0 ? services_.shown(lost.sp) : nullptr;
@@ -330,19 +331,19 @@ class DpuDaemon {
   Secret secret_;
   Events events_;
   UniqueFd listener_;
-  std::map<std::uint32_t, Visitor> visitors_;  // in the order in which they came
-  std::uint32_t next_visitor_ = 0;
-  DpuLink link_;  // to the host's keeper, once it has been met
+  std::map<std::uint32_t, PendingConnection> pending_;  // by time of arrival
+  std::uint32_t next_number_ = 0;
+  DpuLink link_;  // to the host's keeper; closed until the handshake
   bool met_ = false;
   ProcessStarter starter_;
   ServiceProcesses services_{starter_, events_};
-  std::uint32_t places_ = 0;       // service processes that the job has; behind them the one that stands by
-  std::uint32_t standing_by_ = 0;  // as the host's keeper calls it
+  std::uint32_t places_ = 0;   // service processes that serve ranks; the next number is the standby
+  std::uint32_t standby_ = 0;  // the standby's number at the host's keeper
   std::bitset<kMaxServices> configured_;
   Clock::time_point looked_for_hung_;
-  KeptEvents events_of_ranks_;  // where there is to be a trace
+  KeptEvents events_of_ranks_;  // used only if there is a trace
   KeptFigures counted_;
-  std::uint64_t not_attached_ = 0;  // ranks, counted by each service process, that are still to be reached
+  std::uint64_t not_attached_ = 0;  // pairs of a service process and a rank without a connection
   bool over_ = false;
   int status_ = 0;
 };
@@ -368,7 +369,7 @@ int run_dpu_daemon(const DpuDaemonOptions& options) {
               std::endian::native == std::endian::little ? "little" : "big", unsigned{listener.value().port},
               options.services, cores_here());
   (void)std::fflush(stdout);
-  // Whoever reads the line reads no more; what libraries print goes where the rest does.
+  // The launcher reads one line of standard output. Output of libraries goes to standard error.
   (void)::dup2(STDERR_FILENO, STDOUT_FILENO);
   DpuDaemon daemon(options, std::move(cpus).value(), secret.value(), std::move(listener.value().socket));
   return daemon.run();

@@ -1,10 +1,10 @@
-// `outriggerd dpu`: runs on a DPU, started there by the launcher, and has the service processes of one host and job.
+// `outriggerd dpu`: the launcher starts it on a DPU. It runs the service processes of one host and job.
 //
-//   standard input    one line, the job's secret; its end is the end of this
-//   standard output   one line, when it listens or why it cannot
+//   standard input    one line: the job's secret; this process ends when the input ends
+//   standard output   one line: that it listens, or why it cannot
 //   TCP               the host's keeper (dpu_link.hpp)
 //
-// It ends when the job does, and leaves nothing.
+// It ends with the job and leaves nothing behind.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,10 @@
 namespace outrigger::service {
 
 struct DpuDaemonOptions {
-  std::uint32_t services = 0;  // 0: one for eight ranks, at most one a core
-  std::string bind;            // cpus for them; empty: not bound
+  std::uint32_t services = 0;  // 0: one for every eight ranks, at most one per core
+  std::string bind;            // their cpus; empty: not bound
 };
 
-// Returns the exit status.
 [[nodiscard]] int run_dpu_daemon(const DpuDaemonOptions& options);
 
 }  // namespace outrigger::service

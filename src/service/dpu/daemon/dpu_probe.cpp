@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "fabric/dpu/probe.hpp"
-#include "proof/dpu_greeting.hpp"
+#include "proof/dpu_handshake.hpp"
 #include "protocol/options/secret_text.hpp"
 #include "protocol/options/transports.hpp"
 
@@ -36,7 +36,7 @@ void print(const DpuProbed& probed) {
   std::printf("%s\n", found.dump().c_str());
 }
 
-// The network works until the DPU has connected, and rests from then on.
+// The network makes progress until the DPU has connected, and is idle from then on.
 Result<DpuProbed> ask(DpuLink& link, fabric::dpu::ProbedMemory& memory) {
   link.send(DpuFrameKind::probe, 0, {}, encode_rank_address(memory.address()));
   bool quiet = false;
@@ -55,7 +55,7 @@ Result<DpuProbed> ask(DpuLink& link, fabric::dpu::ProbedMemory& memory) {
     }
     if (frame->kind != DpuFrameKind::probed) continue;
     std::optional<DpuProbed> probed = dpu_packet_as<DpuProbed>(*frame);
-    if (!probed) return Error{"the DPU answers with what is not to be understood"};
+    if (!probed) return Error{"the DPU sent a malformed answer"};
     probed->device.back() = '\0';
     probed->text.back() = '\0';
     return *probed;
@@ -72,9 +72,9 @@ int run_dpu_probe(const std::string& address) {
   const Clock::time_point deadline = Clock::now() + kDpuSilence;
   Result<DpuLink> link = DpuLink::connect(address, deadline);
   if (!link) return complain("DPU " + address + ": " + link.error());
-  const auto host = proof::DpuGreeting::Side::host;
-  if (Status greeted = proof::greet_dpu(link.value().fd(), host, secret.value(), deadline); !greeted) {
-    return complain("DPU " + address + ": " + greeted.error());
+  const auto host = proof::DpuHandshake::Side::host;
+  if (Status status = proof::run_dpu_handshake(link.value().fd(), host, secret.value(), deadline); !status) {
+    return complain("DPU " + address + ": " + status.error());
   }
   Result<std::unique_ptr<fabric::dpu::ProbedMemory>> memory = fabric::dpu::ProbedMemory::open(allowed_transports());
   if (!memory) return complain("this host: " + memory.error());
@@ -82,7 +82,7 @@ int run_dpu_probe(const std::string& address) {
   if (!probed) return complain(probed.error());
   print(probed.value());
   (void)std::fflush(stdout);
-  ::_exit(0);  // not by way of UCX's destructors, as service processes
+  ::_exit(0);  // skips UCX's destructors, as service processes do
 }
 
 void answer_probe(DpuLink& link, const DpuFrame& question) {

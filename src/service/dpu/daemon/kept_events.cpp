@@ -12,7 +12,7 @@
 namespace outrigger::service {
 namespace {
 
-// 1 MiB: what else there is to say does not wait long behind it.
+// 1 MiB, so that other messages do not wait long behind events
 constexpr std::size_t kMostEventsAtATime = 16'384;
 
 template <class T>
@@ -24,7 +24,7 @@ std::span<const std::byte> bytes_in(const T& value) {
 
 Result<KeptEvents::OfRank> KeptEvents::add(std::uint32_t world_rank, std::uint32_t place) {
   if (ranks_.size() == kMaxLocalRanks || ranks_.contains(world_rank)) {
-    return Error{"the events of rank " + std::to_string(world_rank) + " are not to be kept, or kept twice"};
+    return Error{"events of rank " + std::to_string(world_rank) + " are already kept, or there is no memory"};
   }
   Result<trace::Memory> memory = trace::Memory::create();
   if (!memory) return Error{memory.error()};

@@ -1,6 +1,6 @@
-// What service processes on a DPU note for a trace: memory for each rank here, as a rank has it on its host
-// (trace/event_memory.hpp), out of which the events go to the host's keeper when that asks. It is this process's, so
-// nothing is lost with a service process; the one that takes its place goes on in it.
+// Trace events of service processes on a DPU. Each rank has memory here in the same form as on its host
+// (trace/event_memory.hpp); the host's keeper fetches the events. The memory belongs to this process, so a replaced
+// service process loses nothing.
 //
 // Thread rule: one thread.
 #pragma once
@@ -19,15 +19,14 @@ class KeptEvents {
  public:
   struct OfRank {
     std::uint32_t world_rank = 0;
-    int fd = -1;  // of its memory, for its service process; stays this object's
+    int fd = -1;  // the rank's event memory; owned by KeptEvents
   };
 
-  // Memory for the events of a rank that the service process in that place serves. Error: there is none, or the rank
-  // has some.
+  // Makes event memory for a rank that the service process in `place` serves. Error: no memory, or the rank has some.
   [[nodiscard]] Result<OfRank> add(std::uint32_t world_rank, std::uint32_t place);
-  // What the service process in that place writes to.
+  // The memory that the service process in `place` writes to.
   [[nodiscard]] std::vector<OfRank> of_place(std::uint32_t place) const;
-  // What there is goes out, as much as is good at a time, and the answer behind it.
+  // Sends a bounded number of events, then the answer.
   void answer(DpuLink& link, const DpuTraceAsk& ask);
 
  private:

@@ -1,5 +1,5 @@
-// What service processes on a DPU have counted (protocol/shared/service_pulse.hpp), those that have died included: the
-// host's keeper asks for it when somebody watches the job.
+// Counters of service processes on a DPU (protocol/shared/service_pulse.hpp), including those that have died. The
+// host's keeper asks for them when a user watches the job.
 //
 // Thread rule: one thread.
 #pragma once
@@ -16,9 +16,9 @@ namespace outrigger::service {
 
 class KeptFigures {
  public:
-  // Of one whose pages go with it, as another one takes its place; null: it has shown nothing.
+  // Keeps the counters of a service process that is being replaced. nullptr: it has published none.
   void keep(const ServicePages* pages);
-  // Sends all of these together with those that there are; null ones have shown nothing.
+  // Sends the sum of these counters and those of `shown`; nullptr entries have published none.
   void answer(DpuLink& link, const DpuFiguresAsk& ask, std::span<const ServicePages* const> shown) const;
 
  private:

@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-#include "proof/dpu_greeting.hpp"
+#include "proof/dpu_handshake.hpp"
 
 namespace outrigger::service {
 namespace {
@@ -40,8 +40,9 @@ Result<CalledDpu> call_dpu(const std::string& address, const Secret& secret, con
   Result<DpuLink> connected = DpuLink::connect(address, deadline);
   if (!connected) return Error{connected.error()};
   DpuLink link = std::move(connected).value();
-  const auto host = proof::DpuGreeting::Side::host;
-  if (Status greeted = proof::greet_dpu(link.fd(), host, secret, deadline); !greeted) return Error{greeted.error()};
+  const auto host = proof::DpuHandshake::Side::host;
+  if (Status status = proof::run_dpu_handshake(link.fd(), host, secret, deadline); !status)
+    return Error{status.error()};
   link.allow_silence(std::chrono::milliseconds(job.attach_limit_ms));
   link.send(DpuFrameKind::job, 0, std::as_bytes(std::span(&job, 1)));
   const Result<DpuReady> ready = wait_until_ready(link, deadline);

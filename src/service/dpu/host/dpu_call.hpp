@@ -1,4 +1,4 @@
-// A host's keeper calls the `outriggerd dpu` that has its node's service processes, and has them started there.
+// Connects a host's keeper to the `outriggerd dpu` of its node and has the service processes started there.
 #pragma once
 
 #include <chrono>
@@ -14,10 +14,10 @@ namespace outrigger::service {
 struct CalledDpu {
   DpuLink link;
   std::uint32_t services = 0;
-  std::string name;  // as it calls itself
+  std::string name;  // the DPU's own host name
 };
 
-// HOST:PORT. Waits until the deadline. Error: it does not answer, greet or start them in time, or says why not.
+// `address`: HOST:PORT. Waits until the deadline. Error: no answer, handshake or start in time, or the DPU's reason.
 [[nodiscard]] Result<CalledDpu> call_dpu(const std::string& address, const Secret& secret, const DpuJob& job,
                                          DpuLink::Clock::time_point deadline);
 

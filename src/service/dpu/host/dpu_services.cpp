@@ -12,24 +12,23 @@
 #include "protocol/wire/rank_address.hpp"
 #include "service/dpu/dpu_control.hpp"
 #include "service/dpu/host/dpu_call.hpp"
-#include "service/notices/job_protest.hpp"
+#include "service/notices/fault_report.hpp"
 #include "service/notices/log.hpp"
 
 namespace outrigger::service {
 namespace {
 
-// Of the time that ranks wait for their service processes: for the connection, the greeting and the start of these; and
-// then for reaching the ranks' memory.
+// Share of the ranks' attach time for connecting, the handshake and starting the processes; the rest is for reaching
+// the ranks' memory.
 constexpr double kCallShare = 0.3;
 constexpr double kAttachShare = 0.2;
 constexpr std::chrono::milliseconds kLookAtDpu{500};
-// For ranks to be connected, where a process has had to take a place before they are.
+// Limit for connecting the ranks to a process that had to take a place before it was connected.
 constexpr std::chrono::seconds kConnectLimit{60};
-// What the network still carries of a process that has ended, and with it its connections, comes to rest: nobody hears
-// before that of the one that takes its place.
+// Time for the network to deliver what an ended process has sent. No rank learns of the replacement before that.
 constexpr std::chrono::milliseconds kUntilAtRest{20};
 
-// Longer than service processes on a DPU may go on, by clocks that are read once a turn.
+// Longer than service processes on a DPU may work without their host; their clocks are read once a turn.
 constexpr std::chrono::milliseconds kUntilAllRest{500};
 
 std::chrono::milliseconds share_of(std::uint32_t time_ms, double share) {
@@ -40,7 +39,7 @@ std::chrono::milliseconds attach_limit(const KeeperConfig& config) {
   return share_of(config.init_timeout_ms, kAttachShare);
 }
 
-// What a host's service process is told, for one on a DPU. `process`: its number among all that are started there.
+// The configuration of a host's service process, adapted to the DPU. `process`: its number among all started there.
 ConfigureBody on_dpu(ConfigureBody body, std::uint32_t process, std::chrono::milliseconds attach_limit) {
   body.elsewhere = 1;
   body.attach_limit_ms = static_cast<std::uint32_t>(attach_limit.count());
@@ -64,7 +63,7 @@ Status DpuServices::start() {
                     kTransportsBytes - 1)};
   }
   if (const Status called = call(); !called) return Error{name() + ": " + called.error()};
-  // Neighbours share a service process.
+  // Neighbouring ranks share a service process.
   for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) ranks_[rank].sp = rank * count() / ranks_.size();
   for (std::uint32_t sp = 0; sp < count(); ++sp) {
     const ConfigureBody body = on_dpu(configuration(sp), next_process_++, attach_limit(config_));
@@ -79,7 +78,7 @@ Status DpuServices::start() {
   return offer_segments();
 }
 
-// Nobody has been served yet: the keeper has time to wait.
+// No rank is served yet, so the keeper may block here.
 Status DpuServices::call() {
   const Clock::time_point deadline = Clock::now() + share_of(config_.init_timeout_ms, kCallShare);
   const DpuJob job{config_.local_size, config_.services, static_cast<std::uint32_t>(attach_limit(config_).count())};
@@ -109,12 +108,12 @@ Status DpuServices::pass_rank_address(const LocalRank& rank, const SharedBytesBo
   Result<std::vector<std::byte>> bytes = read_shared_bytes(fd.get(), body.bytes, kMaxRankAddressBytes);
   if (!bytes) return Error{bytes.error()};
   addresses_[rank.hello.local_rank] = std::move(bytes).value();
-  for (std::uint32_t sp = 0; sp < count(); ++sp) tell_of_rank(sp, rank);
-  if (standing_by_) tell_of_rank(dpu_stand_by(*standing_by_), rank);
+  for (std::uint32_t sp = 0; sp < count(); ++sp) send_rank(sp, rank);
+  if (standby_) send_rank(dpu_stand_by(*standby_), rank);
   return Done{};
 }
 
-void DpuServices::tell_of_rank(std::uint32_t called, const LocalRank& rank) {
+void DpuServices::send_rank(std::uint32_t called, const LocalRank& rank) {
   const std::vector<std::byte>& address = addresses_[rank.hello.local_rank];
   const RankRemoteBody body{rank.hello.world_rank, rank.sp, address.size()};
   link_.send(DpuFrameKind::control, called, encode_control(ControlKind::rank_remote, body), address);
@@ -134,13 +133,13 @@ void DpuServices::rank_wired(std::uint32_t number, const RankWiredBody& body) {
   reason.back() = '\0';
   const std::string what = fmt::format("{} does not reach rank {}: {}", name(), body.world_rank, reason.data());
   if (!attached_) return fail(what);
-  if (process.sp) return fail(process.instead_of + "; the one in its place: " + what);
-  spdlog::warn("{}; this is the one that stands by", what);
+  if (process.sp) return fail(process.instead_of + "; its replacement: " + what);
+  spdlog::warn("{}; this is the standby service process", what);
   process.broken = what;
   call_ranks();
 }
 
-// Once all are connected to all ranks, these have to leave their networks alone.
+// Ranks stop using their networks once every service process is connected to every rank.
 void DpuServices::be_quiet_when_all_are_wired() {
   const auto is_wired = [](const auto& item) { return item.second.unwired.empty(); };
   if (!std::ranges::all_of(processes_, is_wired) || std::exchange(quiet_, true)) return;
@@ -152,9 +151,9 @@ void DpuServices::be_quiet_when_all_are_wired() {
 
 void DpuServices::attached() {
   attached_ = true;
-  processes_.clear();  // until now each could still say that it does not reach a rank
+  processes_.clear();  // until now each could still report an unreachable rank
   link_.allow_silence(kDpuSilence);
-  start_one_to_stand_by();
+  start_standby();
 }
 
 void DpuServices::stop() {
@@ -163,11 +162,10 @@ void DpuServices::stop() {
   link_.close();
 }
 
-// `outriggerd dpu` that has ended takes its service processes with it. From one that is silent nothing is heard of
-// that: it ends them when it has not heard of this keeper for so long, and what is not given time there for longer
-// finds no rank any more.
+// If `outriggerd dpu` has ended, so have its service processes. If it is silent, it ends them after not receiving from
+// this keeper for this long; a process that is stopped for longer finds no rank any more.
 std::optional<std::chrono::milliseconds> DpuServices::replaceable_after() const {
-  if (!attached_ || (config_.reach_allowed & kReachCma) == 0 || !nodes_.can_be_told()) return std::nullopt;
+  if (!attached_ || (config_.reach_allowed & kReachCma) == 0 || !nodes_.can_be_notified()) return std::nullopt;
   const std::chrono::milliseconds silent = link_.ended_by_other() ? std::chrono::milliseconds(0) : kDpuSilence;
   return silent + kDpuWorkAfterLook + kUntilAllRest;
 }
@@ -209,12 +207,12 @@ void DpuServices::take(const DpuFrame& frame, std::vector<ServiceMessage>& messa
   if (has_place) messages.push_back({frame.sp, std::move(message).value()});
 }
 
-// ---------------------------------------------------------------- when one dies
+// ---------------------------------------------------------------- replacement
 
-void DpuServices::start_one_to_stand_by() {
+void DpuServices::start_standby() {
   const std::uint32_t number = next_process_++;
   const std::uint32_t called = dpu_stand_by(number);
-  standing_by_ = number;
+  standby_ = number;
   Process& process = processes_[number];
   link_.send(DpuFrameKind::stand_by, called, {});
   ConfigureBody body = on_dpu(configuration(0), number, attach_limit(config_));
@@ -224,7 +222,7 @@ void DpuServices::start_one_to_stand_by() {
   for (const LocalRank& rank : ranks_) {
     if (!rank.present) continue;
     process.unwired.insert(rank.hello.world_rank);
-    if (!addresses_[rank.hello.local_rank].empty()) tell_of_rank(called, rank);
+    if (!addresses_[rank.hello.local_rank].empty()) send_rank(called, rank);
   }
   call_ranks();
 }
@@ -246,8 +244,8 @@ void DpuServices::call_ranks() {
 
 void DpuServices::rank_left(std::uint32_t world_rank) {
   Services::rank_left(world_rank);
-  if (standing_by_) {
-    const std::uint32_t called = dpu_stand_by(*standing_by_);
+  if (standby_) {
+    const std::uint32_t called = dpu_stand_by(*standby_);
     link_.send(DpuFrameKind::control, called, encode_control(ControlKind::rank_left, RankBody{world_rank, 0}));
   }
   for (auto& [number, process] : processes_) process.unwired.erase(world_rank);
@@ -256,35 +254,35 @@ void DpuServices::rank_left(std::uint32_t world_rank) {
 
 void DpuServices::lost(std::uint32_t called, const DpuFrame& frame) {
   std::optional<DpuLost> said = dpu_packet_as<DpuLost>(frame);
-  if (!said) return fail(name() + " says what is not to be understood");
+  if (!said) return fail(name() + " sent a malformed message");
   said->how.back() = '\0';
   if (called < count()) return lost_place(called, *said);
-  // It may have been given a place while this was on its way.
+  // It may have been given a place while this message was on its way.
   const std::uint32_t number = called - dpu_stand_by(0);
   const auto place = std::ranges::find(process_of_, number);
   if (place != process_of_.end()) {
     return lost_place(static_cast<std::uint32_t>(place - process_of_.begin()), *said);
   }
-  if (standing_by_ != number) return;
-  spdlog::warn("the service process that stands by on {} {}", name(), said->how.data());
+  if (standby_ != number) return;
+  spdlog::warn("the standby service process on {} {}", name(), said->how.data());
   processes_.erase(number);
-  standing_by_.reset();
-  deaths_standing_by_.note(0, std::nullopt, events_.now()) ? start_one_to_stand_by() : call_ranks();
+  standby_.reset();
+  standby_deaths_.note(0, std::nullopt, events_.now()) ? start_standby() : call_ranks();
 }
 
 void DpuServices::lost_place(std::uint32_t sp, const DpuLost& said) {
   const Clock::time_point now = events_.now();
   const std::string what = fmt::format("service process {} on {} {}", sp, name(), said.how.data());
-  if (!attached_ || said.killed == 0 || !nodes_.can_be_told()) return fail(what);
+  if (!attached_ || said.killed == 0 || !nodes_.can_be_notified()) return fail(what);
   std::optional<OperationId> last;
   if (said.has_taken != 0) last = OperationId{GroupId{said.group_high, said.group_low}, said.sequence};
-  const bool was_careful = deaths_.careful();
+  const bool was_degraded = deaths_.degraded();
   if (!deaths_.note(sp, last, now)) return fail(what + deaths_.how_many(sp));
-  if (deaths_.careful() && !was_careful) {
-    spdlog::warn("{}{}: they do one thing at a time from now on", what, deaths_.how_many(sp));
+  if (deaths_.degraded() && !was_degraded) {
+    spdlog::warn("{}{}: degraded mode from now on", what, deaths_.how_many(sp));
     tell_all(ControlKind::careful, RankBody{});
   }
-  spdlog::warn("{}; another one takes its place", what);
+  spdlog::warn("{}; it is replaced", what);
   processes_.erase(process_of_[sp]);
   nodes_.lost(sp, what);
   vacant_.push_back(Vacant{sp, what, now + kUntilAtRest});
@@ -294,22 +292,22 @@ void DpuServices::fill_places(Clock::time_point now) {
   while (!vacant_.empty() && now >= vacant_.front().from) {
     const Vacant vacant = std::move(vacant_.front());
     vacant_.pop_front();
-    if (!standing_by_) return fail(vacant.what + "; none stands by that could take its place");
-    const std::string& broken = processes_[*standing_by_].broken;
-    if (!broken.empty()) return fail(vacant.what + "; the one that stands by: " + broken);
+    if (!standby_) return fail(vacant.what + "; there is no standby service process");
+    const std::string& broken = processes_[*standby_].broken;
+    if (!broken.empty()) return fail(vacant.what + "; the standby service process: " + broken);
     give_place(vacant.sp, vacant.what);
-    start_one_to_stand_by();
+    start_standby();
   }
 }
 
-// Its ranks ring it from now on, which goes nowhere before it is connected: it is awake until then.
+// Its ranks ring its doorbell from now on, which has no effect before it is connected: it stays awake until then.
 void DpuServices::give_place(std::uint32_t sp, const std::string& instead_of) {
-  const std::uint32_t number = *standing_by_;
-  standing_by_.reset();
+  const std::uint32_t number = *standby_;
+  standby_.reset();
   process_of_[sp] = number;
   link_.send(DpuFrameKind::replace, sp, {});
   send(sp, encode_control(ControlKind::take_place, TakePlaceBody{sp, ++times_started_[sp], -1, 0}), {});
-  if (deaths_.careful()) send(sp, encode_control(ControlKind::careful, RankBody{}), {});
+  if (deaths_.degraded()) send(sp, encode_control(ControlKind::careful, RankBody{}), {});
   for (const OtherNodes::ForServices& news : nodes_.for_a_new_one()) {
     const int fd = news.attached.get();
     send(sp, news.packet, std::span(&fd, fd >= 0 ? 1 : 0));
@@ -329,7 +327,7 @@ void DpuServices::give_place(std::uint32_t sp, const std::string& instead_of) {
 void DpuServices::look_at_limits(Clock::time_point now) {
   for (const auto& [number, process] : processes_) {
     if (!process.limit || now < *process.limit) continue;
-    return fail(fmt::format("{}; the one in its place waits for rank {} to let it connect, for {} s by now",
+    return fail(fmt::format("{}; its replacement waits for a connection to rank {}, for {} s by now",
                             process.instead_of, *process.unwired.begin(), kConnectLimit.count()));
   }
 }

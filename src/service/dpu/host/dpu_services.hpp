@@ -1,10 +1,10 @@
-// Service processes on the DPU of this node, reached by way of `outriggerd dpu` there (dpu_link.hpp). They do not map
-// the ranks' memory: every rank is offered its segment and says how to reach it, all of them connect, and then the
-// ranks leave their networks alone.
+// Service processes on the DPU of this node, reached through `outriggerd dpu` there (dpu_link.hpp). They do not map the
+// ranks' memory. Each rank is offered their segment and answers how to reach it, all of them connect, and then the
+// ranks stop using their networks.
 //
-// Once ranks are served one more process than there are places stands by there, connected like the others by a thread
-// of each rank, and takes the place of one that dies: the program need do nothing for it. If it is needed before it is
-// connected, ranks are waited for.
+// Once ranks are served, a standby process is started there. A thread of each rank connects to it. The standby takes
+// the place of a process that dies, without any action of the program. If it is needed before it is connected, it waits
+// for the ranks.
 #pragma once
 
 #include <chrono>
@@ -50,46 +50,46 @@ class DpuServices final : public Services {
   [[nodiscard]] Status call();
   [[nodiscard]] Status offer_segments();
   void take(const DpuFrame& frame, std::vector<ServiceMessage>& messages);
-  void tell_of_rank(std::uint32_t called, const LocalRank& rank);
+  void send_rank(std::uint32_t called, const LocalRank& rank);
   void rank_wired(std::uint32_t number, const RankWiredBody& body);
   void be_quiet_when_all_are_wired();
-  void start_one_to_stand_by();
+  void start_standby();
   void lost(std::uint32_t called, const DpuFrame& frame);
   void lost_place(std::uint32_t sp, const DpuLost& said);
   void fill_places(Clock::time_point now);
   void give_place(std::uint32_t sp, const std::string& instead_of);
-  // Ranks that are still to be connected are called, and others not.
+  // Calls only the ranks that are still to be connected.
   void call_ranks();
   void look_at_limits(Clock::time_point now);
 
-  // Processes are numbered as they are started; the first ones have their places' numbers.
+  // Processes are numbered in the order of their start; the first ones have their places' numbers.
   struct Process {
     std::set<std::uint32_t> unwired;         // world ranks that it is not connected to
-    std::optional<std::uint32_t> sp = {};    // its place; nothing: it stands by
-    std::string broken = {};                 // why it cannot take a place
-    std::string instead_of = {};             // which had the place before it, and how that ended
+    std::optional<std::uint32_t> sp = {};    // its place; nullopt: it is the standby
+    std::string broken = {};                 // why it cannot take a place; empty: it can
+    std::string instead_of = {};             // its predecessor, and how that one ended
     std::optional<Clock::time_point> limit;  // for its connections, once it has a place
   };
   struct Vacant {
     std::uint32_t sp = 0;
-    std::string what;             // has become of the last one there
-    Clock::time_point from = {};  // not to be filled before
+    std::string what;             // how the last process there ended
+    Clock::time_point from = {};  // when it may be filled
   };
 
   OtherNodes& nodes_;
   DpuLink link_;
   FetchedFromDpu fetched_{link_};
-  std::string host_;                               // the DPU, as it names itself
-  std::vector<std::vector<std::byte>> addresses_;  // of each rank
-  std::map<std::uint32_t, Process> processes_;     // by number: those that are not connected to all, or stand by
-  std::optional<std::uint32_t> standing_by_;       // its number
+  std::string host_;                               // the DPU's own host name
+  std::vector<std::vector<std::byte>> addresses_;  // by local rank
+  std::map<std::uint32_t, Process> processes_;  // by number: the standby, and those that are not connected to all ranks
+  std::optional<std::uint32_t> standby_;        // the standby's number
   std::uint32_t next_process_ = 0;
   std::vector<std::uint32_t> process_of_;     // by place
   std::vector<std::uint32_t> times_started_;  // by place
   std::deque<Vacant> vacant_;
   ServiceDeaths deaths_;
-  ServiceDeaths deaths_standing_by_;
-  bool quiet_ = false;  // ranks have been told to be
+  ServiceDeaths standby_deaths_;
+  bool quiet_ = false;  // ranks have been told to stop using their networks
   bool attached_ = false;
 };
 

@@ -1,5 +1,4 @@
-// What the keeper fetches from a DPU by asking for it: what service processes there note for a trace, and what they
-// count.
+// Data that the keeper asks a DPU for: trace events and counters of the service processes there.
 //
 // Thread rule: one thread.
 #pragma once
@@ -25,7 +24,7 @@ struct FetchedFromDpu {
   [[nodiscard]] static bool is_for(DpuFrameKind kind) {
     return kind == DpuFrameKind::trace_events || kind == DpuFrameKind::trace_told || kind == DpuFrameKind::figures;
   }
-  // Such a frame. Error: it makes no sense.
+  // Handles an answer. Error: it is malformed.
   [[nodiscard]] Status take(const DpuFrame& frame, std::chrono::steady_clock::time_point now) {
     return frame.kind == DpuFrameKind::figures ? figures.take(frame) : trace.take(frame, now);
   }

@@ -13,7 +13,7 @@ void FiguresOfDpu::ask() {
 Status FiguresOfDpu::take(const DpuFrame& frame) {
   Result<DpuFigures> told = decode_dpu_figures(frame.packet, frame.attached);
   if (!told) return Error{told.error()};
-  if (told.value().number != asked_ || answered_ == asked_) return Error{"figures that nobody has asked for"};
+  if (told.value().number != asked_ || answered_ == asked_) return Error{"unexpected figures"};
   answered_ = asked_;
   latest_.figures = std::move(told).value();
   return Done{};

@@ -1,5 +1,4 @@
-// What service processes on a DPU have counted: asked of `outriggerd dpu` when somebody watches the job, and never
-// else.
+// Counters of the service processes on a DPU. `outriggerd dpu` is asked for them only while a user watches the job.
 //
 // Thread rule: one thread.
 #pragma once
@@ -14,9 +13,9 @@
 
 namespace outrigger::service {
 
-// As they were when they were last told; before that, and where there is no DPU, nothing.
+// The last answer; empty before the first one and without a DPU.
 struct FiguresOfADpu {
-  std::string name;  // of the DPU, for people
+  std::string name;  // the DPU's name, for people
   DpuFigures figures;
 };
 
@@ -26,11 +25,11 @@ class FiguresOfDpu {
   explicit FiguresOfDpu(DpuLink& link) : link_(link) {}
 
   void name_dpu(std::string name) { latest_.name = std::move(name); }
-  // One question at a time: who asks meanwhile gets its answer.
+  // One question at a time: callers in between get the same answer.
   void ask();
-  // Error: it is no answer to that.
+  // Error: it is not a valid answer.
   [[nodiscard]] Status take(const DpuFrame& frame);
-  // Also where the DPU has gone: nobody waits for it.
+  // True also when the DPU is gone, so that callers do not wait.
   [[nodiscard]] bool answered() const { return answered_ == asked_ || !link_.open(); }
   [[nodiscard]] const FiguresOfADpu& latest() const { return latest_; }
 

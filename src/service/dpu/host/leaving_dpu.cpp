@@ -15,7 +15,7 @@ bool LeavingDpu::is_time_to_call(Clock::time_point now) {
   return now >= at_rest_ && !std::exchange(called_, true);
 }
 
-// A rank that takes no messages is one that does not leave: the limit tells.
+// A rank that takes no messages does not detach either: the time limit ends the wait.
 void LeavingDpu::call(LocalRank& rank, int doorbell) {
   still_there_.insert(rank.hello.world_rank);
   const std::array<int, 2> fds{rank.segment_fd.get(), doorbell};
@@ -27,7 +27,7 @@ void LeavingDpu::call(LocalRank& rank, int doorbell) {
 
 Status LeavingDpu::has_left(const LocalRank& rank) {
   if (still_there_.erase(rank.hello.world_rank) != 0) return Done{};
-  return Error{"it left a DPU that it was not on"};
+  return Error{"it detached from a DPU without being asked"};
 }
 
 void LeavingDpu::forget_those_that_are_gone() {
@@ -42,7 +42,7 @@ bool LeavingDpu::over() {
 std::optional<std::string> LeavingDpu::failure(Clock::time_point now) {
   forget_those_that_are_gone();
   if (still_there_.empty() || now < limit_) return std::nullopt;
-  return what_ + "; rank " + std::to_string(*still_there_.begin()) + " does not leave it, within " +
+  return what_ + "; rank " + std::to_string(*still_there_.begin()) + " did not detach from it within " +
          std::to_string(kLimit.count()) + " s";
 }
 

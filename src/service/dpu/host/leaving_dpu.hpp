@@ -1,11 +1,10 @@
-// A DPU is lost, or nobody can take a place there any more: the ranks of its host leave it, each by a thread of its own
-// whatever its program is at, so that nothing reaches their memory from there any more; then others may take the places
-// of the service processes there.
+// Moves the ranks of a host off a DPU that is lost or has no standby left. A thread of each rank detaches from the DPU,
+// so that nothing on the DPU can reach its memory. Then service processes on the host take over.
 //
-//   rest        what the DPU has under way ends, or comes to rest: ranks that have left name private memory, and
-//               a service process there that still ran would refuse that
-//   each rank   leave_dpu, and kDpuLost in its segment  ->  shuts its network  ->  left_dpu
-//   all have    over()
+//   rest        wait until the operations of the DPU have ended: a service process there that still ran would
+//               refuse the private memory that detached ranks name
+//   each rank   leave_dpu, and kDpuLost in its segment  ->  closes its network  ->  left_dpu
+//   all done    over()
 //
 // Thread rule: one thread.
 #pragma once
@@ -24,19 +23,19 @@ namespace outrigger::service {
 class LeavingDpu {
  public:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::seconds kLimit{60};  // for ranks, which may be stopped
+  static constexpr std::chrono::seconds kLimit{60};  // for ranks, which may be stopped by a signal
 
-  // `what` has become of the DPU, for people. `ranks` must outlive this.
+  // `what` says how the DPU was lost, for people. `ranks` must outlive this.
   LeavingDpu(LocalRanks& ranks, std::string what, std::chrono::milliseconds rest, Clock::time_point now);
 
-  // Once: the ranks are to be called.
+  // True once: the ranks are to be called.
   [[nodiscard]] bool is_time_to_call(Clock::time_point now);
-  // A rank that is present. Its doorbell: of the service process that takes the place of the one that serves it.
+  // Calls a rank that is present. `doorbell`: of the service process that takes over this rank.
   void call(LocalRank& rank, int doorbell);
-  // Error: it was not called, or says so twice.
+  // Error: the rank was not called, or reports twice.
   [[nodiscard]] Status has_left(const LocalRank& rank);
   [[nodiscard]] bool over();
-  // Why it will not be.
+  // Why the ranks cannot detach in time.
   [[nodiscard]] std::optional<std::string> failure(Clock::time_point now);
   [[nodiscard]] Clock::time_point next_look() const;
   [[nodiscard]] const std::string& what() const { return what_; }

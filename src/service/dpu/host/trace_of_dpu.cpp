@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t kComparisons = 8;
 constexpr std::chrono::milliseconds kBetweenRounds{500};
-// At first, until the service processes there have the memory: ranks wait for that.
+// Until the service processes there have the memory, because ranks wait for that.
 constexpr std::chrono::milliseconds kBetweenFirstRounds{2};
 constexpr std::chrono::seconds kHurry{1};
 
@@ -46,7 +46,7 @@ std::optional<TraceOfDpu::Clock::time_point> TraceOfDpu::next_look() const {
 }
 
 void TraceOfDpu::work(Clock::time_point now) {
-  if (ranks_.empty()) return say_settled(waiting_);
+  if (ranks_.empty()) return mark_settled(waiting_);
   if (!under_way_ && (now >= next_ || !waiting_.empty() || last_round_)) begin(now);
 }
 
@@ -71,7 +71,7 @@ void TraceOfDpu::ask(bool events) {
 Status TraceOfDpu::take(const DpuFrame& frame, Clock::time_point now) {
   if (frame.kind == DpuFrameKind::trace_told) {
     const std::optional<DpuTraceTold> told = dpu_packet_as<DpuTraceTold>(frame);
-    return told ? take_answer(*told, now) : Status(Error{"an answer of another size"});
+    return told ? take_answer(*told, now) : Status(Error{"an answer of the wrong size"});
   }
   const Result<trace::RemoteEvents> events = trace::decode_remote_events(frame.packet, frame.attached);
   return events ? take_events(events.value()) : Status(Error{events.error()});
@@ -79,7 +79,7 @@ Status TraceOfDpu::take(const DpuFrame& frame, Clock::time_point now) {
 
 Status TraceOfDpu::take_events(const trace::RemoteEvents& events) {
   const auto rank = ranks_.find(events.world_rank);
-  if (rank == ranks_.end() || !clock_.compared()) return Error{"events of a trace that nobody has asked for"};
+  if (rank == ranks_.end() || !clock_.compared()) return Error{"unexpected trace events"};
   trace::Header& header = rank->second.header();
   for (trace::Event event : events.events) {
     event.began_ns = clock_.here(event.began_ns);
@@ -92,7 +92,7 @@ Status TraceOfDpu::take_events(const trace::RemoteEvents& events) {
 }
 
 Status TraceOfDpu::take_answer(const DpuTraceTold& told, Clock::time_point now) {
-  if (!under_way_ || told.number != asked_) return Error{"an answer that nobody has asked for"};
+  if (!under_way_ || told.number != asked_) return Error{"an unexpected answer"};
   if (comparisons_left_ != 0) {
     compare_clocks(told.at_ns);
   } else if (told.more != 0) {
@@ -115,7 +115,7 @@ void TraceOfDpu::compare_clocks(std::int64_t there_ns) {
 
 void TraceOfDpu::finish(bool all_noted, Clock::time_point now) {
   under_way_ = false;
-  say_settled(settling_);
+  mark_settled(settling_);
   if (is_last_) last_round_ = false;
   if (!all_noted) {
     if (now < hurries_until_) next_ = now + kBetweenFirstRounds;
@@ -124,7 +124,7 @@ void TraceOfDpu::finish(bool all_noted, Clock::time_point now) {
   for (auto& [world_rank, memory] : ranks_) memory.header().shared.store(1, std::memory_order_release);
 }
 
-void TraceOfDpu::say_settled(std::vector<std::uint32_t>& ranks) {
+void TraceOfDpu::mark_settled(std::vector<std::uint32_t>& ranks) {
   for (const std::uint32_t world_rank : std::exchange(ranks, {})) {
     const auto rank = ranks_.find(world_rank);
     if (rank != ranks_.end()) rank->second.header().settled.store(1, std::memory_order_release);

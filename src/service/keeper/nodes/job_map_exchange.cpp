@@ -32,7 +32,7 @@ Status JobMapExchange::send_descriptor(LocalRanks& ranks) const {
   NodeDescriptor descriptor;
   descriptor.name = host_name();
   if (config_.keepers_here > 1) descriptor.name += "/" + std::to_string(config_.number_here);
-  // Not the one that opens this keeper's door: this one goes to other nodes.
+  // Derived, so that other nodes do not get the secret that ranks present to this keeper.
   descriptor.secret = proof::derived_secret(config_.secret, "node");
   descriptor.addresses = addresses_;
   descriptor.keeper = nodes_.listen();
@@ -45,12 +45,12 @@ Status JobMapExchange::send_descriptor(LocalRanks& ranks) const {
   if (!shared) return Error{shared.error()};
   const int fd = shared.value().get();
   const bool sent = ranks[0].tell(ControlKind::node_descriptor, SharedBytesBody{bytes.size(), 0, 0}, std::span(&fd, 1));
-  return sent ? Status(Done{}) : Status(Error{"it took no descriptor"});
+  return sent ? Status(Done{}) : Status(Error{"it received no descriptor"});
 }
 
 Status JobMapExchange::take_job_map(std::uint32_t local_rank, const SharedBytesBody& body, const UniqueFd& fd) {
   if (local_rank != 0 || config_.nodes == 1 || std::exchange(passed_, true)) {
-    return Error{"a job map that was not asked for"};
+    return Error{"an unexpected job map"};
   }
   if (auto bytes = read_shared_bytes(fd.get(), body.bytes, kMaxJobMapBytes)) {
     nodes_.take_job_map(body, std::move(bytes).value());
@@ -60,8 +60,8 @@ Status JobMapExchange::take_job_map(std::uint32_t local_rank, const SharedBytesB
 
 bool JobMapExchange::taken(std::uint32_t sp, const JobMapTakenBody& body, std::uint32_t services) {
   taken_.set(sp);
-  // Of one that has taken the place of another the others hear apart from the job map, which knows of no epochs: once
-  // it knows them, or their calls would come too early.
+  // The job map has no epochs. Peers learn the address of a restarted service process only with its epoch, or their
+  // calls would come too early.
   if (sp < times_.size() && times_[sp] > 1 && body.ok != 0) nodes_.moved(sp, Epoch{times_[sp]}, addresses_[sp]);
   if (answered_ || (body.ok != 0 && taken_.count() < services)) return false;
   answered_ = true;

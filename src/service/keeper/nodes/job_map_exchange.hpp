@@ -1,5 +1,5 @@
-// The keeper's part in nodes getting to know each other: its node's descriptor goes to the node leader, all nodes'
-// come back from it as the job map, which goes to every service process, and the leader hears whether all took it.
+// The keeper's part in connecting the nodes. It sends its node's descriptor to the node leader, gets the descriptors of
+// all nodes back as the job map, passes the map to every service process, and tells the leader if all took it.
 #pragma once
 
 #include <bitset>
@@ -13,30 +13,28 @@ namespace outrigger::service {
 
 class JobMapExchange {
  public:
-  // Both must outlive this. `nodes` is told what the job map says, and where those are that have been started again.
+  // Both must outlive this. `nodes` gets the job map and the addresses of restarted service processes.
   JobMapExchange(const KeeperConfig& config, OtherNodes& nodes) : config_(config), nodes_(nodes) {}
 
-  // Where a service process of this node, which has been started for the `times`-th time, is to be reached. Error: it
-  // is not an address.
+  // Takes the address of a service process of this node that has been started `times` times. Error: not an address.
   [[nodiscard]] Status take_address(std::uint32_t sp, std::uint32_t times, const SharedBytesBody& body,
                                     const UniqueFd& fd);
-  // Do all have one, so that the descriptor can be written? In a job of one node nobody asks.
+  // True if all have an address, so that the descriptor can be written. Jobs of one node need none.
   [[nodiscard]] bool ready(std::uint32_t services) const;
   [[nodiscard]] Status send_descriptor(LocalRanks& ranks) const;
-  // What a rank has handed back; service processes, to which it goes next, look at what is in it. Error: nobody has
-  // asked this rank, now.
+  // Takes the job map from a rank; the service processes check its content. Error: this rank was not asked now.
   [[nodiscard]] Status take_job_map(std::uint32_t local_rank, const SharedBytesBody& body, const UniqueFd& fd);
-  // A service process has taken it, or not. True: this is what the leader is to be told of all of them.
+  // A service process has taken the map, or refused it. True: `body` is the result for the leader.
   [[nodiscard]] bool taken(std::uint32_t sp, const JobMapTakenBody& body, std::uint32_t services);
 
  private:
   const KeeperConfig& config_;
   OtherNodes& nodes_;
   std::vector<std::vector<std::byte>> addresses_;  // by service process
-  std::vector<std::uint32_t> times_;               // by service process: how often that has been started
+  std::vector<std::uint32_t> times_;               // by service process: number of starts
   bool passed_ = false;
   bool answered_ = false;
-  std::bitset<kMaxServices> taken_;  // by these
+  std::bitset<kMaxServices> taken_;  // by these service processes
 };
 
 }  // namespace outrigger::service

@@ -18,10 +18,10 @@
 namespace outrigger::service {
 namespace {
 
-constexpr int kMostWaitingNodes = 1024;                                        // to be accepted
-constexpr std::size_t kMostIncoming = kNodeNewsHeaderBytes + kMaxCountsBytes;  // taken in at a time
+constexpr int kMostWaitingNodes = 1024;                                        // backlog of the listener
+constexpr std::size_t kMostIncoming = kNodeNewsHeaderBytes + kMaxCountsBytes;  // largest message
 
-// As of IPv6; nothing: not one that others could connect to.
+// As an IPv6 address; nullopt: other machines cannot connect to it.
 std::optional<KeeperPlace::Address> address_of(const sockaddr& address) {
   KeeperPlace::Address bytes{};
   if (address.sa_family == AF_INET) {
@@ -31,12 +31,12 @@ std::optional<KeeperPlace::Address> address_of(const sockaddr& address) {
   }
   if (address.sa_family != AF_INET6) return std::nullopt;
   const in6_addr& in6 = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
-  if (IN6_IS_ADDR_LINKLOCAL(&in6) || IN6_IS_ADDR_MULTICAST(&in6)) return std::nullopt;  // means nothing elsewhere
+  if (IN6_IS_ADDR_LINKLOCAL(&in6) || IN6_IS_ADDR_MULTICAST(&in6)) return std::nullopt;  // only valid on this machine
   std::memcpy(bytes.data(), &in6, bytes.size());
   return bytes;
 }
 
-// Of the interfaces that are up; those by which only this machine is reached last.
+// Addresses of the interfaces that are up, loopback last.
 std::vector<KeeperPlace::Address> own_addresses() {
   ifaddrs* all = nullptr;
   std::vector<KeeperPlace::Address> addresses;
@@ -58,7 +58,7 @@ bool is_of_ipv4(const KeeperPlace::Address& address) {
          address[10] == 0xFF && address[11] == 0xFF;
 }
 
-// Where this machine has no IPv6, it has no sockets for addresses of IPv4 written so either.
+// Without IPv6, the machine has no sockets for IPv4 addresses in IPv6 form either.
 socklen_t write_socket_address(const KeeperPlace::Address& address, std::uint16_t port, sockaddr_storage& to) {
   to = {};
   if (is_of_ipv4(address)) {
@@ -87,7 +87,7 @@ NodeConnection NodeConnection::call(const KeeperPlace::Address& address, std::ui
   sockaddr_storage place{};
   const socklen_t bytes = write_socket_address(address, port, place);
   NodeConnection connection(UniqueFd(::socket(place.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)), secret);
-  connection.side_ = proof::DpuGreeting::Side::host;
+  connection.side_ = proof::DpuHandshake::Side::host;
   connection.connecting_ = true;
   const bool begun =
       connection.socket_.valid() &&
@@ -110,10 +110,10 @@ void NodeConnection::work() {
   if (over()) return;
   if (connecting_ && !is_connected()) return;
   connecting_ = false;
-  if (!greeting_) greeting_.emplace(fd(), side_, secret_);
-  if (!greeting_->greeted()) {
-    if (const Status greeted = greeting_->go_on(); !greeted) return end(greeted.error());
-    if (!greeting_->greeted()) return;
+  if (!handshake_) handshake_.emplace(fd(), side_, secret_);
+  if (!handshake_->done()) {
+    if (const Status status = handshake_->go_on(); !status) return end(status.error());
+    if (!handshake_->done()) return;
   }
   flush();
   take_in();
@@ -134,14 +134,14 @@ void NodeConnection::flush() {
   }
 }
 
-// What has come before the end of a connection is still looked at.
+// Bytes that arrived before the connection ended are still read.
 void NodeConnection::take_in() {
   std::array<std::byte, 4096> part{};
   while (!over() && incoming_.size() < kMostIncoming) {
     const ssize_t got = ::recv(fd(), part.data(), part.size(), MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return;
-    if (got <= 0) return end(got == 0 ? "the other end has closed it" : std::strerror(errno));
+    if (got <= 0) return end(got == 0 ? "the other end closed the connection" : std::strerror(errno));
     incoming_.insert(incoming_.end(), part.begin(), part.begin() + got);
   }
 }

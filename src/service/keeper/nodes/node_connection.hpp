@@ -1,5 +1,5 @@
-// A TCP connection between the keepers of two nodes: first each proves that it knows the job's secret, without sending
-// it (proof/dpu_greeting.hpp; who has called proves first), then news (protocol/wire/node_news.hpp) go either way.
+// A TCP connection between the keepers of two nodes. First each proves that it knows the job's secret without sending
+// it (proof/dpu_handshake.hpp; the caller proves first), then messages (protocol/wire/node_news.hpp) go both ways.
 //
 // Nothing here blocks. Thread rule: one thread.
 #pragma once
@@ -11,14 +11,13 @@
 #include <vector>
 
 #include "base/unique_fd.hpp"
-#include "proof/dpu_greeting.hpp"
+#include "proof/dpu_handshake.hpp"
 #include "protocol/wire/job_map.hpp"
 #include "protocol/wire/node_news.hpp"
 
 namespace outrigger::service {
 
-// A port of the system's choice at every address of this machine, for connections that nobody has accepted yet. Port 0:
-// there is none to be had.
+// A port chosen by the system on every address of this machine. Port 0: there is none.
 struct NodeListener {
   UniqueFd socket;
   KeeperPlace place;
@@ -27,26 +26,25 @@ struct NodeListener {
 
 class NodeConnection {
  public:
-  // Of somebody who has connected.
+  // An accepted connection.
   NodeConnection(UniqueFd socket, const Secret& secret)
-      : socket_(std::move(socket)), side_(proof::DpuGreeting::Side::dpu), secret_(secret) {}
-  // Begins to connect.
+      : socket_(std::move(socket)), side_(proof::DpuHandshake::Side::dpu), secret_(secret) {}
   [[nodiscard]] static NodeConnection call(const KeeperPlace::Address& address, std::uint16_t port,
                                            const Secret& secret);
 
   [[nodiscard]] int fd() const { return socket_.get(); }
-  // Gets on with whatever can be got on with.
+  // Does everything that is possible without blocking.
   void work();
   [[nodiscard]] bool connected() const { return !connecting_ && !over(); }
-  [[nodiscard]] bool greeted() const { return greeting_ && greeting_->greeted(); }
+  [[nodiscard]] bool ready() const { return handshake_ && handshake_->done(); }
   [[nodiscard]] bool wants_to_write() const { return connecting_ || !outgoing_.empty(); }
-  // Why it is of no use any more; nothing: it is.
+  // Why the connection has failed; nullopt: it works.
   [[nodiscard]] const std::optional<std::string>& problem() const { return problem_; }
   [[nodiscard]] bool over() const { return problem_.has_value(); }
 
-  // Once it is greeted().
+  // Needs ready().
   void send(const NodeNews& news);
-  // What the other end has said.
+  // The next message of the other end.
   [[nodiscard]] std::optional<NodeNews> next();
   void end(std::string problem) { problem_ = std::move(problem); }
 
@@ -56,10 +54,10 @@ class NodeConnection {
   void take_in();
 
   UniqueFd socket_;
-  proof::DpuGreeting::Side side_;
+  proof::DpuHandshake::Side side_;
   Secret secret_;
   bool connecting_ = false;
-  std::optional<proof::DpuVisitor> greeting_;
+  std::optional<proof::DpuHandshakeSocket> handshake_;
   std::vector<std::byte> outgoing_;
   std::vector<std::byte> incoming_;
   std::optional<std::string> problem_;

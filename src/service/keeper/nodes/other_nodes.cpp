@@ -15,15 +15,16 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr std::size_t kMostNodeVisitors = 4096;  // at the limit the one that has been there longest goes
-constexpr seconds kTimeToGreet{5};
-constexpr milliseconds kTimeToConnect{400};  // by one address, before the next is tried
-constexpr seconds kTimeToAnswer{2};          // a connection that takes longer is tried anew
+constexpr std::size_t kMostIncomingNodes = 4096;  // when there are more, the oldest one is closed
+constexpr seconds kTimeForHandshake{5};
+constexpr milliseconds kTimeToConnect{400};  // per address, before the next one is tried
+constexpr seconds kTimeToAnswer{2};          // a connection that takes longer is made again
 constexpr milliseconds kBetweenTries{50};
-constexpr seconds kTimeToTell{15};  // of one that has moved: a node that cannot be told in that time ends the job
-constexpr seconds kAskFor{3};       // who has asked asks again every second
+// about a moved service process: if a node cannot be told in this time, the job ends
+constexpr seconds kTimeToTell{15};
+constexpr seconds kAskFor{3};  // nodes repeat a question every second
 constexpr seconds kTellCountsFor{2};
-constexpr seconds kIdleCall{30};  // before a connection with nothing to say is closed
+constexpr seconds kIdleCall{30};  // before an idle connection is closed
 
 OtherNodes::ForServices as_moved(const NodeNews& news) {
   OtherNodes::ForServices told;
@@ -38,7 +39,7 @@ OtherNodes::ForServices as_moved(const NodeNews& news) {
 KeeperPlace OtherNodes::listen() {
   NodeListener listener = listen_for_nodes();
   listener_ = std::move(listener.socket);
-  if (!listener_.valid()) spdlog::warn("other nodes cannot reach this keeper: no port is to be had");
+  if (!listener_.valid()) spdlog::warn("other nodes cannot reach this keeper: the system gives no port");
   return listener.place;
 }
 
@@ -49,10 +50,10 @@ void OtherNodes::take_job_map(const SharedBytesBody& body, std::vector<std::byte
   job_map_body_ = body;
   job_map_bytes_ = std::move(bytes);
   secret_ = proof::derived_secret(job_map_->secret(), "keepers");
-  // Whoever has called before waits: nobody can be greeted without the secret.
+  // Earlier callers wait: a handshake needs the secret.
   if (listener_.valid()) (void)events_.watch(listener_.get(), {Source::other_node, 0});
   for (const auto& [sp, own] : own_) {
-    if (own.epoch > Epoch{0}) tell_all_of(sp, events_.now());
+    if (own.epoch > Epoch{0}) send_to_all_nodes(sp, events_.now());
   }
 }
 
@@ -60,7 +61,7 @@ std::string OtherNodes::name_of(std::uint32_t node) const {
   return job_map_ && node < job_map_->nodes.size() ? job_map_->nodes[node].name : std::string();
 }
 
-bool OtherNodes::can_be_told() const {
+bool OtherNodes::can_be_notified() const {
   if (!job_map_) return true;
   for (std::uint32_t node = 0; node < job_map_->nodes.size(); ++node) {
     const KeeperPlace& place = job_map_->nodes[node].keeper;
@@ -77,16 +78,16 @@ void OtherNodes::moved(std::uint32_t sp, Epoch epoch, std::vector<std::byte> add
   Own& own = own_[sp];
   own.epoch = epoch;
   own.address = std::move(address);
-  if (job_map_) tell_all_of(sp, events_.now());
+  if (job_map_) send_to_all_nodes(sp, events_.now());
 }
 
-void OtherNodes::tell_all_of(std::uint32_t sp, Clock::time_point now) {
+void OtherNodes::send_to_all_nodes(std::uint32_t sp, Clock::time_point now) {
   const Own& own = own_.at(sp);
   for (std::uint32_t node = 0; node < job_map_->nodes.size(); ++node) {
     if (closed_ || node == job_map_body_.node) continue;
     const SpId in_job{job_map_->first_sp[job_map_body_.node] + sp};
     NodeNews news{NodeNewsKind::moved, node, in_job, own.epoch, own.address};
-    calls_[node].moved[in_job] = Telling{std::move(news), now + kTimeToTell};
+    calls_[node].moved[in_job] = Outgoing{std::move(news), now + kTimeToTell};
   }
 }
 
@@ -94,40 +95,41 @@ void OtherNodes::ask(SpId sp, Clock::time_point now) {
   if (closed_ || !job_map_ || sp.value() >= job_map_->sp_count) return;
   const std::uint32_t node = job_map_->node_of(sp);
   if (node == job_map_body_.node || job_map_->nodes[node].keeper.port == 0) return;
-  Telling& asked = calls_[node].asked[sp];
+  Outgoing& asked = calls_[node].asked[sp];
   asked.news = NodeNews{NodeNewsKind::ask, node, sp, Epoch{0}, {}};
   asked.deadline = now + kAskFor;
 }
 
-void OtherNodes::tell_counts(std::vector<std::byte> counts, Clock::time_point now) {
+void OtherNodes::send_counts(std::vector<std::byte> counts, Clock::time_point now) {
   if (!job_map_) return;
   const std::uint32_t node = job_map_->node_of(job_map_->sp_of_rank[0]);
   if (node == job_map_body_.node || job_map_->nodes[node].keeper.port == 0) return;
-  if (counts.size() > kMaxCountsBytes) return spdlog::warn("ranks have counted too much to be told");
+  if (counts.size() > kMaxCountsBytes)
+    return spdlog::warn("the ranks' counts are too large for a message to world rank 0's node");
   const SpId own{job_map_->first_sp[job_map_body_.node]};
   NodeNews news{NodeNewsKind::counts, node, own, Epoch{0}, std::move(counts)};
-  calls_[node].counts[own] = Telling{std::move(news), now + kTellCountsFor};
+  calls_[node].counts[own] = Outgoing{std::move(news), now + kTellCountsFor};
 }
 
-bool OtherNodes::counts_are_told() const {
+bool OtherNodes::counts_are_sent() const {
   return std::ranges::all_of(calls_, [](const auto& call) { return call.second.counts.empty(); });
 }
 
 void OtherNodes::work(Clock::time_point now) {
   if (!job_map_) return;
   accept(now);
-  for (auto visitor = visitors_.begin(); visitor != visitors_.end();) {
-    hear(*visitor);
-    NodeConnection& connection = visitor->connection;
-    if (!connection.over() && !connection.greeted() && now - visitor->came > kTimeToGreet)
+  for (auto incoming = incoming_.begin(); incoming != incoming_.end();) {
+    read_from(*incoming);
+    NodeConnection& connection = incoming->connection;
+    if (!connection.over() && !connection.ready() && now - incoming->came > kTimeForHandshake)
       connection.end("says nothing");
     if (!connection.over()) {
       watch(connection);
-      ++visitor;
+      ++incoming;
       continue;
     }
     events_.unwatch(connection.fd());
-    visitor = visitors_.erase(visitor);
+    incoming = incoming_.erase(incoming);
   }
   for (auto& [node, call] : calls_) work_on(node, call, now);
   std::erase_if(calls_, [](const auto& call) { return !call.second.connection && !call.second.has_business(); });
@@ -137,23 +139,23 @@ void OtherNodes::accept(Clock::time_point now) {
   while (listener_.valid()) {
     UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.valid()) return;
-    if (visitors_.size() >= kMostNodeVisitors) {
-      events_.unwatch(visitors_.front().connection.fd());
-      visitors_.pop_front();
+    if (incoming_.size() >= kMostIncomingNodes) {
+      events_.unwatch(incoming_.front().connection.fd());
+      incoming_.pop_front();
     }
-    visitors_.push_back(Visitor{NodeConnection(std::move(socket), secret_), now});
+    incoming_.push_back(Incoming{NodeConnection(std::move(socket), secret_), now});
   }
 }
 
-// ---------------------------------------------------------------- those who have called
+// ---------------------------------------------------------------- accepted connections
 
-void OtherNodes::hear(Visitor& visitor) {
-  NodeConnection& connection = visitor.connection;
+void OtherNodes::read_from(Incoming& incoming) {
+  NodeConnection& connection = incoming.connection;
   connection.work();
-  if (!connection.greeted()) return;
+  if (!connection.ready()) return;
   while (std::optional<NodeNews> news = connection.next()) {
     const std::optional<NodeNews> answer = answer_to(std::move(*news));
-    if (!answer) return connection.end("says what is not this node's business");
+    if (!answer) return connection.end("sent a message for another node");
     connection.send(*answer);
   }
 }
@@ -168,7 +170,7 @@ std::optional<NodeNews> OtherNodes::answer_to(NodeNews news) {
   }
   if (closed_) return std::nullopt;
   if (news.kind == NodeNewsKind::ask && ours) {
-    // Who has asked is whoever has called: any node may hear that this one is there.
+    // The caller may be any node of the job, and all may ask.
     const auto own = own_.find(news.sp.value() - job_map_->first_sp[node]);
     return NodeNews{NodeNewsKind::here, news.to_node, news.sp, own == own_.end() ? Epoch{1} : own->second.epoch, {}};
   }
@@ -182,7 +184,7 @@ std::optional<NodeNews> OtherNodes::answer_to(NodeNews news) {
   return NodeNews{NodeNewsKind::taken, news.to_node, news.sp, news.epoch, {}};
 }
 
-// ---------------------------------------------------------------- those who are called
+// ---------------------------------------------------------------- outgoing connections
 
 void OtherNodes::work_on(std::uint32_t node, Call& call, Clock::time_point now) {
   expire(node, call, now);
@@ -191,13 +193,13 @@ void OtherNodes::work_on(std::uint32_t node, Call& call, Clock::time_point now) 
     connect(node, call, now);
   }
   const bool was_connected = call.connection->connected();
-  const bool was_greeted = call.connection->greeted();
+  const bool was_ready = call.connection->ready();
   call.connection->work();
   if (call.connection->connected() && !was_connected) call.give_up = now + kTimeToAnswer;
-  if (call.connection->greeted()) {
-    if (!was_greeted) call.give_up = now + kTimeToAnswer;
-    call.say(now);
-    hear_answers(call, now);
+  if (call.connection->ready()) {
+    if (!was_ready) call.give_up = now + kTimeToAnswer;
+    call.send_new(now);
+    read_answers(call, now);
   }
   if (call.connection->over() || now > call.give_up) return hang_up(call, now);
   watch(*call.connection);
@@ -210,31 +212,31 @@ void OtherNodes::connect(std::uint32_t node, Call& call, Clock::time_point now) 
   call.give_up = now + kTimeToConnect;
 }
 
-// The next address is tried; what has not been answered is said again.
+// The next address is tried, and unanswered messages are sent again.
 void OtherNodes::hang_up(Call& call, Clock::time_point now) {
   if (call.has_business()) {
-    spdlog::debug("a keeper is not reached: {}", call.connection->problem().value_or("no answer"));
+    spdlog::debug("another node's keeper cannot be reached: {}", call.connection->problem().value_or("no answer"));
     ++call.address;
   }
   if (call.connection->fd() >= 0) events_.unwatch(call.connection->fd());
   call.connection.reset();
   call.next_try = now + kBetweenTries;
   for (auto* all : call.all()) {
-    for (auto& [sp, telling] : *all) telling.sent = false;
+    for (auto& [sp, message] : *all) message.sent = false;
   }
 }
 
-void OtherNodes::Call::say(Clock::time_point now) {
-  for (auto* tellings : all()) {
-    for (auto& [sp, telling] : *tellings) {
-      if (std::exchange(telling.sent, true)) continue;
-      connection->send(telling.news);
+void OtherNodes::Call::send_new(Clock::time_point now) {
+  for (auto* messages : all()) {
+    for (auto& [sp, message] : *messages) {
+      if (std::exchange(message.sent, true)) continue;
+      connection->send(message.news);
       give_up = now + kTimeToAnswer;
     }
   }
 }
 
-void OtherNodes::hear_answers(Call& call, Clock::time_point now) {
+void OtherNodes::read_answers(Call& call, Clock::time_point now) {
   while (const std::optional<NodeNews> answer = call.connection->next()) {
     if (answer->kind == NodeNewsKind::taken) {
       const auto told = call.moved.find(answer->sp);
@@ -248,7 +250,7 @@ void OtherNodes::hear_answers(Call& call, Clock::time_point now) {
     } else if (answer->kind == NodeNewsKind::counted) {
       call.counts.erase(answer->sp);
     } else {
-      return call.connection->end("answers what was not asked");
+      return call.connection->end("sent an unexpected answer");
     }
     call.give_up = now + kTimeToAnswer;
   }
@@ -257,13 +259,12 @@ void OtherNodes::hear_answers(Call& call, Clock::time_point now) {
 
 void OtherNodes::expire(std::uint32_t node, Call& call, Clock::time_point now) {
   for (auto* all : {&call.asked, &call.counts}) {
-    std::erase_if(*all, [now](const auto& telling) { return now > telling.second.deadline; });
+    std::erase_if(*all, [now](const auto& message) { return now > message.second.deadline; });
   }
-  for (const auto& [sp, telling] : call.moved) {
-    if (failure_ || now <= telling.deadline) continue;
+  for (const auto& [sp, message] : call.moved) {
+    if (failure_ || now <= message.deadline) continue;
     const std::uint32_t number = sp.value() - job_map_->first_sp[job_map_body_.node];
-    failure_ = own_.at(number).how + "; node " + job_map_->nodes[node].name +
-               " could not be told of the one that took its place";
+    failure_ = own_.at(number).how + "; node " + job_map_->nodes[node].name + " could not be told of its replacement";
   }
 }
 
@@ -277,7 +278,7 @@ std::optional<OtherNodes::Clock::time_point> OtherNodes::next_look() const {
   if (!job_map_) return std::nullopt;
   const bool business = std::ranges::any_of(calls_, [](const auto& call) { return call.second.has_business(); });
   if (business) return events_.now() + kBetweenTries;
-  if (!calls_.empty() || !visitors_.empty()) return events_.now() + seconds(1);
+  if (!calls_.empty() || !incoming_.empty()) return events_.now() + seconds(1);
   return std::nullopt;
 }
 

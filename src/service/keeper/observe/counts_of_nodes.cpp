@@ -13,7 +13,8 @@ namespace {
 
 using Clock = OtherNodes::Clock;
 
-// `outrigger run` waits a little longer for what a keeper writes. Launchers end the ranks of other nodes within that.
+// `outrigger run` waits a little longer for the keeper's files. Launchers end the ranks of other nodes within this
+// time.
 constexpr std::chrono::seconds kForOtherNodes{3};
 constexpr std::chrono::milliseconds kBetweenLooksAtNodes{2};
 
@@ -30,9 +31,9 @@ void work_until(OtherNodes& nodes, const Condition& done) {
 
 void gather_counts(JobCounts& counts, OtherNodes& nodes) {
   nodes.close();
-  if (counts.to_be_told()) {
-    nodes.tell_counts(report::encode_node_counts(counts.of_this_node()), Clock::now());
-    return work_until(nodes, [&nodes] { return nodes.counts_are_told(); });
+  if (counts.to_be_sent()) {
+    nodes.send_counts(report::encode_node_counts(counts.of_this_node()), Clock::now());
+    return work_until(nodes, [&nodes] { return nodes.counts_are_sent(); });
   }
   if (!counts.to_be_written()) return;
   work_until(nodes, [&nodes] { return nodes.counts().size() >= nodes.others(); });

@@ -1,5 +1,5 @@
-// The end of a job that has not called MPI_Finalize: its keepers bring together what the ranks of all nodes have
-// counted, at that of world rank 0's node, which writes it.
+// The report of a job that ended without MPI_Finalize: the keeper of world rank 0's node collects the counts of all
+// nodes.
 #pragma once
 
 #include "service/keeper/nodes/other_nodes.hpp"
@@ -7,8 +7,8 @@
 
 namespace outrigger::service {
 
-// Called when no rank of this node is left. Closes `nodes` for everything else, and sends this node's counts or waits
-// for those of the others, a few seconds at most. Does not wait if there is to be no report or ranks have written it.
+// To be called when no rank of this node is left. Closes `nodes` for everything else. Sends this node's counts, or
+// waits a few seconds for those of the others. Does nothing if no report is wanted or the ranks have written it.
 void gather_counts(JobCounts& counts, OtherNodes& nodes);
 
 }  // namespace outrigger::service

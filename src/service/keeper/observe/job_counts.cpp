@@ -18,7 +18,7 @@
 namespace outrigger::service {
 namespace {
 
-// A process that has closed its connection has ended a moment later.
+// A process ends a moment after its connection closes.
 constexpr std::chrono::milliseconds kForItsEnd{200};
 
 std::int64_t now_for_counts_ns() {
@@ -45,7 +45,7 @@ bool is_unwritten(const report::Ledger& ledger) {
 
 Status JobCounts::take(const LocalRank& rank, UniqueFd memory) {
   Counted& counted = ranks_[rank.hello.local_rank];
-  if (counted.ledger) return Error{"it counts in memory already"};
+  if (counted.ledger) return Error{"it has already sent memory for counts"};
   Result<report::Ledger> ledger = report::Ledger::open(std::move(memory));
   if (!ledger) return Error{ledger.error()};
   counted.ledger = std::move(ledger).value();
@@ -77,7 +77,7 @@ void JobCounts::job_ends(const std::string& why) {
   why_at_ns_ = now_for_counts_ns();
 }
 
-// Of several that did it, the first.
+// The first of several that aborted.
 std::optional<JobCounts::End> JobCounts::aborted() const {
   const report::Ledger* first = nullptr;
   for (const Counted& rank : ranks_) {
@@ -94,7 +94,7 @@ std::optional<JobCounts::End> JobCounts::aborted() const {
   return end;
 }
 
-// The rank that was gone first: the others are ended on its account.
+// The rank that ended first: the others end because of it.
 JobCounts::End JobCounts::gone() const {
   const Counted* first = nullptr;
   for (const Counted& rank : ranks_) {
@@ -148,7 +148,7 @@ bool JobCounts::to_be_written() const {
   return first != nullptr && is_unwritten(*first);
 }
 
-bool JobCounts::to_be_told() const {
+bool JobCounts::to_be_sent() const {
   return of_rank_0() == nullptr &&
          std::ranges::any_of(ranks_, [](const Counted& rank) { return rank.ledger && is_unwritten(*rank.ledger); });
 }

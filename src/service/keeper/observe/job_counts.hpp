@@ -1,6 +1,6 @@
-// What the ranks of this node count for the report, kept beyond their end. Where the job ends without MPI_Finalize, the
-// keeper of world rank 0's node writes what all ranks have counted, as far as it has heard of other nodes' by then, and
-// how it ended; after MPI_Finalize that rank has.
+// The report's counts of this node's ranks, kept beyond the ranks' end. After MPI_Finalize world rank 0 writes the
+// report. If the job ends without it, the keeper of world rank 0's node writes the counts of all ranks received so far,
+// and how the job ended.
 #pragma once
 
 #include <sys/types.h>
@@ -24,20 +24,21 @@ class JobCounts {
  public:
   explicit JobCounts(std::uint32_t local_size) : ranks_(local_size) {}
 
-  // Memory from a rank. Error: it is none that a rank counts in, or the rank has given some before.
+  // Takes a rank's memory. Error: it is not memory for counts, or the rank has given some before.
   [[nodiscard]] Status take(const LocalRank& rank, UniqueFd memory);
-  // Before the rank's things are given up.
+  // Before the rank's data are released.
   void rank_leaves(const LocalRank& rank);
   // The library ends the job.
   void job_ends(const std::string& why);
-  // What ranks have counted so far, of those that count; good until the next one comes.
+  // Counts of the ranks so far; valid until the next rank arrives.
   [[nodiscard]] std::vector<report::LiveRank> live() const;
 
-  // --- once no rank is here any more ---
-  // A report is wanted, world rank 0 was here, and nobody has written it.
+  // The following are for the time when no rank is left.
+  //
+  // True if a report is wanted, world rank 0 was on this node, and no rank has written it.
   [[nodiscard]] bool to_be_written() const;
-  // A report is wanted, world rank 0 was on another node, and ranks of this one have not sent their counts.
-  [[nodiscard]] bool to_be_told() const;
+  // True if a report is wanted, world rank 0 was on another node, and ranks of this one have not sent their counts.
+  [[nodiscard]] bool to_be_sent() const;
   [[nodiscard]] report::NodeCounts of_this_node() const;
   void take_of_another_node(report::NodeCounts counts) { others_.push_back(std::move(counts)); }
   void write() const;
@@ -47,10 +48,10 @@ class JobCounts {
     std::optional<report::Ledger> ledger;
     pid_t pid = 0;
     UniqueFd exit_event;
-    std::int64_t left_ns = 0;   // 0: it has not
-    std::uint32_t left_as = 0;  // the how-manieth, from 1
+    std::int64_t left_ns = 0;   // 0: it has not left
+    std::uint32_t left_as = 0;  // its position in the order of leaving, from 1
   };
-  // And when, on CLOCK_MONOTONIC.
+  // How a rank ended, and when by CLOCK_MONOTONIC.
   struct End {
     report::Ending ended;
     std::int64_t at_ns = 0;

@@ -17,7 +17,7 @@ bool is_left(const std::optional<trace::Memory>& rank) {
 
 Status JobTraces::take(LocalRank& rank, UniqueFd memory) {
   std::optional<trace::Memory>& kept = ranks_[rank.hello.local_rank];
-  if (kept) return Error{"it writes its events to memory already"};
+  if (kept) return Error{"it has already sent memory for events"};
   Result<trace::Memory> opened = trace::Memory::open(memory);
   if (!opened) return Error{opened.error()};
   kept = std::move(opened).value();
@@ -25,7 +25,7 @@ Status JobTraces::take(LocalRank& rank, UniqueFd memory) {
   return Done{};
 }
 
-void JobTraces::say_settled(std::uint32_t local_rank) {
+void JobTraces::mark_settled(std::uint32_t local_rank) {
   const std::optional<trace::Memory>& kept = ranks_[local_rank];
   if (kept) kept->header().settled.store(1, std::memory_order_release);
 }

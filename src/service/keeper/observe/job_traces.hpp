@@ -1,5 +1,5 @@
-// The events of the ranks of this node, and of service processes for them, kept beyond their end. After MPI_Finalize
-// world rank 0 has written those of all ranks; else the keepers write, each those of its node.
+// Trace events of this node's ranks and of their service processes, kept beyond the ranks' end. After MPI_Finalize
+// world rank 0 writes those of all ranks. Otherwise each keeper writes those of its node.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,15 @@ class JobTraces {
  public:
   explicit JobTraces(std::uint32_t local_size) : ranks_(local_size) {}
 
-  // Memory from a rank, which then has the descriptor for its service process. Error: it is none that events are
-  // written to, or the rank has given some before.
+  // Takes a rank's memory; the rank object keeps the descriptor for its service process. Error: it is not memory for
+  // events, or the rank has given some before.
   [[nodiscard]] Status take(LocalRank& rank, UniqueFd memory);
-  // Nothing of its service process is under way to the rank's memory.
-  void say_settled(std::uint32_t local_rank);
-  // Is there something to write: have ranks gone without world rank 0 having written the events of all?
+  // No writes of its service process to the rank's memory are pending.
+  void mark_settled(std::uint32_t local_rank);
+  // True if ranks have left and world rank 0 has not written the events of all.
   [[nodiscard]] bool left() const;
-  // Once no rank is here any more, and something is left: to the trace's path with ".node-" and the node's number
-  // behind it.
+  // Writes to the trace's path with ".node-" and the node's number appended. Only if left() and no rank is here any
+  // more.
   void write() const;
 
  private:

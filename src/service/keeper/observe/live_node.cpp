@@ -38,7 +38,7 @@ report::LiveService service_of(const Services& services, std::uint32_t sp) {
   return found;
 }
 
-// Of nodes that something has gone to or come from.
+// Only nodes with traffic.
 std::vector<report::LiveLink> links_of(const Services& services, const OtherNodes& nodes, const DpuFigures& of_dpu) {
   std::vector<report::LiveLink> all(kLinkPlaces);
   for (std::uint32_t sp = 0; sp < services.count(); ++sp) {

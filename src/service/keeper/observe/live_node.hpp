@@ -1,5 +1,5 @@
-// A node's live figures as its keeper has them: what ranks count, what the kernel and the ranks' segments say of
-// service processes, and what those, here and on a DPU, have counted of what goes to other nodes.
+// A node's live figures: counts of ranks, what the kernel and the ranks' segments say of service processes, and the
+// wire counters of service processes here and on a DPU.
 #pragma once
 
 #include <sys/types.h>
@@ -20,7 +20,7 @@ namespace outrigger::service {
                                          const Services& services, const OtherNodes& nodes,
                                          const FiguresOfADpu& of_dpu);
 
-// Of a process: how long it was on a core, and runnable without one. Both 0: the kernel does not say.
+// A process's time on a core, and its time runnable without one. Both 0: the kernel does not count.
 struct CoreUse {
   std::uint64_t ran_ns = 0;
   std::uint64_t waited_ns = 0;

@@ -19,7 +19,7 @@ namespace {
 
 struct Step {
   std::chrono::milliseconds after;
-  int signal;  // 0: give up
+  int signal;  // 0: stop waiting
 };
 using std::chrono::milliseconds;
 constexpr std::array<Step, 3> kSteps{
@@ -28,24 +28,24 @@ constexpr std::array<Step, 3> kSteps{
 UniqueFd open_stderr(pid_t pid, int pidfd) {
   UniqueFd fd;
   if (pidfd >= 0) fd.reset(static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd, STDERR_FILENO, 0)));
-  if (fd.valid() || (pidfd >= 0 && errno == ESRCH)) return fd;  // gone: its pid may be another's by now
+  if (fd.valid() || (pidfd >= 0 && errno == ESRCH)) return fd;  // ended: its pid may be reused by now
   const std::string path = "/proc/" + std::to_string(pid) + "/fd/2";
   fd.reset(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   return fd;
 }
 
-// One line, best effort, never for long. False: its standard error could not be had.
+// Prints one line, best effort, with a short time limit. False: its standard error cannot be opened.
 bool print_on_stderr_of(pid_t pid, int pidfd, const std::string& line, bool job_ends) {
   const UniqueFd fd = open_stderr(pid, pidfd);
   if (!fd.valid()) return false;
   // The open file may be shared with the program, so its flags are left alone; short lines fit once it is writable.
-  constexpr int kPatienceMs = 200;
+  constexpr int kPrintLimitMs = 200;
   pollfd ready{fd.get(), POLLOUT, 0};
-  if (::poll(&ready, 1, kPatienceMs) <= 0) return false;
+  if (::poll(&ready, 1, kPrintLimitMs) <= 0) return false;
   const std::string text = line + "\n";
   if (::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) return false;
   if (!job_ends) return true;
-  // Its launcher may throw away what it has not read by then.
+  // The launcher may discard what it has not read by then.
   constexpr std::chrono::milliseconds kForTheLauncherToRead{500};
   wait_until_read(fd.get(), kForTheLauncherToRead);
   return true;
@@ -62,7 +62,7 @@ void JobEnd::begin(const std::string& text, Clock::time_point now) {
   }
 }
 
-// Ranks have it for the report.
+// Ranks put it into the report.
 void JobEnd::warn(const std::string& text) const {
   print_for_people("outrigger: " + text, After::job_goes_on);
   for (const LocalRank& rank : ranks_) {
@@ -83,7 +83,7 @@ bool JobEnd::advance(Clock::time_point now) {
   return false;
 }
 
-// Tries a few only: each that takes no text costs time, and the job is to end soon.
+// A few attempts only: each blocked one costs time, and the job is to end soon.
 void JobEnd::print_for_people(const std::string& text, After after) const {
   const bool ends = after == After::job_ends;
   if (leader_.valid() && print_on_stderr_of(config_.leader_pid, leader_.get(), text, ends)) return;

@@ -1,5 +1,5 @@
-// The end of a job that cannot go on: why is printed for people and written where ranks that wait see it, so that they
-// end by themselves; those that compute are ended a little later.
+// Ends a job that cannot continue. The reason is printed for people and written to the ranks' segments, so that waiting
+// ranks end by themselves. Computing ranks are ended a little later.
 #pragma once
 
 #include <chrono>
@@ -20,10 +20,10 @@ class JobEnd {
       : config_(config), ranks_(ranks), leader_(leader) {}
 
   void begin(const std::string& text, Clock::time_point now);
-  // The job goes on, but people should know.
+  // The job continues, but people should know.
   void warn(const std::string& text) const;
   [[nodiscard]] Clock::time_point next_step() const;
-  // Signals the ranks that are still here when it is time to. True: they are not waited for any longer.
+  // Signals the remaining ranks when it is time. True: stop waiting for them.
   [[nodiscard]] bool advance(Clock::time_point now);
 
  private:

@@ -11,10 +11,10 @@ namespace outrigger::service {
 namespace {
 
 constexpr std::uint64_t kPageBytes = 4096;
-// Kept free of regions, so that further messages with descriptors can be received and answered.
+// Reserved, so that further messages with descriptors can be received and answered.
 constexpr rlim_t kSpareDescriptors = 64;
 
-// New descriptors are the lowest that are free: this one tells how many there are.
+// New descriptors are the lowest free ones, so `fd` tells how many are open.
 bool near_descriptor_limit(int fd) {
   rlimit limit{};
   return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 && static_cast<rlim_t>(fd) + kSpareDescriptors >= limit.rlim_cur;
@@ -32,19 +32,19 @@ Status RankRegions::take_id(std::uint32_t region) {
 
 Status RankRegions::take_keyed_id(std::uint32_t region) const {
   if (is_keyed(RegionId{region}) && !regions_.contains(region)) return Done{};
-  return Error{"region " + std::to_string(region) + " was of no DPU, or is not new"};
+  return Error{"region " + std::to_string(region) + " was not a DPU's, or is not new"};
 }
 
 Status RankRegions::add(const RegionBody& body, UniqueFd fd) {
   std::uint64_t end = 0;
   if (body.base % kPageBytes != 0 || body.bytes == 0 || __builtin_add_overflow(body.base, body.bytes, &end)) {
-    return Error{"its range is not one of whole pages"};
+    return Error{"its range does not consist of whole pages"};
   }
   if (regions_.size() >= kMaxRegionsPerRank) return Error{"the rank has too many regions"};
   if (near_descriptor_limit(fd.get())) return Error{"the keeper has hardly any descriptors left (ulimit -Hn)"};
   if (Status sealed = check_sealed_memory(fd.get(), body.bytes); !sealed) return sealed;
   const bool added = regions_.emplace(body.region, Region{std::move(fd), body.base, body.bytes, {}, true}).second;
-  assert(added && "ids are never used again");
+  assert(added && "ids are never reused");
   return Done{};
 }
 
@@ -65,21 +65,22 @@ std::optional<std::string> LocalRanks::problem_of(const HelloBody& hello) const 
     return "the job has " + std::to_string(world_size_) + " ranks, not " + std::to_string(hello.world_size);
   }
   if (hello.world_rank >= world_size_ || hello.local_rank >= ranks_.size()) return "rank out of range";
-  if (ranks_[hello.local_rank].present) return "local rank " + std::to_string(hello.local_rank) + " is here already";
+  if (ranks_[hello.local_rank].present)
+    return "local rank " + std::to_string(hello.local_rank) + " has already connected";
   if (local_of_world_.contains(hello.world_rank)) {
-    return "rank " + std::to_string(hello.world_rank) + " is here already";
+    return "rank " + std::to_string(hello.world_rank) + " has already connected";
   }
   return std::nullopt;
 }
 
-void LocalRanks::admit(Visitor visitor) {
-  const std::uint32_t local_rank = visitor.hello.local_rank;
-  assert(!problem_of(visitor.hello) && "who is admitted fits");
+void LocalRanks::admit(NewRank new_rank) {
+  const std::uint32_t local_rank = new_rank.hello.local_rank;
+  assert(!problem_of(new_rank.hello) && "only fitting ranks are admitted");
   LocalRank& rank = ranks_[local_rank];
   rank.present = true;
-  rank.socket = std::move(visitor.socket);
-  rank.hello = visitor.hello;
-  rank.pid = visitor.pid;
+  rank.socket = std::move(new_rank.socket);
+  rank.hello = new_rank.hello;
+  rank.pid = new_rank.pid;
   events_.watch(rank.socket.fd(), {Source::rank, local_rank});
   if (rank.pid > 0) rank.exit_event = exit_event_of(rank.pid);
   if (rank.exit_event.valid()) events_.watch(rank.exit_event.get(), {Source::rank_exit, local_rank});

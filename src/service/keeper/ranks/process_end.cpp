@@ -12,7 +12,7 @@
 namespace outrigger::service {
 namespace {
 
-// Of Linux 6.15, for older headers: include/uapi/linux/pidfd.h.
+// Copied from Linux 6.15 (include/uapi/linux/pidfd.h) for older headers.
 struct PidfdInfo {
   std::uint64_t mask = 0;
   std::uint64_t cgroup = 0;
@@ -30,7 +30,7 @@ std::optional<int> status_by_pidfd(int pidfd) {
   return info.exit_code;
 }
 
-// Of a process that is still there for its parent to ask.
+// Status of a process that its parent has not waited for yet.
 std::optional<int> status_of_zombie(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
@@ -53,7 +53,7 @@ std::optional<int> end_status_of(pid_t pid, int pidfd, std::chrono::milliseconds
   if (::poll(&ended, 1, static_cast<int>(at_most.count())) <= 0) return std::nullopt;
   if (const std::optional<int> status = status_by_pidfd(pidfd)) return status;
   if (const std::optional<int> status = status_of_zombie(pid)) return status;
-  return status_by_pidfd(pidfd);  // its parent has asked in between
+  return status_by_pidfd(pidfd);  // the parent has waited for it in between
 }
 
 }  // namespace outrigger::service

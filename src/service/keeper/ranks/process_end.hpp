@@ -1,4 +1,4 @@
-// How a process ended that is not a child.
+// How a process that is not a child ended.
 #pragma once
 
 #include <sys/types.h>
@@ -8,8 +8,8 @@
 
 namespace outrigger::service {
 
-// Its status as waitpid() gives it, once it has ended, which is waited for. Nothing: it has not ended in time, or the
-// kernel does not tell (before Linux 6.15 only as long as the process's parent has not asked). `pidfd` is of `pid`.
+// Waits for the process's end and returns its status in waitpid() form. nullopt: it has not ended in time, or the
+// kernel does not tell (before Linux 6.15 only until the process's parent has waited for it). `pidfd` is of `pid`.
 [[nodiscard]] std::optional<int> end_status_of(pid_t pid, int pidfd, std::chrono::milliseconds at_most);
 
 }  // namespace outrigger::service

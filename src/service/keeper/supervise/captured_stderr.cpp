@@ -9,12 +9,12 @@
 namespace outrigger::service {
 namespace {
 
-constexpr std::size_t kMostBytes = 64 << 10;  // of the pipe
+constexpr std::size_t kMostBytes = 64 << 10;  // capacity of the pipe
 constexpr std::size_t kMostShown = 160;
-// What assert(), std::terminate(), UCX and the sanitizers say.
+// Words that assert(), std::terminate(), UCX and the sanitizers print.
 constexpr std::array<std::string_view, 6> kTells{"ssert", "atal", "ATAL", "terminate called", "what():", "ERROR:"};
 
-// Not a frame of a backtrace, whose functions may have such names: "1  libucs.so.0(ucs_fatal_error_message+0xb6)
+// Not for frames of a backtrace, whose functions may have such names: "1  libucs.so.0(ucs_fatal_error_message+0xb6)
 // [...]".
 bool tells(std::string_view line) {
   if (line.find("+0x") != line.npos) return false;

@@ -1,5 +1,5 @@
-// What a service process has written on its standard error: libraries say there why they end it. It is kept in a pipe
-// that nobody waits for, so what a talkative one says beyond the pipe's size is dropped.
+// Standard error of a service process: libraries print there why they end it. It goes to a pipe that is read only after
+// the end, so output beyond the pipe's capacity is dropped.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace outrigger::service {
 
 class CapturedStderr {
  public:
-  // Where no pipe can be had, nothing is kept.
+  // Without a pipe nothing is captured.
   CapturedStderr() = default;
   [[nodiscard]] static CapturedStderr open();
 
@@ -19,14 +19,14 @@ class CapturedStderr {
   [[nodiscard]] int for_writer() const { return write_end_.valid() ? write_end_.get() : -1; }
   void started() { write_end_.reset(); }
 
-  // After its end: the line that tells most, shortened; empty: it has written nothing.
+  // After its end: the most useful line, shortened; empty: it has written nothing.
   [[nodiscard]] std::string take();
 
  private:
   UniqueFd read_end_, write_end_;
 };
 
-// The last line about a failed assertion or a fatal error, before the last line of any other kind.
+// The last line about a failed assertion or a fatal error, else the last line.
 [[nodiscard]] std::string_view telling_line(std::string_view text);
 
 }  // namespace outrigger::service

@@ -29,7 +29,7 @@ std::optional<ProcessSign> sign_of_process(pid_t pid) {
   ProcessSign sign;
   fields >> sign.state;
   std::string skipped;
-  constexpr int kFieldsBetween = 10;  // the state is the third field, the time in user mode the 14th
+  constexpr int kFieldsBetween = 10;  // the state is field 3, the time in user mode field 14
   for (int i = 0; i < kFieldsBetween; ++i) fields >> skipped;
   std::uint64_t user_ticks = 0;
   std::uint64_t system_ticks = 0;
@@ -49,10 +49,10 @@ std::optional<std::string> HungServices::look(std::uint32_t sp, const ServiceSig
   const bool ran = used > milliseconds{0};
   const bool sleeps = !ran && sign.process.state == 'S';
   if (first || sign.turns != last.turns || is_stopped_or_traced(sign.process.state) || (sleeps && !sign.work_waits)) {
-    watched.begin_anew();
+    watched.reset();
     return std::nullopt;
   }
-  if (!ran && !sleeps) return std::nullopt;  // starved
+  if (!ran && !sleeps) return std::nullopt;  // starved, not hung
   ++watched.looks;
   watched.cpu += used;
   watched.asleep_looks = sleeps ? watched.asleep_looks + 1 : 0;
@@ -61,7 +61,7 @@ std::optional<std::string> HungServices::look(std::uint32_t sp, const ServiceSig
     return fmt::format("has slept for {:.0f} s though work waits for it", seconds(watched.asleep_looks));
   }
   if (watched.looks < kLooksUntilLost || watched.cpu < kLeastCpu) return std::nullopt;
-  return fmt::format("has not got on for {:.0f} s (state {}, {:.1f} s of CPU time)", seconds(watched.looks),
+  return fmt::format("has made no progress for {:.0f} s (state {}, {:.1f} s of CPU time)", seconds(watched.looks),
                      sign.process.state, std::chrono::duration<double>(watched.cpu).count());
 }
 

@@ -1,9 +1,8 @@
-// Service processes that are there and do not get on: an endless loop, a lock that nobody opens, a wake-up that was
-// lost.
+// Detects hung service processes: an endless loop, a deadlock, or a lost wake-up.
 //
-// Seen by what each shows (protocol/shared/service_pulse.hpp) and by what the kernel says of it, every few seconds and
-// without a word to it. One that sleeps and has nothing to do is well. One that could run and is given no time, or
-// waits for memory to come back from a disk, is not counted on: the machine is busy, and another one would get no more.
+// It compares each process's heartbeat (protocol/shared/service_pulse.hpp) and the kernel's figures every few seconds,
+// without a message to the process. A process that sleeps without work is healthy. One that is runnable without getting
+// a core, or waits for swapped memory, is not hung: the machine is busy, and a replacement would do no better.
 #pragma once
 
 #include <sys/types.h>
@@ -16,17 +15,17 @@
 
 namespace outrigger::service {
 
-// As the kernel says.
+// From the kernel.
 struct ProcessSign {
-  char state = '?';  // of /proc/PID/stat
+  char state = '?';  // from /proc/PID/stat
   std::chrono::milliseconds cpu{0};
 };
-// Nothing: it has gone, or is a thread.
+// nullopt: it has ended, or is a thread.
 [[nodiscard]] std::optional<ProcessSign> sign_of_process(pid_t pid);
 
 struct ServiceSign {
   std::uint64_t turns = 0;
-  bool work_waits = false;  // somebody rings, has said something, or has posted; or it does not wait for any of these
+  bool work_waits = false;  // it has unread messages, doorbell rings or posts, or does not sleep
   ProcessSign process;
 };
 
@@ -34,24 +33,24 @@ class HungServices {
  public:
   static constexpr std::chrono::milliseconds kBetweenLooks{2000};
   static constexpr std::uint32_t kLooksUntilLost = std::chrono::seconds(12) / kBetweenLooks;
-  // In all looks since its last turn: less may be one turn of a busy machine.
+  // Total in all looks since its last turn: one turn on a busy machine may take less.
   static constexpr std::chrono::milliseconds kLeastCpu{4000};
 
-  // To be called at each look, kBetweenLooks apart. Looks are counted, not time: a whole job may be stopped for a while
-  // and go on. The answer, for people: why it is lost.
+  // To be called every kBetweenLooks. Counts looks, not time, because a whole job may be stopped for a while. Returns
+  // why the process is lost, for people.
   [[nodiscard]] std::optional<std::string> look(std::uint32_t sp, const ServiceSign& sign);
-  // Another one takes its place.
+  // The process is replaced.
   void forget(std::uint32_t sp);
 
  private:
   struct Watched {
     ServiceSign last;
-    std::uint32_t looks = 0;         // in which it has not got on though it ran or should have
+    std::uint32_t looks = 0;         // without progress though it ran or should have run
     std::uint32_t asleep_looks = 0;  // the last ones of them, in which it slept
     std::chrono::milliseconds cpu{0};
     bool seen = false;
 
-    void begin_anew() {
+    void reset() {
       looks = asleep_looks = 0;
       cpu = std::chrono::milliseconds{0};
     }

@@ -14,12 +14,12 @@
 namespace outrigger::service {
 namespace {
 
-constexpr int kMostWaiting = 16;         // of those who have connected and are not accepted yet
-constexpr std::size_t kMostGuests = 64;  // further ones are not told when this keeper goes
-constexpr std::size_t kMostHosts = 64;   // further ones are not told that it is here
+constexpr int kMostWaiting = 16;                // backlog of the listener
+constexpr std::size_t kMostIncomingLinks = 64;  // further ones are not told when this keeper ends
+constexpr std::size_t kMostOutgoingLinks = 64;  // further ones are not told that this keeper is here
 constexpr std::chrono::milliseconds kSettle{50};
 
-std::string door_name(const Claimant& claimant, pid_t pid) {
+std::string listener_name(const Claimant& claimant, pid_t pid) {
   return fmt::format("outrigger-keeper:{}:{}:{}", claimant.scope, claimant.job, pid);
 }
 
@@ -32,47 +32,47 @@ UniqueFd make_socket() {
 void Neighbours::open() {
   if (claimant_.scope.empty()) return;
   UniqueFd socket = make_socket();
-  const std::optional<AbstractName> name = AbstractName::of(door_name(claimant_, ::getpid()));
+  const std::optional<AbstractName> name = AbstractName::of(listener_name(claimant_, ::getpid()));
   if (!socket.valid() || !name || ::bind(socket.get(), name->address(), name->bytes()) != 0) return;
   if (::listen(socket.get(), kMostWaiting) != 0) return;
-  door_ = std::move(socket);
-  watch_door();
+  listener_ = std::move(socket);
+  watch_listener();
 }
 
-void Neighbours::watch_door() {
-  if (door_.valid()) (void)events_.watch(door_.get(), {Source::neighbour, 0});
+void Neighbours::watch_listener() {
+  if (listener_.valid()) (void)events_.watch(listener_.get(), {Source::neighbour, 0});
 }
 
 void Neighbours::meet(const std::vector<CoreClaim>& claims) {
   std::set<std::string> here;
-  for (const CoreClaim& claim : claims) here.insert(door_name({claimant_.scope, claim.job}, claim.pid));
-  std::erase_if(hosts_, [&here](const auto& host) { return !host.second.valid() && !here.contains(host.first); });
+  for (const CoreClaim& claim : claims) here.insert(listener_name({claimant_.scope, claim.job}, claim.pid));
+  std::erase_if(outgoing_, [&here](const auto& host) { return !host.second.valid() && !here.contains(host.first); });
   bool all_met = true;
   for (const std::string& text : here) {
-    const auto known = hosts_.find(text);
-    if (known != hosts_.end()) {
+    const auto known = outgoing_.find(text);
+    if (known != outgoing_.end()) {
       all_met = all_met && known->second.valid();
       continue;
     }
     UniqueFd link = make_socket();
     const std::optional<AbstractName> name = AbstractName::of(text);
-    if (!link.valid() || !name || hosts_.size() >= kMostHosts ||
+    if (!link.valid() || !name || outgoing_.size() >= kMostOutgoingLinks ||
         ::connect(link.get(), name->address(), name->bytes()) != 0) {
       all_met = false;
       continue;
     }
     (void)events_.watch(link.get(), {Source::neighbour, 0});
-    hosts_.emplace(text, std::move(link));
+    outgoing_.emplace(text, std::move(link));
   }
   if (all_met || looks_left_ <= 0) return;
   look_soon(kSettle * (1 << (kLooks - looks_left_--)));
 }
 
-// Whoever has come is accepted when it is time to look: until then the door is not watched.
-void Neighbours::hear() {
-  events_.unwatch(door_.get());
-  for (auto& [name, link] : hosts_) (void)drop_gone(link);
-  std::erase_if(guests_, [this](UniqueFd& link) { return drop_gone(link); });
+// Connections are accepted at the next look; until then the listener is not watched.
+void Neighbours::handle_event() {
+  events_.unwatch(listener_.get());
+  for (auto& [name, link] : outgoing_) (void)drop_gone(link);
+  std::erase_if(incoming_, [this](UniqueFd& link) { return drop_gone(link); });
   looks_left_ = kLooks;
   look_soon(kSettle);
 }
@@ -96,29 +96,29 @@ bool Neighbours::time_to_look(Clock::time_point now) {
   if (!next_look_ || now < *next_look_) return false;
   next_look_.reset();
   accept();
-  watch_door();
+  watch_listener();
   return true;
 }
 
 void Neighbours::accept() {
-  for (int visits = 0; door_.valid() && visits < kMostWaiting; ++visits) {
-    UniqueFd guest(::accept4(door_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!guest.valid()) return;
-    if (guests_.size() >= kMostGuests) continue;
-    (void)events_.watch(guest.get(), {Source::neighbour, 0});
-    guests_.push_back(std::move(guest));
+  for (int visits = 0; listener_.valid() && visits < kMostWaiting; ++visits) {
+    UniqueFd incoming(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!incoming.valid()) return;
+    if (incoming_.size() >= kMostIncomingLinks) continue;
+    (void)events_.watch(incoming.get(), {Source::neighbour, 0});
+    incoming_.push_back(std::move(incoming));
   }
 }
 
 void Neighbours::close() {
-  events_.unwatch(door_.get());
-  for (const UniqueFd& guest : guests_) events_.unwatch(guest.get());
-  for (const auto& [name, link] : hosts_) {
+  events_.unwatch(listener_.get());
+  for (const UniqueFd& incoming : incoming_) events_.unwatch(incoming.get());
+  for (const auto& [name, link] : outgoing_) {
     if (link.valid()) events_.unwatch(link.get());
   }
-  door_ = UniqueFd();
-  guests_.clear();
-  hosts_.clear();
+  listener_ = UniqueFd();
+  incoming_.clear();
+  outgoing_.clear();
   next_look_.reset();
 }
 

@@ -1,20 +1,19 @@
-// Keepers of other jobs with cores in common: each notices while it runs when another one comes or goes.
+// Keepers of jobs that share cores: each notices when another one starts or ends.
 //
 //   later keeper                           earlier keeper
-//    | claims its cores, sees whose they    |  listens at "outrigger-keeper:SCOPE:JOB:PID" before its first claim
-//    | are, too, and connects ------------->|  accepts: it is time to look at the claims again
-//    |    (nothing is ever said; the        |
-//    |     connection stays)                |
-//    | ends, even by kill -9 -------------->|  it is time to look again
-//    |<------------------------------------ | or this one ends
+//   | claims its cores, sees the claims    |  listens at "outrigger-keeper:SCOPE:JOB:PID" before its first claim
+//   | of others, and connects ------------>|  accepts: looks at the claims again
+//   |    (nothing is ever sent; the        |
+//   |     connection stays)                |
+//   | ends, even by kill -9 -------------->|  looks again
+//   |<------------------------------------ | or this one ends
 //
-// Of two that start at once each has claimed before it looks, so that one at least sees the other, and the other hears
-// of it. A name, like those of claims, is in the abstract namespace and goes with its process; anybody may connect, and
-// can do no more by it than make this keeper look: 20 times a second at most, with a limit on how many stay. Whoever
-// says something is sent away.
+// If two start at once, each claims before it looks, so at least one sees the other and connects. The name, like those
+// of claims, is in the abstract namespace and ends with its process. Anybody may connect, but can only make this keeper
+// look: at most 20 times a second, with a limited number of connections. A connection that sends something is closed.
 //
-// Without other jobs nothing here wakes anybody. Claims whose keeper cannot be reached (that of an `outrigger run`,
-// that of one that is just ending) are looked at some more times, for some seconds, then no more.
+// Without other jobs nothing here wakes the keeper. Claims whose keeper cannot be reached (of an `outrigger run`, or of
+// a keeper that is ending) are looked at again for some seconds.
 //
 // Thread rule: one thread.
 #pragma once
@@ -35,37 +34,37 @@ class Neighbours {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `events` must outlive this. Whose events are Source::neighbour.
+  // `events` must outlive this; its events are Source::neighbour.
   Neighbours(Claimant claimant, Events& events) : claimant_(std::move(claimant)), events_(events) {}
   Neighbours(const Neighbours&) = delete;
   Neighbours& operator=(const Neighbours&) = delete;
   ~Neighbours() { close(); }
 
-  // Before the first claim: who sees that can come.
+  // Before the first claim, so that those who see the claim can connect.
   void open();
-  // Of other jobs, on cores that this one has: those are told that it is here, each once.
+  // `claims`: of other jobs on cores of this one. Tells each of their keepers once that this one is here.
   void meet(const std::vector<CoreClaim>& claims);
-  // Of Source::neighbour: somebody has come or gone.
-  void hear();
-  // True once for each time that it is time to look at the claims, and to meet() what is found.
+  // An event of Source::neighbour: a connection opens or closes.
+  void handle_event();
+  // True once whenever the claims should be read and passed to meet().
   [[nodiscard]] bool time_to_look(Clock::time_point now);
   [[nodiscard]] std::optional<Clock::time_point> next_look() const { return next_look_; }
   void close();
 
  private:
-  static constexpr int kLooks = 8;  // after news, each twice as long after the one before
+  static constexpr int kLooks = 8;  // after news, with doubling intervals
 
-  void watch_door();
+  void watch_listener();
   void accept();
   [[nodiscard]] bool drop_gone(UniqueFd& link);
   void look_soon(Clock::duration in);
 
   Claimant claimant_;
   Events& events_;
-  UniqueFd door_;
-  std::vector<UniqueFd> guests_;
-  // By name; one that has gone stays, without a connection, as long as its claims do.
-  std::map<std::string, UniqueFd> hosts_;
+  UniqueFd listener_;
+  std::vector<UniqueFd> incoming_;
+  // By name; a closed one stays, without a connection, as long as its claims do.
+  std::map<std::string, UniqueFd> outgoing_;
   std::optional<Clock::time_point> next_look_;
   int looks_left_ = kLooks;
 };

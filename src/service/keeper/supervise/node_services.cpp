@@ -13,22 +13,22 @@
 namespace outrigger::service {
 namespace {
 
-// Where the rank may run.
+// Cores where the rank may run.
 CpuMask mask_of(const HelloBody& hello) {
   CpuMask mask;
   for (std::size_t cpu = 0; cpu < kMaxCpus; ++cpu) {
     if ((hello.affinity[cpu / 64] >> (cpu % 64) & 1U) != 0) mask.set(cpu);
   }
-  if (mask.none()) mask.set();  // unknown: anywhere
+  if (mask.none()) mask.set();  // unknown: any core
   return mask;
 }
 
-// Does the rank leave out a core that it could have? Where the launcher bound nobody there is nothing to claim.
+// True if the rank's mask leaves out a core. Without binding by the launcher there is nothing to claim.
 bool is_bound(const CpuMask& mask, const Topology& topology) {
   return std::ranges::any_of(topology.cores, [&](const Core& core) { return untouched(core.cpus, mask); });
 }
 
-// Two jobs' ranks on one core are the users' business: of service processes each must know.
+// Users decide if ranks of two jobs share a core. Service processes must know of each other and of ranks.
 bool matters(const CoreClaim& claim, const CpuMask& services, const CpuMask& ranks) {
   const auto cpu = static_cast<std::size_t>(claim.cpu);
   return services.test(cpu) || (ranks.test(cpu) && claim.by == CoreClaim::By::service);
@@ -58,16 +58,16 @@ Status NodeServices::start() {
   return launch(numbers_below(count()));
 }
 
-// Ranks keep the service processes that they have, by number.
+// Ranks keep their service processes' numbers.
 Status NodeServices::prepare_instead(std::span<const std::uint32_t> times_started) {
   instead_of_dpu_ = true;
   const auto services = static_cast<std::uint32_t>(times_started.size());
   if (Status chosen = choose_places(services); !chosen) return chosen;
-  places_.resize(services, places_.front());  // ranks may have left, and fewer would do
+  places_.resize(services, places_.front());  // ranks may have left since, and fewer would be enough
   return processes_.take_after(times_started);
 }
 
-// Their memory is private to these, whatever they had a DPU reach; who cannot be reached is complained of.
+// The ranks' memory is private to these, whatever a DPU could reach; unreachable ranks are reported.
 Status NodeServices::start_instead() {
   for (LocalRank& rank : ranks_) rank.reach = kReachCma;
   running_ = true;
@@ -82,7 +82,7 @@ Status NodeServices::choose_places(std::uint32_t services) {
   PlacementRequest request;
   request.local_size = config_.local_size;
   request.usable_cpus =
-      static_cast<std::uint32_t>(usable_cpus().size());  // theirs, too: they are this process's children
+      static_cast<std::uint32_t>(usable_cpus().size());  // theirs, too: they are children of this process
   request.services = services;
   request.service_cpus = config_.service_cpus;
   request.keepers_here = config_.keepers_here;
@@ -100,7 +100,7 @@ Status NodeServices::choose_places(std::uint32_t services) {
   return Done{};
 }
 
-// Ranks and service processes of one NUMA domain together, as far as that goes.
+// Ranks and service processes of one NUMA domain go together, if possible.
 void NodeServices::assign_ranks() {
   const Topology& topology = topology_.value();
   std::vector<int> rank_domains;
@@ -109,8 +109,8 @@ void NodeServices::assign_ranks() {
   for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) ranks_[rank].sp = service_of[rank];
 }
 
-// Others may claim meanwhile what is free when one looks: then it is looked again. What others have only grows here, so
-// this ends.
+// Another job may claim a free core in between; then the places are computed again. The set of others' cores only grows
+// here, so this loop ends.
 void NodeServices::place_with_claims(PlacementRequest& request, const Topology& topology) {
   request.others = claims_.others();
   do {
@@ -119,7 +119,7 @@ void NodeServices::place_with_claims(PlacementRequest& request, const Topology& 
   } while (!claim_places(request, topology));
 }
 
-// False: the request knows of more cores that others have than before.
+// False: the request now has more cores of other jobs than before.
 bool NodeServices::claim_places(PlacementRequest& request, const Topology& topology) {
   bool news = false;
   for (const ServicePlace& place : places_) {
@@ -130,7 +130,7 @@ bool NodeServices::claim_places(PlacementRequest& request, const Topology& topol
       continue;
     }
     const bool claimed = claims_.claim_service(cpus);
-    OtherJobs now = claims_.others();  // after the claim: whoever binds ranks there later sees it
+    OtherJobs now = claims_.others();  // read after the claim: a job that binds ranks there later sees the claim
     news = news || !claimed || now.one_at(cpus) != 0;
     request.others.services |= now.services;
     request.others.ranks |= now.ranks;
@@ -141,7 +141,7 @@ bool NodeServices::claim_places(PlacementRequest& request, const Topology& topol
   return !news;
 }
 
-// Those whose cores are other jobs' now, and were not, or the other way about.
+// Returns those whose core is now shared with another job, or not any more.
 std::vector<std::uint32_t> NodeServices::look_at_neighbours() {
   if (config_.claims.scope.empty()) return {};
   const Topology& topology = topology_.value();
@@ -164,18 +164,17 @@ std::vector<std::uint32_t> NodeServices::look_at_neighbours() {
   return changed;
 }
 
-// A service process is told of other jobs apart from what it is told of its own ranks: it watches a core that they
-// leave alone also where another job is.
-void NodeServices::tell_core_share(std::uint32_t sp) {
+// Sharing with other jobs and sharing with own ranks are separate: a core without own ranks is watched even if another
+// job is there.
+void NodeServices::send_core_share(std::uint32_t sp) {
   processes_.tell(sp, ControlKind::core_share, CoreShareBody{place(sp).core_share, place(sp).other_job});
   spdlog::info("cpu {} of service process {}: {}", place(sp).cpu, sp,
-               place(sp).other_job == 0 ? std::string("no other job has it any more")
-                                        : fmt::format("another job has it, too (pid {})", place(sp).other_job));
+               place(sp).other_job == 0 ? std::string("no other job uses it any more")
+                                        : fmt::format("shared with another job (pid {})", place(sp).other_job));
 }
 
-// Starts these, and tells them all that they have to know: every one at the start. Of what one needs that is started
-// again place, doorbell, segments, regions and the job map are kept; ranks that have left are not. Those that are
-// started again work once they have been told of everybody.
+// Starts these and gives each the full configuration. For one that is started again, place, doorbell, segments, regions
+// and the job map are still here; ranks that have left are not. Restarted ones begin to work when they know every peer.
 Status NodeServices::launch(std::span<const std::uint32_t> sps) {
   for (const std::uint32_t sp : sps) {
     if (Status started = processes_.start(sp); !started) return started;
@@ -204,14 +203,14 @@ void NodeServices::configure(std::uint32_t sp) {
   }
   if (place(sp).free_of_own) body.core_share = copy::CoreShare::own;
   processes_.tell(sp, ControlKind::configure, body);
-  processes_.show_pulse(sp);
-  if (deaths_.careful()) processes_.tell(sp, ControlKind::careful, RankBody{});
+  processes_.show_heartbeat(sp);
+  if (deaths_.degraded()) processes_.tell(sp, ControlKind::careful, RankBody{});
   spdlog::info("service process {} (pid {}) on cpu {}{}", sp, processes_.pid(sp), body.cpu,
                place(sp).free_of_own ? ", a core free of ranks" : "");
-  if (place(sp).other_job != 0) tell_core_share(sp);
+  if (place(sp).other_job != 0) send_core_share(sp);
 }
 
-// The other service processes before the ranks: with all ranks known it begins to work.
+// Peers before ranks: a service process begins to work once it knows all ranks.
 Status NodeServices::introduce(std::uint32_t sp) {
   if (Status connected = processes_.connect(sp); !connected) return connected;
   for (const LocalRank& rank : ranks_) {
@@ -245,8 +244,7 @@ void NodeServices::show_trace(const LocalRank& rank) {
   processes_.tell(rank.sp, ControlKind::trace, RankBody{rank.hello.world_rank, 0}, std::span(&fd, 1));
 }
 
-// The claims first: service processes without ranks leave their cores alone, and take their time to say farewell. The
-// user's next job may be looking already.
+// Claims first: idle service processes use no core and take a while to end, and the user's next job may look already.
 void NodeServices::stop() {
   claims_.drop();
   neighbours_.close();
@@ -254,9 +252,9 @@ void NodeServices::stop() {
 }
 
 std::vector<ServiceMessage> NodeServices::receive(const Event& event) {
-  if (event.source == Source::neighbour) neighbours_.hear();
+  if (event.source == Source::neighbour) neighbours_.handle_event();
   if (neighbours_.time_to_look(events_.now())) {
-    for (const std::uint32_t sp : look_at_neighbours()) tell_core_share(sp);
+    for (const std::uint32_t sp : look_at_neighbours()) send_core_share(sp);
   }
   look_for_hung();
   std::vector<ServiceMessage> messages = processes_.receive(event);
@@ -264,7 +262,7 @@ std::vector<ServiceMessage> NodeServices::receive(const Event& event) {
   return messages;
 }
 
-// Of what a rank has posted and nobody has taken its keeper sees the counts only.
+// Only the counts of untaken posts are visible to the keeper.
 void NodeServices::look_for_hung() {
   const Clock::time_point now = events_.now();
   if (!running_ || now - looked_for_hung_ < HungServices::kBetweenLooks) return;
@@ -283,26 +281,26 @@ void NodeServices::look_for_hung() {
 
 void NodeServices::replace(const std::vector<LostService>& lost) {
   std::vector<std::uint32_t> sps;
-  const bool was_careful = deaths_.careful();
+  const bool was_degraded = deaths_.degraded();
   std::string last;
   for (const LostService& one : lost) {
     const std::string what = fmt::format("service process {} (pid {}) on node {} {}{}", one.sp, one.pid, host_name(),
                                          one.how, where_it_was(processes_.shown(one.sp)));
     if (const auto reason = why_not_replaced(one)) return fail(what + *reason);
-    spdlog::warn("{}; another one takes its place", what);
+    spdlog::warn("{}; it is replaced", what);
     nodes_.lost(one.sp, what);
     sps.push_back(one.sp);
-    if (deaths_.careful() && last.empty()) last = what + deaths_.how_many(one.sp);
+    if (deaths_.degraded() && last.empty()) last = what + deaths_.how_many(one.sp);
   }
-  if (deaths_.careful() && !was_careful) {
+  if (deaths_.degraded() && !was_degraded) {
     tell_all(ControlKind::careful, RankBody{});
-    warn(last + ": collectives go natively from now on");
+    warn(last + ": collectives run natively from now on");
   }
   if (const Status launched = launch(sps); !launched) fail(launched.error());
 }
 
 std::optional<std::string> NodeServices::why_not_replaced(const LostService& lost) {
-  if (!lost.killed || !nodes_.can_be_told()) return std::string();
+  if (!lost.killed || !nodes_.can_be_notified()) return std::string();
   if (deaths_.note(lost.sp, last_taken(processes_.shown(lost.sp)), events_.now())) return std::nullopt;
   return deaths_.how_many(lost.sp);
 }
@@ -320,7 +318,7 @@ void NodeServices::send(std::uint32_t sp, std::vector<std::byte> packet, std::sp
 }
 
 Status NodeServices::take_regions() const {
-  return processes_.backlogged() ? Status(Error{"a service process does not take its messages"}) : Status(Done{});
+  return processes_.backlogged() ? Status(Error{"a service process does not read its messages"}) : Status(Done{});
 }
 
 }  // namespace outrigger::service

@@ -22,8 +22,8 @@ class NodeServices final : public Services {
                OtherNodes& nodes);
 
   [[nodiscard]] Status start() override;
-  // In place of start(): these take the places of others on the DPU, each of which has been started so often. Nothing
-  // is started before start_instead().
+  // Replaces start() when these take over from a DPU; `times_started` is by place. Starts nothing before
+  // start_instead().
   [[nodiscard]] Status prepare_instead(std::span<const std::uint32_t> times_started);
   [[nodiscard]] Status start_instead();
   void attached() override { running_ = true; }
@@ -46,13 +46,13 @@ class NodeServices final : public Services {
   void place_with_claims(PlacementRequest& request, const Topology& topology);
   [[nodiscard]] bool claim_places(PlacementRequest& request, const Topology& topology);
   [[nodiscard]] std::vector<std::uint32_t> look_at_neighbours();
-  void tell_core_share(std::uint32_t sp);
+  void send_core_share(std::uint32_t sp);
   [[nodiscard]] Status launch(std::span<const std::uint32_t> sps);
   void configure(std::uint32_t sp);
   void look_for_hung();
   [[nodiscard]] Status introduce(std::uint32_t sp);
   void introduce_rank(std::uint32_t sp, const LocalRank& rank);
-  // Others take their places, or the job cannot go on.
+  // Starts replacements, or sets the failure.
   void replace(const std::vector<LostService>& lost);
   [[nodiscard]] std::optional<std::string> why_not_replaced(const LostService& lost);
 
@@ -60,10 +60,10 @@ class NodeServices final : public Services {
   ServiceProcesses processes_;
   CoreClaims claims_;
   Neighbours neighbours_;
-  CpuMask rank_cpus_;          // that this node's ranks are bound to
-  Result<Topology> topology_;  // read while ranks are still on their way
+  CpuMask rank_cpus_;          // cores that this node's ranks are bound to
+  Result<Topology> topology_;  // read while ranks are still arriving
   std::uint64_t cache_bytes_ = 0;
-  bool running_ = false;  // ranks have had their welcome
+  bool running_ = false;  // ranks have been welcomed
   Clock::time_point looked_for_hung_;
   ServiceDeaths deaths_;
 };

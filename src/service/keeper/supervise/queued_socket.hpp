@@ -1,5 +1,5 @@
-// A control socket whose messages wait, in order, while it is full: a process that waits for us to read must not be
-// waited for.
+// A control socket that queues messages while it is full. The keeper never blocks on a process that may be waiting for
+// the keeper.
 #pragma once
 
 #include <fcntl.h>
@@ -21,20 +21,20 @@ class QueuedSocket {
   [[nodiscard]] int fd() const { return socket_.fd(); }
   [[nodiscard]] bool open() const { return socket_.open(); }
   [[nodiscard]] ControlSocket::Received receive() { return socket_.receive(0); }
-  // What waits is for nobody any more.
+  // Drops queued messages.
   void close() {
     socket_.close();
     waiting_.clear();
   }
 
-  // The descriptors are duplicated if they have to wait.
+  // Duplicates the descriptors if the message is queued.
   void send(std::vector<std::byte> packet, std::span<const int> fds) {
     if (waiting_.empty() && socket_.send_packet(packet, fds, 0)) return;
     Packet& queued = waiting_.emplace_back();
     queued.bytes = std::move(packet);
     for (const int fd : fds) queued.fds.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
   }
-  // To be called when the socket can be written to.
+  // To be called when the socket is writable.
   void flush() {
     while (!waiting_.empty()) {
       std::vector<int> fds;

@@ -16,13 +16,13 @@
 
 #include "base/shared_memory.hpp"
 #include "protocol/shared/byte_ring.hpp"
-#include "service/notices/job_protest.hpp"
+#include "service/notices/fault_report.hpp"
 
 namespace outrigger::service {
 namespace {
 
 constexpr std::size_t kMaxWaitingPackets = 1024;
-// At a time, so that one cannot hold up everybody else.
+// per turn, so that one process cannot hold up the others
 constexpr int kMessagesOfOne = 64;
 
 Result<UniqueFd> make_byte_ring() {
@@ -36,14 +36,14 @@ Result<UniqueFd> make_byte_ring() {
 
 constexpr const char* kStoppedForLong = "has been stopped by a signal";
 
-// On any core that this process may use.
-void hurry_to_end(pid_t pid) {
+// Lets it run on any core that this process may use.
+void allow_all_cores(pid_t pid) {
   cpu_set_t cpus;
   if (::sched_getaffinity(0, sizeof(cpus), &cpus) == 0) (void)::sched_setaffinity(pid, sizeof(cpus), &cpus);
   (void)::kill(pid, SIGKILL);
 }
 
-// For one that sleeps.
+// True if a sleeping process has something to do.
 bool work_waits(const UniqueFd& doorbell, const QueuedSocket& socket) {
   pollfd rung{doorbell.get(), POLLIN, 0};
   if (::poll(&rung, 1, 0) > 0) return true;
@@ -80,7 +80,7 @@ Status ServiceProcesses::start(std::uint32_t sp) {
   process.pid = started.value().pid;
   process.socket = QueuedSocket(std::move(started.value().control));
   process.exit_event = std::move(started.value().exit_event);
-  process.last_words.clear();
+  process.fault.clear();
   process.given_up.clear();
   process.begins_anew = false;
   hung_.forget(sp);
@@ -108,22 +108,22 @@ Status ServiceProcesses::take_after(std::span<const std::uint32_t> times_started
   return Done{};
 }
 
-Status ServiceProcesses::start_to_stand_by() {
-  const std::uint32_t place = one_stands_by() ? count() - 1 : count();  // again, where that one has been lost
+Status ServiceProcesses::start_standby() {
+  const std::uint32_t place = has_standby() ? count() - 1 : count();  // number of the standby; it may be restarted
   if (Status started = start(place); !started) return started;
-  processes_.back().stands_by = true;
+  processes_.back().is_standby = true;
   return Done{};
 }
 
-// What it has shown of itself goes with it; what its number has been told before does not.
+// The new process takes over the number with its messages; the published pages of the standby are dropped.
 void ServiceProcesses::replace(std::uint32_t sp) {
-  assert(one_stands_by() && sp + 1 < count() && !processes_[sp].socket.open());
+  assert(has_standby() && sp + 1 < count() && !processes_[sp].socket.open());
   starter_.renumber(count() - 1, sp);
   const std::uint32_t times = processes_[sp].times_started;
   processes_[sp] = std::move(processes_.back());
   processes_.pop_back();
   processes_[sp].times_started = times + 1;
-  processes_[sp].stands_by = false;
+  processes_[sp].is_standby = false;
   hung_.forget(sp);
   for (Process& other : processes_) other.connected.reset(sp);
   processes_[sp].watch(events_, sp);
@@ -132,7 +132,7 @@ void ServiceProcesses::replace(std::uint32_t sp) {
 Status ServiceProcesses::connect(std::uint32_t sp) {
   for (std::uint32_t peer = 0; peer < count(); ++peer) {
     const Process& other = processes_[peer];
-    if (peer == sp || !other.socket.open() || other.stands_by || processes_[sp].connected.test(peer)) continue;
+    if (peer == sp || !other.socket.open() || other.is_standby || processes_[sp].connected.test(peer)) continue;
     const Result<UniqueFd> forth = make_byte_ring();
     if (!forth) return Error{forth.error()};
     const Result<UniqueFd> back = make_byte_ring();
@@ -164,7 +164,7 @@ bool ServiceProcesses::backlogged() const {
                              [](const Process& process) { return process.socket.waiting() >= kMaxWaitingPackets; });
 }
 
-// What an event names may have been lost meanwhile.
+// A process that an event names may have been lost since.
 std::vector<ServiceMessage> ServiceProcesses::receive(const Event& event) {
   std::vector<ServiceMessage> messages;
   const bool of_one = event.source == Source::service || event.source == Source::service_exit;
@@ -196,43 +196,42 @@ void ServiceProcesses::read(std::uint32_t sp, std::vector<ServiceMessage>& messa
   }
 }
 
-// Protests about the whole job are what is to be said when it has ended.
+// A fault report about the whole job is kept as the reason of its end.
 void ServiceProcesses::sort(std::uint32_t sp, ControlMessage message, std::vector<ServiceMessage>& messages) {
   if (message.kind() == ControlKind::protest) {
-    auto protest = message.body<ProtestBody>();
-    protest.reason.back() = '\0';
-    if (protest.world_rank == kWholeJob) {
-      processes_[sp].last_words = protest.reason.data();
+    auto fault = message.body<ProtestBody>();
+    fault.reason.back() = '\0';
+    if (fault.world_rank == kWholeJob) {
+      processes_[sp].fault = fault.reason.data();
       return;
     }
-    if (protest.world_rank == kBeginAnew) {
+    if (fault.world_rank == kBeginAnew) {
       processes_[sp].begins_anew = true;
-      return give_up(sp, protest.reason.data());
+      return give_up(sp, fault.reason.data());
     }
   }
   messages.push_back({sp, std::move(message)});
 }
 
-// It has nothing more to say, but may still be there for a while: another one must not take its place before it has
-// ended, and on a busy core even that takes its time.
+// It sends nothing more, but may still run: its replacement must wait for its end, which takes time on a busy core.
 void ServiceProcesses::closed(std::uint32_t sp, const ControlSocket::Received& last,
                               std::vector<ServiceMessage>& messages) {
   Process& process = processes_[sp];
   if (!process.exit_event.valid()) return ended(sp, messages);
-  if (last.event != ControlSocket::Event::closed && process.last_words.empty()) process.last_words = last.problem;
+  if (last.event != ControlSocket::Event::closed && process.fault.empty()) process.fault = last.problem;
   events_.unwatch(process.socket.fd());
-  hurry_to_end(process.pid);
+  allow_all_cores(process.pid);
 }
 
-// Of what it has left unread only protests matter now.
+// From its unread messages only fault reports matter.
 void ServiceProcesses::ended(std::uint32_t sp, std::vector<ServiceMessage>& messages) {
   Process& process = processes_[sp];
   if (!process.socket.open()) return;  // known already
-  while (process.last_words.empty()) {
+  while (process.fault.empty()) {
     ControlSocket::Received received = process.socket.receive();
     if (received.event != ControlSocket::Event::message) break;
     if (received.message->kind() == ControlKind::protest) sort(sp, std::move(*received.message), messages);
-    if (!process.socket.open()) return;  // it has asked for another one in its place
+    if (!process.socket.open()) return;  // it has asked to be replaced
   }
   const std::string how = starter_.how_it_ended(sp);
   lose(sp, process.given_up.empty() ? how : process.given_up, process.begins_anew || starter_.was_killed(sp));
@@ -243,16 +242,16 @@ void ServiceProcesses::give_up(std::uint32_t sp, const std::string& why) {
   if (!process.socket.open() || !process.given_up.empty()) return;
   process.given_up = why;
   if (!process.exit_event.valid()) lose(sp, why, process.begins_anew);
-  hurry_to_end(process.pid);  // it must not go on beside another one, or leave as if the job had ended well
+  allow_all_cores(process.pid);  // it must not work beside its replacement, or end as if the job had ended well
 }
 
-void ServiceProcesses::show_pulse(std::uint32_t sp) {
+void ServiceProcesses::show_heartbeat(std::uint32_t sp) {
   Process& process = processes_[sp];
   if (!process.shown.valid()) {
     Result<UniqueFd> fd = create_sealed_memory("outrigger-pulse", kServicePagesBytes, Backing::reserved);
     Result<Mapping> mapping =
         fd ? Mapping::map(fd.value().get(), kServicePagesBytes) : Result<Mapping>(Error{fd.error()});
-    if (!mapping) return;  // it is not looked at
+    if (!mapping) return;  // it is not watched
     process.shown = std::move(mapping).value();
     process.shown_fd = std::move(fd).value();
   }
@@ -284,7 +283,7 @@ void ServiceProcesses::lose(std::uint32_t sp, const std::string& how, bool kille
   events_.unwatch(process.socket.fd());
   events_.unwatch(process.exit_event.get());
   process.socket.close();
-  const std::string& words = process.last_words;
+  const std::string& words = process.fault;
   lost_.push_back({sp, process.pid, words.empty() ? how : how + " (" + words + ")", killed && words.empty()});
 }
 

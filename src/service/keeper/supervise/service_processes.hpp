@@ -1,5 +1,5 @@
-// Service processes that are children of this one: starting them, the rings between them, what is said to them and
-// heard of them, and how they end. For the keeper of a node, and for `outriggerd dpu`.
+// Service processes that are children of this process: their start, the rings between them, their messages, and their
+// end. Used by the keeper of a node and by `outriggerd dpu`.
 #pragma once
 
 #include <bitset>
@@ -27,15 +27,15 @@ struct ServiceMessage {
   ControlMessage message;
 };
 
-// One that has ended, or has been ended because it did nothing.
+// A process that has ended, or was killed because it hung.
 struct LostService {
   std::uint32_t sp = 0;
   pid_t pid = 0;
-  std::string how;      // "was killed by signal 9 (Killed) (its last words)"
-  bool killed = false;  // by a signal, without a word, or it asks for it: another one may do better
+  std::string how;      // "was killed by signal 9 (Killed) (its captured stderr)"
+  bool killed = false;  // by a signal, without a fault report, or at its own request: a replacement may do better
 };
 
-// By what it has shown, which is nothing where `shown` is null.
+// From its published pages; nullptr: it has published nothing.
 [[nodiscard]] std::optional<OperationId> last_taken(const ServicePages* shown);
 // " after it had taken ...", if it had taken anything.
 [[nodiscard]] std::string where_it_was(const ServicePages* shown);
@@ -49,17 +49,16 @@ class ServiceProcesses {
   ServiceProcesses(const ServiceProcesses&) = delete;
   ServiceProcesses& operator=(const ServiceProcesses&) = delete;
 
-  // Starts the next one, or again one that has been lost. Its doorbell stays the same.
+  // Starts the next one, or restarts a lost one, which keeps its doorbell.
   [[nodiscard]] Status start(std::uint32_t sp);
-  // Before any starts: so often each has been started elsewhere, where they have been lost. They have doorbells from
-  // now on.
+  // Before any start: the number of starts elsewhere, by place. Makes the doorbells.
   [[nodiscard]] Status take_after(std::span<const std::uint32_t> times_started);
-  // As start(), of one that has no place yet: it is the last one, and nobody's peer. There is one such at most.
-  [[nodiscard]] Status start_to_stand_by();
-  [[nodiscard]] bool one_stands_by() const { return !processes_.empty() && processes_.back().stands_by; }
-  // That one is number `sp` from now on, which has been lost, with its doorbell.
+  // Starts the standby: it has no place and no peers. There is at most one.
+  [[nodiscard]] Status start_standby();
+  [[nodiscard]] bool has_standby() const { return !processes_.empty() && processes_.back().is_standby; }
+  // The standby takes over number `sp` of a lost process, and its doorbell.
   void replace(std::uint32_t sp);
-  // Gives it a ring to and from each other one that runs, of which it has none yet; the others are told, too.
+  // Gives it rings to and from each running process that it has none with; those are told, too.
   [[nodiscard]] Status connect(std::uint32_t sp);
 
   [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(processes_.size()); }
@@ -67,31 +66,31 @@ class ServiceProcesses {
   [[nodiscard]] int doorbell(std::uint32_t sp) const { return processes_[sp].doorbell.get(); }
   [[nodiscard]] std::uint32_t times_started(std::uint32_t sp) const { return processes_[sp].times_started; }
 
-  // To one that has been lost: nothing.
+  // Does nothing if the process is lost.
   void send(std::uint32_t sp, std::vector<std::byte> packet, std::span<const int> fds = {});
   template <class T>
   void tell(std::uint32_t sp, ControlKind kind, const T& body, std::span<const int> fds = {}) {
     send(sp, encode_control(kind, body), fds);
   }
-  // Does any leave so much unread that nothing should be said that can be left unsaid? The rest is bounded by what has
-  // been said before.
+  // True if a process leaves so much unread that optional messages should wait. Required messages are bounded by
+  // earlier ones.
   [[nodiscard]] bool backlogged() const;
 
-  // What they have said. To be called when an event names a service process, and every StoppedServices::kTurn while any
+  // Messages received. To be called when an event names a service process, and every StoppedServices::kTurn while any
   // is stopped.
   [[nodiscard]] std::vector<ServiceMessage> receive(const Event& event);
   [[nodiscard]] bool any_stopped() const { return stopped_.any(); }
-  // It shows from now on that it gets on; what it shows is left to the one that takes its place.
-  void show_pulse(std::uint32_t sp);
-  // Null: nothing.
+  // Shows its heartbeat from now on; its replacement continues with the same pages.
+  void show_heartbeat(std::uint32_t sp);
+  // nullptr if there are none.
   [[nodiscard]] ServicePages* shown(std::uint32_t sp) const;
-  // To be called HungServices::kBetweenLooks apart, of those that show_pulse(). `have_posts`: of whose ranks some have
-  // posted what they have not taken. Ends those that do not get on.
+  // To be called every HungServices::kBetweenLooks, for those that show_heartbeat(). `have_posts`: by process, its
+  // ranks have posts that it has not taken. Ends hung processes.
   void look_for_hung(const std::bitset<kMaxServices>& have_posts);
   // Those lost since the last call, each once.
   [[nodiscard]] std::vector<LostService> take_lost() { return std::exchange(lost_, {}); }
 
-  // Ends them all and waits for them.
+  // Ends all and waits for them.
   void stop();
 
  private:
@@ -101,12 +100,12 @@ class ServiceProcesses {
     UniqueFd exit_event;
     UniqueFd doorbell;
     std::bitset<kMaxServices> connected;  // to these
-    bool stands_by = false;
-    std::string last_words;  // its protest about the whole job
+    bool is_standby = false;
+    std::string fault;  // its fault report about the whole job
     std::uint32_t times_started = 0;
-    Mapping shown;  // ServicePages; invalid: it shows nothing
+    Mapping shown;  // ServicePages; invalid: none
     UniqueFd shown_fd;
-    std::string given_up;  // why it has been killed, or asks for another one in its place
+    std::string given_up;  // why it was killed, or asks to be replaced
     bool begins_anew = false;
 
     void watch(Events& events, std::uint32_t sp) const;

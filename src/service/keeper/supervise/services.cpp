@@ -15,13 +15,13 @@ namespace {
 Status answer_region(LocalRank& rank, std::uint32_t region, bool ok) {
   const RegionAddedBody answer{rank.hello.world_rank, region, ok ? 1U : 0U, 0};
   if (!rank.socket.open() || rank.tell(ControlKind::region_added, answer)) return Done{};
-  return Error{"it takes no messages"};
+  return Error{"its socket is full: it reads no messages"};
 }
 
 }  // namespace
 
 Status Services::pass_rank_address(const LocalRank&, const SharedBytesBody&, const UniqueFd&) {
-  return Error{"an address that was not asked for"};
+  return Error{"an unexpected address"};
 }
 
 ConfigureBody Services::configuration(std::uint32_t sp) const {
@@ -57,7 +57,7 @@ Status Services::add_region(LocalRank& rank, RegionBody body, UniqueFd fd) {
 }
 
 Status Services::drop_region(LocalRank& rank, RegionBody body) {
-  if (!rank.regions.has_been(body.region)) return Error{"it dropped a region that it never added"};
+  if (!rank.regions.has_been(body.region)) return Error{"it dropped a region that it had not added"};
   body.world_rank = rank.hello.world_rank;
   if (rank.regions.drop(body.region)) tell_all(ControlKind::region_drop, body);
   return Done{};

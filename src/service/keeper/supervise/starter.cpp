@@ -23,8 +23,8 @@ namespace {
 
 constexpr const char* kRunning = "/proc/self/exe";
 
-// Of the program that is running, by its name where that is still its own: another build may have been installed there
-// since, and builds do not mix.
+// The running program, by its path if that still is the same file: another build may have been installed since, and
+// builds do not mix.
 std::string own_path() {
   std::array<char, 4096> path{};
   const ssize_t bytes = ::readlink(kRunning, path.data(), path.size() - 1);
@@ -45,18 +45,18 @@ sigset_t mask_child_signals(int how) {
   return signals;
 }
 
-// Also where the program that started this one wanted not to hear of its children: they could not be waited for.
+// Also if the parent ignored SIGCHLD: children could not be waited for.
 UniqueFd take_child_signals() {
   (void)::signal(SIGCHLD, SIG_DFL);
   const sigset_t signals = mask_child_signals(SIG_BLOCK);
   return UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-// In the child, between fork and exec: only calls that are safe there. Does not return.
+// In the child, between fork and exec: only async-signal-safe calls. Does not return.
 [[noreturn]] void become_service(const char* path, int control, int standard_error, pid_t keeper) {
   (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
   (void)mask_child_signals(SIG_UNBLOCK);
-  if (::getppid() != keeper) ::_exit(127);  // the keeper has died before we asked to be told
+  if (::getppid() != keeper) ::_exit(127);  // the keeper ended before the prctl() took effect
   constexpr int kControlFd = 3;
   if (standard_error >= 0) (void)::dup2(standard_error, STDERR_FILENO);
   if (control == kControlFd) {
@@ -80,7 +80,7 @@ std::string describe(int status) {
   return "exited with status " + std::to_string(WIFEXITED(status) ? WEXITSTATUS(status) : -1);
 }
 
-constexpr int kFarewellMs = 500;
+constexpr int kEndLimitMs = 500;
 
 }  // namespace
 
@@ -124,7 +124,7 @@ bool ProcessStarter::is_stopped(std::uint32_t sp) {
   if (sp >= children_.size() || children_[sp].pid <= 0) return false;
   Child& child = children_[sp];
   siginfo_t change{};
-  // Each change is told once; one that has ended stays to be waited for.
+  // Each change is reported once; an ended child stays waitable.
   while (::waitid(P_PID, static_cast<id_t>(child.pid), &change, WSTOPPED | WCONTINUED | WNOHANG) == 0 &&
          change.si_pid == child.pid) {
     child.stopped = change.si_code == CLD_STOPPED;
@@ -147,7 +147,8 @@ std::string ProcessStarter::how_it_ended(std::uint32_t sp) {
   pid = -1;
   children_[sp].killed = WIFSIGNALED(status);
   const std::string words = children_[sp].captured_stderr.take();
-  const bool by_others = children_[sp].killed && WTERMSIG(status) == SIGKILL;  // what it has said does not tell why
+  // its stderr does not explain a SIGKILL from outside
+  const bool by_others = children_[sp].killed && WTERMSIG(status) == SIGKILL;
   return words.empty() || by_others ? describe(status) : describe(status) + ", saying \"" + words + "\",";
 }
 
@@ -167,8 +168,8 @@ bool ProcessStarter::any_runs() {
 }
 
 void ProcessStarter::stop_all() {
-  // They end by themselves when their control closes, and may have a word to say to other nodes.
-  for (int left_ms = kFarewellMs; left_ms > 0 && any_runs(); --left_ms) ::usleep(1000);
+  // They end by themselves when their control socket closes, and may have messages for other nodes.
+  for (int left_ms = kEndLimitMs; left_ms > 0 && any_runs(); --left_ms) ::usleep(1000);
   for (const Child& child : children_) {
     if (child.pid > 0) (void)::kill(child.pid, SIGKILL);
   }

@@ -1,4 +1,4 @@
-// How a keeper gets its service processes; tests have theirs as threads.
+// Starts a keeper's service processes; tests start threads instead.
 #pragma once
 
 #include <sys/types.h>
@@ -15,7 +15,7 @@ namespace outrigger::service {
 
 struct StartedService {
   UniqueFd control;     // the keeper's end of a SOCK_SEQPACKET pair
-  UniqueFd exit_event;  // becomes readable when the process ends; invalid for threads, whose control closes
+  UniqueFd exit_event;  // becomes readable when the process ends; invalid for threads, whose control socket closes
   pid_t pid = 0;        // 0 for threads
 };
 
@@ -27,30 +27,30 @@ class ServiceStarter {
   ServiceStarter& operator=(const ServiceStarter&) = delete;
   virtual ~ServiceStarter() = default;
 
-  // Starts number `sp`: the next one, counted from 0, or again one that has ended.
+  // Starts number `sp`: the next one, counted from 0, or one that has ended.
   [[nodiscard]] virtual Result<StartedService> start(std::uint32_t sp) = 0;
-  // Whether a signal has stopped it (SIGSTOP) and it has not been let go on since.
+  // True while a signal (SIGSTOP) has stopped it.
   [[nodiscard]] virtual bool is_stopped(std::uint32_t sp) = 0;
-  // Becomes readable when that may have changed; the starter's own, and -1 for threads.
+  // Becomes readable when is_stopped() may have changed. Owned by the starter; -1 for threads.
   [[nodiscard]] virtual int state_event() const = 0;
-  // Takes what has made it readable.
+  // Clears state_event().
   virtual void clear_state_event() = 0;
-  // After exit_event or the end of control: "was killed by signal 9 (Killed)", "exited with status 1", ...; with what
-  // it has said last on standard error.
+  // After exit_event or the end of control: "was killed by signal 9 (Killed)", "exited with status 1", ...; with
+  // captured stderr.
   [[nodiscard]] virtual std::string how_it_ended(std::uint32_t sp) = 0;
-  // After how_it_ended(): by a signal?
+  // After how_it_ended(): true if by a signal.
   [[nodiscard]] virtual bool was_killed(std::uint32_t /*sp*/) const { return false; }
-  // Number `from`, the last one, is number `to` from now on, which has ended.
+  // Number `from`, the last one, becomes number `to`, which has ended.
   virtual void renumber(std::uint32_t /*from*/, std::uint32_t /*to*/) {}
-  // Ends them all and waits for them. Their control sockets have been closed by the keeper.
+  // Ends all and waits for them. The keeper has closed their control sockets.
   virtual void stop_all() = 0;
 };
 
-// Children of this process that run `outriggerd serve` and end with it, until they see to it that they do not. Takes
-// SIGCHLD for itself, blocked in the thread that makes it: a program of one thread.
+// Starts `outriggerd serve` as child processes, which end with this one until they clear that themselves. Takes over
+// SIGCHLD, blocked in the constructing thread: only for programs with one thread.
 class ProcessStarter final : public ServiceStarter {
  public:
-  // `daemon_path`: the program; empty: the one that is running, also once another one has its name.
+  // `daemon_path`: the program; empty: the running one, even if its file has been replaced.
   explicit ProcessStarter(std::string daemon_path = {});
   ~ProcessStarter() override;
   [[nodiscard]] Result<StartedService> start(std::uint32_t sp) override;
@@ -70,7 +70,7 @@ class ProcessStarter final : public ServiceStarter {
     CapturedStderr captured_stderr;
   };
 
-  // Collects those that have ended.
+  // Reaps ended children.
   [[nodiscard]] bool any_runs();
 
   std::string daemon_path_;

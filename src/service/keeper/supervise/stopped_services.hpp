@@ -1,5 +1,5 @@
-// Service processes that are there and do nothing, because a signal has stopped them (SIGSTOP): nobody of their node
-// gets on, and other nodes may have nothing open by which they would see it. A debugger's stops are not among these.
+// Service processes that a signal has stopped (SIGSTOP). Their node makes no progress, and other nodes may have nothing
+// open that would show it. Stops by a debugger do not count.
 #pragma once
 
 #include <chrono>
@@ -18,8 +18,8 @@ class StoppedServices {
   static constexpr std::chrono::milliseconds kTurn{1000};
   static constexpr std::uint32_t kTurnsUntilLost = 12;
 
-  // To be called when a child's state may have changed, and every turn as long as any() is true. Returns one that has
-  // been stopped for too long. Turns are counted, not time: a whole job may be stopped for a while and go on.
+  // To be called when a child's state may have changed, and every kTurn while any() is true. Returns one that was
+  // stopped for too long. Counts turns, not time, because a whole job may be stopped for a while.
   [[nodiscard]] std::optional<std::uint32_t> look(ServiceStarter& starter, std::uint32_t services,
                                                   Clock::time_point now);
   [[nodiscard]] bool any() const { return any_; }

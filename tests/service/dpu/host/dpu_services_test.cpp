@@ -1,4 +1,5 @@
-// The host's keeper, when service processes on its DPU die: what it tells the DPU and the ranks. The DPU is this test.
+// The host's keeper when service processes on its DPU die: its messages to the DPU and the ranks. The test plays the
+// DPU.
 #include "service/dpu/host/dpu_services.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +18,7 @@
 #include <vector>
 
 #include "base/any_port.hpp"
-#include "proof/dpu_greeting.hpp"
+#include "proof/dpu_handshake.hpp"
 #include "protocol/shared/segment.hpp"
 
 namespace outrigger::service {
@@ -28,9 +29,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint32_t kPlaces = 2;
 constexpr std::uint32_t kRanksThere = 2;
-constexpr milliseconds kCallPatience{10'000};
+constexpr milliseconds kCallLimit{10'000};
 constexpr milliseconds kTick{10};
-constexpr milliseconds kQuiet{100};  // longer than what has died is given to come to rest
+constexpr milliseconds kQuiet{100};  // longer than the pause after a death
 
 class DpuServicesTest : public ::testing::Test {
  protected:
@@ -53,19 +54,19 @@ class DpuServicesTest : public ::testing::Test {
   void admit(std::uint32_t rank) {
     std::array<int, 2> fds{};
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds.data()), 0);
-    Visitor visitor;
-    visitor.socket = ControlSocket(UniqueFd(fds[0]));
-    visitor.hello.world_rank = visitor.hello.local_rank = rank;
-    visitor.hello.world_size = visitor.hello.local_size = kRanksThere;
-    ranks_->admit(std::move(visitor));
+    NewRank new_rank;
+    new_rank.socket = ControlSocket(UniqueFd(fds[0]));
+    new_rank.hello.world_rank = new_rank.hello.local_rank = rank;
+    new_rank.hello.world_size = new_rank.hello.local_size = kRanksThere;
+    ranks_->admit(std::move(new_rank));
     theirs_[rank] = ControlSocket(UniqueFd(fds[1]));
   }
   void answer_the_call(int listener) {
     pollfd awaited{listener, POLLIN, 0};
-    ASSERT_EQ(::poll(&awaited, 1, static_cast<int>(kCallPatience.count())), 1);
+    ASSERT_EQ(::poll(&awaited, 1, static_cast<int>(kCallLimit.count())), 1);
     UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    ASSERT_TRUE(proof::greet_dpu(socket.get(), proof::DpuGreeting::Side::dpu, config_.dpu_secret,
-                                 Clock::now() + kCallPatience));
+    ASSERT_TRUE(proof::run_dpu_handshake(socket.get(), proof::DpuHandshake::Side::dpu, config_.dpu_secret,
+                                         Clock::now() + kCallLimit));
     link_ = DpuLink(std::move(socket));
     while (!link_.next()) link_.work(Clock::now());
     DpuReady ready;
@@ -74,7 +75,7 @@ class DpuServicesTest : public ::testing::Test {
     link_.work(Clock::now());
   }
 
-  // Time passes while nothing happens. Messages of this machine are there within the millisecond.
+  // Advances the clock while nothing happens. Local messages arrive within a millisecond.
   void turn() {
     link_.work(now_);
     while (std::optional<DpuFrame> frame = link_.next()) {
@@ -85,7 +86,7 @@ class DpuServicesTest : public ::testing::Test {
   }
   template <class Done>
   void until(const Done& done) {
-    const auto deadline = Clock::now() + kCallPatience;
+    const auto deadline = Clock::now() + kCallLimit;
     bool over = done();
     while (!over && Clock::now() < deadline) {
       turn();
@@ -98,7 +99,7 @@ class DpuServicesTest : public ::testing::Test {
     while (now_ < end) turn();
   }
 
-  // Control messages to whoever is called so.
+  // Control messages to the process that has this number at the DPU.
   [[nodiscard]] std::vector<ControlMessage> control_to(std::uint32_t called) const {
     std::vector<ControlMessage> messages;
     for (const DpuFrame& frame : heard_) {
@@ -119,7 +120,7 @@ class DpuServicesTest : public ::testing::Test {
     return SegmentView((*ranks_)[rank].segment.base()).header();
   }
 
-  // What the DPU says.
+  // A message of the DPU.
   void wired(std::uint32_t called, std::uint32_t rank, bool ok = true) {
     RankWiredBody body;
     body.world_rank = rank;
@@ -132,7 +133,7 @@ class DpuServicesTest : public ::testing::Test {
     std::string("(pid 7) was killed by signal 9 (Killed)").copy(said.how.data(), said.how.size() - 1);
     link_.send(DpuFrameKind::lost, called, std::as_bytes(std::span(&said, 1)));
   }
-  // All ranks are connected to all, and leave their networks alone.
+  // Connects all ranks to all service processes; the ranks then stop using their networks.
   void connect_all() {
     const std::vector<std::byte> address(8);
     const Result<UniqueFd> fd = share_bytes("outrigger-test", address);
@@ -145,7 +146,6 @@ class DpuServicesTest : public ::testing::Test {
     }
     until([&] { return told_to_be_quiet(); });
   }
-  // All ranks are reached by all.
   void run_job() {
     connect_all();
     services_->attached();
@@ -170,7 +170,7 @@ class DpuServicesTest : public ::testing::Test {
   std::vector<DpuFrame> heard_;
 };
 
-TEST_F(DpuServicesTest, OneMoreIsStartedThanThereArePlacesAndStandsBy) {
+TEST_F(DpuServicesTest, StartsAStandby) {
   EXPECT_EQ(header(1).dpu_process.load(), 1U);
   for_a_while();
   EXPECT_TRUE(control_to(dpu_stand_by(kPlaces)).empty()) << "ranks start without it";
@@ -185,7 +185,7 @@ TEST_F(DpuServicesTest, OneMoreIsStartedThanThereArePlacesAndStandsBy) {
   EXPECT_EQ(header(0).dpu_calls.load(), 0U);
 }
 
-TEST_F(DpuServicesTest, ItTakesThePlaceOfOneThatDiesAndRanksLetTheNextOneConnect) {
+TEST_F(DpuServicesTest, StandbyReplacesADeadProcessAndRanksConnectTheNextOne) {
   run_job();
   lost(1);
   until([&] { return control_to(1).size() == 1 + kRanksThere + 2; });
@@ -212,7 +212,7 @@ TEST_F(DpuServicesTest, ItTakesThePlaceOfOneThatDiesAndRanksLetTheNextOneConnect
   EXPECT_FALSE(services_->failure());
 }
 
-TEST_F(DpuServicesTest, ThoseThatDieTogetherAreReplacedByProcessesThatRanksHaveYetToLetConnect) {
+TEST_F(DpuServicesTest, ProcessesThatDieTogetherAreReplacedBeforeRanksAreConnected) {
   run_job();
   lost(0);
   lost(1);
@@ -221,7 +221,7 @@ TEST_F(DpuServicesTest, ThoseThatDieTogetherAreReplacedByProcessesThatRanksHaveY
   EXPECT_EQ(header(0).dpu_process.load(), kPlaces);
   EXPECT_EQ(header(1).dpu_process.load(), kPlaces + 1);
   EXPECT_EQ(header(1).dpu_calls.load(), 1U);
-  // The second one is in place 1 by now; before the DPU knew it, it was called otherwise.
+  // The standby got place 1; earlier messages still use its old number.
   wired(dpu_stand_by(kPlaces + 1), 0);
   wired(1, 1);
   wired(dpu_stand_by(kPlaces + 2), 0);
@@ -230,17 +230,17 @@ TEST_F(DpuServicesTest, ThoseThatDieTogetherAreReplacedByProcessesThatRanksHaveY
   EXPECT_FALSE(services_->failure());
 }
 
-TEST_F(DpuServicesTest, OneThatDiesWhileItIsGivenAPlaceIsReplacedThere) {
+TEST_F(DpuServicesTest, ProcessThatDiesWhileItTakesAPlaceIsReplaced) {
   run_job();
   lost(0);
   until([&] { return count(DpuFrameKind::replace, 0) == 1; });
-  lost(dpu_stand_by(kPlaces));  // the DPU has said so before it knew
+  lost(dpu_stand_by(kPlaces));  // sent before the DPU knew its new number
   until([&] { return count(DpuFrameKind::replace, 0) == 2; });
   EXPECT_EQ(services_->times_started(0), 3U);
   EXPECT_FALSE(services_->failure());
 }
 
-TEST_F(DpuServicesTest, OneThatDiesStandingByIsFollowedByAnother) {
+TEST_F(DpuServicesTest, DeadStandbyIsReplaced) {
   run_job();
   lost(dpu_stand_by(kPlaces));
   until([&] { return count(DpuFrameKind::stand_by, dpu_stand_by(kPlaces + 1)) == 1; });
@@ -250,7 +250,7 @@ TEST_F(DpuServicesTest, OneThatDiesStandingByIsFollowedByAnother) {
   EXPECT_FALSE(services_->failure());
 }
 
-TEST_F(DpuServicesTest, RanksThatHaveLeftAreNotWaitedFor) {
+TEST_F(DpuServicesTest, DoesNotWaitForRanksThatHaveLeft) {
   run_job();
   lost(0);
   const std::uint32_t next = dpu_stand_by(kPlaces + 1);
@@ -262,7 +262,7 @@ TEST_F(DpuServicesTest, RanksThatHaveLeftAreNotWaitedFor) {
   until([&] { return control_to(next).back().kind() == ControlKind::rank_left; });
 }
 
-TEST_F(DpuServicesTest, NoneTakesThePlaceWhereTooManyHaveDied) {
+TEST_F(DpuServicesTest, NoReplacementAfterTooManyDeaths) {
   run_job();
   for (std::uint32_t times = 1; times <= 6; ++times) {
     lost(0);
@@ -276,15 +276,15 @@ TEST_F(DpuServicesTest, NoneTakesThePlaceWhereTooManyHaveDied) {
       << *services_->failure();
 }
 
-TEST_F(DpuServicesTest, NoneTakesThePlaceOfOneThatSaysWhyItEnds) {
+TEST_F(DpuServicesTest, NoReplacementAfterAFaultReport) {
   run_job();
   lost(0, false);
   until([&] { return services_->failure().has_value(); });
   EXPECT_EQ(count(DpuFrameKind::replace, 0), 0U);
 }
 
-// As where the network reaches memory only with the rank's help, which shows when ranks leave it alone.
-TEST_F(DpuServicesTest, RanksThatAreConnectedAndNotReachedAreRefusedWithTheReason) {
+// E.g. if the network reaches memory only with the rank's help, which shows when ranks stop using it.
+TEST_F(DpuServicesTest, ConnectedButUnreachableRanksAreRefusedWithTheReason) {
   connect_all();
   EXPECT_FALSE(services_->failure());
   wired(1, 0, false);
@@ -292,7 +292,7 @@ TEST_F(DpuServicesTest, RanksThatAreConnectedAndNotReachedAreRefusedWithTheReaso
   EXPECT_NE(services_->failure()->find("does not reach rank 0"), std::string::npos) << *services_->failure();
 }
 
-TEST_F(DpuServicesTest, OneThatDoesNotReachARankIsComplainedOfOnlyWhenItIsNeeded) {
+TEST_F(DpuServicesTest, UnreachableRankIsReportedOnlyWhenTheStandbyIsNeeded) {
   run_job();
   lost(0);
   const std::uint32_t next = dpu_stand_by(kPlaces + 1);
@@ -305,7 +305,7 @@ TEST_F(DpuServicesTest, OneThatDoesNotReachARankIsComplainedOfOnlyWhenItIsNeeded
   EXPECT_NE(services_->failure()->find("does not reach rank 1"), std::string::npos) << *services_->failure();
 }
 
-TEST_F(DpuServicesTest, OthersMayTakeAllPlacesSoonAfterItHasEnded) {
+TEST_F(DpuServicesTest, ReplaceableSoonAfterTheDaemonHasEnded) {
   EXPECT_FALSE(services_->replaceable_after()) << "ranks go natively as long as they are not served";
   run_job();
   link_.close();
@@ -315,7 +315,7 @@ TEST_F(DpuServicesTest, OthersMayTakeAllPlacesSoonAfterItHasEnded) {
   EXPECT_LT(*services_->replaceable_after(), kDpuSilence);
 }
 
-TEST_F(DpuServicesTest, OthersMayTakeAllPlacesOfOneThatIsThereWhenItHasHeardNothingForLong) {
+TEST_F(DpuServicesTest, SilentDaemonIsReplaceableAfterATimeout) {
   run_job();
   lost(0, false);
   until([&] { return services_->failure().has_value(); });
@@ -323,7 +323,7 @@ TEST_F(DpuServicesTest, OthersMayTakeAllPlacesOfOneThatIsThereWhenItHasHeardNoth
   EXPECT_GT(*services_->replaceable_after(), kDpuSilence + kDpuWorkAfterLook);
 }
 
-TEST_F(DpuServicesTest, NobodyElseTakesPlacesWhereOthersMayNotReachPrivateMemory) {
+TEST_F(DpuServicesTest, NotReplaceableWithoutCrossMemoryAttach) {
   config_.reach_allowed &= ~kReachCma;
   run_job();
   link_.close();

@@ -1,4 +1,4 @@
-// What service processes on a DPU have counted comes to the host's keeper, which believes nothing of it.
+// Counters of service processes on a DPU reach the host's keeper, which validates them.
 #include "service/dpu/host/figures_of_dpu.hpp"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ class FiguresOfDpuTest : public ::testing::Test {
   FiguresOfDpu figures_{host_};
 };
 
-TEST_F(FiguresOfDpuTest, AreThoseOfAllServiceProcessesThatHaveBeenThere) {
+TEST_F(FiguresOfDpuTest, CountAllServiceProcessesThatHaveRun) {
   figures_.name_dpu("thor-bf01");
   EXPECT_TRUE(figures_.answered()) << "nobody has asked";
   figures_.ask();
@@ -88,7 +88,7 @@ TEST_F(FiguresOfDpuTest, AreThoseOfAllServiceProcessesThatHaveBeenThere) {
   EXPECT_TRUE(told.links[1] == (DpuLinkFigures{kLinkPlaces - 1, 0, 3000, 400}));
 }
 
-TEST_F(FiguresOfDpuTest, WhatNobodyHasAskedForIsRefused) {
+TEST_F(FiguresOfDpuTest, UnexpectedAnswersAreRefused) {
   const KeptFigures none;
   none.answer(dpu_, DpuFiguresAsk{0}, {});
   EXPECT_FALSE(hear()) << "before any question";
@@ -100,7 +100,7 @@ TEST_F(FiguresOfDpuTest, WhatNobodyHasAskedForIsRefused) {
   EXPECT_TRUE(hear());
 }
 
-TEST_F(FiguresOfDpuTest, NobodyWaitsForADpuThatIsLost) {
+TEST_F(FiguresOfDpuTest, DoesNotWaitForALostDpu) {
   figures_.ask();
   host_.close();
   EXPECT_TRUE(figures_.answered());

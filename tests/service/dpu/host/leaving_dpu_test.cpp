@@ -1,4 +1,4 @@
-// Ranks leave a DPU that is lost: whom the host's keeper waits for, and for how long.
+// Ranks detach from a lost DPU: the host's keeper waits for some of them, with a time limit.
 #include "service/dpu/host/leaving_dpu.hpp"
 
 #include <gtest/gtest.h>
@@ -27,11 +27,11 @@ class LeavingDpuTest : public ::testing::Test {
     for (std::uint32_t rank = 0; rank < kRanksLeaving; ++rank) {
       std::array<int, 2> fds{};
       ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds.data()), 0);
-      Visitor visitor;
-      visitor.socket = ControlSocket(UniqueFd(fds[0]));
-      visitor.hello.world_rank = visitor.hello.local_rank = rank;
-      visitor.hello.world_size = visitor.hello.local_size = kRanksLeaving;
-      ranks_.admit(std::move(visitor));
+      NewRank new_rank;
+      new_rank.socket = ControlSocket(UniqueFd(fds[0]));
+      new_rank.hello.world_rank = new_rank.hello.local_rank = rank;
+      new_rank.hello.world_size = new_rank.hello.local_size = kRanksLeaving;
+      ranks_.admit(std::move(new_rank));
       theirs_[rank] = ControlSocket(UniqueFd(fds[1]));
     }
     ASSERT_TRUE(ranks_.make_segments());
@@ -50,7 +50,7 @@ class LeavingDpuTest : public ::testing::Test {
   std::optional<LeavingDpu> leaving_;
 };
 
-TEST_F(LeavingDpuTest, RanksStayUntilWhatIsUnderWayHasComeToRest) {
+TEST_F(LeavingDpuTest, RanksStayUntilOperationsAreAtRest) {
   EXPECT_FALSE(leaving_->is_time_to_call(began_ + kRest / 2));
   EXPECT_FALSE(leaving_->over()) << "nobody has been called";
   EXPECT_EQ(leaving_->next_look(), began_ + kRest);
@@ -58,7 +58,7 @@ TEST_F(LeavingDpuTest, RanksStayUntilWhatIsUnderWayHasComeToRest) {
   EXPECT_FALSE(leaving_->is_time_to_call(began_ + kRest)) << "once";
 }
 
-TEST_F(LeavingDpuTest, RanksAreToldWithWhatTheyNeedOnTheHost) {
+TEST_F(LeavingDpuTest, RanksGetSegmentAndDoorbellOfTheHost) {
   call_ranks();
   for (std::uint32_t rank = 0; rank < kRanksLeaving; ++rank) {
     ControlSocket::Received received = theirs_[rank].receive(0);
@@ -78,26 +78,26 @@ TEST_F(LeavingDpuTest, IsOverWhenAllHaveLeft) {
   EXPECT_TRUE(leaving_->over());
 }
 
-TEST_F(LeavingDpuTest, WhoSaysSoTwiceErrs) {
+TEST_F(LeavingDpuTest, SecondReportIsAnError) {
   call_ranks();
   ASSERT_TRUE(leaving_->has_left(ranks_[0]));
   EXPECT_FALSE(leaving_->has_left(ranks_[0]));
 }
 
-TEST_F(LeavingDpuTest, NobodyWaitsForARankThatHasGone) {
+TEST_F(LeavingDpuTest, DoesNotWaitForARankThatHasLeft) {
   call_ranks();
   ASSERT_TRUE(leaving_->has_left(ranks_[0]));
   ranks_.leave(1);
   EXPECT_TRUE(leaving_->over());
 }
 
-TEST_F(LeavingDpuTest, ARankThatStaysIsNamed) {
+TEST_F(LeavingDpuTest, RankThatStaysIsNamed) {
   call_ranks();
   ASSERT_TRUE(leaving_->has_left(ranks_[0]));
   EXPECT_FALSE(leaving_->failure(began_ + kRest));
   const std::optional<std::string> failure = leaving_->failure(began_ + kRest + LeavingDpu::kLimit);
   ASSERT_TRUE(failure);
-  EXPECT_EQ(*failure, "the DPU is lost; rank 1 does not leave it, within 60 s");
+  EXPECT_EQ(*failure, "the DPU is lost; rank 1 did not detach from it within 60 s");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a service process notes on a DPU comes to the memory of its rank, by the clock of the rank's node.
+// Trace events of a service process on a DPU reach its rank's event memory, with times of the rank's node.
 #include "service/dpu/host/trace_of_dpu.hpp"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ class TraceOfDpuTest : public ::testing::Test {
     dpu_.work(Clock::now());
     return dpu_.next();
   }
-  // The host's turn. Error: what the DPU has said makes no sense.
+  // The host's turn. Error: the DPU's message is malformed.
   Status turn() {
     host_.work(Clock::now());
     while (const std::optional<DpuFrame> frame = host_.next()) {
@@ -76,7 +76,7 @@ class TraceOfDpuTest : public ::testing::Test {
   TraceOfDpu trace_{host_};
 };
 
-TEST_F(TraceOfDpuTest, AllThatIsNotedWhenTheRankAsksIsInItsMemoryThen) {
+TEST_F(TraceOfDpuTest, EventsSoFarAreInMemoryWhenTheRankAsks) {
   EXPECT_FALSE(trace_.next_look()) << "without a trace nothing is to be done";
   trace_.name_dpu("thor-bf01");
   trace_.show(rank_, Clock::now());
@@ -122,10 +122,10 @@ TEST_F(TraceOfDpuTest, AllThatIsNotedWhenTheRankAsksIsInItsMemoryThen) {
   EXPECT_TRUE(kept.of_place(2).empty());
 }
 
-// A DPU whose clock says an hour more.
+// A DPU whose clock is an hour ahead.
 class AheadTest : public TraceOfDpuTest {
  protected:
-  // Answers the next question, with these events if it asks for some.
+  // Answers the next question; `events` if it asks for some.
   DpuTraceAsk answer(const std::vector<trace::Event>& events = {}, std::uint32_t of_rank = kTracedRank) {
     std::optional<DpuFrame> frame = heard_by_dpu();
     while (frame && frame->kind != DpuFrameKind::trace_ask) frame = heard_by_dpu();
@@ -157,7 +157,7 @@ TEST_F(AheadTest, ItsTimesAreThoseOfThisNode) {
   EXPECT_EQ(header().shared.load(), 1U);
 }
 
-TEST_F(AheadTest, WhatNobodyHasAskedForIsRefused) {
+TEST_F(AheadTest, UnexpectedAnswersAreRefused) {
   trace_.show(rank_, Clock::now());
   trace_.settle(kTracedRank, Clock::now());
   say({moved_at(1, 1)}, kTracedRank);
@@ -169,7 +169,7 @@ TEST_F(AheadTest, WhatNobodyHasAskedForIsRefused) {
   EXPECT_FALSE(turn()) << "an answer to another question";
 }
 
-TEST_F(TraceOfDpuTest, NobodyWaitsForADpuThatIsLeft) {
+TEST_F(TraceOfDpuTest, DoesNotWaitAfterTheDpuHasLeft) {
   trace_.show(rank_, Clock::now());
   trace_.settle(kTracedRank, Clock::now());
   trace_.begin_last_round();

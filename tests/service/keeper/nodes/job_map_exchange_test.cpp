@@ -1,4 +1,4 @@
-// Nodes that get to know each other: two keepers in one process are two nodes.
+// Nodes connect: two keepers in one process act as two nodes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -51,13 +51,13 @@ class TwoNodes : public ::testing::Test {
       ASSERT_TRUE(taken) << taken.error();
     }
   }
-  // The keeper and its service processes are there, and know the rank.
+  // The keeper and its service processes run, and serve the rank.
   void expect_alive(std::uint32_t world_rank) {
-    // It is never released: each time another one is announced.
+    // It is never released, so that each call announces a new region.
     EXPECT_NE(rank(world_rank).staging().allocate(1 << 20), nullptr);
     EXPECT_FALSE(rank(world_rank).fatal());
   }
-  // All four exchange a block with each.
+  // All four exchange a block with each other.
   void expect_alltoall(std::uint64_t group_number, std::size_t block_bytes) {
     std::array<std::vector<std::byte>, 4> send;
     std::array<std::vector<std::byte>, 4> receive;
@@ -98,7 +98,7 @@ class TwoNodes : public ::testing::Test {
   std::array<std::vector<std::byte>, 2> descriptors_;
 };
 
-TEST_F(TwoNodes, DescriptorsSayWhoServesWhom) {
+TEST_F(TwoNodes, DescriptorsListRanksAndServiceProcesses) {
   start(2);
   const auto decoded = decode_job_map(job_map(), 4);
   ASSERT_TRUE(decoded) << decoded.error();
@@ -107,7 +107,7 @@ TEST_F(TwoNodes, DescriptorsSayWhoServesWhom) {
   for (std::uint32_t sp = 0; sp < 4; ++sp) EXPECT_FALSE(decoded.value().address_of(SpId{sp}).empty());
 }
 
-TEST_F(TwoNodes, ExchangeDataOnceTheyKnowEachOther) {
+TEST_F(TwoNodes, ExchangeDataAfterTheJobMap) {
   for (const std::uint32_t services : {1U, 2U}) {
     for (auto& clients : clients_) clients.clear();
     for (auto& node : nodes_) node.reset();
@@ -130,7 +130,7 @@ struct Malformed {
   std::function<void(std::vector<std::byte>& descriptors, std::uint32_t& node)> spoil;
 };
 
-TEST_F(TwoNodes, AJobMapThatIsNoneIsRefused) {
+TEST_F(TwoNodes, MalformedJobMapIsRefused) {
   const std::vector<Malformed> attacks{
       {"empty of sense", [](auto& descriptors, auto&) { std::ranges::fill(descriptors, std::byte{0xA5}); }},
       {"cut", [](auto& descriptors, auto&) { descriptors.resize(descriptors.size() - 1); }},
@@ -161,8 +161,8 @@ TEST_F(TwoNodes, AJobMapThatIsNoneIsRefused) {
   }
 }
 
-// A job map that is one, and puts a rank of this node elsewhere.
-TEST_F(TwoNodes, AJobMapThatMisplacesRanksOfTheNodeIsRefused) {
+// A valid job map that puts a rank of this node elsewhere.
+TEST_F(TwoNodes, JobMapThatMisplacesRanksIsRefused) {
   start(2);
   std::vector<std::byte> descriptors;
   auto decoded = decode_job_map(job_map(), 4);
@@ -185,7 +185,7 @@ TEST_F(TwoNodes, ASecondJobMapCostsTheConnection) {
   expect_alive(2);
 }
 
-TEST_F(TwoNodes, AJobMapOfARankThatIsNotTheNodeLeaderCostsItsConnection) {
+TEST_F(TwoNodes, JobMapFromAnotherRankThanTheLeaderCostsItsConnection) {
   start();
   EXPECT_FALSE(rank(1).control().take_job_map(job_map(), 0, kTimeout));
   EXPECT_TRUE(rank(1).fatal());

@@ -1,4 +1,4 @@
-// What keepers of different nodes tell each other, over real connections of this machine; time is the test's.
+// Messages between keepers of different nodes over real local connections; the test controls time.
 #include "service/keeper/nodes/other_nodes.hpp"
 
 #include <arpa/inet.h>
@@ -28,7 +28,7 @@ std::vector<std::byte> an_address(int of) {
   return std::vector<std::byte>(100, static_cast<std::byte>(of));
 }
 
-// A keeper's part in it. Node i has two service processes and world rank i.
+// A keeper's part. Node i has two service processes and world rank i.
 struct NearNode {
   NearNode(std::uint32_t nodes, std::uint32_t number, Events& events) : own_number(number), others(config, events) {
     config.nodes = nodes;
@@ -52,7 +52,7 @@ struct NearNode {
     ASSERT_TRUE(message) << message.error();
     told.push_back(std::move(message).value());
   }
-  // What service processes have heard of others that have moved.
+  // Moved peers that its service processes have been told of.
   [[nodiscard]] std::vector<std::string> moved() {
     std::vector<std::string> all;
     for (ControlMessage& message : told) {
@@ -104,12 +104,12 @@ class OtherNodesTest : public ::testing::Test {
   void introduce_all() {
     for (std::uint32_t i = 0; i < all_.size(); ++i) introduce(i);
   }
-  // Does something happen? Messages of this machine are there within the millisecond.
+  // True if something happened. Local messages arrive within a millisecond.
   bool work() {
     for (NearNode& node : all_) node.work(now_);
     return !events_.wait(1).empty();
   }
-  // Time passes while nothing happens.
+  // Advances the clock while nothing happens.
   bool run_until(const std::function<bool()>& done) {
     for (int idle = 0; idle < 20'000;) {
       const bool happens = work();
@@ -120,7 +120,7 @@ class OtherNodesTest : public ::testing::Test {
     }
     return false;
   }
-  // Until nothing happens any more, in no time.
+  // Until nothing happens any more, without advancing the clock.
   void settle() {
     while (work()) continue;
   }
@@ -129,10 +129,10 @@ class OtherNodesTest : public ::testing::Test {
   std::deque<NearNode> all_;
 };
 
-TEST_F(OtherNodesTest, AllAreToldAndTellTheirNewOnes) {
+TEST_F(OtherNodesTest, AllNodesAreToldAndTellTheirReplacements) {
   start(3);
   introduce_all();
-  EXPECT_TRUE(all_[0].others.can_be_told());
+  EXPECT_TRUE(all_[0].others.can_be_notified());
   all_[1].others.moved(1, Epoch{2}, an_address(42));
   ASSERT_TRUE(run_until([&] { return !all_[0].moved().empty() && !all_[2].moved().empty(); }));
   settle();
@@ -141,7 +141,7 @@ TEST_F(OtherNodesTest, AllAreToldAndTellTheirNewOnes) {
   EXPECT_EQ(all_[2].moved(), expected);
   EXPECT_TRUE(all_[1].moved().empty());
   for (NearNode& node : all_) EXPECT_FALSE(node.others.failure());
-  // One that is started later on node 0 hears all of it, the job map first.
+  // A service process that is started later on node 0 gets all of it, the job map first.
   all_[0].told.clear();
   for (OtherNodes::ForServices& news : all_[0].others.for_a_new_one()) all_[0].take(news);
   ASSERT_EQ(all_[0].told.size(), 2U);
@@ -153,7 +153,7 @@ TEST_F(OtherNodesTest, AllAreToldAndTellTheirNewOnes) {
   EXPECT_EQ(all_[0].moved(), expected);
 }
 
-TEST_F(OtherNodesTest, SeveralAtOnceFromBothSidesAndOnlyTheNewestCounts) {
+TEST_F(OtherNodesTest, OnlyTheNewestOfSeveralReplacementsCounts) {
   start(2);
   introduce_all();
   all_[0].others.moved(0, Epoch{2}, an_address(1));
@@ -171,18 +171,18 @@ TEST_F(OtherNodesTest, SeveralAtOnceFromBothSidesAndOnlyTheNewestCounts) {
   EXPECT_EQ(all_[1].moved(), (std::vector<std::string>{"0 is in epoch 2 at 1", "1 is in epoch 4 at 5"}));
 }
 
-TEST_F(OtherNodesTest, WhoeverHasNoJobMapYetIsToldLater) {
+TEST_F(OtherNodesTest, NodeWithoutJobMapIsToldLater) {
   start(2);
-  all_[0].others.moved(0, Epoch{2}, an_address(9));  // this one does not know whom to tell yet
-  EXPECT_TRUE(all_[0].others.can_be_told());
+  all_[0].others.moved(0, Epoch{2}, an_address(9));  // node 0 does not know the others yet
+  EXPECT_TRUE(all_[0].others.can_be_notified());
   introduce(0);
   settle();
-  EXPECT_TRUE(all_[1].moved().empty());  // and that one cannot know who it is
+  EXPECT_TRUE(all_[1].moved().empty());  // and node 1 does not know node 0
   introduce(1);
   ASSERT_TRUE(run_until([&] { return !all_[1].moved().empty(); }));
 }
 
-TEST_F(OtherNodesTest, ANodeSaysThatItIsThere) {
+TEST_F(OtherNodesTest, NodeAnswersAQuestion) {
   start(3);
   introduce_all();
   for (int i = 0; i < 3; ++i) {
@@ -191,15 +191,15 @@ TEST_F(OtherNodesTest, ANodeSaysThatItIsThere) {
   }
   EXPECT_EQ(all_[0].watched().back(), 5U);
   all_[0].others.ask(SpId{0}, now_);  // its own
-  all_[0].others.ask(SpId{6}, now_);  // nobody
+  all_[0].others.ask(SpId{6}, now_);  // out of range
   settle();
   EXPECT_EQ(all_[0].watched().size(), 3U);
 }
 
-TEST_F(OtherNodesTest, AnAddressThatLeadsNowhereIsFollowedByTheNext) {
+TEST_F(OtherNodesTest, UnreachableAddressIsFollowedByTheNext) {
   start(2);
   const KeeperPlace::Address nowhere{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 127, 0, 0, 77};
-  UniqueFd silent(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // who takes connections, and says nothing
+  UniqueFd silent(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // accepts connections and sends nothing
   sockaddr_in place{};
   place.sin_family = AF_INET;
   place.sin_port = htons(all_[1].place.port);
@@ -211,7 +211,7 @@ TEST_F(OtherNodesTest, AnAddressThatLeadsNowhereIsFollowedByTheNext) {
   ASSERT_TRUE(run_until([&] { return !all_[1].moved().empty(); }));
 }
 
-TEST_F(OtherNodesTest, ANodeThatCannotBeToldEndsTheJobAfterATime) {
+TEST_F(OtherNodesTest, UnreachableNodeEndsTheJobAfterATimeout) {
   start(2);
   introduce_all();
   all_[1].others.close();  // it has ended
@@ -224,60 +224,59 @@ TEST_F(OtherNodesTest, ANodeThatCannotBeToldEndsTheJobAfterATime) {
   now_ += seconds(16);
   settle();
   ASSERT_TRUE(all_[0].others.failure());
-  EXPECT_EQ(
-      *all_[0].others.failure(),
-      "service process 1 (pid 5) on node n0 was killed; node n1 could not be told of the one that took its place");
+  EXPECT_EQ(*all_[0].others.failure(),
+            "service process 1 (pid 5) on node n0 was killed; node n1 could not be told of its replacement");
 }
 
-TEST_F(OtherNodesTest, CountsComeToTheNodeOfRank0AlsoWhenBothHaveEnded) {
+TEST_F(OtherNodesTest, CountsReachTheNodeOfRank0WhenBothHaveEnded) {
   start(3);
   introduce_all();
   for (NearNode& node : all_) node.others.close();
   const std::vector<std::byte> large(kMaxCountsBytes, std::byte{9});
-  all_[1].others.tell_counts(large, now_);
-  all_[2].others.tell_counts(an_address(4), now_);
-  EXPECT_FALSE(all_[2].others.counts_are_told());
-  ASSERT_TRUE(run_until([&] { return all_[1].others.counts_are_told() && all_[2].others.counts_are_told(); }));
+  all_[1].others.send_counts(large, now_);
+  all_[2].others.send_counts(an_address(4), now_);
+  EXPECT_FALSE(all_[2].others.counts_are_sent());
+  ASSERT_TRUE(run_until([&] { return all_[1].others.counts_are_sent() && all_[2].others.counts_are_sent(); }));
   EXPECT_EQ(all_[0].others.others(), 2U);
   ASSERT_EQ(all_[0].others.counts().size(), 2U);
   EXPECT_EQ(all_[0].others.counts().at(1), large);
   EXPECT_EQ(all_[0].others.counts().at(2), an_address(4));
   EXPECT_TRUE(all_[1].others.counts().empty() && all_[2].others.counts().empty());
-  // There is nobody else to tell.
-  all_[0].others.tell_counts(an_address(5), now_);
-  EXPECT_TRUE(all_[0].others.counts_are_told());
-  all_[1].others.tell_counts(std::vector<std::byte>(kMaxCountsBytes + 1), now_);
-  EXPECT_TRUE(all_[1].others.counts_are_told());
+  // It is the only node.
+  all_[0].others.send_counts(an_address(5), now_);
+  EXPECT_TRUE(all_[0].others.counts_are_sent());
+  all_[1].others.send_counts(std::vector<std::byte>(kMaxCountsBytes + 1), now_);
+  EXPECT_TRUE(all_[1].others.counts_are_sent());
 }
 
-TEST_F(OtherNodesTest, CountsAreGivenUpWhereNobodyTakesThem) {
+TEST_F(OtherNodesTest, CountsAreDroppedWithoutAReceiver) {
   start(2);
-  introduce(1);  // the other one knows of no job map, and so of no secret
-  all_[1].others.tell_counts(an_address(4), now_);
+  introduce(1);  // node 1 has no job map, and therefore no secret
+  all_[1].others.send_counts(an_address(4), now_);
   settle();
-  EXPECT_FALSE(all_[1].others.counts_are_told());
+  EXPECT_FALSE(all_[1].others.counts_are_sent());
   now_ += seconds(3);
   settle();
-  EXPECT_TRUE(all_[1].others.counts_are_told());
+  EXPECT_TRUE(all_[1].others.counts_are_sent());
   EXPECT_FALSE(all_[1].others.failure());
 }
 
-TEST_F(OtherNodesTest, WhereANodeHasNoPortNobodyIsReplaced) {
+TEST_F(OtherNodesTest, NoReplacementsIfANodeHasNoPort) {
   start(2);
   all_[1].place = {};
   introduce_all();
-  EXPECT_FALSE(all_[0].others.can_be_told());
-  EXPECT_TRUE(all_[1].others.can_be_told());
+  EXPECT_FALSE(all_[0].others.can_be_notified());
+  EXPECT_TRUE(all_[1].others.can_be_notified());
 }
 
-TEST_F(OtherNodesTest, StrangersAreNotListenedTo) {
+TEST_F(OtherNodesTest, StrangersAreIgnored) {
   start(3);
   introduce(0);
   introduce(1, 8);  // another job's secret, at the same ports
   introduce(2);
   all_[1].others.moved(0, Epoch{2}, an_address(66));
   all_[0].others.ask(SpId{2}, now_);
-  // Somebody who only connects, somebody who talks nonsense, and somebody who has learnt the greeting's form.
+  // A client that only connects, one that sends garbage, and one that sends a well-formed handshake.
   std::vector<UniqueFd> strangers;
   for (int i = 0; i < 3; ++i) {
     strangers.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -289,12 +288,12 @@ TEST_F(OtherNodesTest, StrangersAreNotListenedTo) {
   }
   const std::string nonsense(4000, 'x');
   ASSERT_GT(::send(strangers[1].get(), nonsense.data(), nonsense.size(), MSG_NOSIGNAL), 0);
-  std::vector<std::byte> said = proof::DpuGreeting(proof::DpuGreeting::Side::host, Secret{}).begin();
+  std::vector<std::byte> said = proof::DpuHandshake(proof::DpuHandshake::Side::host, Secret{}).begin();
   said.resize(said.size() + sizeof(proof::Mac));
   encode_node_news({NodeNewsKind::moved, 0, SpId{2}, Epoch{2}, an_address(67)}, said);
   ASSERT_GT(::send(strangers[2].get(), said.data(), said.size(), MSG_NOSIGNAL), 0);
   settle();
-  now_ += seconds(6);  // the silent one goes, too
+  now_ += seconds(6);  // closes the silent one, too
   settle();
   for (const UniqueFd& stranger : strangers) {
     std::array<char, 512> heard{};
@@ -306,13 +305,13 @@ TEST_F(OtherNodesTest, StrangersAreNotListenedTo) {
   }
   for (const std::uint32_t node : {0U, 2U}) EXPECT_TRUE(all_[node].moved().empty());
   EXPECT_TRUE(all_[0].watched().empty());
-  // Those that belong together are not kept from each other.
+  // Nodes of the job still reach each other.
   all_[2].others.moved(0, Epoch{2}, an_address(1));
   EXPECT_TRUE(run_until([&] { return !all_[0].moved().empty(); }));
 }
 
-// Of the job, but at the wrong door: as where two hosts have the same address of some inner network.
-TEST_F(OtherNodesTest, WhatIsForAnotherNodeIsNotTaken) {
+// From the job, but at the wrong node, e.g. if two hosts have the same address in some internal network.
+TEST_F(OtherNodesTest, MessagesForAnotherNodeAreIgnored) {
   start(3);
   std::swap(all_[1].place, all_[2].place);
   introduce_all();

@@ -1,4 +1,4 @@
-// What ranks count outlives them: the keeper writes it where nobody has called MPI_Finalize.
+// Ranks' counts outlive the ranks: the keeper writes them if no rank called MPI_Finalize.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -47,7 +47,7 @@ class Counts : public ::testing::Test {
   Counts() : path_(fs::temp_directory_path() / ("outrigger-counts-" + std::to_string(::getpid()))) {}
   ~Counts() override { fs::remove(path_); }
 
-  // Two ranks come, and go as `before_they_go` leaves their ledgers. Null: no report was written.
+  // Two ranks arrive and leave, with ledgers as `before_they_go` changes them. nullptr: no report was written.
   template <class Change>
   Json written_after(const Change& before_they_go) {
     {
@@ -74,15 +74,15 @@ class Counts : public ::testing::Test {
   fs::path path_;
 };
 
-TEST_F(Counts, AreWrittenWhenRanksHaveGoneWithoutAWord) {
+TEST_F(Counts, AreWrittenWhenRanksEndWithoutFinalize) {
   const Json report = written_after([](const auto& /*ledgers*/) {});
   EXPECT_EQ(report["counted_ranks"], Json::parse("[[0, 1]]"));
   EXPECT_EQ(report["calls"][0]["calls"], 10);
   EXPECT_EQ(report["calls"][0]["offloaded"], 0);
-  EXPECT_EQ(report["ended"]["how"], "lost");  // this process lives on
+  EXPECT_EQ(report["ended"]["how"], "lost");  // this process still runs
 }
 
-TEST_F(Counts, SayWhoHasAborted) {
+TEST_F(Counts, NameTheRankThatAborted) {
   const Json report = written_after([](const std::vector<report::Ledger>& ledgers) {
     ledgers[1].header().state = static_cast<std::uint32_t>(report::LedgerState::aborting);
     ledgers[1].header().code = 7;
@@ -90,14 +90,14 @@ TEST_F(Counts, SayWhoHasAborted) {
   EXPECT_EQ(report["ended"], Json::parse(R"({"how": "aborted", "code": 7, "signal": null, "rank": 1, "text": ""})"));
 }
 
-TEST_F(Counts, AreLeftToTheRankThatHasWrittenThem) {
+TEST_F(Counts, AreNotWrittenIfRank0HasWrittenThem) {
   const Json report = written_after([](const std::vector<report::Ledger>& ledgers) {
     ledgers[0].header().state = static_cast<std::uint32_t>(report::LedgerState::finalized);
   });
   EXPECT_TRUE(report.is_null());
 }
 
-TEST(ProcessEnd, IsKnownOfAChildThatNobodyHasAsked) {
+TEST(ProcessEnd, IsKnownForAnUnreapedChild) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(3);
   const UniqueFd pidfd = service::exit_event_of(child);

@@ -1,4 +1,4 @@
-// What a keeper knows of its ranks.
+// The keeper's list of ranks.
 #include "service/keeper/ranks/local_ranks.hpp"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ TEST(RankRegions, OneRefusalIsEnough) {
   EXPECT_FALSE(refused->ok);
 }
 
-TEST(RankRegions, AnswersAboutWhatHasBeenDroppedAreNothing) {
+TEST(RankRegions, AnswersAboutDroppedRegionsAreIgnored) {
   RankRegions regions;
   ASSERT_TRUE(add(regions, region(5)));
   EXPECT_TRUE(regions.drop(5));
@@ -48,7 +48,7 @@ TEST(RankRegions, AnswersAboutWhatHasBeenDroppedAreNothing) {
   EXPECT_EQ(regions.answer(5, 0, 1, true), nullptr);
 }
 
-TEST(RankRegions, WhatADpuKnewKeepsItsName) {
+TEST(RankRegions, RegionOfADpuKeepsItsId) {
   const std::uint32_t keyed = keyed_region(3, 9).value();
   RankRegions regions;
   EXPECT_FALSE(regions.take_keyed_id(7)) << "no DPU calls anything so";
@@ -83,7 +83,7 @@ TEST(RankRegions, RangesAreOfWholePagesAndDoNotWrap) {
   EXPECT_TRUE(regions.all().empty());
 }
 
-TEST(LocalRanks, ARankThatHasLeftMayNotBeMistakenForOneThatIsHere) {
+TEST(LocalRanks, RankThatHasLeftIsNotFound) {
   Events events;
   LocalRanks ranks(events, 4, 2);
   const auto hello_of = [](std::uint32_t world_rank, std::uint32_t local_rank) {
@@ -95,7 +95,7 @@ TEST(LocalRanks, ARankThatHasLeftMayNotBeMistakenForOneThatIsHere) {
     return hello;
   };
   ASSERT_FALSE(ranks.problem_of(hello_of(3, 1)));
-  ranks.admit(Visitor{ControlSocket(), 0, hello_of(3, 1)});
+  ranks.admit(NewRank{ControlSocket(), 0, hello_of(3, 1)});
   EXPECT_EQ(ranks.find(3), 1U);
   EXPECT_EQ(ranks.present(), 1U);
   EXPECT_TRUE(ranks.problem_of(hello_of(2, 1))) << "the local rank is taken";

@@ -1,4 +1,4 @@
-// What is known of a service process's end: its signal or status, and what it has said before.
+// How a service process ended: its signal or status, and its captured stderr.
 #include "service/keeper/supervise/captured_stderr.hpp"
 
 #include <gtest/gtest.h>
@@ -43,27 +43,27 @@ class Script {
   std::array<char, 32> path_{"/tmp/outrigger-script-XXXXXX"};
 };
 
-TEST(CapturedStderr, OfALibraryThatEndsItAreTold) {
+TEST(CapturedStderr, QuotesTheLibraryThatEndsTheProcess) {
   const Script script(
       "echo '[vm:7] ep.c:202 Assertion `count == 0'\"'\"' failed' >&2; echo '#0 abort' >&2; kill -ABRT $$");
   EXPECT_EQ(script.how_it_ends(),
             "was killed by signal 6 (Aborted), saying \"[vm:7] ep.c:202 Assertion `count == 0' failed\",");
 }
 
-TEST(CapturedStderr, WhoHasSaidNothingIsNotQuoted) {
+TEST(CapturedStderr, EmptyOutputIsNotQuoted) {
   EXPECT_EQ(Script("exit 3").how_it_ends(), "exited with status 3");
 }
 
-TEST(CapturedStderr, OneThatIsKilledByOthersHasNothingToSayToIt) {
+TEST(CapturedStderr, NotQuotedAfterAnExternalKill) {
   EXPECT_EQ(Script("echo 'a warning' >&2; kill -KILL $$").how_it_ends(), "was killed by signal 9 (Killed)");
 }
 
-TEST(CapturedStderr, ATalkativeOneIsNotHeldUp) {
+TEST(CapturedStderr, MuchOutputDoesNotBlockTheProcess) {
   const std::string told = Script("yes noise 2>/dev/null | head -c 1000000 >&2; exit 4").how_it_ends();
   EXPECT_TRUE(told.starts_with("exited with status 4, saying \"nois")) << told;  // it may be cut anywhere
 }
 
-TEST(CapturedStderr, TheTellingLineIsTheLastOfItsKind) {
+TEST(CapturedStderr, QuotesTheLastUsefulLine) {
   EXPECT_EQ(telling_line(""), "");
   EXPECT_EQ(telling_line("one\ntwo\n"), "two");
   EXPECT_EQ(telling_line("x.cpp:3: Assertion `a' failed.\nFatal: b\n#0 f\n#1 g\n\n"), "Fatal: b");

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "base/shared_memory.hpp"
-#include "service/loop/pulse.hpp"
+#include "service/loop/heartbeat.hpp"
 
 namespace outrigger::service {
 namespace {
@@ -28,7 +28,7 @@ class HungServicesTest : public ::testing::Test {
  protected:
   HungServicesTest() { EXPECT_EQ(hung_.look(0, sign_), std::nullopt); }
 
-  // What a look says after it has used so much time.
+  // The result of a look after `used` CPU time.
   [[nodiscard]] std::optional<std::string> look(char state, milliseconds used, bool work_waits) {
     sign_.process.state = state;
     sign_.process.cpu += used;
@@ -41,45 +41,45 @@ class HungServicesTest : public ::testing::Test {
   ServiceSign sign_;
 };
 
-TEST_F(HungServicesTest, OneThatSleepsWithNothingToDoIsWell) {
+TEST_F(HungServicesTest, SleepingWithoutWorkIsHealthy) {
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(look('S', milliseconds(0), false), std::nullopt);
 }
 
-TEST_F(HungServicesTest, OneThatTurnsIsWellHoweverBusy) {
+TEST_F(HungServicesTest, TurningIsHealthy) {
   for (int i = 0; i < 1000; ++i) {
     turn();
     EXPECT_EQ(look('R', seconds(2), true), std::nullopt);
   }
 }
 
-TEST_F(HungServicesTest, OneThatRunsWithoutATurnIsLostAfterTheLimit) {
+TEST_F(HungServicesTest, RunningWithoutATurnIsLostAfterTheLimit) {
   for (std::uint32_t i = 1; i < kLooks; ++i) EXPECT_EQ(look('R', seconds(2), false), std::nullopt) << i;
   const std::optional<std::string> why = look('R', seconds(2), false);
   ASSERT_TRUE(why);
-  EXPECT_EQ(*why, "has not got on for 12 s (state R, 12.0 s of CPU time)");
+  EXPECT_EQ(*why, "has made no progress for 12 s (state R, 12.0 s of CPU time)");
 }
 
-TEST_F(HungServicesTest, OneThatSleepsThroughItsDoorbellIsLostAfterTheLimit) {
+TEST_F(HungServicesTest, SleepingWithWorkIsLostAfterTheLimit) {
   for (std::uint32_t i = 1; i < kLooks; ++i) EXPECT_EQ(look('S', milliseconds(0), true), std::nullopt) << i;
   const std::optional<std::string> why = look('S', milliseconds(0), true);
   ASSERT_TRUE(why);
   EXPECT_EQ(*why, "has slept for 12 s though work waits for it");
 }
 
-TEST_F(HungServicesTest, OneThatIsGivenNoTimeIsNot) {
+TEST_F(HungServicesTest, StarvedIsNotLost) {
   for (int i = 0; i < 1000; ++i) {
-    EXPECT_EQ(look('R', milliseconds(0), true), std::nullopt);  // others run
-    EXPECT_EQ(look('D', milliseconds(0), true), std::nullopt);  // its memory is on a disk
+    EXPECT_EQ(look('R', milliseconds(0), true), std::nullopt);  // starved
+    EXPECT_EQ(look('D', milliseconds(0), true), std::nullopt);  // swapped out
   }
 }
 
-TEST_F(HungServicesTest, OneThatIsGivenLittleTimeIsGivenLonger) {
+TEST_F(HungServicesTest, LittleCpuTimeExtendsTheLimit) {
   std::uint32_t looks = 1;
   while (!look('R', milliseconds(100), true)) ASSERT_LT(++looks, 1000U);
   EXPECT_EQ(looks, HungServices::kLeastCpu / milliseconds(100));
 }
 
-TEST_F(HungServicesTest, ATurnBeginsAnew) {
+TEST_F(HungServicesTest, TurnResetsTheCount) {
   for (int round = 0; round < 10; ++round) {
     turn();
     for (std::uint32_t i = 0; i < kLooks; ++i) EXPECT_EQ(look('R', seconds(2), true), std::nullopt);
@@ -87,7 +87,7 @@ TEST_F(HungServicesTest, ATurnBeginsAnew) {
   EXPECT_NE(look('R', seconds(2), true), std::nullopt);
 }
 
-TEST_F(HungServicesTest, OneThatIsStoppedOrTracedIsAnothersBusiness) {
+TEST_F(HungServicesTest, StoppedOrTracedIsIgnored) {
   for (const char state : {'T', 't'}) {
     for (std::uint32_t i = 1; i < kLooks; ++i) EXPECT_EQ(look('R', seconds(2), true), std::nullopt);
     for (std::uint32_t i = 0; i < 3 * kLooks; ++i) EXPECT_EQ(look(state, milliseconds(0), true), std::nullopt);
@@ -97,14 +97,14 @@ TEST_F(HungServicesTest, OneThatIsStoppedOrTracedIsAnothersBusiness) {
   }
 }
 
-TEST_F(HungServicesTest, TheOneThatTakesItsPlaceBeginsAnew) {
+TEST_F(HungServicesTest, ReplacementResetsTheCount) {
   for (std::uint32_t i = 1; i < kLooks; ++i) EXPECT_EQ(look('R', seconds(2), true), std::nullopt);
   hung_.forget(0);
   sign_.process.cpu = milliseconds(0);
   for (std::uint32_t i = 0; i < kLooks; ++i) EXPECT_EQ(look('R', seconds(2), true), std::nullopt);
 }
 
-// Of a child, as emulators have answers of their own for who asks about itself.
+// A child, because emulators answer differently about the process itself.
 class RunningChild {
  public:
   RunningChild() : pid_(::fork()) {
@@ -141,22 +141,22 @@ TEST(SignOfProcess, IsWhatTheKernelSays) {
   EXPECT_EQ(sign_of_process(0), std::nullopt);
 }
 
-TEST(PulseTest, SleepingOfItsOwnWillIsSeenAndNotLeftBehind) {
+TEST(HeartbeatTest, VoluntarySleepIsShownAndCleared) {
   const Result<UniqueFd> page = create_sealed_memory("pulse-test", kServicePagesBytes, Backing::reserved);
   ASSERT_TRUE(page) << page.error();
   const Result<Mapping> mapping = Mapping::map(page.value().get(), kServicePagesBytes);
   ASSERT_TRUE(mapping) << mapping.error();
   const auto* seen = reinterpret_cast<const ServicePulse*>(mapping.value().base());
-  Pulse first;
+  Heartbeat first;
   ASSERT_TRUE(first.show_in(page.value()));
   EXPECT_EQ(seen->asleep.load(), 0U);
-  std::optional<Pulse::Asleep> killed_asleep(std::in_place, first);
+  std::optional<Heartbeat::Asleep> killed_asleep(std::in_place, first);
   EXPECT_NE(seen->asleep.load(), 0U);
-  Pulse second;
+  Heartbeat second;
   ASSERT_TRUE(second.show_in(page.value()));
   EXPECT_EQ(seen->asleep.load(), 0U);
   {
-    const Pulse::Asleep asleep(second);
+    const Heartbeat::Asleep asleep(second);
     EXPECT_NE(seen->asleep.load(), 0U);
   }
   EXPECT_EQ(seen->asleep.load(), 0U);

@@ -1,4 +1,4 @@
-// How keepers of jobs with cores in common hear of each other.
+// Keepers of jobs that share cores notice each other.
 #include "service/keeper/supervise/neighbours.hpp"
 
 #include <gtest/gtest.h>
@@ -31,22 +31,22 @@ CoreClaim claim_of(const std::string& job, pid_t pid = ::getpid()) {
   return {CoreClaim::By::service, 3, job, pid};
 }
 
-// A keeper's part in it.
+// A keeper's part.
 struct NearKeeper {
   explicit NearKeeper(std::string name) : job(std::move(name)), neighbours(Claimant{near_scope(), job}, events) {
     neighbours.open();
   }
-  // Somebody has come or gone.
-  [[nodiscard]] bool hears(int within_ms = kHeardWithinMs) {
+  // True if a connection opened or closed.
+  [[nodiscard]] bool has_event(int within_ms = kHeardWithinMs) {
     const std::vector<Event> heard = events.wait(within_ms);
     if (heard.empty()) return false;
     EXPECT_EQ(heard.front().source, Source::neighbour);
-    neighbours.hear();
+    neighbours.handle_event();
     return true;
   }
-  // As its loop does: what is heard, and then a look in its time.
+  // As in the keeper's loop: handles events, then looks in its time.
   [[nodiscard]] bool looks_after_news() {
-    if (!hears()) return false;
+    if (!has_event()) return false;
     EXPECT_FALSE(neighbours.time_to_look(now)) << "not at once: more may come";
     now = neighbours.next_look().value_or(now);
     return neighbours.time_to_look(now);
@@ -58,34 +58,34 @@ struct NearKeeper {
   Neighbours neighbours;
 };
 
-TEST(Neighbours, TheEarlierOneHearsOfTheLaterOneAndOfItsEnd) {
+TEST(Neighbours, EarlierKeeperNoticesTheLaterOneAndItsEnd) {
   NearKeeper earlier("one");
-  EXPECT_FALSE(earlier.hears(0)) << "nobody else is there";
+  EXPECT_FALSE(earlier.has_event(0)) << "nobody else is there";
   {
     NearKeeper later("two");
     later.neighbours.meet({claim_of("one")});
     EXPECT_TRUE(earlier.looks_after_news());
-    EXPECT_FALSE(earlier.hears(0)) << "it is told once";
+    EXPECT_FALSE(earlier.has_event(0)) << "it is told once";
     later.neighbours.meet({claim_of("one")});
-    EXPECT_FALSE(earlier.hears(0)) << "they have met";
+    EXPECT_FALSE(earlier.has_event(0)) << "they have met";
     EXPECT_FALSE(later.neighbours.next_look()) << "nobody is looked for";
   }
   EXPECT_TRUE(earlier.looks_after_news());
-  EXPECT_FALSE(earlier.hears(0));
+  EXPECT_FALSE(earlier.has_event(0));
   EXPECT_FALSE(earlier.neighbours.next_look());
 }
 
-TEST(Neighbours, TheLaterOneHearsOfTheEndOfTheEarlierOne) {
+TEST(Neighbours, LaterKeeperNoticesTheEndOfTheEarlierOne) {
   auto earlier = std::make_unique<NearKeeper>("one");
   NearKeeper later("two");
   later.neighbours.meet({claim_of("one")});
   ASSERT_TRUE(earlier->looks_after_news());
   earlier.reset();
   EXPECT_TRUE(later.looks_after_news());
-  EXPECT_FALSE(later.hears(0));
+  EXPECT_FALSE(later.has_event(0));
 }
 
-TEST(Neighbours, AKilledOneIsHeardOf) {
+TEST(Neighbours, KillIsNoticed) {
   NearKeeper earlier("one");
   const pid_t self = ::getpid();
   const std::string name = near_scope();
@@ -103,12 +103,12 @@ TEST(Neighbours, AKilledOneIsHeardOf) {
   EXPECT_TRUE(earlier.looks_after_news());
 }
 
-TEST(Neighbours, OneThatGoesAndIsStillNamedIsLookedAtSomeMoreTimesAndNotForEver) {
+TEST(Neighbours, LeftoverClaimsAreLookedAtALimitedNumberOfTimes) {
   NearKeeper later("two");
   auto earlier = std::make_unique<NearKeeper>("one");
   later.neighbours.meet({claim_of("one"), claim_of("nobody-listens")});
   earlier.reset();
-  ASSERT_TRUE(later.hears());
+  ASSERT_TRUE(later.has_event());
   int looks = 0;
   for (auto next = later.neighbours.next_look(); next; next = later.neighbours.next_look()) {
     ASSERT_LT(++looks, 100);
@@ -119,34 +119,34 @@ TEST(Neighbours, OneThatGoesAndIsStillNamedIsLookedAtSomeMoreTimesAndNotForEver)
   }
   EXPECT_GT(looks, 3);
   EXPECT_LT(looks, 12);
-  EXPECT_FALSE(later.hears(0));
+  EXPECT_FALSE(later.has_event(0));
 }
 
-TEST(Neighbours, StrangersGetALookNowAndThenAndAreSentAwayWhenTheySpeak) {
+TEST(Neighbours, StrangersAreRateLimitedAndDroppedWhenTheySend) {
   NearKeeper keeper("one");
-  const std::string door = "outrigger-keeper:" + near_scope() + ":one:" + std::to_string(::getpid());
+  const std::string name = "outrigger-keeper:" + near_scope() + ":one:" + std::to_string(::getpid());
   std::vector<UniqueFd> strangers;
-  for (int i = 0; i < 10; ++i) strangers.push_back(testing::connect_to(door));
+  for (int i = 0; i < 10; ++i) strangers.push_back(testing::connect_to(name));
   ASSERT_TRUE(strangers.back().valid());
-  ASSERT_TRUE(keeper.hears());
-  strangers.push_back(testing::connect_to(door));
-  EXPECT_FALSE(keeper.hears(0)) << "it looks in a moment anyway";
+  ASSERT_TRUE(keeper.has_event());
+  strangers.push_back(testing::connect_to(name));
+  EXPECT_FALSE(keeper.has_event(0)) << "it looks in a moment anyway";
   ASSERT_TRUE(keeper.neighbours.time_to_look(*keeper.neighbours.next_look()));
-  EXPECT_FALSE(keeper.hears(0)) << "all have been let in";
+  EXPECT_FALSE(keeper.has_event(0)) << "all have been let in";
   ASSERT_EQ(::write(strangers[3].get(), "x", 1), 1);
-  EXPECT_TRUE(keeper.hears());
+  EXPECT_TRUE(keeper.has_event());
   char nothing = 0;
   EXPECT_EQ(::read(strangers[3].get(), &nothing, 1), 0) << "the connection is closed";
   EXPECT_EQ(::recv(strangers[4].get(), &nothing, 1, MSG_DONTWAIT), -1) << "that of others is not";
 }
 
-TEST(Neighbours, OfAnotherScopeAreNotHeardOf) {
+TEST(Neighbours, OtherScopesAreIgnored) {
   NearKeeper keeper("one");
   Events events;
   Neighbours apart(Claimant{near_scope() + "x", "two"}, events);
   apart.open();
   apart.meet({claim_of("one")});
-  EXPECT_FALSE(keeper.hears(0));
+  EXPECT_FALSE(keeper.has_event(0));
 }
 
 TEST(Neighbours, OffIsOff) {
@@ -156,7 +156,7 @@ TEST(Neighbours, OffIsOff) {
   EXPECT_FALSE(neighbours.next_look());
 }
 
-// Two whole keepers: what the service process of the first one knows stands in its ranks' segments.
+// Two whole keepers. The first one's service process writes its state into its ranks' segments.
 class Jobs : public ::testing::Test {
  protected:
   using Node = testing::Node;
@@ -176,7 +176,7 @@ class Jobs : public ::testing::Test {
   }
 };
 
-TEST_F(Jobs, TheFirstOnesServiceProcessIsToldOfTheSecond) {
+TEST_F(Jobs, FirstJobsServiceProcessIsToldOfTheSecondJob) {
   Node first(job("one"));
   const Clients ranks = first.attach_all();
   ASSERT_TRUE(ranks[0] && ranks[1]);
@@ -192,7 +192,7 @@ TEST_F(Jobs, TheFirstOnesServiceProcessIsToldOfTheSecond) {
   }
 }
 
-TEST_F(Jobs, OfSeparateWordsDoNotKnowOfEachOther) {
+TEST_F(Jobs, SeparateScopesDoNotSeeEachOther) {
   Node first(job("one"));
   const Clients ranks = first.attach_all();
   testing::NodeOptions apart = job("two");

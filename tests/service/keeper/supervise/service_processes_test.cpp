@@ -1,5 +1,5 @@
-// Service processes as the other ends of socket pairs: what they are told, when they are lost, and what one that is
-// started again needs.
+// Service processes as the other ends of socket pairs: their messages, how they are lost, and the state that a
+// restarted one needs.
 #include "service/keeper/supervise/service_processes.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 #include <set>
 #include <utility>
 
-#include "service/notices/job_protest.hpp"
+#include "service/notices/fault_report.hpp"
 
 namespace outrigger::service {
 namespace {
@@ -37,7 +37,7 @@ class SocketStarter final : public ServiceStarter {
   void renumber(std::uint32_t from, std::uint32_t to) override { renumbered = {from, to}; }
   void stop_all() override {}
 
-  pid_t pid_of_all = 0;                            // 0: each has a number that means nothing
+  pid_t pid_of_all = 0;                            // 0: each has an invalid number
   std::map<std::uint32_t, ControlSocket> service;  // their ends
   std::pair<std::uint32_t, std::uint32_t> renumbered;
 };
@@ -48,7 +48,7 @@ class ServiceProcessesTest : public ::testing::Test {
     for (std::uint32_t sp = 0; sp < count; ++sp) ASSERT_TRUE(processes_.start(sp));
     for (std::uint32_t sp = 0; sp < count; ++sp) ASSERT_TRUE(processes_.connect(sp));
   }
-  // The peers to which `sp` has been given rings since it was last asked.
+  // The peers to which `sp` got rings since the last call.
   std::multiset<std::uint32_t> new_peers(std::uint32_t sp) {
     std::multiset<std::uint32_t> peers;
     while (true) {
@@ -58,7 +58,7 @@ class ServiceProcessesTest : public ::testing::Test {
       peers.insert(received.message->body<PeerRingBody>().sp);
     }
   }
-  // Whatever wakes them now.
+  // Messages of all events so far.
   std::vector<ServiceMessage> receive_all() {
     std::vector<ServiceMessage> messages;
     for (const Event& event : events_.wait(0)) {
@@ -89,7 +89,7 @@ class SleepingChild {
     if (pid_ > 0) (void)::waitpid(pid_, nullptr, 0);
   }
   [[nodiscard]] pid_t pid() const { return pid_; }
-  // How it has ended, once it has.
+  // Waits for its end and returns the status.
   [[nodiscard]] int wait() {
     int status = 0;
     EXPECT_GT(::waitpid(std::exchange(pid_, -1), &status, 0), 0);
@@ -102,12 +102,12 @@ class SleepingChild {
 
 using Peers = std::multiset<std::uint32_t>;
 
-TEST_F(ServiceProcessesTest, OneThatSleepsThoughWorkWaitsIsKilledAfterTheLimit) {
+TEST_F(ServiceProcessesTest, SleepingWithWorkIsKilledAfterTheLimit) {
   SleepingChild child;
   ASSERT_GT(child.pid(), 0);
   starter_.pid_of_all = child.pid();
   start(1);
-  processes_.show_pulse(0);
+  processes_.show_heartbeat(0);
   ASSERT_EQ(starter_.service[0].receive(0).event, ControlSocket::Event::message);
   processes_.shown(0)->pulse.asleep.store(1);
   constexpr std::uint32_t kLooksUntilLost = HungServices::kLooksUntilLost;
@@ -129,7 +129,7 @@ TEST_F(ServiceProcessesTest, EachPairGetsItsRingsOnce) {
   EXPECT_EQ(new_peers(2), (Peers{0, 1}));
 }
 
-TEST_F(ServiceProcessesTest, OneThatIsStartedAgainGetsNewRingsAndKeepsItsDoorbell) {
+TEST_F(ServiceProcessesTest, RestartedProcessGetsNewRingsAndKeepsItsDoorbell) {
   start(3);
   for (std::uint32_t sp = 0; sp < 3; ++sp) (void)new_peers(sp);
   const int doorbell = processes_.doorbell(1);
@@ -146,10 +146,10 @@ TEST_F(ServiceProcessesTest, OneThatIsStartedAgainGetsNewRingsAndKeepsItsDoorbel
   EXPECT_EQ(processes_.times_started(0), 1U);
 }
 
-TEST_F(ServiceProcessesTest, OneThatStandsByIsNobodysPeerUntilItTakesAPlace) {
+TEST_F(ServiceProcessesTest, StandbyHasNoPeersUntilItTakesAPlace) {
   start(2);
   for (std::uint32_t sp = 0; sp < 2; ++sp) (void)new_peers(sp);
-  ASSERT_TRUE(processes_.start_to_stand_by());
+  ASSERT_TRUE(processes_.start_standby());
   ASSERT_TRUE(processes_.connect(0));
   EXPECT_EQ(new_peers(0), Peers{});
   EXPECT_EQ(new_peers(2), Peers{});
@@ -159,7 +159,7 @@ TEST_F(ServiceProcessesTest, OneThatStandsByIsNobodysPeerUntilItTakesAPlace) {
   ASSERT_EQ(processes_.take_lost().size(), 1U);
 
   processes_.replace(1);
-  EXPECT_FALSE(processes_.one_stands_by());
+  EXPECT_FALSE(processes_.has_standby());
   EXPECT_EQ(starter_.renumbered, std::pair(2U, 1U));
   EXPECT_EQ(processes_.count(), 2U);
   EXPECT_EQ(processes_.doorbell(1), doorbell);
@@ -168,8 +168,8 @@ TEST_F(ServiceProcessesTest, OneThatStandsByIsNobodysPeerUntilItTakesAPlace) {
   EXPECT_EQ(new_peers(0), (Peers{1}));
   EXPECT_EQ(new_peers(2), (Peers{0})) << "the process that stood by";
 
-  // What it says, and its end, are those of number 1 now.
-  ASSERT_TRUE(starter_.service[2].send(ControlKind::protest, make_protest(7, "a bad slot")));
+  // Its messages and its end count for number 1 now.
+  ASSERT_TRUE(starter_.service[2].send(ControlKind::protest, make_fault_report(7, "a bad slot")));
   const std::vector<ServiceMessage> messages = receive_all();
   ASSERT_EQ(messages.size(), 1U);
   EXPECT_EQ(messages[0].sp, 1U);
@@ -180,22 +180,22 @@ TEST_F(ServiceProcessesTest, OneThatStandsByIsNobodysPeerUntilItTakesAPlace) {
   EXPECT_EQ(lost[0].sp, 1U);
 }
 
-TEST_F(ServiceProcessesTest, OneThatIsLostWhileItStandsByIsStartedAgain) {
+TEST_F(ServiceProcessesTest, LostStandbyIsStartedAgain) {
   start(1);
-  ASSERT_TRUE(processes_.start_to_stand_by());
+  ASSERT_TRUE(processes_.start_standby());
   starter_.service[1].close();
   EXPECT_TRUE(receive_all().empty());
   ASSERT_EQ(processes_.take_lost().size(), 1U);
-  ASSERT_TRUE(processes_.start_to_stand_by());
+  ASSERT_TRUE(processes_.start_standby());
   EXPECT_EQ(processes_.count(), 2U);
-  EXPECT_TRUE(processes_.one_stands_by());
+  EXPECT_TRUE(processes_.has_standby());
 }
 
-TEST_F(ServiceProcessesTest, ALossIsToldOnceWithTheLastWords) {
+TEST_F(ServiceProcessesTest, LossIsReportedOnceWithTheFaultReport) {
   start(2);
   (void)new_peers(1);
-  ASSERT_TRUE(starter_.service[1].send(ControlKind::protest, make_protest(kWholeJob, "no network")));
-  ASSERT_TRUE(starter_.service[1].send(ControlKind::protest, make_protest(7, "a bad slot")));
+  ASSERT_TRUE(starter_.service[1].send(ControlKind::protest, make_fault_report(kWholeJob, "no network")));
+  ASSERT_TRUE(starter_.service[1].send(ControlKind::protest, make_fault_report(7, "a bad slot")));
   starter_.service[1].close();
   const std::vector<ServiceMessage> messages = receive_all();
   ASSERT_EQ(messages.size(), 1U) << "its last words are no message";
@@ -210,9 +210,9 @@ TEST_F(ServiceProcessesTest, ALossIsToldOnceWithTheLastWords) {
   EXPECT_TRUE(processes_.take_lost().empty());
 }
 
-TEST_F(ServiceProcessesTest, OneMayAskForAnotherInItsPlace) {
+TEST_F(ServiceProcessesTest, ProcessMayAskToBeReplaced) {
   start(2);
-  ASSERT_TRUE(starter_.service[1].send(ControlKind::protest, make_protest(kBeginAnew, "has lost its connection")));
+  ASSERT_TRUE(starter_.service[1].send(ControlKind::protest, make_fault_report(kBeginAnew, "has lost its connection")));
   starter_.service[1].close();
   EXPECT_TRUE(receive_all().empty());
   const std::vector<LostService> lost = processes_.take_lost();
@@ -225,7 +225,7 @@ TEST_F(ServiceProcessesTest, OneMayAskForAnotherInItsPlace) {
   EXPECT_FALSE(processes_.take_lost().at(0).killed) << "the new one has asked for nothing";
 }
 
-TEST_F(ServiceProcessesTest, WhatDoesNotFitWaitsInOrderWithItsDescriptors) {
+TEST_F(ServiceProcessesTest, MessagesThatDoNotFitWaitInOrderWithTheirDescriptors) {
   start(1);
   std::array<int, 2> pipe{};
   ASSERT_EQ(::pipe(pipe.data()), 0);

@@ -43,7 +43,7 @@ TEST_F(StoppedServicesTest, NoneIsStopped) {
   EXPECT_FALSE(stopped_.any());
 }
 
-TEST_F(StoppedServicesTest, OneIsLostAfterItsTurnsAndNotEarlier) {
+TEST_F(StoppedServicesTest, StoppedProcessIsLostAfterItsTurns) {
   EXPECT_EQ(look_after(seconds(100)), std::nullopt);
   starter_.stopped = {1};
   EXPECT_EQ(look_after(seconds(100)), std::nullopt);
@@ -54,7 +54,7 @@ TEST_F(StoppedServicesTest, OneIsLostAfterItsTurnsAndNotEarlier) {
   EXPECT_EQ(look_after(StoppedServices::kTurn), 1U);
 }
 
-TEST_F(StoppedServicesTest, LooksBetweenTurnsNeitherHastenNorDelay) {
+TEST_F(StoppedServicesTest, LooksBetweenTurnsDoNotCount) {
   starter_.stopped = {2};
   milliseconds taken{0};
   EXPECT_EQ(look_after(milliseconds(0)), std::nullopt);
@@ -63,7 +63,7 @@ TEST_F(StoppedServicesTest, LooksBetweenTurnsNeitherHastenNorDelay) {
   EXPECT_LE(taken, StoppedServices::kTurn * StoppedServices::kTurnsUntilLost);
 }
 
-TEST_F(StoppedServicesTest, OneThatGoesOnBeginsAnew) {
+TEST_F(StoppedServicesTest, ContinuedProcessResetsTheCount) {
   starter_.stopped = {0};
   EXPECT_EQ(look_after(milliseconds(0)), std::nullopt);
   for (std::uint32_t turn = 1; turn < StoppedServices::kTurnsUntilLost; ++turn) {
@@ -77,8 +77,8 @@ TEST_F(StoppedServicesTest, OneThatGoesOnBeginsAnew) {
   EXPECT_EQ(look_after(StoppedServices::kTurn), std::nullopt);
 }
 
-// A job that was suspended for an hour, the one who looks included: an hour is one turn.
-TEST_F(StoppedServicesTest, TimeIsNotCountedButTurns) {
+// A job that was suspended for an hour, including its keeper: the hour counts as one turn.
+TEST_F(StoppedServicesTest, TurnsAreCountedNotTime) {
   starter_.stopped = {0, 1, 2};
   EXPECT_EQ(look_after(milliseconds(0)), std::nullopt);
   EXPECT_EQ(look_after(seconds(3600)), std::nullopt);

@@ -1,6 +1,6 @@
 from spack.package import *
 
-try:  # since Spack 1.0 it is a package repository's
+try:  # Spack 1.0 moved it into the package repository
     from spack_repo.builtin.build_systems.cmake import CMakePackage, generator
 except ImportError:
     pass
@@ -11,7 +11,7 @@ class Outrigger(CMakePackage):
 
     license("BSD-3-Clause")
 
-    version("0.1.0")  # by spack develop: no archive is published
+    version("0.1.0")  # for `spack develop`: no archive is published
 
     variant("heap", default=True, description="Build the shared heap")
     variant("bench", default=True, description="Build the benchmark and example programs")

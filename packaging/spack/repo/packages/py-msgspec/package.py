@@ -1,6 +1,6 @@
 from spack.package import *
 
-try:  # since Spack 1.0 it is a package repository's
+try:  # Spack 1.0 moved it into the package repository
     from spack_repo.builtin.build_systems.python import PythonPackage
 except ImportError:
     pass

@@ -1,13 +1,13 @@
 from spack.package import *
 
-try:  # since Spack 1.0 it is a package repository's
+try:  # Spack 1.0 moved it into the package repository
     from spack_repo.builtin.build_systems.python import PythonPackage
 except ImportError:
     pass
 
 
 class PyPyroute2(PythonPackage):
-    """Linux's network interfaces and namespaces, by netlink."""
+    """Manages Linux network interfaces and namespaces by netlink."""
 
     homepage = "https://pyroute2.org"
     pypi = "pyroute2/pyroute2-0.9.5.tar.gz"

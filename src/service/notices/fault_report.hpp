@@ -1,4 +1,4 @@
-// Protests of a service process: about one rank, or about the whole job.
+// Fault reports of a service process: about one rank, or about the whole job.
 #pragma once
 
 #include <algorithm>
@@ -9,14 +9,14 @@
 
 namespace outrigger::service {
 
-// Instead of a world rank: the service process itself cannot go on.
+// Instead of a world rank: the service process itself cannot continue.
 inline constexpr std::uint32_t kWholeJob = 0xFFFFFFFF;
 // Instead of a world rank: another node is lost; the reason names it.
 inline constexpr std::uint32_t kOtherNode = 0xFFFFFFFE;
-// Instead of a world rank: one in the place of this service process may do better, which begins anew.
+// Instead of a world rank: a replacement of this service process may succeed, because it has no old state.
 inline constexpr std::uint32_t kBeginAnew = 0xFFFFFFFD;
 
-[[nodiscard]] inline ProtestBody make_protest(std::uint32_t world_rank, std::string_view reason) {
+[[nodiscard]] inline ProtestBody make_fault_report(std::uint32_t world_rank, std::string_view reason) {
   ProtestBody body;
   body.world_rank = world_rank;
   std::copy_n(reason.begin(), std::min(reason.size(), kReasonBytes - 1), body.reason.begin());

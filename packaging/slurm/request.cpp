@@ -1,4 +1,4 @@
-#include "wish.hpp"
+#include "request.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -10,7 +10,7 @@ namespace outrigger::slurm {
 namespace {
 
 constexpr std::string_view kWords =
-    "is none of on, off, report, and openmpi, mpich or mpiabi for programs that do not show it";
+    "is unknown; write on, off or report, and openmpi, mpich or mpiabi if the program does not show its MPI";
 
 std::optional<Way> way_of(std::string_view word) {
   if (word == "on") return Way::on;
@@ -28,7 +28,7 @@ bool has_soname(const LibraryRow& row, std::string_view name) {
                      [name](const char* soname) { return soname != nullptr && name == soname; });
 }
 
-// Not by operator+, of which gcc 12 believes that it overlaps.
+// Not by operator+: gcc 12 falsely warns of an overlap.
 Error not_known(std::string_view word, std::string_view what) {
   std::string text = "'";
   text.append(word).append("' ").append(what);
@@ -41,20 +41,20 @@ std::string_view after(std::string_view text, std::string_view key) {
 
 }  // namespace
 
-Result<Wish> parse_wish(std::string_view text) {
-  Wish wish;
+Result<Request> parse_request(std::string_view text) {
+  Request request;
   while (!text.empty()) {
     const std::string_view word = text.substr(0, text.find(','));
     text.remove_prefix(std::min(text.size(), word.size() + 1));
     if (const std::optional<Way> way = way_of(word)) {
-      wish.way = *way;
+      request.way = *way;
     } else if (is_abi(word)) {
-      wish.abi = word;
+      request.abi = word;
     } else {
       return not_known(word, kWords);
     }
   }
-  return wish;
+  return request;
 }
 
 Result<Site> parse_site(std::span<char* const> words) {
@@ -63,9 +63,9 @@ Result<Site> parse_site(std::span<char* const> words) {
   Site site;
   for (const std::string_view word : words) {
     if (word.starts_with(kDefault)) {
-      Result<Wish> wish = parse_wish(after(word, kDefault));
-      if (!wish) return Error{std::string(kDefault) + ": " + wish.error()};
-      site.initial = std::move(wish).value();
+      Result<Request> request = parse_request(after(word, kDefault));
+      if (!request) return Error{std::string(kDefault) + ": " + request.error()};
+      site.initial = std::move(request).value();
     } else if (word.starts_with(kPrefix)) {
       site.prefix = after(word, kPrefix);
     } else {

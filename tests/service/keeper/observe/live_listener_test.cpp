@@ -1,5 +1,6 @@
-// Whoever asks a keeper gets one frame; whoever does anything else gets nothing, and cannot make it work more often.
-#include "service/keeper/observe/live_door.hpp"
+// A client of the live listener gets one frame. One that does anything else gets nothing, and cannot make the keeper
+// work more often.
+#include "service/keeper/observe/live_listener.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -15,11 +16,11 @@
 namespace outrigger::service {
 namespace {
 
-using Clock = LiveDoor::Clock;
+using Clock = LiveListener::Clock;
 
 class Live : public ::testing::Test {
  protected:
-  Live() { door_.open(job_); }
+  Live() { listener_.open(job_); }
 
   UniqueFd ask() {
     UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -28,18 +29,18 @@ class Live : public ::testing::Test {
     return socket;
   }
 
-  // As the keeper does, by the test's clock. How often it was woken.
+  // As the keeper does, by the test's clock. Returns the number of wake-ups.
   int work(std::chrono::milliseconds time) {
     const Clock::time_point end = now_ + time;
     for (int wakes = 1;; ++wakes) {
       const std::vector<Event> events = events_.wait(0);
       for (const Event& event : events) {
         EXPECT_EQ(event.source, Source::reader);
-        door_.hear();
+        listener_.handle_event();
       }
-      door_.look(now_);
+      listener_.look(now_);
       if (!events.empty()) continue;
-      now_ = std::min(door_.next_look().value_or(end), end);
+      now_ = std::min(listener_.next_look().value_or(end), end);
       if (now_ == end) return wakes;
     }
   }
@@ -61,25 +62,25 @@ class Live : public ::testing::Test {
   Events events_{[this] { return now_; }};
   int prepared_ = 0;
   bool preparation_is_over_ = true;
-  LiveDoor door_{events_,
-                 [this] {
-                   ++made_;
-                   return std::vector<std::byte>(frame_bytes_, std::byte{'x'});
-                 },
-                 {[this] { ++prepared_; }, [this] { return preparation_is_over_; }}};
+  LiveListener listener_{events_,
+                         [this] {
+                           ++made_;
+                           return std::vector<std::byte>(frame_bytes_, std::byte{'x'});
+                         },
+                         {[this] { ++prepared_; }, [this] { return preparation_is_over_; }}};
 };
 
-TEST_F(Live, GivesWhoAsksOneFrame) {
+TEST_F(Live, SendsOneFrameToEachReader) {
   const UniqueFd reader = ask();
   (void)work(std::chrono::milliseconds(100));
   EXPECT_EQ(all_of(reader), std::string(frame_bytes_, 'x'));
   EXPECT_EQ(made_, 1);
 }
 
-TEST_F(Live, WaitsForWhatAFrameNeedsButNotForEver) {
+TEST_F(Live, WaitsForPreparationWithALimit) {
   preparation_is_over_ = false;
   const UniqueFd first = ask();
-  (void)work(LiveDoor::kForPreparation / 2);
+  (void)work(LiveListener::kForPreparation / 2);
   EXPECT_EQ(prepared_, 1);
   EXPECT_EQ(made_, 0);
   preparation_is_over_ = true;
@@ -88,7 +89,7 @@ TEST_F(Live, WaitsForWhatAFrameNeedsButNotForEver) {
 
   preparation_is_over_ = false;
   const UniqueFd second = ask();
-  const int wakes = work(LiveDoor::kBetweenLooks + LiveDoor::kForPreparation + std::chrono::milliseconds(100));
+  const int wakes = work(LiveListener::kBetweenLooks + LiveListener::kForPreparation + std::chrono::milliseconds(100));
   EXPECT_EQ(all_of(second).size(), frame_bytes_) << "it has what there is";
   EXPECT_EQ(prepared_, 2);
   EXPECT_LE(wakes, 5) << "it is not looked at all the time";
@@ -103,13 +104,13 @@ TEST_F(Live, MakesAtMostTwentyFramesASecond) {
   EXPECT_EQ(made_, 20);
 }
 
-TEST_F(Live, SleepsWhileNobodyAsks) {
+TEST_F(Live, SleepsWithoutReaders) {
   EXPECT_EQ(work(std::chrono::milliseconds(200)), 1);
-  EXPECT_EQ(door_.next_look(), std::nullopt);
+  EXPECT_EQ(listener_.next_look(), std::nullopt);
   EXPECT_EQ(made_, 0);
 }
 
-TEST_F(Live, WaitsForOneThatReadsSlowly) {
+TEST_F(Live, WaitsForASlowReader) {
   frame_bytes_ = 4U << 20U;
   const UniqueFd reader = ask();
   std::string text;
@@ -120,25 +121,25 @@ TEST_F(Live, WaitsForOneThatReadsSlowly) {
   EXPECT_EQ(text.size(), frame_bytes_);
 }
 
-TEST_F(Live, SendsAwayWhoDoesNotRead) {
+TEST_F(Live, DropsReadersThatDoNotRead) {
   frame_bytes_ = 4U << 20U;
   const UniqueFd reader = ask();
-  const int wakes = work(LiveDoor::kForOneReader + std::chrono::milliseconds(200));
+  const int wakes = work(LiveListener::kForOneReader + std::chrono::milliseconds(200));
   EXPECT_LE(wakes, 20) << "it is not looked at while it does not read";
-  EXPECT_EQ(door_.next_look(), std::nullopt);
+  EXPECT_EQ(listener_.next_look(), std::nullopt);
   EXPECT_LT(all_of(reader).size(), frame_bytes_);
 }
 
-TEST_F(Live, SendsAwayWhoHasSomethingToSay) {
+TEST_F(Live, DropsReadersThatSend) {
   frame_bytes_ = 4U << 20U;
   const UniqueFd reader = ask();
   ASSERT_EQ(::send(reader.get(), "hello", 5, MSG_NOSIGNAL), 5);
   (void)work(std::chrono::milliseconds(100));
-  EXPECT_EQ(door_.next_look(), std::nullopt);
+  EXPECT_EQ(listener_.next_look(), std::nullopt);
   EXPECT_LT(all_of(reader).size(), frame_bytes_);
 }
 
-TEST(LiveNode, CoreUseIsWhatTheKernelSays) {
+TEST(LiveNode, CoreUseIsTheKernels) {
   EXPECT_EQ(parse_schedstat("12345 678 9").ran_ns, 12345U);
   EXPECT_EQ(parse_schedstat("12345 678 9").waited_ns, 678U);
   EXPECT_EQ(parse_schedstat("12345").ran_ns, 0U);

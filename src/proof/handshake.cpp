@@ -1,4 +1,4 @@
-#include "proof/greeting.hpp"
+#include "proof/handshake.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -8,11 +8,11 @@
 namespace outrigger::proof {
 namespace {
 
-constexpr std::uint32_t kGreetingMagic = 0x4F525747;  // "ORWG"
+constexpr std::uint32_t kHandshakeMagic = 0x4F525747;  // "ORWG"
 
-// As it stands on the wire.
-struct PlainGreeting {
-  std::uint32_t magic = kGreetingMagic;
+// Wire format.
+struct PlainHandshake {
+  std::uint32_t magic = kHandshakeMagic;
   std::uint32_t version = 0;
   std::uint32_t step = 0;
   std::uint32_t from = 0;
@@ -24,7 +24,7 @@ struct PlainGreeting {
   Nonce yours{};
   Mac proof{};
 };
-static_assert(sizeof(PlainGreeting) == kGreetingBytes);
+static_assert(sizeof(PlainHandshake) == kHandshakeBytes);
 
 }  // namespace
 
@@ -40,8 +40,8 @@ JobIdentity identity_of(const JobMap& job_map, const Secret& dpu_secret) {
   return identity;
 }
 
-EncodedGreeting encode_greeting(const GreetingMessage& message) {
-  PlainGreeting plain;
+EncodedHandshake encode_handshake(const HandshakeMessage& message) {
+  PlainHandshake plain;
   plain.version = message.version;
   plain.step = static_cast<std::uint32_t>(message.step);
   plain.from = message.from.value();
@@ -51,28 +51,28 @@ EncodedGreeting encode_greeting(const GreetingMessage& message) {
   plain.mine = message.mine;
   plain.yours = message.yours;
   plain.proof = message.proof;
-  EncodedGreeting bytes;
+  EncodedHandshake bytes;
   std::memcpy(bytes.data(), &plain, sizeof(plain));
   return bytes;
 }
 
-bool looks_like_greeting(std::span<const std::byte> bytes) {
+bool looks_like_handshake(std::span<const std::byte> bytes) {
   std::uint32_t magic = 0;
   if (bytes.size() < sizeof(magic)) return false;
   std::memcpy(&magic, bytes.data(), sizeof(magic));
-  return magic == kGreetingMagic;
+  return magic == kHandshakeMagic;
 }
 
-std::optional<GreetingMessage> decode_greeting(std::span<const std::byte> bytes) {
-  PlainGreeting plain;
+std::optional<HandshakeMessage> decode_handshake(std::span<const std::byte> bytes) {
+  PlainHandshake plain;
   if (bytes.size() != sizeof(plain)) return std::nullopt;
   std::memcpy(&plain, bytes.data(), sizeof(plain));
   const bool known =
       plain.step >= static_cast<std::uint32_t>(Step::call) && plain.step <= static_cast<std::uint32_t>(Step::accept);
-  if (plain.magic != kGreetingMagic || !known || plain.reserved != 0) return std::nullopt;
+  if (plain.magic != kHandshakeMagic || !known || plain.reserved != 0) return std::nullopt;
   const auto step = static_cast<Step>(plain.step);
   if (step == Step::call && (plain.yours != Nonce{} || plain.proof != Mac{})) return std::nullopt;
-  GreetingMessage message;
+  HandshakeMessage message;
   message.step = step;
   message.version = plain.version;
   message.from = SpId{plain.from};
@@ -85,12 +85,12 @@ std::optional<GreetingMessage> decode_greeting(std::span<const std::byte> bytes)
   return message;
 }
 
-const Nonce& Greeting::own_nonce() {
+const Nonce& Handshake::own_nonce() {
   if (!mine_) mine_ = fresh_nonce();
   return *mine_;
 }
 
-Mac Greeting::proof_of(const GreetingMessage& message) const {
+Mac Handshake::proof_of(const HandshakeMessage& message) const {
   return hmac(job_->key, Statement("outrigger greeting")
                              .number(static_cast<std::uint64_t>(message.step))
                              .number(message.version)
@@ -103,8 +103,8 @@ Mac Greeting::proof_of(const GreetingMessage& message) const {
                              .bytes(message.yours));
 }
 
-GreetingMessage Greeting::message(Step step, const Nonce& theirs) {
-  GreetingMessage message;
+HandshakeMessage Handshake::message(Step step, const Nonce& theirs) {
+  HandshakeMessage message;
   message.step = step;
   message.version = build_version();
   message.from = self_;
@@ -116,13 +116,13 @@ GreetingMessage Greeting::message(Step step, const Nonce& theirs) {
   return message;
 }
 
-GreetingMessage Greeting::proven(Step step, const Nonce& theirs) {
-  GreetingMessage said = message(step, theirs);
+HandshakeMessage Handshake::proven(Step step, const Nonce& theirs) {
+  HandshakeMessage said = message(step, theirs);
   said.proof = proof_of(said);
   return said;
 }
 
-wire::Pass Greeting::pass(const End& sender, const End& receiver) const {
+wire::Pass Handshake::token(const End& sender, const End& receiver) const {
   const Mac mac = hmac(job_->key, Statement("outrigger pass")
                                       .number(build_version())
                                       .bytes(job_->digest)
@@ -137,47 +137,47 @@ wire::Pass Greeting::pass(const End& sender, const End& receiver) const {
   return pass;
 }
 
-void Greeting::know(const Nonce& theirs) {
+void Handshake::know(const Nonce& theirs) {
   theirs_ = theirs;
   const End self{self_, self_epoch_, own_nonce()};
   const End peer{peer_, peer_epoch_, theirs};
-  pass_in_ = pass(peer, self);
-  pass_out_ = pass(self, peer);
+  token_in_ = token(peer, self);
+  token_out_ = token(self, peer);
 }
 
-// Who is known but has not said that it knows us is asked by an answer: that one is answered by an accept again.
-std::optional<GreetingMessage> Greeting::call() {
+// A known peer that has not confirmed gets an answer: it replies to that with an accept again.
+std::optional<HandshakeMessage> Handshake::call() {
   if (open_) return std::nullopt;
   if (theirs_) return proven(Step::answer, *theirs_);
   return message(Step::call, {});
 }
 
-std::optional<GreetingMessage> Greeting::answer(const Nonce& caller) {
+std::optional<HandshakeMessage> Handshake::answer(const Nonce& caller) {
   if (answers_left_ == 0) return std::nullopt;
   --answers_left_;
   return proven(Step::answer, caller);
 }
 
-std::optional<GreetingMessage> Greeting::hear(const GreetingMessage& message) {
+std::optional<HandshakeMessage> Handshake::receive(const HandshakeMessage& message) {
   if (job_ == nullptr || message.from != peer_ || message.to != self_ || message.version != build_version()) {
     return std::nullopt;
   }
   if (message.from_epoch != peer_epoch_ || message.to_epoch != self_epoch_) return std::nullopt;
   if (message.step == Step::call) {
-    // Of a known one only what it may have sent before it knew us: whoever takes its place is introduced anew.
+    // A known peer may only repeat earlier messages: its replacement makes a new handshake.
     if (theirs_ && message.mine != *theirs_) return std::nullopt;
     return answer(message.mine);
   }
-  if (!mine_ || !same(message.yours, *mine_)) return std::nullopt;  // not to us, now
+  if (!mine_ || !same(message.yours, *mine_)) return std::nullopt;  // not for this handshake
   if (theirs_ && message.mine != *theirs_) return std::nullopt;
   if (!same(message.proof, proof_of(message))) {
-    lied_to_ = true;
+    wrong_proof_ = true;
     return std::nullopt;
   }
   const bool knew = theirs_.has_value();
   if (!knew) know(message.mine);
   if (message.step == Step::accept) open_ = true;
-  // It hears once that it is known, and again where it still asks.
+  // The peer is told once that it is known, and again whenever it repeats its question.
   if (!knew) return proven(Step::accept, *theirs_);
   if (message.step == Step::accept || answers_left_ == 0) return std::nullopt;
   --answers_left_;

@@ -1,5 +1,5 @@
-// Ranks are children of this process: what a service process sees of them when nobody else tells it.
-#include "service/loop/orphanage.hpp"
+// A service process watches ranks by itself; the ranks are children of this process.
+#include "service/loop/keeperless_mode.hpp"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -21,9 +21,9 @@ using Clock = fabric::Port::Clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-class OrphanageTest : public ::testing::Test {
+class KeeperlessModeTest : public ::testing::Test {
  protected:
-  ~OrphanageTest() override {
+  ~KeeperlessModeTest() override {
     for (const pid_t pid : pids_) {
       ::kill(pid, SIGKILL);
       ::waitpid(pid, nullptr, 0);
@@ -40,64 +40,64 @@ class OrphanageTest : public ::testing::Test {
     ASSERT_TRUE(memory);
     segments_.push_back(std::move(memory).value());
     if (attached) header(rank).rank_base_address.store(4096);
-    orphanage_.know(WorldRank{rank}, pid, SegmentView(segments_.back().base()));
+    keeperless_.know(WorldRank{rank}, pid, SegmentView(segments_.back().base()));
   }
   [[nodiscard]] SegmentHeader& header(std::uint32_t rank) { return SegmentView(segments_[rank].base()).header(); }
   [[nodiscard]] std::vector<WorldRank> gone_after(milliseconds time) {
     now_ += time;
-    orphanage_.look_after(now_, {});
-    return orphanage_.take_gone();
+    keeperless_.look_after(now_, {});
+    return keeperless_.take_gone();
   }
 
-  Orphanage orphanage_;
+  KeeperlessMode keeperless_;
   std::vector<pid_t> pids_;
   std::deque<Mapping> segments_;
   Clock::time_point now_ = Clock::now();
 };
 
-TEST_F(OrphanageTest, WatchesProcesses) {
+TEST_F(KeeperlessModeTest, WatchesProcesses) {
   for (const std::uint32_t rank : {0U, 1U}) add_rank(rank, true);
-  ASSERT_TRUE(orphanage_.begin(now_));
-  EXPECT_EQ(orphanage_.descriptors().size(), 2U);
+  ASSERT_TRUE(keeperless_.begin(now_));
+  EXPECT_EQ(keeperless_.descriptors().size(), 2U);
   EXPECT_TRUE(gone_after(seconds(100)).empty());
-  EXPECT_EQ(orphanage_.sleep_limit(now_), std::nullopt);
+  EXPECT_EQ(keeperless_.sleep_limit(now_), std::nullopt);
   ::kill(pids_[1], SIGKILL);
-  pollfd end{orphanage_.descriptors().back(), POLLIN, 0};
+  pollfd end{keeperless_.descriptors().back(), POLLIN, 0};
   constexpr int kLongMs = 20'000;
   ASSERT_EQ(::poll(&end, 1, kLongMs), 1);
   EXPECT_EQ(gone_after(seconds(1)), std::vector{WorldRank{1}});
-  EXPECT_FALSE(orphanage_.empty());
+  EXPECT_FALSE(keeperless_.empty());
 }
 
-TEST_F(OrphanageTest, SeesThatARankLeavesThoughItsProcessGoesOn) {
+TEST_F(KeeperlessModeTest, NoticesThatARankLeavesWhileItsProcessRuns) {
   for (const std::uint32_t rank : {0U, 1U}) add_rank(rank, true);
-  ASSERT_TRUE(orphanage_.begin(now_));
+  ASSERT_TRUE(keeperless_.begin(now_));
   EXPECT_TRUE(gone_after(milliseconds(0)).empty());
   header(0).rank_base_address.store(0);
   EXPECT_EQ(gone_after(milliseconds(0)), std::vector{WorldRank{0}});
   header(1).rank_base_address.store(0);
   EXPECT_EQ(gone_after(milliseconds(0)), std::vector{WorldRank{1}});
-  EXPECT_TRUE(orphanage_.empty());
+  EXPECT_TRUE(keeperless_.empty());
 }
 
-TEST_F(OrphanageTest, WaitsAWhileForRanksThatMayHaveTheirWelcomeInHand) {
+TEST_F(KeeperlessModeTest, WaitsForRanksThatMayHaveBeenWelcomed) {
   for (const std::uint32_t rank : {0U, 1U}) add_rank(rank, false);
-  ASSERT_TRUE(orphanage_.begin(now_));
-  EXPECT_TRUE(gone_after(Orphanage::kForWelcome - seconds(1)).empty());
-  EXPECT_NE(orphanage_.sleep_limit(now_), std::nullopt);
+  ASSERT_TRUE(keeperless_.begin(now_));
+  EXPECT_TRUE(gone_after(KeeperlessMode::kForWelcome - seconds(1)).empty());
+  EXPECT_NE(keeperless_.sleep_limit(now_), std::nullopt);
   header(1).rank_base_address.store(4096);
   EXPECT_EQ(gone_after(seconds(2)), std::vector{WorldRank{0}});
   EXPECT_TRUE(gone_after(seconds(100)).empty());
 }
 
-TEST_F(OrphanageTest, CannotWatchWhomItDoesNotKnow) {
-  EXPECT_FALSE(orphanage_.begin(now_));
+TEST_F(KeeperlessModeTest, CannotWatchUnknownRanks) {
+  EXPECT_FALSE(keeperless_.begin(now_));
   add_rank(0, true);
-  orphanage_.know(WorldRank{1}, 0, SegmentView(segments_.back().base()));
-  EXPECT_FALSE(orphanage_.begin(now_));
+  keeperless_.know(WorldRank{1}, 0, SegmentView(segments_.back().base()));
+  EXPECT_FALSE(keeperless_.begin(now_));
 }
 
-TEST(LifeLock, IsThereAsLongAsTheProcessThatHasIt) {
+TEST(LifeLock, ExistsAsLongAsItsProcess) {
   const Result<UniqueFd> segment = create_sealed_memory("outrigger-test", 4096, Backing::on_touch);
   ASSERT_TRUE(segment);
   const int fd = segment.value().get();

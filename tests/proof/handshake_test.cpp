@@ -1,5 +1,5 @@
-// Two service processes that greet each other, without a network: what is taken, and all that is not.
-#include "proof/greeting.hpp"
+// The handshake of two service processes without a network: which messages are accepted and which are not.
+#include "proof/handshake.hpp"
 
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ JobMap job_map_of(std::uint8_t secret, const std::string& name = "n") {
   return job_map;
 }
 
-// What is under way between two, who take it in turns.
+// Messages on their way between two ends, which take turns.
 struct Pair {
   explicit Pair(const JobIdentity& of_a = identity_of(job_map_of(1), {}),
                 const JobIdentity& of_b = identity_of(job_map_of(1), {}))
@@ -42,7 +42,7 @@ struct Pair {
 
   void a_calls() { to_b.push_back(a.call().value()); }
   void b_calls() { to_a.push_back(b.call().value()); }
-  // Until nobody has anything to say. All that is said is written down.
+  // Until neither end has a message. Records all messages.
   void run() {
     for (int turn = 0; turn < 100 && (!to_a.empty() || !to_b.empty()); ++turn) {
       step(to_b, b, to_a);
@@ -50,40 +50,40 @@ struct Pair {
     }
     EXPECT_TRUE(to_a.empty() && to_b.empty()) << "they do not come to an end";
   }
-  void step(std::deque<GreetingMessage>& at, Greeting& who, std::deque<GreetingMessage>& back) {
+  void step(std::deque<HandshakeMessage>& at, Handshake& who, std::deque<HandshakeMessage>& back) {
     if (at.empty()) return;
-    const GreetingMessage message = at.front();
+    const HandshakeMessage message = at.front();
     at.pop_front();
     recorded.push_back(message);
-    if (const auto reply = who.hear(message)) back.push_back(*reply);
+    if (const auto reply = who.receive(message)) back.push_back(*reply);
   }
   [[nodiscard]] bool open() const { return a.is_open() && b.is_open(); }
   [[nodiscard]] bool strange() const { return !a.knows_peer() && !b.knows_peer() && !a.is_open() && !b.is_open(); }
 
   JobIdentity job_a;
   JobIdentity job_b;
-  Greeting a{job_a, kA, kB};
-  Greeting b{job_b, kB, kA};
-  std::deque<GreetingMessage> to_a;
-  std::deque<GreetingMessage> to_b;
-  std::vector<GreetingMessage> recorded;
+  Handshake a{job_a, kA, kB};
+  Handshake b{job_b, kB, kA};
+  std::deque<HandshakeMessage> to_a;
+  std::deque<HandshakeMessage> to_b;
+  std::vector<HandshakeMessage> recorded;
 };
 
-TEST(Greeting, MakesTwoKnownToEachOther) {
+TEST(Handshake, MakesTwoKnownToEachOther) {
   Pair pair;
   pair.a_calls();
   EXPECT_TRUE(pair.strange());
   pair.run();
   ASSERT_TRUE(pair.open());
   EXPECT_EQ(pair.recorded.size(), 4U);
-  EXPECT_EQ(pair.a.pass_out(), pair.b.pass_in());
-  EXPECT_EQ(pair.b.pass_out(), pair.a.pass_in());
-  EXPECT_NE(pair.a.pass_out(), pair.a.pass_in());
-  EXPECT_NE(pair.a.pass_out(), wire::Pass{});
+  EXPECT_EQ(pair.a.token_out(), pair.b.token_in());
+  EXPECT_EQ(pair.b.token_out(), pair.a.token_in());
+  EXPECT_NE(pair.a.token_out(), pair.a.token_in());
+  EXPECT_NE(pair.a.token_out(), wire::Pass{});
   EXPECT_FALSE(pair.a.call()) << "there is nothing left to ask";
 }
 
-TEST(Greeting, NobodyIsOpenBeforeTheOtherKnowsIt) {
+TEST(Handshake, NobodyIsOpenBeforeTheOtherKnowsIt) {
   Pair pair;
   pair.a_calls();
   for (int turn = 0; turn < 10; ++turn) {
@@ -97,13 +97,13 @@ TEST(Greeting, NobodyIsOpenBeforeTheOtherKnowsIt) {
   EXPECT_TRUE(pair.open());
 }
 
-// Messages that are sent twice, late, in any order, or not at all: in the end they know each other, and stop talking.
-TEST(Greeting, GetsThereInAnyOrder) {
+// Messages sent twice, late, in any order, or not at all: in the end both know each other and send nothing more.
+TEST(Handshake, GetsThereInAnyOrder) {
   for (unsigned seed = 0; seed < 2000; ++seed) {
     std::mt19937 random(seed);
     Pair pair;
-    std::vector<std::pair<bool, GreetingMessage>> under_way;  // to b?
-    const auto say = [&](bool to_b, const std::optional<GreetingMessage>& message) {
+    std::vector<std::pair<bool, HandshakeMessage>> under_way;  // to b?
+    const auto say = [&](bool to_b, const std::optional<HandshakeMessage>& message) {
       for (auto copies = random() % 4 == 0 ? random() % 3 : 1; message && copies > 0; --copies) {
         under_way.emplace_back(to_b, *message);
       }
@@ -119,16 +119,16 @@ TEST(Greeting, GetsThereInAnyOrder) {
       const auto taken = under_way.begin() + static_cast<std::ptrdiff_t>(random() % under_way.size());
       const auto [to_b, message] = *taken;
       under_way.erase(taken);
-      say(!to_b, to_b ? pair.b.hear(message) : pair.a.hear(message));
+      say(!to_b, to_b ? pair.b.receive(message) : pair.a.receive(message));
     }
     EXPECT_TRUE(pair.open()) << seed;
-    EXPECT_EQ(pair.a.pass_out(), pair.b.pass_in()) << seed;
-    EXPECT_EQ(pair.b.pass_out(), pair.a.pass_in()) << seed;
-    EXPECT_FALSE(pair.a.was_lied_to() || pair.b.was_lied_to()) << seed;
+    EXPECT_EQ(pair.a.token_out(), pair.b.token_in()) << seed;
+    EXPECT_EQ(pair.b.token_out(), pair.a.token_in()) << seed;
+    EXPECT_FALSE(pair.a.has_wrong_proof() || pair.b.has_wrong_proof()) << seed;
   }
 }
 
-TEST(Greeting, TakesNobodyOfAnotherJob) {
+TEST(Handshake, TakesNobodyOfAnotherJob) {
   const JobIdentity right = identity_of(job_map_of(1), {});
   JobMap served_otherwise = job_map_of(1);
   std::swap(served_otherwise.sp_of_rank[0], served_otherwise.sp_of_rank[1]);
@@ -139,11 +139,11 @@ TEST(Greeting, TakesNobodyOfAnotherJob) {
     pair.b_calls();
     pair.run();
     EXPECT_TRUE(pair.strange());
-    EXPECT_TRUE(pair.a.was_lied_to() && pair.b.was_lied_to());
+    EXPECT_TRUE(pair.a.has_wrong_proof() && pair.b.has_wrong_proof());
   }
 }
 
-TEST(Greeting, OfOneIsRightWhoeverHasAnotherAddressNow) {
+TEST(Handshake, OfOneIsRightWhoeverHasAnotherAddressNow) {
   JobMap moved = job_map_of(1);
   moved.nodes[1].addresses[0] = {std::byte{1}, std::byte{2}};
   Pair pair(identity_of(job_map_of(1), {}), identity_of(moved, {}));
@@ -152,25 +152,25 @@ TEST(Greeting, OfOneIsRightWhoeverHasAnotherAddressNow) {
   EXPECT_TRUE(pair.open());
 }
 
-TEST(Greeting, TakesNobodyForAnother) {
+TEST(Handshake, TakesNobodyForAnother) {
   const JobIdentity job = identity_of(job_map_of(1), {});
   Pair pair;
-  Greeting third(job, SpId{5}, kB);  // of the job, and speaks to b as itself
-  Greeting liar(job, kA, SpId{6});   // speaks to another
-  for (Greeting* other : {&third, &liar}) {
-    GreetingMessage call = other->call().value();
-    EXPECT_FALSE(pair.b.hear(call));
+  Handshake third(job, SpId{5}, kB);  // of the job, and speaks to b as itself
+  Handshake liar(job, kA, SpId{6});   // speaks to another
+  for (Handshake* other : {&third, &liar}) {
+    HandshakeMessage call = other->call().value();
+    EXPECT_FALSE(pair.b.receive(call));
     call.from = kA;
     call.to = kB;
-    const auto answer = pair.b.hear(call);  // to the real a
+    const auto answer = pair.b.receive(call);  // to the real a
     ASSERT_TRUE(answer);
-    EXPECT_FALSE(other->hear(*answer));
-    EXPECT_FALSE(pair.a.hear(*answer));
+    EXPECT_FALSE(other->receive(*answer));
+    EXPECT_FALSE(pair.a.receive(*answer));
   }
   EXPECT_TRUE(pair.strange());
 }
 
-TEST(Greeting, RecordedIsWorthNothingLater) {
+TEST(Handshake, RecordedIsWorthNothingLater) {
   Pair before;
   before.a_calls();
   before.run();
@@ -181,138 +181,138 @@ TEST(Greeting, RecordedIsWorthNothingLater) {
       pair.a_calls();
       pair.run();
     }
-    const wire::Pass pass = amid ? pair.b.pass_in() : wire::Pass{};
+    const wire::Pass pass = amid ? pair.b.token_in() : wire::Pass{};
     for (int round = 0; round < 3; ++round) {
-      for (const GreetingMessage& old : before.recorded) {
-        (void)pair.a.hear(old);
-        (void)pair.b.hear(old);
+      for (const HandshakeMessage& old : before.recorded) {
+        (void)pair.a.receive(old);
+        (void)pair.b.receive(old);
       }
     }
     EXPECT_EQ(pair.open(), amid);
     EXPECT_EQ(pair.strange(), !amid);
-    EXPECT_EQ(pair.b.pass_in(), pass);
-    EXPECT_NE(pair.b.pass_in(), before.b.pass_in());
+    EXPECT_EQ(pair.b.token_in(), pass);
+    EXPECT_NE(pair.b.token_in(), before.b.token_in());
   }
 }
 
-TEST(Greeting, OfItselfRecordedChangesNothing) {
+TEST(Handshake, OfItselfRecordedChangesNothing) {
   Pair pair;
   pair.a_calls();
   pair.run();
-  const wire::Pass pass = pair.b.pass_in();
+  const wire::Pass pass = pair.b.token_in();
   const auto recorded = pair.recorded;
-  for (const GreetingMessage& again : recorded) {
-    (void)pair.a.hear(again);
-    (void)pair.b.hear(again);
+  for (const HandshakeMessage& again : recorded) {
+    (void)pair.a.receive(again);
+    (void)pair.b.receive(again);
   }
   EXPECT_TRUE(pair.open());
-  EXPECT_EQ(pair.b.pass_in(), pass);
+  EXPECT_EQ(pair.b.token_in(), pass);
 }
 
-TEST(Greeting, SentBackIsRefused) {
+TEST(Handshake, SentBackIsRefused) {
   Pair pair;
-  std::vector<GreetingMessage> said{pair.b.call().value()};
+  std::vector<HandshakeMessage> said{pair.b.call().value()};
   for (int round = 0; round < 4; ++round) {
     const auto so_far = said;
-    for (const GreetingMessage& message : so_far) {
+    for (const HandshakeMessage& message : so_far) {
       for (int way = 0; way < 4; ++way) {
-        GreetingMessage back = message;
+        HandshakeMessage back = message;
         if (way % 2 == 1) std::swap(back.from, back.to);
         if (way / 2 == 1) std::swap(back.mine, back.yours);
-        if (const auto reply = pair.b.hear(back)) said.push_back(*reply);
+        if (const auto reply = pair.b.receive(back)) said.push_back(*reply);
       }
     }
   }
   EXPECT_FALSE(pair.b.knows_peer());
 }
 
-TEST(Greeting, ProvesEveryField) {
+TEST(Handshake, ProvesEveryField) {
   Pair pair;
   pair.a_calls();
   pair.step(pair.to_b, pair.b, pair.to_a);
-  const GreetingMessage answer = pair.to_a.front();
-  const std::vector<std::function<void(GreetingMessage&)>> changes{
-      [](GreetingMessage& m) { m.step = Step::accept; },
-      [](GreetingMessage& m) { ++m.version; },
-      [](GreetingMessage& m) { m.from = SpId{8}; },
-      [](GreetingMessage& m) { m.to = SpId{8}; },
-      [](GreetingMessage& m) { m.mine[31] ^= 1; },
-      [](GreetingMessage& m) { m.yours[0] ^= 1; },
-      [](GreetingMessage& m) { m.proof[31] ^= 1; },
-      [](GreetingMessage& m) { m.proof = {}; },
-      [&pair](GreetingMessage& m) { m.proof = hmac(pair.job_a.key, Statement("something else")); },
+  const HandshakeMessage answer = pair.to_a.front();
+  const std::vector<std::function<void(HandshakeMessage&)>> changes{
+      [](HandshakeMessage& m) { m.step = Step::accept; },
+      [](HandshakeMessage& m) { ++m.version; },
+      [](HandshakeMessage& m) { m.from = SpId{8}; },
+      [](HandshakeMessage& m) { m.to = SpId{8}; },
+      [](HandshakeMessage& m) { m.mine[31] ^= 1; },
+      [](HandshakeMessage& m) { m.yours[0] ^= 1; },
+      [](HandshakeMessage& m) { m.proof[31] ^= 1; },
+      [](HandshakeMessage& m) { m.proof = {}; },
+      [&pair](HandshakeMessage& m) { m.proof = hmac(pair.job_a.key, Statement("something else")); },
   };
   for (std::size_t i = 0; i < changes.size(); ++i) {
-    GreetingMessage changed = answer;
+    HandshakeMessage changed = answer;
     changes[i](changed);
-    EXPECT_FALSE(pair.a.hear(changed)) << i;
+    EXPECT_FALSE(pair.a.receive(changed)) << i;
     EXPECT_TRUE(pair.strange()) << i;
   }
   pair.run();
   EXPECT_TRUE(pair.open()) << "and then the right one";
 }
 
-TEST(Greeting, OfAnotherVersionIsNotAnswered) {
+TEST(Handshake, OfAnotherVersionIsNotAnswered) {
   Pair pair;
-  GreetingMessage call = pair.a.call().value();
+  HandshakeMessage call = pair.a.call().value();
   ++call.version;
-  EXPECT_FALSE(pair.b.hear(call));
+  EXPECT_FALSE(pair.b.receive(call));
   EXPECT_TRUE(pair.strange());
 }
 
-TEST(Greeting, OfWhoTakesThePlaceOfAnotherIsNew) {
+TEST(Handshake, OfWhoTakesThePlaceOfAnotherIsNew) {
   Pair pair;
   pair.a_calls();
   pair.run();
-  const wire::Pass old = pair.a.pass_in();
-  pair.b = Greeting(pair.job_b, kB, kA);  // started again
-  EXPECT_FALSE(pair.a.hear(pair.b.call().value())) << "before a is told of it, it is anybody";
-  pair.a = Greeting(pair.job_a, kA, kB);
+  const wire::Pass old = pair.a.token_in();
+  pair.b = Handshake(pair.job_b, kB, kA);  // started again
+  EXPECT_FALSE(pair.a.receive(pair.b.call().value())) << "before a is told of it, it is anybody";
+  pair.a = Handshake(pair.job_a, kA, kB);
   pair.b_calls();
   pair.run();
   EXPECT_TRUE(pair.open());
-  EXPECT_NE(pair.a.pass_in(), old);
+  EXPECT_NE(pair.a.token_in(), old);
 }
 
-TEST(Greeting, AnswersSoOftenAndNotMoreOften) {
+TEST(Handshake, AnswersSoOftenAndNotMoreOften) {
   Pair pair;
-  GreetingMessage call = pair.a.call().value();
+  HandshakeMessage call = pair.a.call().value();
   int answers = 0;
   for (int i = 0; i < 100; ++i) {
     call.mine = fresh_nonce();
-    answers += pair.b.hear(call) ? 1 : 0;
+    answers += pair.b.receive(call) ? 1 : 0;
   }
-  EXPECT_EQ(answers, Greeting::kAnswersAtOnce);
-  EXPECT_FALSE(pair.b.hear(pair.a.call().value()));
+  EXPECT_EQ(answers, Handshake::kAnswersAtOnce);
+  EXPECT_FALSE(pair.b.receive(pair.a.call().value()));
   pair.b.allow_answers();
   pair.a_calls();
   pair.run();
   EXPECT_TRUE(pair.open());
 }
 
-TEST(GreetingMessage, ComesBackAsItWasAndInNoOtherLength) {
+TEST(HandshakeMessage, ComesBackAsItWasAndInNoOtherLength) {
   Pair pair;
   pair.a_calls();
   pair.run();
-  for (const GreetingMessage& message : pair.recorded) {
-    const EncodedGreeting bytes = encode_greeting(message);
-    EXPECT_TRUE(looks_like_greeting(bytes));
-    const auto back = decode_greeting(bytes);
+  for (const HandshakeMessage& message : pair.recorded) {
+    const EncodedHandshake bytes = encode_handshake(message);
+    EXPECT_TRUE(looks_like_handshake(bytes));
+    const auto back = decode_handshake(bytes);
     ASSERT_TRUE(back);
-    EXPECT_EQ(encode_greeting(*back), bytes);
+    EXPECT_EQ(encode_handshake(*back), bytes);
     std::vector<std::byte> longer(bytes.begin(), bytes.end());
     longer.push_back(std::byte{0});
-    EXPECT_FALSE(decode_greeting(longer));
+    EXPECT_FALSE(decode_handshake(longer));
     for (std::size_t length = 0; length < bytes.size(); ++length) {
-      EXPECT_FALSE(decode_greeting(std::span(bytes).first(length))) << length;
+      EXPECT_FALSE(decode_handshake(std::span(bytes).first(length))) << length;
     }
   }
-  EncodedGreeting bytes = encode_greeting(GreetingMessage{});
-  ASSERT_TRUE(decode_greeting(bytes));
+  EncodedHandshake bytes = encode_handshake(HandshakeMessage{});
+  ASSERT_TRUE(decode_handshake(bytes));
   for (const std::size_t at : {0U, 8U, 11U, 28U, 70U, 110U}) {  // magic, step, reserved; a call with an answer's fields
-    EncodedGreeting spoiled = bytes;
+    EncodedHandshake spoiled = bytes;
     spoiled[at] ^= std::byte{8};
-    EXPECT_FALSE(decode_greeting(spoiled)) << at;
+    EXPECT_FALSE(decode_handshake(spoiled)) << at;
   }
 }
 

@@ -1,4 +1,4 @@
-// By what its keeper sees that this process gets on (protocol/shared/service_pulse.hpp).
+// Heartbeat: the keeper reads it to detect a hung service process (protocol/shared/service_pulse.hpp).
 //
 // Thread rule: one thread.
 #pragma once
@@ -15,9 +15,9 @@
 
 namespace outrigger::service {
 
-class Pulse {
+class Heartbeat {
  public:
-  // From now on it is seen there. Until then nobody looks.
+  // Publishes it in this memory from now on.
   [[nodiscard]] Status show_in(const UniqueFd& fd) {
     Result<Mapping> mapping = Mapping::map(fd.get(), kServicePagesBytes);
     if (!mapping) return Error{mapping.error()};
@@ -26,36 +26,36 @@ class Pulse {
     shown_ = &pages->pulse;
     links_ = pages->links;
     host_memory_ = &pages->host_memory;
-    sleep(false);  // as the one before it may have
+    sleep(false);  // the predecessor may have left it set
     return Done{};
   }
-  // Null: nowhere.
+  // nullptr if it is not published
   [[nodiscard]] const ServicePulse* shown() const { return shown_; }
-  // By the numbers of nodes (link_place()); empty: nowhere.
+  // By node (link_place()); empty if not published.
   [[nodiscard]] std::span<LinkCounts> links() const { return links_; }
-  // Null: nowhere.
+  // nullptr if it is not published
   [[nodiscard]] LinkCounts* host_memory() const { return host_memory_; }
-  // As long as this is there it waits to be woken. Whatever else it waits for keeps it from its work.
+  // While this object exists, the process waits for a wake-up. Any other wait counts as a hang.
   class Asleep {
    public:
-    explicit Asleep(Pulse& pulse) : pulse_(pulse) { pulse_.sleep(true); }
-    ~Asleep() { pulse_.sleep(false); }
+    explicit Asleep(Heartbeat& heartbeat) : heartbeat_(heartbeat) { heartbeat_.sleep(true); }
+    ~Asleep() { heartbeat_.sleep(false); }
     Asleep(const Asleep&) = delete;
     Asleep& operator=(const Asleep&) = delete;
 
    private:
-    Pulse& pulse_;
+    Heartbeat& heartbeat_;
   };
   // Once a turn.
   void beat() {
     if (shown_ != nullptr) shown_->turns.store(++turns_, std::memory_order_relaxed);
   }
-  // On a DPU, each turn: its host's keeper has been heard of lately.
+  // On a DPU, each turn: true if a message of the host's keeper arrived recently.
   [[nodiscard]] bool may_work() const {
     const std::int64_t until_ns = shown_ == nullptr ? 0 : shown_->may_work_until_ns.load(std::memory_order_relaxed);
     return until_ns == 0 || std::chrono::steady_clock::now().time_since_epoch() < std::chrono::nanoseconds(until_ns);
   }
-  // An operation.
+  // An operation was taken.
   void taken(const OperationId& id, Collective collective) {
     if (shown_ != nullptr) shown_->show(id, collective);
   }

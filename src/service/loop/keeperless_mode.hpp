@@ -1,8 +1,9 @@
-// What a service process does without its keeper, which has died: it goes on for the ranks of its node, watches them
-// itself, and ends when the last of them has gone. Nobody takes its place then: ranks see by a lock that it lives
-// (protocol/shared/life_lock.hpp). On a DPU, where the connection to a host is lost with its keeper, it cannot go on.
+// Keeperless mode: what a service process does after its keeper has died. It continues to serve its node's ranks,
+// watches them itself, and ends when the last one has left. It has no replacement: ranks see by a lock that it lives
+// (protocol/shared/life_lock.hpp). On a DPU the keeper's death ends the connection to the host, so this mode does not
+// exist there.
 //
-// To the loop a port, once the keeper has died.
+// For the loop it is a port once the keeper has died.
 //
 // Thread rule: one thread.
 #pragma once
@@ -21,22 +22,20 @@
 
 namespace outrigger::service {
 
-class Orphanage final : public fabric::Port {
+class KeeperlessMode final : public fabric::Port {
  public:
-  // A rank that has not begun by then to use service processes goes natively: it has had no welcome.
+  // A rank that has not used service processes by then was not welcomed and runs natively.
   static constexpr std::chrono::seconds kForWelcome{5};
 
-  // While the keeper lives.
-  //
-  // A rank of this node.
+  // Adds a rank of this node, while the keeper lives.
   void know(WorldRank rank, pid_t pid, SegmentView segment) { ranks_.push_back(Rank{rank, pid, segment, {}}); }
   void forget(WorldRank rank);
-  // Whoever has the segment of a rank that is served here sees from now on that this process lives.
+  // Takes the life lock on the segment of a served rank.
   void show_life(UniqueFd segment);
 
   // The keeper has died. False: the ranks cannot be watched.
   [[nodiscard]] bool begin(Clock::time_point now);
-  // Those that have gone since the last call.
+  // Ranks that have ended since the last call.
   [[nodiscard]] std::vector<WorldRank> take_gone() { return std::exchange(gone_, {}); }
   [[nodiscard]] bool empty() const { return ranks_.empty(); }
 

@@ -1,4 +1,4 @@
-#include "service/loop/orphanage.hpp"
+#include "service/loop/keeperless_mode.hpp"
 
 #include <poll.h>
 #include <sys/syscall.h>
@@ -20,15 +20,15 @@ bool has_ended(const UniqueFd& exit_event) {
 
 }  // namespace
 
-void Orphanage::forget(WorldRank rank) {
+void KeeperlessMode::forget(WorldRank rank) {
   std::erase_if(ranks_, [rank](const Rank& known) { return known.rank == rank; });
 }
 
-void Orphanage::show_life(UniqueFd segment) {
+void KeeperlessMode::show_life(UniqueFd segment) {
   if (take_life_lock(segment.get())) shown_.push_back(std::move(segment));
 }
 
-bool Orphanage::begin(Clock::time_point now) {
+bool KeeperlessMode::begin(Clock::time_point now) {
   began_ = now;
   const auto can_be_watched = [](const Rank& rank) { return rank.pid > 0 && rank.pid != ::getpid(); };
   if (ranks_.empty() || !std::ranges::all_of(ranks_, can_be_watched)) return false;
@@ -36,14 +36,14 @@ bool Orphanage::begin(Clock::time_point now) {
   return true;
 }
 
-// One that leaves in order cannot say goodbye to its keeper, and takes back what it has said of itself.
-bool Orphanage::has_left(Rank& rank, Clock::time_point now) const {
+// A rank that ends in order cannot tell its keeper, but withdraws its name from the segment.
+bool KeeperlessMode::has_left(Rank& rank, Clock::time_point now) const {
   const bool uses_services = rank.segment.header().rank_base_address.load(std::memory_order_acquire) != 0;
   rank.uses_services = rank.uses_services || uses_services;
   return rank.uses_services ? !uses_services : now - began_ > kForWelcome;
 }
 
-void Orphanage::look_after(Clock::time_point now, const fabric::Business& /*business*/) {
+void KeeperlessMode::look_after(Clock::time_point now, const fabric::Business& /*business*/) {
   const bool looks_at_processes = now - looked_ >= kBetweenLooksAtProcesses;
   if (looks_at_processes) looked_ = now;
   std::erase_if(ranks_, [&](Rank& rank) {
@@ -53,7 +53,7 @@ void Orphanage::look_after(Clock::time_point now, const fabric::Business& /*busi
   });
 }
 
-std::vector<int> Orphanage::descriptors() const {
+std::vector<int> KeeperlessMode::descriptors() const {
   std::vector<int> all;
   for (const Rank& rank : ranks_) {
     if (rank.exit_event.valid()) all.push_back(rank.exit_event.get());
@@ -61,7 +61,7 @@ std::vector<int> Orphanage::descriptors() const {
   return all;
 }
 
-std::optional<fabric::Port::Clock::duration> Orphanage::sleep_limit(Clock::time_point now) const {
+std::optional<fabric::Port::Clock::duration> KeeperlessMode::sleep_limit(Clock::time_point now) const {
   if (std::ranges::all_of(ranks_, [](const Rank& rank) { return rank.exit_event.valid() && rank.uses_services; })) {
     return std::nullopt;
   }
