@@ -1,4 +1,4 @@
-// Sleeping on, and waking whoever sleeps on, a 32-bit word in memory shared between processes.
+// Sleeps on, and wakes sleepers on, a 32-bit word in memory shared between processes.
 #pragma once
 
 #include <linux/futex.h>
@@ -14,7 +14,7 @@
 // Never the private form: the other side is another process.
 namespace outrigger {
 
-// Sleeps while the word is `expected`, `at_most` so long. Also returns early for no reason: whoever called looks again.
+// Sleeps while the word is `expected`, at most `at_most`. May wake early, so callers check again.
 inline void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, std::chrono::nanoseconds at_most) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(at_most);
   timespec timeout{};
@@ -23,7 +23,7 @@ inline void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected,
   (void)::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT, expected, &timeout, nullptr, 0);
 }
 
-// Sleeps while the word is `expected`. Also returns early for no reason.
+// Sleeps while the word is `expected`. May wake early.
 inline void futex_wait_forever(std::atomic<std::uint32_t>& word, std::uint32_t expected) {
   (void)::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT, expected, nullptr, nullptr, 0);
 }

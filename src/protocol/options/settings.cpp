@@ -47,7 +47,7 @@ LogSetting parse_log(std::string_view text) {
 }
 
 bool is_claims_word(std::string_view text) {
-  constexpr std::size_t kMost = 24;  // so that the names of sockets that are made of it are short enough
+  constexpr std::size_t kMost = 24;  // keeps names of sockets that contain it short enough
   return !text.empty() && text.size() <= kMost && std::all_of(text.begin(), text.end(), [](char letter) {
     return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || (letter >= '0' && letter <= '9') ||
            letter == '-' || letter == '_';

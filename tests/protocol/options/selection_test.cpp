@@ -251,9 +251,9 @@ TEST(Selection, WhereNoBlockingFormCanBeOffloadedIsKnownBefore) {
 
 TEST(Selection, ARuleThatNeverDecidesIsFound) {
   const auto hidden = [](std::string_view text) { return table(text).hidden().back(); };
-  EXPECT_EQ(hidden("flat,ibcast=native"), "never used for ibcast: a rule before it always decides");
-  EXPECT_EQ(hidden("blocking=on,bcast=native"), "never used for bcast: a rule before it always decides");
-  EXPECT_EQ(hidden("native,all:b1=flat"), "never used for all: a rule before it always decides");
+  EXPECT_EQ(hidden("flat,ibcast=native"), "never used for ibcast: an earlier rule always decides");
+  EXPECT_EQ(hidden("blocking=on,bcast=native"), "never used for bcast: an earlier rule always decides");
+  EXPECT_EQ(hidden("native,all:b1=flat"), "never used for all: an earlier rule always decides");
   for (const std::string_view used :
        {"flat", "flat,ialltoall=native", "bcast=on,ibcast=flat", "ibcast:b1-=flat,ibcast=native"}) {
     EXPECT_EQ(hidden(used), "") << used;

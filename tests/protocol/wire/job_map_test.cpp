@@ -69,8 +69,7 @@ TEST(JobMap, NoLengthBetweenCardsIsOne) {
     const auto job_map = decode_job_map(cut, 4);
     ASSERT_FALSE(job_map) << length;
     const bool boundary = length == 0 || length == first;
-    EXPECT_EQ(job_map.error(),
-              boundary ? "the job map of nodes does not name every rank" : "the job map of nodes is malformed");
+    EXPECT_EQ(job_map.error(), boundary ? "the job map does not contain every rank" : "the job map is malformed");
   }
   auto longer = whole;
   longer.push_back(std::byte{0});
@@ -81,11 +80,11 @@ TEST(JobMap, EveryRankIsNamedOnce) {
   NodeDescriptor twice = second_descriptor();
   twice.ranks[0].rank = WorldRank{3};
   EXPECT_EQ(decode_job_map(encoded({first_descriptor(), twice}), 4).error(),
-            "the job map of nodes names rank 3 wrongly");
+            "the job map has an invalid or repeated rank 3");
   NodeDescriptor outside = second_descriptor();
   outside.ranks[0].rank = WorldRank{4};
   EXPECT_EQ(decode_job_map(encoded({first_descriptor(), outside}), 4).error(),
-            "the job map of nodes names rank 4 wrongly");
+            "the job map has an invalid or repeated rank 4");
   outside.ranks[0].rank = WorldRank{0xFFFFFFFF};
   EXPECT_FALSE(decode_job_map(encoded({first_descriptor(), outside}), 4));
   EXPECT_FALSE(decode_job_map(encoded({first_descriptor()}), 4));
@@ -97,7 +96,7 @@ TEST(JobMap, EveryRankIsNamedOnce) {
 TEST(JobMap, LimitsHold) {
   const auto refused = [](const NodeDescriptor& descriptor) {
     const auto job_map = decode_job_map(encoded({first_descriptor(), descriptor}), 4);
-    return !job_map && job_map.error() == "the job map of nodes is malformed";
+    return !job_map && job_map.error() == "the job map is malformed";
   };
   NodeDescriptor descriptor = second_descriptor();
   descriptor.ranks[0].sp = 1;  // has one only
