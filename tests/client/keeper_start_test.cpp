@@ -197,10 +197,10 @@ TEST_F(KeeperStart, NoPathIsAnError) {
 // Ranks know the address before it is known whether a keeper can be started. Those who have come already find that it
 // cannot, as do those who come later; neither waits until its time is over.
 TEST_F(KeeperStart, DoorThatNoKeeperOpensLetsNobodyWait) {
-  auto door = open_keeper_door();
-  ASSERT_TRUE(door.ok()) << door.error();
+  auto listener = open_keeper_listener();
+  ASSERT_TRUE(listener.ok()) << listener.error();
   AttachOptions options;
-  options.keeper = door.value().address;
+  options.keeper = listener.value().address;
   options.init_timeout_ms = 30000;
   options.world_size = 1;
   options.local_size = 1;
@@ -208,7 +208,7 @@ TEST_F(KeeperStart, DoorThatNoKeeperOpensLetsNobodyWait) {
   std::string early;
   std::thread rank([&] { early = Client::attach(options).error(); });
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  EXPECT_FALSE(start_keeper(options_, std::move(door).value()).ok());  // no such program
+  EXPECT_FALSE(start_keeper(options_, std::move(listener).value()).ok());  // no such program
   rank.join();
   EXPECT_NE(early.find("closed the connection"), std::string::npos) << early;
   const auto late = Client::attach(options);

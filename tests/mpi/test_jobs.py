@@ -159,7 +159,7 @@ def test_a_core_that_is_named_is_had_and_a_line_says_whose_it_is(offload):
     (core,) = claimants("service")
     second = finish(offload, OUTRIGGER_SERVICE_CPUS=str(core))
     assert second["core"] == core and second["other_job"] == keeper.pid and not second["core_is_free"]
-    assert f"another job (process {keeper.pid}) has core {core} of OUTRIGGER_SERVICE_CPUS, too" in second["out"]
+    assert f"another job (process {keeper.pid}) also uses core {core} of OUTRIGGER_SERVICE_CPUS" in second["out"]
     end(first)
 
 

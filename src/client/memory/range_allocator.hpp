@@ -1,6 +1,6 @@
-// Hands out ranges of memory that lies in a few chunks. First fit with coalescing, and in front of it a short stack per
-// power of two, so that the common small sizes cost a few nanoseconds. All bookkeeping is outside of the managed
-// memory, which other processes can write.
+// Allocates ranges from a few chunks of memory: first fit with coalescing, behind a short free list per power of two,
+// which makes common small sizes take a few nanoseconds. All bookkeeping is outside of the managed memory, which other
+// processes can write.
 //
 // Thread rule: the owner locks.
 #pragma once
@@ -27,20 +27,20 @@ class RangeAllocator {
  public:
   RangeAllocator();
 
-  // `address` and `bytes` are multiples of 64. Chunks of one region that touch become one.
+  // `address` and `bytes` are multiples of 64. Adjacent chunks of one region are merged.
   void add_chunk(RegionId region, std::uint64_t address, std::uint64_t bytes);
 
-  // 64-byte aligned. Nothing when no chunk has room.
+  // 64-byte aligned. nullopt if no chunk has room.
   [[nodiscard]] std::optional<MemoryRange> allocate(std::uint64_t bytes);
   void release(const MemoryRange& range);
-  // All that is free. The allocator has nothing left to hand out.
+  // Removes all free memory.
   [[nodiscard]] std::vector<MemoryRange> take_all();
 
   [[nodiscard]] std::uint64_t bytes_in_use() const { return bytes_in_use_; }
 
-  // Requests are rounded up to this; a chunk of that size is certain to hold the request.
+  // Requests are rounded up to this; a chunk of that size always holds the request.
   [[nodiscard]] static std::uint64_t rounded(std::uint64_t bytes);
-  // Of a chunk to be added when a request does not fit.
+  // Size of a chunk to add if a request does not fit.
   [[nodiscard]] static std::uint64_t chunk_bytes_for(std::uint64_t bytes) {
     return std::max(kLeastChunkBytes, rounded(bytes));
   }

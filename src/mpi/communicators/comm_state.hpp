@@ -1,14 +1,14 @@
-// What the library knows of a communicator: hangs on it as an attribute.
+// The library's state of a communicator, attached as an attribute.
 //
-// Every rank of a communicator must give it the same GroupId without asking anybody inside a nonblocking call:
+// Every rank of a communicator must give it the same GroupId without communication inside a nonblocking call:
 //   MPI_COMM_WORLD          a constant
-//   dup, idup, ...          mixed from the parent's id and the how-manieth dup of the parent this is: the attribute's
+//   dup, idup, ...          mixed from the parent's id and the number of this dup of the parent: the attribute's
 //                           copy callback runs on every rank for every dup, in the same order. It counts only inside
 //                           the program's own calls (DuplicateScope): Open MPI also copies attributes for create_group,
-//                           on its members alone
-//   persistent collectives  mixed from their communicator's id and the how-manieth one on it this is
+//                           only on its members
+//   persistent collectives  mixed from their communicator's id and their number on it
 //   other constructors      rank 0 of the new communicator broadcasts an id made of its world rank and a counter
-// A communicator without the attribute (an intercommunicator, members outside our world) is native for everyone.
+// A communicator without the attribute (an intercommunicator, members outside the world) is native on all ranks.
 #pragma once
 
 #include <atomic>
@@ -35,8 +35,8 @@ namespace detail {
 extern constinit std::atomic<bool> everything_is_off;
 extern constinit std::atomic<std::uint64_t> freed_communicators;
 }  // namespace detail
-// What a thread keeps of a communicator by its handle is of no use any more once this has changed: another may have got
-// the handle. Of communicators with a state or a record (report/comm_records.hpp).
+// When this number changes, values that a thread keeps by communicator handle are invalid: another communicator may
+// have the handle. Counts communicators with a state or a record (report/comm_records.hpp).
 [[nodiscard]] inline std::uint64_t freed_communicators() {
   return detail::freed_communicators.load(std::memory_order_seq_cst);
 }
@@ -47,16 +47,16 @@ void note_freed_communicator();
   return detail::everything_is_off.load(std::memory_order_relaxed);
 }
 
-// Whether the program wants a communicator's calls offloaded. Changed as switching.hpp says.
+// The program's switch of a communicator's offloading. See switching.hpp.
 class CommSwitch {
  public:
   explicit CommSwitch(bool off) : off_(off) {}
 
-  // Nothing is offloaded here, or anywhere.
+  // Nothing is offloaded on this communicator, or anywhere.
   [[nodiscard]] bool off() const { return off_here() || everything_is_off(); }
   [[nodiscard]] bool off_here() const { return off_.load(std::memory_order_relaxed); }
   void set_off(bool off) { off_.store(off, std::memory_order_relaxed); }
-  // Calls that were native for this.
+  // Counts calls that were native for this reason.
   void count() { count_.fetch_add(1, std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t counted() const { return count_.load(std::memory_order_relaxed); }
 
@@ -67,7 +67,7 @@ class CommSwitch {
 
 class CommState {
  public:
-  // `base`: it is of one of that one's persistent collectives, and has no communicator of its own.
+  // `base`: set for a persistent collective, which has no communicator of its own.
   CommState(GroupId id, std::vector<WorldRank> members, GroupRank me, bool off, const GroupShape& shape,
             CommState* base = nullptr);
   CommState(const CommState&) = delete;
@@ -76,29 +76,28 @@ class CommState {
   [[nodiscard]] GroupId id() const { return id_; }
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(members_.size()); }
   [[nodiscard]] GroupRank me() const { return me_; }
-  // What the selection table asks for.
+  // For the selection table.
   [[nodiscard]] const GroupShape& shape() const { return shape_; }
   [[nodiscard]] CommSwitch& by_program() { return by_program_; }
-  // A digest of all calls so far of which ranks must decide alike: the same on all that have come to the same place.
-  // None of a communicator that has been freed, or of a persistent collective, which ranks may start in different
-  // orders.
+  // Digest of all calls so far that ranks must decide alike: equal on all ranks at the same place. nullopt for a freed
+  // communicator, and for a persistent collective, which ranks may start in different orders.
   [[nodiscard]] std::optional<std::uint64_t> place_in_calls(const Job& job) const;
-  // Numbers the offloaded collectives of this communicator, from 0, in the order in which they are posted.
+  // Numbers the offloaded collectives of this communicator, from 0, in the order of their posts.
   [[nodiscard]] std::uint64_t next_sequence() { return sequence_.fetch_add(1, std::memory_order_relaxed); }
 
   // A call is left to the MPI for its counts, and is not the first.
   void count_native_call() { native_tally_.count(); }
   // ... or is.
   void count_native_call(client::Client& client);
-  // Before the operation of that number is posted: how many such calls there have been since the one before it.
+  // Called before the post of operation `sequence`: the number of such calls since the previous operation.
   [[nodiscard]] std::uint32_t take_native_calls(std::uint64_t sequence) { return native_tally_.post(sequence); }
 
-  // While a collective is native for small blocks: this rank has called it with others. True: for the first time.
+  // This rank has called a collective with larger blocks while that is native for small ones. True: for the first time.
   [[nodiscard]] bool note_larger_blocks(Collective collective) {
     const steer::CollectiveBits bit = steer::Suspended::bit(collective);
     return (larger_blocks_.fetch_or(bit, std::memory_order_relaxed) & bit) == 0;
   }
-  // It is not (any more).
+  // The collective is not native for small blocks any more.
   void forget_larger_blocks(Collective collective) {
     const steer::CollectiveBits bit = steer::Suspended::bit(collective);
     if ((larger_blocks_.load(std::memory_order_relaxed) & bit) == 0) return;
@@ -114,9 +113,9 @@ class CommState {
 
   // The group as the client knows it, made at first use.
   [[nodiscard]] std::shared_ptr<const client::Group> group(client::Client& client);
-  // The same, held by this state, for who needs it at each call; null: none can be made.
+  // The same, held by this state, for each call; nullptr: it cannot be made.
   [[nodiscard]] const client::Group* known_group(client::Client& client);
-  // What has been chosen for its calls is noted for the next run, by its first rank.
+  // The first rank records the choices for this communicator's calls for the next run.
   void note_choices(const Job& job);
   // The client goes away; nothing is posted any more.
   void drop_group();
@@ -128,12 +127,12 @@ class CommState {
 
   // For a duplicate of this communicator.
   [[nodiscard]] CommState* derive();
-  // The how-manieth persistent collective is initialized, in the same order on all ranks.
+  // Number of the persistent collective, initialized in the same order on all ranks.
   [[nodiscard]] std::uint64_t next_persistent() { return persistents_.fetch_add(1, std::memory_order_relaxed); }
-  // For that one, which may be started in another order than others on each rank: as if on a duplicate of its own.
+  // State for that one, as of a duplicate: ranks may start persistent collectives in different orders.
   [[nodiscard]] CommState* derive_persistent(std::uint64_t ordinal);
 
-  // Figures for the report; nullptr when there is none.
+  // Counters for the report; nullptr if there is none.
   [[nodiscard]] CommRecord* record() const;
 
   // Lives as long as the communicator or an operation needs it.
@@ -157,7 +156,7 @@ class CommState {
   std::atomic<steer::CollectiveBits> larger_blocks_ = 0;
   std::atomic<std::uint32_t> references_ = 1;
   std::shared_ptr<const client::Group> group_;
-  std::atomic<const client::Group*> known_group_ = nullptr;  // it, once it is made
+  std::atomic<const client::Group*> known_group_ = nullptr;  // group_, once it is made
   CommCalls calls_;
   client::NativeTally native_tally_;
   KnownNeighbors neighbors_;
@@ -166,25 +165,25 @@ class CommState {
   CommState* next_ = nullptr;
 };
 
-// Makes the attribute and gives MPI_COMM_WORLD its state. Collective in effect: every rank does it in MPI_Init.
+// Makes the attribute and gives MPI_COMM_WORLD its state. Every rank calls it in MPI_Init.
 [[nodiscard]] bool register_communicators(Job& job);
-// Near the end: what has been chosen for the calls of all communicators is kept for the next run.
+// Near the end: keeps the choices for all communicators' calls for the next run.
 void keep_choices(const Job& job);
-// Before MPI_Finalize: no state refers to the client any more, no callback of ours runs afterwards.
+// Before MPI_Finalize: no state refers to the client any more, and no callback of ours runs afterwards.
 void forget_communicators(Job& job);
 
-// Of valid ones, or MPI_COMM_NULL.
+// `comm`: valid, or MPI_COMM_NULL.
 [[nodiscard]] bool is_intercommunicator(MPI_Comm comm);
-// An intracommunicator of one rank, as MPI_COMM_SELF and its duplicates, which have no state.
+// An intracommunicator of one rank, such as MPI_COMM_SELF and its duplicates, which have no state.
 [[nodiscard]] bool is_group_of_one(MPI_Comm comm);
 
-// Calls `visit` with each state, of communicators and persistent collectives, under the lock of their list.
+// Calls `visit` with each state of communicators and persistent collectives, under the lock of their list.
 void each_state(const std::function<void(CommState&)>& visit);
 
-// The state of a communicator; nullptr where it has none.
+// The state of a communicator; nullptr if it has none.
 [[nodiscard]] CommState* state_of(const Job& job, MPI_Comm comm);
 
-// While it lives, this thread's attribute copies are of a duplicate that the program asked for.
+// During its life this thread's attribute copies belong to a duplicate by the program.
 class DuplicateScope {
  public:
   explicit DuplicateScope(bool by_program);
@@ -196,11 +195,11 @@ class DuplicateScope {
   bool before_;
 };
 
-// After a blocking constructor other than dup. Collective over the new communicator (nothing is done for the null one).
+// After a blocking constructor other than dup. Collective over the new communicator (does nothing for the null one).
 void adopt(Job& job, MPI_Comm comm);
 // After dup_with_info: rank 0's info key `outrigger` (on, off) decides for the new communicator.
 void apply_info(Job& job, MPI_Comm comm, MPI_Info info);
-// What the info key says: true is on.
+// Value of the info key: true is on.
 [[nodiscard]] std::optional<bool> asked_by(MPI_Info info);
 
 }  // namespace outrigger::mpi

@@ -11,7 +11,7 @@
 namespace outrigger::mpi {
 namespace {
 
-// What this rank adds: 0 with what the others of the communicator add, where all are at the same place.
+// This rank's addend: the sum over the communicator is 0 if all are at the same place.
 std::uint64_t part_of_place(const Job& job, const CommState& state) {
   const std::uint64_t place = state.place_in_calls(job).value_or(0);
   return state.me() == GroupRank{0} ? place * (state.size() - 1) : std::uint64_t{0} - place;
@@ -27,7 +27,7 @@ Switched agree(MPI_Comm comm, std::uint32_t size, bool on, std::uint64_t place) 
   return same_place && same_wish ? Switched::done : Switched::disagreed;
 }
 
-// MPI_Comm_set_info. Ranks that do not give the key are not asked: programs that know nothing of it must not wait here.
+// MPI_Comm_set_info. Without the key there is no communication: programs that do not know it must not wait here.
 struct SetInfo {
   template <Call call>
   static int run(const CallSite& site, Word comm, Word info) {

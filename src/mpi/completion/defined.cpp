@@ -8,7 +8,7 @@
 #include <valgrind/memcheck.h>
 #endif
 
-// Part of the memory sanitizer's runtime, which is linked into the program.
+// From the memory sanitizer's runtime, which is linked into the program.
 extern "C" [[gnu::weak]] void __msan_unpoison(const volatile void* begin, std::size_t bytes);
 
 namespace outrigger::mpi {
@@ -45,7 +45,7 @@ void mark_received(const Operation& operation) {
     if (layout.block_bytes != 0) mark(blocks.handed(0), layout.block_bytes);
     return;
   }
-  // Of what this process copies itself valgrind knows more than we.
+  // valgrind tracks copies by this process itself.
   const bool own_is_known = operation.in_place || (operation.own_block_by_rank && !msan());
   if (is_rooted(operation.collective)) {  // one block, from the root
     const bool sent_alone = operation.collective == Collective::ibcast;

@@ -1,5 +1,5 @@
-// The running program as the library sees it, from MPI_Init to MPI_Finalize. There is none while the program runs
-// natively; entry points then pass everything on.
+// The running program as the library sees it, from MPI_Init to MPI_Finalize. nullptr while the program runs natively;
+// then entry points pass everything on.
 #pragma once
 
 #include <atomic>
@@ -24,15 +24,15 @@ struct Job {
   std::uint32_t local_rank = 0;
   std::uint32_t local_size = 0;
   std::uint32_t nodes = 1;         // of the job
-  std::uint32_t node = 0;          // this one's number
+  std::uint32_t node = 0;          // number of this node
   std::uint32_t keepers_here = 1;  // nodes that this machine pretends to be
-  std::uint32_t number_here = 0;   // which of them this is
+  std::uint32_t number_here = 0;   // number of this node among them
   std::vector<RankPlace> places;   // of all ranks, by world rank
   copy::RankCores cores = copy::RankCores::own;
   std::unique_ptr<steer::DecisionFile> decisions;  // nullptr if nothing is measured
-  bool native_at_first = false;  // what no rule decides, until trials show that it is better offloaded
-  bool on_dpu = false;           // service processes are, of all nodes
-  bool reporting = false;        // a report is to be written
+  bool native_at_first = false;  // calls without a rule are native until trials show that offloading is better
+  bool on_dpu = false;           // the service processes of all nodes are
+  bool reporting = false;        // there will be a report
   MPI_Comm packing_comm{};       // of this rank alone; errors return
   MPI_Group world_group{};
   int comm_keyval = MPI_KEYVAL_INVALID;

@@ -11,11 +11,11 @@
 namespace outrigger::mpi {
 namespace {
 
-// Starts `count` requests of a call in order: ours one by one, and what lies between them as `native`, of type int(the
-// first, how many), has it.
+// Starts a call's `count` requests in order: ours one by one, and those in between by `native`, of type int(first,
+// count).
 template <class Native>
 int start_in_order(Job& job, MPI_Request* requests, int count, const Native& native) {
-  int behind = 0;  // what comes before it has been started
+  int behind = 0;  // requests before it have been started
   const auto start_before = [&](int end) {
     const int code = end == behind ? MPI_SUCCESS : native(requests + behind, end - behind);
     behind = end;
