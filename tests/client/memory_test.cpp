@@ -24,7 +24,7 @@ TEST_F(Memory, IsPageAlignedAndSharedOnceItIsUsed) {
   ASSERT_NE(memory, nullptr);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory) % 4096, 0U);
   memory[0] = std::byte{1};
-  EXPECT_EQ(node_.regions_ever(), 0U);  // nobody has been told
+  EXPECT_EQ(node_.regions_ever(), 0U);  // nothing has been announced
   const RegionId region = client_->region_of(memory, 5000);
   ASSERT_NE(region, kPrivateRegion);
   std::byte* seen = node_.at(LocalRef{region.value(), 0, reinterpret_cast<std::uintptr_t>(memory)}, 5000);
@@ -133,7 +133,7 @@ TEST_F(Memory, TheLimitOnFileSizesIsNoSignal) {
   EXPECT_TRUE(release(before_it));
 }
 
-// Not one more from now on, until this is gone.
+// No descriptors can be opened during its life.
 class NoDescriptors {
  public:
   NoDescriptors() {
@@ -150,9 +150,9 @@ class NoDescriptors {
   rlimit before_{};
 };
 
-// The first that the descriptor limit of this process refuses, the others that of its keeper.
+// The first is refused by this process's descriptor limit, the others by its keeper's.
 TEST_F(Memory, StagingNeedsNoDescriptor) {
-  Client& client = *client_;  // the sanitizers look at the fixture through a pipe, which takes descriptors
+  Client& client = *client_;  // sanitizers inspect the fixture through a pipe, which takes descriptors
   const auto expect_private = [&client](std::uint64_t bytes) {
     void* staging = client.allocate_staging(bytes);
     ASSERT_NE(staging, nullptr);
@@ -172,7 +172,7 @@ TEST_F(Memory, StagingNeedsNoDescriptor) {
   expect_private(3 << 20);
   EXPECT_EQ(client_->usage().regions, 0U);
   node_.set_accept_regions(true);
-  EXPECT_TRUE(eventually([this] {  // it is tried again now and then
+  EXPECT_TRUE(eventually([this] {  // retried from time to time
     void* staging = client_->allocate_staging(100);
     const bool mapped = client_->region_of(staging, 100) != kPrivateRegion;
     client_->release_staging(staging);

@@ -1,4 +1,4 @@
-// What the environment may say: reaches and aids, names of variables, the log.
+// Values of the environment: reaches and aids, names of variables, the log.
 #include "protocol/options/settings.hpp"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ TEST(Reach, OtherWordsAreRefused) {
 
 TEST(Reach, ListsForOtherProcessesSayTheSame) {
   for (std::uint32_t reach = 0; reach <= kReachAll; ++reach) {
-    if ((reach & kReachAlias) != 0 && (reach & kReachRdma) == 0) continue;  // no setting says so
+    if ((reach & kReachAlias) != 0 && (reach & kReachRdma) == 0) continue;  // no setting has this value
     EXPECT_EQ(parse_reach_list(reach_list(reach)).value(), reach);
   }
   EXPECT_NE(parse_reach_list("telepathy").error().find("mapped, xpmem, cma, "), std::string::npos);

@@ -1,4 +1,4 @@
-// What a keeper and a DPU say to each other: the secret, the frames, and what is not one.
+// Messages between a keeper and a DPU: the secret, valid frames, and invalid ones.
 #include "protocol/wire/dpu_link.hpp"
 
 #include <gtest/gtest.h>

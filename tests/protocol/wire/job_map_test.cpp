@@ -64,7 +64,7 @@ TEST(JobMap, NoLengthBetweenCardsIsOne) {
   const auto whole = encoded({first_descriptor(), second_descriptor()});
   const std::size_t first = encoded({first_descriptor()}).size();
   for (std::size_t length = 0; length < whole.size(); ++length) {
-    // A copy of exactly this length, so that a sanitizer sees every byte read too many.
+    // A copy of exactly this length, so that a sanitizer finds reads past its end.
     const std::vector<std::byte> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length));
     const auto job_map = decode_job_map(cut, 4);
     ASSERT_FALSE(job_map) << length;
@@ -99,7 +99,7 @@ TEST(JobMap, LimitsHold) {
     return !job_map && job_map.error() == "the job map is malformed";
   };
   NodeDescriptor descriptor = second_descriptor();
-  descriptor.ranks[0].sp = 1;  // has one only
+  descriptor.ranks[0].sp = 1;  // has only one
   EXPECT_TRUE(refused(descriptor));
   descriptor = second_descriptor();
   descriptor.addresses.clear();
@@ -129,7 +129,7 @@ TEST(JobMap, LimitsHold) {
   EXPECT_EQ(cut.value().nodes[1].name.size(), kMaxNodeNameBytes);
 }
 
-// What is let through is what was meant, or another job map that is one.
+// Accepted bytes are the original job map, or another valid one.
 TEST(JobMap, SpoiltBytesAreRefusedOrAJobMapAgain) {
   const auto good = encoded({first_descriptor(), second_descriptor()});
   std::mt19937_64 random(5);
