@@ -1,9 +1,10 @@
-// Calls whose course may change: blocks of a size that is offloaded unless the service process's core is taken, and
-// v-forms with phases of small and of large blocks, several outstanding on two communicators. Every byte is checked.
+// Calls whose dispatch plan may change: blocks of a size that is offloaded unless the service process's core is busy,
+// and v-forms with phases of small and of large blocks, several outstanding on two communicators. Every byte is
+// checked.
 //
 //   courses SECONDS [v]     v: v-forms only, on one communicator
 //
-// Rank 0 prints which process each rank is and "courses: ready", and at the end "courses: N calls, right".
+// Rank 0 prints each rank's process and "courses: ready", and at the end "courses: N calls, right".
 
 #include <mpi.h>
 #include <unistd.h>
@@ -21,7 +22,7 @@ constexpr int kLarge = 20'000;  // bytes a block
 constexpr int kSmall = 100;
 constexpr int kPhase = 48;  // calls with small blocks, then as many with large ones
 constexpr std::size_t kOutstanding = 3;
-constexpr int kCallsPerLook = 32;  // at the clock
+constexpr int kCallsPerLook = 32;  // between reads of the clock
 
 int rank = 0;
 int size = 0;
