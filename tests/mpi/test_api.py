@@ -1,4 +1,4 @@
-"""outrigger.h and MPI_T from inside programs, with the preload library and without."""
+"""outrigger.h and MPI_T in programs, with and without the preload library."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_ranks_agree_whatever_each_counts(offload: Mpi, measured: bool) -> None:
 
 @pytest.mark.any_mpi
 def test_ranks_agree_however_many_communicators_one_has(offload: Mpi) -> None:
-    """More than have courses, on one rank only."""
+    """More than dispatch plans, on one rank only."""
     assert run(offload, ["api", "many"], env=NO_REPORT).count("many is so") == RANKS
 
 
@@ -100,12 +100,12 @@ def listed(out: str) -> dict[str, list[str]]:
 
 
 def members(out: str) -> set[str]:
-    """Lines that say which variable is in which category."""
+    """Lines with the variables of each category."""
     return set(re.findall(r"^of .*: [cp]var .+$", out, re.MULTILINE))
 
 
 def test_tools_find_our_variables_behind_the_native_ones(offload: Mpi) -> None:
-    """And use both. The control variable OUTRIGGER_ALGORITHM, written before MPI_Init, decides what is offloaded."""
+    """Uses both. The control variable OUTRIGGER_ALGORITHM, written before MPI_Init, decides about offloading."""
     native_out = run(offload, ["variables", "native"], services=None)
     ours_out = run(offload, ["variables", "ours"], env=NO_REPORT | {"OUTRIGGER_ALGORITHM": ""})
     native, both = listed(native_out), listed(ours_out)

@@ -1,4 +1,4 @@
-"""`outrigger calibrate` with a real MPI, as small as it can be: the model reads what it has written."""
+"""`outrigger calibrate` with a real MPI, as small as possible: the model reads its output."""
 
 from __future__ import annotations
 

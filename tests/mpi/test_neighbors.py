@@ -1,4 +1,4 @@
-"""Random collectives of neighbors, offloaded and native, must give the same bytes."""
+"""Random neighbor collectives, offloaded and native, must give the same bytes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from conftest import Mpi, Result, with_copiers
 
 ALL = "all=on,blocking=on"
-"""Forms that block, too."""
+"""Also blocking forms."""
 
 CALLS = ("alltoall", "alltoallv", "alltoallw", "allgather", "allgatherv")
 

@@ -1,4 +1,4 @@
-"""What a report costs calls that stay native, and that it still counts each of them."""
+"""Cost of a report for native calls, all of which it counts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from outrigger import report
 
 RANKS = 2
 CALLS = 2 * 1000 + 1
-"""Of each collective by each rank, on both communicators."""
+"""Number of calls of each collective by each rank, on both communicators."""
 
 pytestmark = [pytest.mark.one_machine]
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.one_machine]
 @pytest.mark.parametrize("choice", ["fixed", "measured"])
 @pytest.mark.parametrize("rules", ["all=auto", "all=auto,blocking=auto", "all=native,blocking=native"])
 def test_native_calls_read_no_cpu_clock(offload: Mpi, rules: str, choice: str, nodes: str) -> None:
-    """Floating-point sums stay native, also where blocking forms may be offloaded."""
+    """Floating-point sums stay native, also if blocking forms may be offloaded."""
     env = {"OUTRIGGER_ALGORITHM": rules, "OUTRIGGER_PRETEND_NODES": nodes, "OUTRIGGER_CHOICE": choice}
     written = offload.run(RANKS, ["clocks"], env=env).ok().report
     found = report.parse(json.dumps(written))
