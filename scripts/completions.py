@@ -1,4 +1,4 @@
-"""Completions of `outrigger` for bash, zsh and fish, complete in themselves: a shell need not start Python to ask."""
+"""Completions of `outrigger` for bash, zsh and fish. They are self-contained: a shell need not start Python."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MADE = "# Completion of outrigger, made from its help."
 
 
 def _firsts(known: Sequence[Command]) -> dict[str, str]:
-    """The first words, with what they mean."""
+    """The first words, with their descriptions."""
     alone = {each.words[0]: each.summary for each in known if len(each.words) == 1}
     return {**commands.groups(), **alone}
 
@@ -21,7 +21,7 @@ def _seconds(known: Sequence[Command], first: str) -> dict[str, str]:
 
 
 def _choices(option: Option) -> list[str]:
-    """The values that there are, where its help lists them."""
+    """The values of an option, if its help lists them."""
     words = option.value.split("|")
     return words if len(words) > 1 and all(word.replace("-", "").isalnum() for word in words) else []
 

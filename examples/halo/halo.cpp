@@ -4,7 +4,7 @@
 //
 //     post      inside of the tile            wait   outside
 //     ├┤ ██████████████████████████████████ ├──────┤ ████
-//      └──────────── edges on their way ──────────┘
+//      └──────────── edges in flight ─────────────┘
 #include <mpi.h>
 
 #include <array>
