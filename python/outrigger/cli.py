@@ -1,6 +1,6 @@
 """The `outrigger` command.
 
-Each command imports its own modules only: importing all of them takes a second.
+Each command imports only its own modules: importing all of them takes a second.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Command:
     module: str
     name: str
     starts_programs: bool = False
-    """All words from the first on that is none of its options are a program's."""
+    """All words from the first one that is not an option are a program's."""
 
 
 _NEVER_SLOWER = "--never-slower"
@@ -120,7 +120,7 @@ def make_app(words: Iterable[str] = COMMANDS) -> typer.Typer:
 
 
 def _needed(arguments: list[str]) -> Iterable[str]:
-    """Which commands typer is to know of: the one that is given, or all, for the help and for what is none."""
+    """Commands to register with typer: the given one, or all for the help and for unknown ones."""
     first = next(iter(arguments), "")
     if first == "--version":
         return ()
@@ -135,7 +135,7 @@ def _check_report(name: str) -> None:
 
 
 def _split_report(arguments: list[str]) -> list[str]:
-    """Lets --report stand alone: typer's options always take a value."""
+    """Allows --report without a value: typer's options always take one."""
     result: list[str] = []
     for index, argument in enumerate(arguments):
         if argument == "--":
@@ -163,8 +163,8 @@ def check_switches(arguments: list[str]) -> None:
 
 
 def _join_words(arguments: list[str]) -> list[str]:
-    """The two words of a command as the one that typer knows."""
-    if arguments[:1] == ["bench"] and _NEVER_SLOWER in arguments:  # wherever it stands: its options are its own
+    """Joins the two words of a command into typer's name."""
+    if arguments[:1] == ["bench"] and _NEVER_SLOWER in arguments:  # in any position: its options are its own
         others = [argument for argument in arguments[1:] if argument != _NEVER_SLOWER]
         arguments = ["bench", _NEVER_SLOWER, *others]
     joined = " ".join(arguments[:2])
@@ -172,12 +172,12 @@ def _join_words(arguments: list[str]) -> list[str]:
 
 
 def _uncolored(arguments: list[str]) -> list[str]:
-    """Options for all commands before the command's words."""
+    """Options for all commands, in front of the command's words."""
     return arguments[: sum(1 for _ in takewhile(lambda word: word == "--no-color", arguments))]
 
 
 def main() -> None:
-    """Entry point: errors of users become one message and exit code 2."""
+    """Entry point: a user's error becomes one message and exit code 2."""
     replace_what_cannot_be_shown()
     first = _uncolored(sys.argv[1:])
     try:
@@ -188,5 +188,5 @@ def main() -> None:
     except UserError as error:
         note(str(error))
         sys.exit(2)
-    except KeyboardInterrupt:  # while modules are read: a command at work has its own way to end
+    except KeyboardInterrupt:  # while modules are imported; a running command handles it itself
         sys.exit(128 + signal.SIGINT)

@@ -17,11 +17,11 @@ _OTHER_NATIVE = ("#8a7f70", "#c5beb2")
 _OFFLOADED = ("#2a7f8e", "#7fbac4", "#1b5560", "#bfdde2", "#0d3239")
 _FLOOR = "#22262b"
 _HIGHEST_PERCENT = 150
-"""Of bars: one far above would leave no room for the others."""
+"""Limit of bars: a single high one would leave no room for the others."""
 
 
 def _chosen(groups: Sequence[Group]) -> list[Group]:
-    """Of the other natives of each kind only the one that is fastest at last."""
+    """The fastest at the largest size of each kind of the other natives."""
     last = groups[-1].lanes
     variants = dict.fromkeys(lane.variant for lane in last if lane.variant)
     best = {
@@ -35,7 +35,7 @@ def _chosen(groups: Sequence[Group]) -> list[Group]:
 
 
 def _colours(groups: Sequence[Group]) -> dict[str, str]:
-    """By label; natives in one family of colours, other natives and offloaded ones in two more."""
+    """By label; natives in one family of colors, other natives and offloaded ones in two more."""
     kinds = (
         (_NATIVE, lambda lane: lane.is_base),
         (_OTHER_NATIVE, lambda lane: bool(lane.variant)),
@@ -49,7 +49,7 @@ def _colours(groups: Sequence[Group]) -> dict[str, str]:
 
 
 def _bars(axis: Any, same: Sequence[Group], colours: dict[str, str]) -> None:
-    """What is exposed, with the floor that the service processes' CPU time sets."""
+    """Exposed time, with the minimum by the service processes' CPU time."""
     step = 0.8 / max(len(group.lanes) for group in same)
     highest = lowest = 0.0
     for index, group in enumerate(same):
@@ -84,7 +84,7 @@ def _lines(
 
 
 def _draw_pure(axis: Any, same: Sequence[Group], colours: dict[str, str], link_bits: int | None) -> None:
-    """Goodput between nodes; on one node the latency."""
+    """Goodput between nodes; latency on one node."""
     if any(lane.goodput is None for group in same for lane in group.lanes):
         _lines(axis, same, colours, "pure latency, ms", lambda lane: 1e-3 * lane.side.pure_us)
         axis.set_yscale("log")

@@ -1,4 +1,4 @@
-"""`outrigger bench --never-slower`: is switching Outrigger on ever slower than leaving it off?"""
+"""`outrigger bench --never-slower`: tests if switching Outrigger on is ever slower than leaving it off."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _budget_s(text: str) -> float:
 
 
 def parse_collectives(words: Sequence[str]) -> tuple[str, ...]:
-    """Checked names, of nonblocking forms and of those that block."""
+    """Checked names, of nonblocking and blocking forms."""
     if list(words) == ["all"]:
         return _ALL
     for word in words:
@@ -58,7 +58,7 @@ def parse_collectives(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def parse_sizes(text: str) -> tuple[int, ...]:
-    """Checked bytes of a block."""
+    """Checked block sizes in bytes."""
     found = tuple(sizes_of.parse_sizes(text))
     if found[-1] > _LARGEST:
         raise UserError(f"--sizes: {sizes_of.format_size(found[-1])} is more than {sizes_of.format_size(_LARGEST)}")
@@ -69,19 +69,19 @@ def parse_sizes(text: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be measured."""
+    """The measurement's options."""
 
     collectives: tuple[str, ...]
     sizes: tuple[int, ...]
     sites: Sites
     placements: tuple[str, ...] | None
-    """None: those that can be, and progress threads where Intel MPI has them."""
+    """None: all possible ones, and progress threads if there is Intel MPI."""
     budget_s: float
     command: str
 
 
 def _mpis(wanted: str, found: artifacts.Artifacts) -> tuple[list[Mpi], list[str]]:
-    """Those asked for; where all are, Intel's too. And what is to be said of that."""
+    """The requested MPIs, plus Intel's for `auto`, and notes about them."""
     if wanted != _EACH_FOUND:
         return command.choose_mpis(wanted), []
     intel = never_slower_sites.intel(found)
@@ -149,7 +149,7 @@ class _Writer:
         self._write(_FIGURES, formats.as_json(grid) + "\n")
 
     def pictures(self, grid: Grid) -> list[Path]:
-        """And the table, which is all where there is nothing to draw with."""
+        """Pictures, and the table, which is the only one without matplotlib."""
         drawn = [] if pictures.why_none() else never_slower_plot.save(grid, self.directory)
         return [*drawn, self._write(_TABLE, never_slower_table.markdown(grid))]
 

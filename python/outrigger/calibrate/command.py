@@ -39,7 +39,7 @@ _FEWEST_RANKS = 2
 
 
 def empty_readings(runner: Runner) -> Readings:
-    """Where and when, before anything is measured."""
+    """Place and time, before the measurements."""
     shares = find_where(runner.site.hosts, runner.request.ranks, runner.mpi.implementation, os.environ).shares
     cores, own_core = place_of(runner)
     nodes = max(len(shares), 1)
@@ -61,7 +61,7 @@ def empty_readings(runner: Runner) -> Readings:
 
 
 def read(path: Path) -> Readings:
-    """What --json has written."""
+    """Reads the file of --json."""
     try:
         text = path.read_bytes()
     except OSError as error:
@@ -88,7 +88,7 @@ def _table(numbers: Mapping[str, Estimate]) -> Table:
 
 
 def parse_ranks(text: str) -> list[int]:
-    """In rising order."""
+    """In ascending order."""
     words = [word.strip() for word in text.split(",")]
     if not all(word.isdecimal() and int(word) >= _FEWEST_RANKS for word in words):
         raise UserError(f"-n {text}: write numbers of ranks with commas between, each at least {_FEWEST_RANKS}: 2,4")

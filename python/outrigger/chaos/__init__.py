@@ -1,1 +1,1 @@
-"""`outrigger chaos`: a program is run over and over while its service processes are killed and stopped."""
+"""`outrigger chaos`: runs a program repeatedly while its service processes are killed and stopped."""

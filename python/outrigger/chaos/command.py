@@ -29,7 +29,7 @@ from outrigger.terminal import console as make_console
 
 _PLACE = Path("outrigger-chaos")
 _MOST_WITHOUT = 20
-"""Runs in a row whose service processes could not be met: the program is too short, or offloads nothing."""
+"""Consecutive runs without a service process to strike: the program is too short, or offloads nothing."""
 
 
 @dataclass(frozen=True)
