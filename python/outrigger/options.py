@@ -1,4 +1,4 @@
-"""Options that several commands have, each described once."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from outrigger.out import check_place
 MANY_NODES = "Many nodes"
 BINDING = "Binding"
 TO_TERMINAL = "-"
-"""The report's file, where --report stands alone."""
+"""Value of --report without a file."""
 
 Build = Annotated[Path | None, typer.Option("--build", help="Build directory to use.", show_default="build/release")]
 Services = Annotated[int | None, typer.Option("--services", help="Service processes per node.")]

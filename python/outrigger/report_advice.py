@@ -1,4 +1,4 @@
-"""What a user may do about the collectives that took most of a run's time. Every figure is one of that run."""
+"""Advice about the collectives with most of a run's time. Every figure is from that run."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from outrigger.report_calls import could_block, percent, share, why
 from outrigger.report_data import Call, Report, format_bytes, format_seconds
 
 _LEAST_SHARE = 0.05
-"""Of the run time. Less is not worth a line."""
+"""Fraction of the run time. Less is not worth a line."""
 _LINES = 5
 _UNEVEN = 2.0
-"""The rank that is longest in a call against the one that is shortest."""
+"""Ratio of the ranks with the longest and the shortest time in a call."""
 _MEET = ("alltoall", "allgather", "allreduce", "reduce_scatter", "barrier")
-"""No rank leaves these before the last has come."""
+"""No rank leaves these before the last has arrived."""
 _REDUCTIONS = ("iallreduce", "ireduce", "iscan", "iexscan")
 
 _REASONS = {
@@ -44,7 +44,7 @@ def _measured(entry: Call, report: Report) -> str:
 
 
 def _late(entry: Call) -> str:
-    """Who comes last to a call that none leaves before: it waits least."""
+    """The last rank in a synchronizing call: it waits least."""
     name = entry.call.removeprefix("MPI_").lower()
     meets = name.startswith(_MEET) or name.removeprefix("i").startswith(_MEET)
     seconds = entry.seconds
@@ -57,7 +57,7 @@ def _late(entry: Call) -> str:
 
 
 def _blocking_on(entry: Call) -> str:
-    """The report does not say which operation reduces what."""
+    """The report lacks the operations of reductions."""
     collective = entry.collective or ""
     if not collective.startswith(_REDUCTIONS):
         return " `--blocking on` offloads it"
@@ -87,6 +87,6 @@ def _line(entry: Call, report: Report) -> str:
 
 
 def advice(report: Report) -> list[str]:
-    """A line for each important row, the longest first."""
+    """One line for each important row, the longest first."""
     rows = [entry for entry in report.calls if entry.size != 1 and share(entry, report) >= _LEAST_SHARE]
     return [_line(entry, report) for entry in sorted(rows, key=lambda row: -row.seconds.sum)[:_LINES]]

@@ -1,4 +1,4 @@
-"""How the job of a report ended, and the table of every collective that its program called."""
+"""End of the job in a report, and the table of every collective that its program called."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ from rich.table import Table
 from outrigger.report_data import Call, Ended, Report, format_bytes, format_seconds, in_words, plural
 
 WIDE = 100
-"""Columns of a terminal on which the figures of a row fit on one line."""
+"""Minimum width for the figures of a row on one line."""
 
 
 def share(entry: Call, report: Report) -> float:
-    """The part of a rank's run time that went into these calls, on the mean of the ranks that made them."""
+    """Fraction of a rank's run time in these calls, as a mean over the ranks with such calls."""
     run = report.run_seconds
     return entry.seconds.mean / run.mean if run is not None and run.mean > 0 else 0.0
 
 
 MEASURED = "measured choice"
 _SMALL_BYTES = 8192
-"""Blocks up to this size go natively in every form (src/protocol/options/selection.hpp)."""
+"""Blocks up to this size are native in every form (src/protocol/options/selection.hpp)."""
 _TO_EACH = ("ialltoall", "iscatter", "ineighbor_alltoall")
-"""A rank sends as many blocks as there are ranks."""
+"""A rank sends one block to each rank."""
 
 
 def could_block(entry: Call) -> bool:
-    """A blocking form that `--blocking on` would offload: not where all blocks are small."""
+    """True for a blocking form that `--blocking on` would offload: not if all blocks are small."""
     asked = entry.form == "blocking" and entry.collective is not None and "blocking form" in entry.native
     return asked and block_bytes(entry)[1] > _SMALL_BYTES
 
 
 def block_bytes(entry: Call) -> tuple[float, float]:
-    """The least and the most of one of its blocks."""
+    """Least and greatest block size."""
     to_each = entry.collective is not None and entry.collective.startswith(_TO_EACH)
     blocks = max(entry.size, 1) if to_each else 1
     return entry.bytes.min / blocks, entry.bytes.max / blocks
 
 
 def why(reason: str, entry: Call, report: Report) -> str:
-    """In words why calls of a row stayed native."""
+    """Reason in words why calls of a row stayed native."""
     if reason == MEASURED and not entry.offloaded and report.no_spare_core:
         return "not tried"  # a trial offloads calls
     return in_words(reason, entry.form)
 
 
 def percent(part: float) -> str:
-    """Whole numbers, but for what would be 0."""
+    """Whole percentages, with one digit more below 1 %."""
     if part >= 0.0095:
         return f"{100 * part:.0f}%"
     return f"{100 * part:.1f}%" if part >= 0.0005 else "0%"
@@ -62,7 +62,7 @@ def _signal_name(number: int) -> str:
 
 
 def end_of(ended: Ended) -> str:
-    """How the job ended, in words; empty when it called MPI_Finalize."""
+    """End of the job in words; empty if it called MPI_Finalize."""
     by = "" if ended.rank is None else f" by rank {ended.rank}"
     of = "" if ended.rank is None else f", rank {ended.rank} first"
     why = f": {ended.text}" if ended.text else ""
@@ -83,7 +83,7 @@ def end_of(ended: Ended) -> str:
 
 
 def counted(report: Report) -> str:
-    """The ranks whose figures these are, if not all."""
+    """The counted ranks, if not all."""
     if report.counted_ranks is None or report.counted == report.ranks:
         return ""
     if not report.counted:
@@ -93,7 +93,7 @@ def counted(report: Report) -> str:
 
 
 def heading(report: Report) -> str:
-    """The lines over the table."""
+    """Lines above the table."""
     lines = []
     if report.run_seconds is not None and report.run_seconds.ranks > 0:
         time = format_seconds(report.run_seconds.mean)
@@ -122,7 +122,7 @@ def _rank(seconds: float, rank: int) -> str:
 
 
 def _served(entry: Call, report: Report) -> str:
-    """How the calls were done."""
+    """How the calls were served."""
     parts = [f"[green]offloaded{'' if entry.offloaded == entry.calls else f' {entry.offloaded:,}'}[/]"]
     only = len(entry.native) == 1 and entry.offloaded == 0
     parts = parts if entry.offloaded else []
@@ -182,5 +182,5 @@ def _narrow_table(report: Report) -> Table:
 
 
 def table(report: Report, width: int) -> Table:
-    """A row for each call and communicator, the longest first."""
+    """One row per call and communicator, the longest first."""
     return _wide_table(report) if width >= WIDE else _narrow_table(report)

@@ -1,4 +1,4 @@
-"""Explains calls that stayed native by the measured choice, if nothing was offloaded."""
+"""Explains calls that measured decisions kept native, if nothing was offloaded."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from outrigger.report_data import Call, Report, format_seconds
 _BEFORE_A_TRIAL = 140
 """Calls of a kind (docs/inside/algorithms.md, By measuring)."""
 _OF_A_NAME = 5
-"""Letters that tell Open MPI, MPICH and Intel MPI apart, in reports and files of choices alike."""
+"""Letters that distinguish Open MPI, MPICH and Intel MPI in reports and decision files."""
 
 
 def _of_rank(row: Call, report: Report) -> int:
-    """Calls that were left to the MPI."""
+    """Calls left to the MPI."""
     return row.native[MEASURED] // max(row.size or report.counted, 1)
 
 
 def _learned(row: Call, report: Report, kept: Sequence[learned.Kept]) -> datetime | None:
-    """When earlier runs last added to a file that has these calls native."""
+    """Time of the last addition to a decision file that has these calls native."""
     form = "blocking" if row.form == "blocking" else "nonblocking"
     least, most = map(learned.size_class, block_bytes(row))
     dates = [
@@ -36,7 +36,7 @@ def _learned(row: Call, report: Report, kept: Sequence[learned.Kept]) -> datetim
 
 
 def explanation(report: Report, kept: Sequence[learned.Kept]) -> str:
-    """Why, of the row with most such calls. A trial offloads calls, so that there was none in this run."""
+    """Reason for the row with most such calls. A trial offloads calls, so there was none in this run."""
     rows = [row for row in report.calls if row.size != 1 and row.native.get(MEASURED)]
     row = max(rows, key=lambda each: each.native[MEASURED])
     if date := _learned(row, report, kept):

@@ -1,4 +1,4 @@
-"""What a user can set for a run, and the environment variables that carry it to the library."""
+"""Settings of a run, and the environment variables that pass them to the library."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REACH = "OUTRIGGER_REACH"
 REPORT = "OUTRIGGER_REPORT"
 TRACE = "OUTRIGGER_TRACE"
 LIVE = "live"
-"""In place of a report's file: ranks count while they run, and there is no report."""
+"""Replaces a report's file: ranks count while they run, without a report."""
 DAEMON = "OUTRIGGER_DAEMON"
 BUILD = "OUTRIGGER_BUILD"
 DPUS = "OUTRIGGER_DPUS"
@@ -31,7 +31,7 @@ HEAP = "heap"
 FIXED = "fixed"
 CHOICES = ("measured", "early", FIXED)
 AIDS = {"--shared-heap": HEAP, "--wait-copies": "wait_copies", "--huge-pages": "huge_pages"}
-"""The options that are short for a word of --reach."""
+"""Short options for words of --reach."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,22 +40,22 @@ class Settings:
 
     services: int | None = None
     algorithms: tuple[str, ...] = ()
-    """Rules of the selection table, as the library reads them."""
+    """Rules of the selection table, in the library's format."""
     blocking: str | None = None
-    """The last of these rules: for blocking forms that no other names."""
+    """Last of these rules: for blocking forms that no other rule names."""
     choice: str | None = None
     reach: str | None = None
     aids: tuple[str, ...] = ()
-    """Words of OUTRIGGER_REACH that follow: of those for one thing the last counts."""
+    """Last words of OUTRIGGER_REACH; of contradicting ones the last counts."""
     live: bool = False
     """Ranks count while they run."""
 
     def is_fixed(self, present: Mapping[str, str] = os.environ) -> bool:
-        """What is offloaded is not left to what is measured."""
+        """True if measurements do not decide about offloading."""
         return (self.choice or present.get(CHOICE)) == FIXED
 
     def environment(self, present: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """The variables for what was set, which goes before what is there; what was not set stays as it is."""
+        """Variables for the given settings, which precede those present; others stay unchanged."""
         variables: dict[str, str] = {}
         if self.services is not None:
             variables[SERVICES] = str(self.services)
@@ -67,12 +67,12 @@ class Settings:
         if self.reach is not None or self.aids:
             variables[REACH] = ",".join(filter(None, [self.reach or present.get(REACH), *self.aids]))
         if self.live:
-            variables[REPORT] = present.get(REPORT) or LIVE  # with a report they count, too
+            variables[REPORT] = present.get(REPORT) or LIVE  # a report includes counting
         return variables
 
 
 def reach_words(environment: Mapping[str, str]) -> list[str]:
-    """What the ranks are told of reaches."""
+    """The reach words that ranks get."""
     return [word for word in environment.get(REACH, "").split(",") if word]
 
 
@@ -87,7 +87,7 @@ def parse_reach(found: Artifacts, text: str) -> str:
 
 
 def allows_dpus(found: Artifacts, environment: Mapping[str, str]) -> bool:
-    """Service processes on DPUs reach memory by RDMA."""
+    """True if service processes on DPUs may access memory by RDMA."""
     words = reach_words(environment)
     if not words:
         return True
@@ -96,26 +96,26 @@ def allows_dpus(found: Artifacts, environment: Mapping[str, str]) -> bool:
 
 
 def uses_heap(environment: Mapping[str, str]) -> bool:
-    """The shared heap is a library of its own."""
+    """True if the shared heap, a separate library, is needed."""
     return [word for word in reach_words(environment) if word.removeprefix("-") == HEAP][-1:] == [HEAP]
 
 
 def parse_choice(text: str | None) -> str | None:
-    """Checks how it is decided what is offloaded; None was not given."""
+    """Checks --choice; None: not given."""
     if text is not None and text not in CHOICES:
         raise UserError(f"--choice {text}: no such choice; {or_known(text, CHOICES)}")
     return text
 
 
 def check_names(found: Artifacts, environment: Mapping[str, str]) -> str | None:
-    """What to say of a variable with our prefix that is no setting; None if there is none."""
+    """Message about an unknown variable with our prefix; None if there is none."""
     if any(name.startswith("OUTRIGGER_") and name != BUILD for name in environment):
         return tables.read(found).check_names(environment)
     return None
 
 
 def parse_switch(option: str, text: str | None) -> bool | None:
-    """Checks on or off; None was not given."""
+    """Checks on or off; None: not given."""
     if text not in ("on", "off", None):
         raise UserError(f"{option} {text}: on or off")
     return None if text is None else text == "on"
@@ -141,7 +141,7 @@ def make(
     huge_pages: str | None = None,
     live: bool = False,
 ) -> Settings:
-    """Settings from the command line; raises UserError for what is not valid."""
+    """Settings from the command line; raises UserError for invalid ones."""
     blocks = {True: "blocking=on", False: "blocking=native", None: None}[parse_switch("--blocking", blocking)]
     switches = zip(AIDS.items(), (shared_heap, wait_copies, huge_pages), strict=True)
     parsed = [(word, parse_switch(option, text)) for (option, word), text in switches]

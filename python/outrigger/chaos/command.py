@@ -146,7 +146,7 @@ def chaos(
     """Run a program over and over while its service processes are killed: nothing must be wrong.
 
     At random moments, several at once, and while they start. Exit code 0: every run ended as it should; 1: some did
-    not, which are named; 2: wrong options, or nobody could be killed; 130: interrupted, with the runs until then.
+    not, which are named; 2: wrong options, or no process could be killed; 130: interrupted, with the runs until then.
     """
     screen = make_console()
     words = ["-n", str(ranks), "--choice", FIXED]

@@ -29,7 +29,7 @@ def _table(kept: learned.Kept) -> Table:
 
 
 def show(out: Console, kept: list[learned.Kept]) -> None:
-    """A table for each kind of machine, MPI and placement."""
+    """One table per kind of machine, MPI and placement."""
     for each in kept:
         when = f"{each.changed:%Y-%m-%d %H:%M}"
         if not each.readable:

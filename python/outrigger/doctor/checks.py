@@ -1,4 +1,4 @@
-"""What was found, as lines with remedies. Pure: the same facts give the same lines."""
+"""Findings as lines with remedies. Pure: the same facts give the same lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from outrigger.dpu_info import DpuFinding
 from outrigger.info import Info, Machine
 
 _SHARED_MEMORY_BYTES = 256 << 20
-"""Less is not enough for many ranks of one node; containers have 64 MiB unless told otherwise."""
+"""Less is too little for many ranks of one node; containers have 64 MiB by default."""
 _ENABLE = "OUTRIGGER_ENABLE"
 
 MPIS = "MPI"
@@ -27,18 +27,18 @@ INSTALLED = "installation"
 
 @dataclass(frozen=True)
 class Facts:
-    """Everything that was looked at."""
+    """All collected facts."""
 
     command_version: str
     info: Info
     system: System
     trials: tuple[Trial, ...]
     dpus: tuple[DpuFinding, ...] | None
-    """None: it was not asked for DPUs."""
+    """None: no DPUs were given."""
 
 
 def lines(facts: Facts) -> list[Line]:
-    """All of them, by topic."""
+    """All lines, by topic."""
     return [
         *_installation(facts),
         *_mpis(facts.trials),

@@ -25,7 +25,7 @@ _HELLO = f"outrigger exporter: {METRICS_PATH} for Prometheus, {sources.NODES_PAT
 
 
 def application(source: sources.Source, access: server.Access) -> web.Application:
-    """What is under each path."""
+    """Handlers of all paths."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Jobs(source))
 
@@ -49,14 +49,14 @@ def application(source: sources.Source, access: server.Access) -> web.Applicatio
 
 
 def _print_lines(source: sources.Source) -> None:
-    """Until nobody reads them any more."""
+    """Prints until the reader closes the pipe."""
     out = sys.stdout.buffer
     with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
         while True:
             out.write(answer.encode(source()) + b"\n")
             out.flush()
             time.sleep(1.0)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())  # what is left is written when Python ends
+    os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())  # Python flushes the rest at exit
 
 
 def exporter(
@@ -74,7 +74,7 @@ def exporter(
 ) -> None:
     """Serve this node's running jobs to Prometheus under /metrics, and to top and watch of other nodes under /nodes.
 
-    Of the user's own jobs, or, as root, of all users'.
+    Serves the user's own jobs, or, as root, all users'.
     """
     if lines:
         return _print_lines(sources.feed(feed) if feed is not None else sources.local)

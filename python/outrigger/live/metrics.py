@@ -1,4 +1,4 @@
-"""Running jobs as metrics (prometheus_client): counters that only grow, and a few gauges, by job."""
+"""Running jobs as metrics (prometheus_client): monotonic counters and a few gauges, by job."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from outrigger.live.snapshot import Node, Row
 from outrigger.live.sources import Source
 
 MOST_COMMUNICATORS = 100
-"""Of a job, by their names; the rest are counted together as OTHERS: programs may make thousands."""
+"""Per job, by name; the rest is counted together as OTHERS, because programs may make thousands."""
 OTHERS = "(others)"
 _CALL = ("job", "call", "form", "communicator")
 _SERVICE = ("job", "host", "service")
 
 
 def _names(node: Node) -> list[str]:
-    """Of its communicators: those with most calls keep theirs."""
+    """Names of communicators: those with the most calls keep theirs."""
     calls = [0] * len(node.communicators)
     for row in node.rows:
         calls[row.communicator] += row.calls
@@ -30,7 +30,7 @@ def _names(node: Node) -> list[str]:
 
 
 class _Sums:
-    """By labels, in the order of their coming."""
+    """By labels, in insertion order."""
 
     def __init__(self) -> None:
         self._of: dict[tuple[str, ...], float] = {}
@@ -90,7 +90,7 @@ def _service_metrics(nodes: Iterable[Node]) -> Iterator[Metric]:
             labels = (node.job, node.host, str(service.number))
             offers.add(labels, 0 if service.warning else 1)
             restarts.add(labels, service.restarts)
-            if service.pid == 0:  # on a DPU, whose kernel nobody here can ask
+            if service.pid == 0:  # on a DPU, whose kernel cannot be read from here
                 continue
             ran.add(labels, service.ran_ns * 1e-9)
             waited.add(labels, service.waited_ns * 1e-9)
@@ -138,7 +138,7 @@ def _job_metrics(nodes: Iterable[Node]) -> Iterator[Metric]:
 
 
 class Jobs(Collector):
-    """Asks each time that it is asked."""
+    """Reads the jobs anew for each scrape."""
 
     def __init__(self, source: Source) -> None:
         self._source = source

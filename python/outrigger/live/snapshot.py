@@ -1,4 +1,4 @@
-"""What a keeper tells of its node: one frame, whose format is in src/report/live.hpp."""
+"""A keeper's data about its node: one frame, with the format of src/report/live.hpp."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ MAGIC = b"ORLV"
 VERSION = 1
 HEADER = struct.Struct("<4sII")
 MOST_BYTES = 64 << 20
-"""A keeper gives a few MiB at most."""
+"""A keeper sends a few MiB at most."""
 
 
 class Rank(msgspec.Struct, array_like=True, frozen=True):
-    """One of the node's that counts."""
+    """A counting rank of the node."""
 
     world: int
     pid: int
@@ -29,7 +29,7 @@ class Rank(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Call(msgspec.Struct, array_like=True, frozen=True):
-    """An MPI function that was called."""
+    """A called MPI function."""
 
     name: str
     form: str
@@ -37,7 +37,7 @@ class Call(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Communicator(msgspec.Struct, array_like=True, frozen=True):
-    """One that collectives were called on."""
+    """A communicator with collective calls."""
 
     id: str
     name: str
@@ -62,9 +62,9 @@ class Row(msgspec.Struct, array_like=True, frozen=True):
     most_late_ns: int
     late_peers: int
     native: tuple[tuple[int, int], ...]
-    """Places of reasons, and calls."""
+    """Indices of reasons, and calls."""
     reached: tuple[tuple[int, int], ...]
-    """Places of reaches, and bytes."""
+    """Indices of reaches, and bytes."""
 
 
 class Service(msgspec.Struct, array_like=True, frozen=True):
@@ -83,14 +83,14 @@ class Service(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Route(msgspec.Struct, array_like=True, frozen=True):
-    """How data goes between nodes."""
+    """Transport between nodes."""
 
     kind: str
     transports: str
 
 
 class Link(msgspec.Struct, array_like=True, frozen=True):
-    """What this node's service processes have exchanged with those of another node, in bytes."""
+    """Traffic between this node's service processes and those of another node, in bytes."""
 
     node: int
     name: str
@@ -99,7 +99,7 @@ class Link(msgspec.Struct, array_like=True, frozen=True):
 
 
 class AllLinks(msgspec.Struct, array_like=True, frozen=True):
-    """The same with all other nodes, of which those with most bytes are named."""
+    """The same with all other nodes; those with the most bytes are named."""
 
     nodes: int = 0
     sent: int = 0
@@ -107,16 +107,16 @@ class AllLinks(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Dpu(msgspec.Struct, array_like=True, frozen=True):
-    """One whose service processes serve the node's ranks, or did before it was lost: bytes of the host's memory."""
+    """DPU whose service processes serve the node's ranks, or did before it was lost: bytes of the host's memory."""
 
     name: str = ""
-    """Empty: there has been none."""
+    """Empty: never had one."""
     read: int = 0
     written: int = 0
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """A node of a job, as its keeper sees it."""
+    """A node of a job, from its keeper."""
 
     job: str
     host: str
@@ -145,7 +145,7 @@ _decoder = msgspec.msgpack.Decoder(Node)
 
 
 def check(node: Node, what: str) -> Node:
-    """Whether rows name only what there is, and nothing is negative that counts."""
+    """Checks that indices are in range and counts are not negative."""
     limits = (len(node.ranks), len(node.calls), len(node.communicators))
     for row in node.rows:
         places = (row.rank, row.call, row.communicator)
@@ -162,7 +162,7 @@ def check(node: Node, what: str) -> Node:
 
 
 def decode(frame: bytes, what: str = "what the keeper says") -> Node:
-    """A whole frame; UserError for anything else."""
+    """Decodes a whole frame; raises UserError for other data."""
     if len(frame) < HEADER.size:
         raise UserError(f"{what} cannot be read: it ends early")
     magic, version, size = HEADER.unpack_from(frame)

@@ -1,1 +1,1 @@
-"""`outrigger predict`: what a program would take on a cluster that one does not have."""
+"""`outrigger predict`: a program's time on a cluster that is not available."""

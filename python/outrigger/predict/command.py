@@ -37,7 +37,7 @@ def parse_counts(text: str | None, option: str) -> tuple[int, ...]:
 
 
 def _source(program: str) -> tuple[str | None, rebuild.Rebuilt | None]:
-    """A pattern, or what a trace has."""
+    """A pattern or a trace."""
     if Path(program).is_file():
         return None, rebuild.rebuild(tracing.read(Path(program)), program)
     return patterns.parse(program).text, None
@@ -93,13 +93,13 @@ def _write(asked: Study, figures: Figures, said: list[str], screen: Console, out
 
 
 class _Outputs:
-    """Files."""
+    """Output files."""
 
     def __init__(self, json: Path | None, plot: Path | None, save: Path | None) -> None:
         self.json, self.plot, self.save = json, plot, save
 
     def check(self) -> None:
-        """Before anything is run."""
+        """Before any run."""
         if self.plot is not None:
             pictures.check("--plot", self.plot)
 

@@ -34,7 +34,7 @@ def _job_text(job: Job) -> str:
 
 
 def table(figures: Figures, title: str) -> Table:
-    """A row for each way to run each job; the fastest of a job is bold."""
+    """One row for each way to run each job; the fastest of a job is bold."""
     made = Table(
         box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", header_style="dim", pad_edge=False
     )
@@ -75,7 +75,7 @@ LEGEND = (
 
 
 def save(figures: Figures, path: Path, heading: str) -> None:
-    """A panel for each job: a bar for each way, with the part that is work."""
+    """One panel per job: a bar for each way, with the work as a part."""
     import matplotlib
 
     matplotlib.use("Agg")

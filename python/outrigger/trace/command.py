@@ -25,7 +25,7 @@ def parse_ranks(text: str) -> frozenset[int]:
 
 
 def read(path: Path) -> timeline.Timeline:
-    """A trace, or events that the library has written without `outrigger run`."""
+    """A trace, or events that the library wrote without `outrigger run`."""
     try:
         data = path.read_bytes()
     except OSError as error:

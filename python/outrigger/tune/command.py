@@ -51,7 +51,7 @@ class _Output:
     json: Path | None
 
     def check(self) -> None:
-        """Before anything is measured."""
+        """Before the measurement."""
         if self.table.suffix != ".toml":
             raise UserError(
                 f"--out {self.table}: a file of rules ends with .toml, or --algorithm does not take it for one"
@@ -99,7 +99,7 @@ def _nodes(runner: Runner) -> int:
 
 
 def _measure(console: Console, runner: Runner, lanes: Sequence[Lane], rounds: int, budget_s: float) -> Measuring:
-    """UserError: the library does not offload here, so that nothing could be compared."""
+    """UserError: the library does not offload here, so that nothing can be compared."""
     with Bar(console, draws_itself=True) as bar:
         bar.shows("is anything offloaded here?", 0.0, budget_s)
         always = replace(runner.request.settings, algorithms=selection.words(runner.artifacts, ["on"]))

@@ -1,4 +1,4 @@
-"""Totals over the sizes, of each collective and algorithm, and what was chosen."""
+"""Draws totals over the sizes, for each collective and algorithm, and the choices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COLOURS = {BUILT_IN: "#22262b", NATIVE: "#d1603d"}
 _OF_ALGORITHMS = ("#2a7f8e", "#8a5fa8", "#b08b2e", "#4c7a3f", "#3f5fa8")
 
 _LEAST, _MOST = 0.1, 20.0
-"""Ratios that are drawn; noise may go beyond."""
+"""Range of drawn ratios; noise may exceed it."""
 
 
 def _colours(figures: Figures) -> dict[str, str]:
@@ -48,7 +48,7 @@ def _chosen(rules: Sequence[Rule], collective: str, size: int) -> str:
 
 
 def _mark_chosen(axis: Any, choices: Sequence[str], colours: dict[str, str]) -> None:
-    """Below the lines, a bar over the sizes of each choice, with its name."""
+    """Below the lines: a bar over the sizes of each choice, with its name."""
     first = 0
     for position in range(len(choices)):
         if position + 1 < len(choices) and choices[position + 1] == choices[first]:
@@ -85,7 +85,7 @@ def _draw(axis: Any, figures: Figures, collective: str, rules: Sequence[Rule], c
 
 
 def save(figures: Figures, rules: Sequence[Rule], path: Path, heading: str) -> None:
-    """A picture for each collective; its bar says what serves which sizes from now on."""
+    """One picture per collective, with a bar for the new choices by size."""
     import matplotlib
 
     matplotlib.use("Agg")
