@@ -31,10 +31,10 @@ class Result(IntEnum):
 _WORDS = {
     Result.NOT_ACTIVE: "nothing is offloaded here",
     Result.BAD_ARGUMENT: "an unknown name or communicator",
-    Result.NOT_COUNTED: "counting has not begun, or this communicator is not counted by itself",
+    Result.NOT_COUNTED: "counting has not begun, or this communicator is not counted separately",
     Result.DISAGREED: "ranks asked for different things, or at different places of the program",
-    Result.LIMIT: "too many phases inside each other, or more ends than beginnings",
-    Result.MPI_FAILED: "a call of the MPI failed",
+    Result.LIMIT: "too many nested phases, or more ends than beginnings",
+    Result.MPI_FAILED: "an MPI call failed",
 }
 
 

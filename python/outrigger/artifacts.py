@@ -68,7 +68,7 @@ class Artifacts:
             raise UserError(f"{path} cannot be preloaded: its path has a space or a colon; move the tree elsewhere")
         if family == MPIABI and self.layout is None and not path.exists():
             raise UserError(
-                f"{path} is missing: no MPI with the standard ABI was there when it was built; ./dev mpis installs "
+                f"{path} is missing: there was no MPI with the standard ABI at build time; ./dev mpis installs "
                 "one, then ./dev build"
             )
         return self._existing(path)

@@ -69,7 +69,7 @@ def warn_of_others(wait_s: float = 0.5) -> None:
     sample.wait_for(wait_s)
     found = taken(sample.busy_since(), [cpu for core in allowed_cores() for cpu in core])
     if found:
-        note(f"other processes use CPUs {in_words(found)}: figures will be of little worth")
+        note(f"other processes use CPUs {in_words(found)}: figures will be unreliable")
 
 
 def in_words(shares: Mapping[int, float]) -> str:

@@ -112,7 +112,7 @@ def _left_to_the_loader() -> str | None:
     """The reason why mpi4py may not use the named library: if the ABI is set, too, it ignores the library."""
     if "MPI4PY_MPIABI" not in os.environ:
         return None
-    return "MPI4PY_MPIABI is set, so that mpi4py leaves the library to the loader, whatever --mpi says: unset it"
+    return "MPI4PY_MPIABI is set, so that mpi4py leaves the library to the loader and --mpi has no effect: unset it"
 
 
 def with_library_path(directory: Path) -> dict[str, str]:

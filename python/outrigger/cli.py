@@ -130,7 +130,7 @@ def _needed(arguments: list[str]) -> Iterable[str]:
 def _check_report(name: str) -> None:
     if not name.endswith(".json"):
         raise UserError(
-            f"--report {name}: a report is written as JSON, so its name ends in .json; --report alone prints tables"
+            f"--report {name}: the report is JSON, so its name must end in .json; --report alone prints tables"
         )
 
 

@@ -40,8 +40,8 @@ def without_spare(ranks: int, cores: int) -> str:
         return ""
     have = f"{cores} core{'' if cores == 1 else 's'}"
     return (
-        f"No spare core: {ranks} rank{'' if ranks == 1 else 's'}, {have}. A service process takes its time from ranks "
-        f"here, which seldom pays; it would need {ranks + 1} cores."
+        f"No spare core: {ranks} rank{'' if ranks == 1 else 's'}, {have}. A service process takes CPU time from "
+        f"ranks here, which seldom pays; a spare core needs {ranks + 1} cores."
     )
 
 

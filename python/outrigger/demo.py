@@ -151,7 +151,7 @@ def spins(comparison: Comparison) -> str:
         return ""
     return (
         f"{mpi.title} spins while it waits, and ranks share a core here: natively one waits until another's time slice "
-        "is over, which is most of its latency. With a core for each rank it would be faster; see the last column."
+        "is over, which is most of the latency. With a core for each rank it would be faster; see the last column."
     )
 
 

@@ -96,7 +96,7 @@ def parse_ready(line: str) -> Ready:
     if fields.get("endian") != sys.byteorder:
         raise CannotStartError(f"its byte order is {fields.get('endian')}, the hosts' is {sys.byteorder}")
     if not 0 < numbers["port"] < 1 << 16:
-        raise CannotStartError(f"its outriggerd listens on port {numbers['port']}, which cannot be")
+        raise CannotStartError(f"its outriggerd listens on port {numbers['port']}, which is impossible")
     return Ready(**numbers)
 
 
@@ -138,7 +138,7 @@ class Running:
     def _why_ended(self) -> str:
         status = self._wait(SECONDS_TO_END)
         if status is None:
-            return "its launch agent has closed its output and goes on"
+            return "its launch agent has closed its output but still runs"
         self._hear_out(SECONDS_TO_END)
         last = self.said[-1] if self.said else ""
         if status == _NOT_FOUND or "No such file or directory" in last:

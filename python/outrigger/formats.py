@@ -25,7 +25,7 @@ def parse(text: str | bytes, form: type[T], what: str, *, exact: bool = False) -
     except msgspec.DecodeError as error:
         raise UserError(f"{what} cannot be read: {error}") from error
     if others:
-        raise UserError(f"{what} cannot be read: it has more than is known here: {', '.join(sorted(others))}")
+        raise UserError(f"{what} cannot be read: unknown fields: {', '.join(sorted(others))}")
     return found
 
 
@@ -38,7 +38,7 @@ def parse_version(text: str | bytes, form: type[T], version: int, what: str) -> 
     """The same for a versioned format; accepts one version."""
     found = parse(text, _Versioned, what).version
     if found is None:
-        raise UserError(f"{what} cannot be read: it names no version, so it is something else")
+        raise UserError(f"{what} cannot be read: it has no version, so it is a different format")
     if found != version:
         raise UserError(f"{what} has version {found}, this command reads version {version}")
     return parse(text, form, what)

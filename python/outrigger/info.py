@@ -262,9 +262,9 @@ def _core_finding(cores: Cores) -> Finding:
         return Finding("cores", False, ranks, "only one core may be used: service processes share it with the ranks")
     kept = f"service process on CPU {format_cpu_list(cores.services)}"
     if cores.taken:
-        why = f"other processes use CPU {busy.in_words(cores.taken)}: collectives go natively while they do"
+        why = f"other processes use CPU {busy.in_words(cores.taken)}: collectives are native meanwhile"
         return Finding("cores", False, f"{ranks}, {kept}", why)
-    return Finding("cores", True, f"{ranks}, {kept}", "as outrigger run places up to eight ranks")
+    return Finding("cores", True, f"{ranks}, {kept}", "as placed by outrigger run for up to eight ranks")
 
 
 def job_findings(claims: Sequence[Claim]) -> list[Finding]:
@@ -309,7 +309,7 @@ def reach_findings(here: Reach, reaches: Sequence[tables.Reach]) -> list[Finding
     there["copier"] = "" if here.copier else "needs cma"
     return [
         Finding(f"reach {row.name}", False, "no", why)
-        if (why := there.get(row.name, "only on a DPU: outrigger info --dpufile FILE tries them"))
+        if (why := there.get(row.name, "only on a DPU: test with outrigger info --dpufile FILE"))
         else Finding(f"reach {row.name}", True, "yes", f"{row.when}: {row.cost}")
         for row in reaches
         if row.selectable
@@ -319,7 +319,7 @@ def reach_findings(here: Reach, reaches: Sequence[tables.Reach]) -> list[Finding
 def huge_pages_finding(huge: HugePages) -> Finding:
     if not huge.bytes:
         return Finding("huge pages", False, "no", huge.why_not)
-    return Finding("huge pages", True, format_bytes(huge.bytes), "for buffers that are copied from again and again")
+    return Finding("huge pages", True, format_bytes(huge.bytes), "for buffers that are copied repeatedly")
 
 
 def findings(found: Info) -> list[Finding]:

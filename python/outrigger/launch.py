@@ -161,7 +161,7 @@ def _other_jobs_note(node: NodeBinding) -> list[str]:
         ranks = [cpu for cpu in cpus if cpu not in services and set(node.core_of(cpu)) & set(node.rank_cpus)]
         shared = [
             f"{'CPU' if len(found) == 1 else 'CPUs'} {format_cpu_list(found)}, where {what}"
-            for found, what in ((services, "service processes give way"), (ranks, "ranks of this job run"))
+            for found, what in ((services, "service processes yield"), (ranks, "ranks of this job run"))
             if found
         ]
         parts += [f"{who} also has {', and '.join(shared)}"] if shared else []

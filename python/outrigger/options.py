@@ -29,8 +29,8 @@ Choice = Annotated[
     typer.Option(
         "--choice",
         metavar="measured|early|fixed",
-        help="measured: what no rule decides is tried natively and offloaded, and done in the better way; early: tried "
-        "soon, for short runs that are to teach later ones; fixed: nothing is tried.",
+        help="measured: without a rule, calls are tried natively and offloaded, and the faster way is used; early: "
+        "tried soon, so that short runs help later ones; fixed: no trials.",
         show_default="measured",
     ),
 ]
@@ -39,7 +39,7 @@ Reach = Annotated[
     typer.Option(
         "--reach",
         metavar="WORDS",
-        help="How memory may be reached: NAME,NAME only by these, -NAME not so. `outrigger info` has their names.",
+        help="Allowed reaches: NAME,NAME only these, -NAME all others. `outrigger info` lists the names.",
     ),
 ]
 Blocking = Annotated[
@@ -47,7 +47,7 @@ Blocking = Annotated[
     typer.Option(
         "--blocking",
         metavar="on|off",
-        help="Offload the blocking forms, too, or never. Unless given, where it was measured to pay.",
+        help="Offload the blocking forms always or never; by default where measurements show a gain.",
     ),
 ]
 SharedHeap = Annotated[
@@ -55,7 +55,7 @@ SharedHeap = Annotated[
     typer.Option(
         "--shared-heap",
         metavar="on|off",
-        help="Short for --reach heap: large allocations come from memory that service processes map, too.",
+        help="Short for --reach heap: large allocations use memory shared with service processes.",
     ),
 ]
 WaitCopies = Annotated[
@@ -63,7 +63,7 @@ WaitCopies = Annotated[
     typer.Option(
         "--wait-copies",
         metavar="on|off",
-        help="off is short for --reach -wait_copies: ranks that wait make no copies for their service process.",
+        help="off is short for --reach -wait_copies: waiting ranks make no copies for their service process.",
     ),
 ]
 HugePages = Annotated[
@@ -71,17 +71,17 @@ HugePages = Annotated[
     typer.Option(
         "--huge-pages",
         metavar="on|off",
-        help="off is short for --reach -huge_pages: buffers stay in the pages they have.",
+        help="off is short for --reach -huge_pages: buffers keep their pages.",
     ),
 ]
 Hostfile = Annotated[
     Path | None,
-    typer.Option("--hostfile", metavar="FILE", help="Hosts, HOST:SLOTS a line.", rich_help_panel=MANY_NODES),
+    typer.Option("--hostfile", metavar="FILE", help="Hosts, one HOST:SLOTS per line.", rich_help_panel=MANY_NODES),
 ]
 Dpufile = Annotated[
     Path | None,
     typer.Option(
-        "--dpufile", metavar="FILE", help="DPUs, a name a line, in the hosts' order.", rich_help_panel=MANY_NODES
+        "--dpufile", metavar="FILE", help="DPUs, one name per line, in the hosts' order.", rich_help_panel=MANY_NODES
     ),
 ]
 DpuPattern = Annotated[
@@ -89,7 +89,7 @@ DpuPattern = Annotated[
     typer.Option(
         "--dpu-pattern",
         metavar="RE",
-        help="In a Slurm allocation: nodes with such a name are DPUs.",
+        help="In a Slurm allocation: nodes with a matching name are DPUs.",
         rich_help_panel=MANY_NODES,
     ),
 ]
@@ -108,7 +108,7 @@ Agent = Annotated[
     typer.Option(
         "--launch-agent",
         metavar="CMD",
-        help="What starts a command on another host: CMD HOST COMMAND.",
+        help="Starts commands on other hosts: CMD HOST COMMAND.",
         rich_help_panel=MANY_NODES,
     ),
 ]
@@ -129,9 +129,8 @@ EachMpi = Annotated[
     typer.Option(
         "--mpi",
         metavar="LIST",
-        help="With commas between: openmpi, mpich, intel, or directories where one is installed; or auto: the "
-        "openmpi and mpich that are found.",
+        help="Separated by commas: openmpi, mpich, intel, or directories of MPIs; or auto: openmpi and mpich if found.",
     ),
 ]
-Pairs = Annotated[int, typer.Option("--pairs", min=1, help="Of a native and an offloaded job, in turn.")]
+Pairs = Annotated[int, typer.Option("--pairs", min=1, help="Pairs of a native and an offloaded job, in turn.")]
 Figures = Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.", callback=check_place)]

@@ -39,7 +39,7 @@ _ALL_OF_IT = 1.05
 
 _NO_SPARE_CORE = (
     "No spare core: the service process shares the ranks' cores and takes its time from them, which seldom pays. "
-    "Leave it a core on each node."
+    "Leave a free core on each node."
 )
 
 

@@ -20,12 +20,12 @@ _REASONS = {
     "native job": "the whole job ran natively",
     "switched off": "its communicator has the info key outrigger=off",
     "group too large": "its communicator has too many ranks",
-    "unknown communicator": "its communicator is none of those that are known",
+    "unknown communicator": "its communicator is unknown",
     "intercommunicator": "collectives between two groups are left to the MPI",
-    "invalid arguments": "the MPI was to judge its arguments",
+    "invalid arguments": "its arguments were left to the MPI",
     "small blocks": "blocks of up to 8 KiB are faster by the MPI itself",
     "service core taken": "other processes took the core of a service process",
-    "group of one": "it is a group of one rank",
+    "group of one": "its group has one rank",
 }
 
 
@@ -52,7 +52,7 @@ def _late(entry: Call) -> str:
         return ""
     return (
         f" Rank {seconds.min_rank} was in it for {format_seconds(seconds.min)}, rank {seconds.max_rank} for "
-        f"{format_seconds(seconds.max)}: who comes last waits least."
+        f"{format_seconds(seconds.max)}: the last rank waits least."
     )
 
 
@@ -72,12 +72,12 @@ def _what_to_do(entry: Call) -> str:
     if could_block(entry):
         return (
             f"{_blocking_on(entry)}; posted earlier as {_nonblocking(entry)}, up to {time} of a rank "
-            "could be hidden behind what it computes."
+            "could be hidden behind its computation."
         )
     if entry.form == "blocking" and entry.offloaded == entry.calls:
         return f" Offloaded; posted earlier as {_nonblocking(entry)}, up to {time} of a rank could be hidden."
     if entry.form == "nonblocking" and entry.offloaded == entry.calls:
-        return " Offloaded: this is what is left in the call and in waits."
+        return " Offloaded: this is the rest in the call and in waits."
     return ""
 
 

@@ -42,10 +42,10 @@ def explanation(report: Report, kept: Sequence[learned.Kept]) -> str:
     if date := _learned(row, report, kept):
         return f"as learned on {date:%Y-%m-%d}, which `outrigger cache` lists"
     if not report.no_spare_core:
-        return "as earlier runs have shown, which `outrigger cache` lists"
+        return "as measured by earlier runs, see `outrigger cache`"
     calls = _of_rank(row, report)
     run = report.run_seconds
     made = f"{calls:,} {row.call} of a rank" + (f" in {format_seconds(run.mean)}" if run is not None else "")
     if calls < _BEFORE_A_TRIAL:
         return f"too few calls to try offloading, {made}; it is tried after {_BEFORE_A_TRIAL}"
-    return f"too short to try offloading, {made}: `--choice early` tries it in short runs, for later ones"
+    return f"too short to try offloading, {made}: `--choice early` tries it early, for later runs"

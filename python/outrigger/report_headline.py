@@ -37,7 +37,7 @@ def _hidden(report: Report) -> str:
     of_run = f" ({percent(waited / run.mean)} of the run)" if run is not None and run.mean > 0 else ""
     spent = f"{least}{format_seconds(waited)}{of_run}"
     if computed == 0:
-        return f"nothing was computed meanwhile, a rank spent {spent} in them"
+        return f"nothing was computed meanwhile; a rank spent {spent} in them"
     return f"a rank computed for {format_seconds(computed)} meanwhile, and {spent} was not hidden"
 
 

@@ -74,7 +74,7 @@ class Request:
         if self.native and self.trace_to:
             raise UserError("--native leaves the library out, so there is nothing to trace")
         if self.native and self.hosts.pretend_nodes > 1:
-            raise UserError("--native leaves the library out, and only that knows --pretend-nodes")
+            raise UserError("--native leaves the library out, which is needed for --pretend-nodes")
 
 
 def parse_variables(words: Sequence[str]) -> launch.Variables:

@@ -86,7 +86,7 @@ def _make(place: Path) -> tuple[Path, int | None]:
                 return path, opened
             if path.is_dir() and not _can_lock(path):
                 return path, None
-        raise OSError("each one is taken away at once")
+        raise OSError("each one is removed at once")
     finally:
         os.close(parent)
 

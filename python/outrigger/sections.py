@@ -57,9 +57,7 @@ def _read(words: Sequence[str]) -> Section:
     if not program:
         raise UserError(f"there is no program behind '{SEPARATOR}'")
     if ranks is None:
-        raise UserError(
-            f"'{SEPARATOR} {program[0]}' says no number of ranks: write '{SEPARATOR} -n RANKS {program[0]}'"
-        )
+        raise UserError(f"'{SEPARATOR} {program[0]}' has no number of ranks: write '{SEPARATOR} -n RANKS {program[0]}'")
     return Section(ranks, tuple(words[:position]), program)
 
 

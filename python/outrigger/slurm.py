@@ -106,5 +106,5 @@ def choose_mpi_type(family: str, offered: Sequence[str]) -> str | None:
 def offered_mpi_types() -> list[str]:
     """Abilities of this cluster's srun."""
     if shutil.which("srun") is None:
-        raise UserError("srun is not on PATH; --launcher mpiexec starts the ranks without it")
+        raise UserError("srun is not on PATH; --launcher mpiexec works without it")
     return mpi_types(_output(["srun", "--mpi=list"]))

@@ -65,7 +65,8 @@ def _say(words: Sequence[str]) -> None:
 
 def env(
     mpi: Annotated[
-        str, typer.Option("--mpi", help="auto: that of mpiexec on PATH; openmpi, mpich, intel, mpiabi, or a place.")
+        str,
+        typer.Option("--mpi", help="auto: the MPI of mpiexec on PATH; openmpi, mpich, intel, mpiabi, or a directory."),
     ] = choice.AUTO,
     shell: Annotated[
         str | None,
@@ -73,11 +74,9 @@ def env(
     ] = None,
     options_of: Annotated[
         str | None,
-        typer.Option(
-            "--options", metavar="|".join(_LAUNCHERS), help="The same as options of this launcher, for one job."
-        ),
+        typer.Option("--options", metavar="|".join(_LAUNCHERS), help="As options of this launcher, for one job."),
     ] = None,
-    off: Annotated[bool, typer.Option("--off", help="What switches it off again.")] = False,
+    off: Annotated[bool, typer.Option("--off", help="Print the commands to disable it again.")] = False,
     json: Annotated[bool, typer.Option("--json", help="As JSON: the variables and both launchers' options.")] = False,
     build: options.Build = None,
 ) -> None:

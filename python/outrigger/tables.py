@@ -117,7 +117,7 @@ class Tables:
         for name in sorted(environment):
             if name.startswith(_PREFIX) and name not in known and not name.startswith(self.foreign_prefixes):
                 public = ", ".join(setting.name for setting in self.settings if not setting.internal)
-                return f"{name} is no setting and does nothing; there are {public}"
+                return f"{name} is unknown and has no effect; there are {public}"
         return None
 
 
@@ -142,7 +142,7 @@ def _ask(daemon: Path, words: Sequence[str], form: type[T]) -> T:
             command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise UserError(f"cannot ask {daemon} what there is: {error}") from error
+        raise UserError(f"cannot run {daemon}: {error}") from error
     if done.returncode != 0:
         raise UserError(f"{daemon} is older than this command and knows no '{words[0]}'; run ./dev build")
     return parse(done.stdout, form, f"what {daemon} {words[0]} printed")

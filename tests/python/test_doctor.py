@@ -104,7 +104,7 @@ PORT = GOOD.system.rdma[0]
         (replace(GOOD, trials=(*GOOD.trials, Trial("X", served=False, problem="none"))), "X", "warn", "none"),
         (replace(GOOD, trials=(Trial("X", problem="exit code 1: no"),)), "X", "fail", "without Outrigger"),
         (replace(GOOD, trials=(Trial("X", calls=8, said="running natively: y"),)), "X", "fail", "running natively: y"),
-        (replace(GOOD, trials=(Trial("X"),)), "X", "fail", "does mpiexec pass LD_PRELOAD on"),
+        (replace(GOOD, trials=(Trial("X"),)), "X", "fail", "does mpiexec forward LD_PRELOAD"),
         (with_system(refused_calls=("socketpair (no)",)), "system calls", "fail", "seccomp profile"),
         (with_machine(reach=NO_CMA), "cross-memory attach", "warn", "scope is 3"),
         (with_system(shared_memory=None), "shared memory", "warn", "mount a tmpfs"),

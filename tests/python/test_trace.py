@@ -288,7 +288,7 @@ def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
         (good[:100], "ends too soon"),
         (good[:-1], "ends too soon"),
         (good + b"rest of a file", "ends too soon"),
-        (b"OUTRTRC2" + good[8:], "something else"),
+        (b"OUTRTRC2" + good[8:], "a wrong beginning"),
         (good[:8] + b"\x09" + good[9:], "version 9"),
     ):
         with pytest.raises(UserError, match=why):

@@ -69,7 +69,7 @@ def _tell(console: Console, trials: Trials, given: Given, json_to: Path | None) 
     console.print(show.table(results, given))
     if trials.interrupted or trials.out_of_time:
         console.print(f"[yellow]{'Interrupted' if trials.interrupted else 'At the end of the budget'}: "
-                      "these are the runs that were made.[/]")  # fmt: skip
+                      "figures are from the runs until then.[/]")  # fmt: skip
     show.advice(console, advice)
     console.print(f"\n[dim]The program's output and the reports are in {trials.place}[/]", soft_wrap=True)
     jobs.save_json(console, json_to, json.dumps(show.as_data(results, advice), indent=2))
@@ -128,12 +128,12 @@ def advise(
     variable: Annotated[
         list[str] | None, typer.Option("-x", metavar="NAME[=VALUE]", help="A variable for the ranks of all hosts.")
     ] = None,
-    budget: Annotated[str, typer.Option("--budget", help="The time for all runs, like 90s, 5m or 1h.")] = "5m",
-    runs: Annotated[int, typer.Option("--runs", min=1, help="Of each variant, in turn, while there is time.")] = 5,
+    budget: Annotated[str, typer.Option("--budget", help="Total time of the runs, like 90s, 5m or 1h.")] = "5m",
+    runs: Annotated[int, typer.Option("--runs", min=1, help="Runs of each variant, in turn, while time is left.")] = 5,
     reports: Annotated[
         list[Path] | None,
         typer.Option(
-            "--report", metavar="FILE.json", help="Run nothing: read the report of an earlier run. Repeat it."
+            "--report", metavar="FILE.json", help="Run nothing: read the report of an earlier run. May be repeated."
         ),
     ] = None,
     out: Annotated[
@@ -157,9 +157,7 @@ def advise(
     screen = make_console()
     if reports:
         if program:
-            raise UserError(
-                "--report reads what an earlier run has written, and a program would be run: give one of them"
-            )
+            raise UserError("--report reads the report of an earlier run: leave out the program, or --report")
         if any(str(path) == "-" for path in reports):
             raise UserError("--report: name the FILE.json that `outrigger run --report FILE.json` has written")
         _read_reports(screen, reports, json_to)

@@ -24,8 +24,8 @@ _REMEDIES = {
     "intercommunicator": "collectives between two groups stay native: make one communicator of both by "
     "MPI_Intercomm_merge",
     "group too large": "use smaller communicators",
-    "switched off": "take the info key outrigger=off from its communicator to have it offloaded",
-    "invalid arguments": "look at its arguments, which the MPI was left to judge",
+    "switched off": "remove the info key outrigger=off from its communicator to offload it",
+    "invalid arguments": "check its arguments, which were left to the MPI",
     "service core taken": "keep other processes off the service process's core",
     "selection table": "`outrigger tune` measures whether that is right",
     "small blocks": "nothing: blocks of up to 8 KiB are faster natively",
@@ -76,7 +76,7 @@ def _core(results: Results) -> Iterator[Advice]:
     ratio = results.between(variants.ALL_CORES, variants.NATIVE)
     if ratio is not None and ratio.verdict < 0:
         measured = _compared(ratio)
-        yield Advice(f"Natively the core that is left free is missed: on all cores {measured}.")
+        yield Advice(f"Natively the free core costs time: on all cores {measured}.")
     ratio = results.between(variants.TWO, variants.DEFAULT)
     if ratio is not None:
         measured = _compared(ratio)
@@ -89,7 +89,7 @@ def _core(results: Results) -> Iterator[Advice]:
 
 def _memory_moved(report: Report) -> str:
     private, whole = variants.private_bytes(report), variants.received_bytes(report)
-    return f"{format_bytes(private)} of {format_bytes(whole)} received came from or went to memory of malloc's"
+    return f"{format_bytes(private)} of {format_bytes(whole)} received came from or went to memory of malloc"
 
 
 def _memory(results: Results) -> Iterator[Advice]:

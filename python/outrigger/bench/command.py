@@ -59,7 +59,7 @@ _ALL = "all"
 def _of(words: Sequence[str], known: Sequence[str], what: str) -> tuple[str, ...]:
     for word in words:
         if word not in known:
-            raise UserError(f"{what} '{word}': not known; {or_known(word, known)}")
+            raise UserError(f"{what} '{word}': unknown; {or_known(word, known)}")
     return tuple(dict.fromkeys(words))
 
 
@@ -152,7 +152,7 @@ class _Comparison:
         found = []
         with Bar(self.console, draws_itself=True) as bar:
             for number, runner in enumerate(list(self.runners)):
-                bar.counts(f"{runner.mpi.title}: how long native takes", number, len(self.runners))
+                bar.counts(f"{runner.mpi.title}: duration of native", number, len(self.runners))
                 try:
                     found.append(runner.native_latency())
                 except UserError as error:

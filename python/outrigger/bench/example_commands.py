@@ -134,7 +134,10 @@ Agent = Annotated[str | None, typer.Option("--launch-agent", help="As for run.")
 PretendNodes = Annotated[int | None, typer.Option("--pretend-nodes", min=1, help="As for run, when offloaded.")]
 Bind = Annotated[str | None, typer.Option("--bind", metavar="HOW", help="As for run.")]
 Pieces = Annotated[
-    int, typer.Option("--pieces", min=1, max=1_000_000, help="Of the computation, with MPI_Test between, in that lane.")
+    int,
+    typer.Option(
+        "--pieces", min=1, max=1_000_000, help="Pieces of the computation, with MPI_Test between them, in that lane."
+    ),
 ]
 
 
@@ -179,8 +182,10 @@ def _measure(example: Example, where: _Where, traces: Path | None = None) -> Non
 def measure_fft3d(
     ranks: options.Ranks = 2,
     grid: Annotated[str, typer.Option("--grid", help="Points along x, y and z.")] = "96,96,96",
-    variables: Annotated[int, typer.Option("--variables", min=1, max=1000, help="Fields that are transformed.")] = 4,
-    iterations: Annotated[int, typer.Option("--iterations", min=1, max=1_000_000, help="Timed, in each run.")] = 20,
+    variables: Annotated[int, typer.Option("--variables", min=1, max=1000, help="Fields to transform.")] = 4,
+    iterations: Annotated[
+        int, typer.Option("--iterations", min=1, max=1_000_000, help="Timed repetitions in each run.")
+    ] = 20,
     rounds: Rounds = 3,
     memory: Memory = "malloc",
     mpi: options.EachMpi = "auto",
@@ -209,9 +214,9 @@ def measure_halo(
     ranks: options.Ranks = 2,
     grid: Annotated[str, typer.Option("--grid", help="Points along both dimensions.")] = "2048,2048",
     fields: Annotated[
-        int, typer.Option("--fields", min=1, max=1000, help="Numbers of each point, exchanged together.")
+        int, typer.Option("--fields", min=1, max=1000, help="Values of each point, exchanged together.")
     ] = 4,
-    steps: Annotated[int, typer.Option("--steps", min=1, max=1_000_000, help="Timed, in each run.")] = 50,
+    steps: Annotated[int, typer.Option("--steps", min=1, max=1_000_000, help="Timed repetitions in each run.")] = 50,
     rounds: Rounds = 3,
     memory: Memory = "malloc",
     mpi: options.EachMpi = "auto",
@@ -237,11 +242,11 @@ def measure_halo(
 
 def measure_training(
     ranks: options.Ranks = 2,
-    layers: Annotated[int, typer.Option("--layers", min=1, help="Hidden ones.")] = 6,
-    width: Annotated[int, typer.Option("--width", min=1, help="Of each layer.")] = 512,
-    samples: Annotated[int, typer.Option("--samples", min=1, help="Of a batch, over all ranks.")] = 256,
-    steps: Annotated[int, typer.Option("--steps", min=1, max=1_000_000, help="Timed, in each run.")] = 20,
-    bucket_kib: Annotated[int, typer.Option("--bucket-kib", min=1, help="Of gradients, for an MPI_Iallreduce.")] = 1024,
+    layers: Annotated[int, typer.Option("--layers", min=1, help="Hidden layers.")] = 6,
+    width: Annotated[int, typer.Option("--width", min=1, help="Width of each layer.")] = 512,
+    samples: Annotated[int, typer.Option("--samples", min=1, help="Samples of a batch, over all ranks.")] = 256,
+    steps: Annotated[int, typer.Option("--steps", min=1, max=1_000_000, help="Timed repetitions in each run.")] = 20,
+    bucket_kib: Annotated[int, typer.Option("--bucket-kib", min=1, help="KiB of gradients per MPI_Iallreduce.")] = 1024,
     rounds: Rounds = 3,
     memory: Memory = "malloc",
     mpi: options.EachMpi = "auto",

@@ -173,7 +173,7 @@ def legend(measurements: Sequence[Measurement], link_bits: int | None) -> str:
     services = [c.service for m in measurements if m.offloaded for c in m.configurations if c.service]
     lines = [
         "Milliseconds, medians; bytes of a block. best: of the native lanes, in that column.",
-        "work: the ranks' own computation, the same in all lanes, as long as the best native's pure latency",
+        "work: the ranks' computation, the same in all lanes, as long as the best native's pure latency",
         "total: post, work, wait; exposed: total less the work alone; CPU in MPI: a rank's CPU time inside MPI calls",
     ]
     if any(found.native_all_cores for m in measurements for found in m.configurations):
@@ -189,7 +189,7 @@ def legend(measurements: Sequence[Measurement], link_bits: int | None) -> str:
         lines.append(
             f"SP floor: the ranks share {cpus} of a machine with service processes ({services[0].processes} with "
             "their keepers), whose CPU time,\npolling included, lengthens the work by at least so much of the best "
-            "native's pure latency; 0 where cores are to spare"
+            "native's pure latency; 0 with spare cores"
         )
     return "\n".join(lines)
 

@@ -219,7 +219,7 @@ def measure_never_slower(
     collectives: Annotated[
         list[str] | None,
         typer.Argument(
-            help=f"Of {', '.join(command.COLLECTIVES)}; without the i, the forms that block; or all.",
+            help=f"Of {', '.join(command.COLLECTIVES)}; without the i, the blocking forms; or all.",
             show_default="all nonblocking ones, alltoall allgather bcast",
         ),
     ] = None,
@@ -229,22 +229,22 @@ def measure_never_slower(
         typer.Option(
             "--placement",
             metavar="LIST",
-            help="Of extra: a core is the service processes' alone; equal: native may use that one, too; shared: no "
+            help="extra: the service processes have their own core; equal: native may use that core, too; shared: no "
             "core is free; nodes: two pretended nodes and TCP; threads: native has progress threads on that core.",
-            show_default="all but threads, which Intel MPI has",
+            show_default="all but threads, which needs Intel MPI",
         ),
     ] = None,
     mpi: options.EachMpi = _EACH_FOUND,
     ranks: Annotated[
         int | None, typer.Option("-n", "-np", help="Number of ranks.", show_default="all cores but one, 2 at least")
     ] = None,
-    budget: Annotated[str, typer.Option("--budget", help="For all of it: 15m, 90s, 1h.")] = _BUDGET,
+    budget: Annotated[str, typer.Option("--budget", help="Total time: 15m, 90s, 1h.")] = _BUDGET,
     out: Annotated[Path, typer.Option("--out", help="Directory for figures, table and pictures.")] = Path(
         "never-slower-out"
     ),
     source: Annotated[
         Path | None,
-        typer.Option("--from", metavar="FILE.json", help="Measure nothing: draw these figures of before again."),
+        typer.Option("--from", metavar="FILE.json", help="Measure nothing: draw these earlier figures again."),
     ] = None,
     build: options.Build = None,
 ) -> None:
@@ -257,7 +257,7 @@ def measure_never_slower(
     screen = console()
     if source is not None:
         if collectives or placement or ranks or (size_list, mpi, budget) != (_SIZES, _EACH_FOUND, _BUDGET):
-            raise UserError("--from draws what was measured before: only --out goes with it")
+            raise UserError("--from draws earlier measurements and allows only --out")
         grid = _read_file(source)
         _show(screen, grid, _Writer(out).pictures(grid))
         raise typer.Exit(exit_code(grid))

@@ -247,16 +247,16 @@ def measure_skew(
     ranks: options.SomeRanks = 2,
     mpi: options.EachMpi = "auto",
     collectives: Annotated[
-        str, typer.Option("--collectives", help="As bench names them; without the i, the form that blocks.")
+        str, typer.Option("--collectives", help="Names as for bench; without the i, the blocking form.")
     ] = _UNLESS_NAMED,
     size: Annotated[str, typer.Option("--size", help="Bytes of a block, like 256K.")] = "256K",
-    skew_ms: Annotated[int, typer.Option("--skew", min=1, max=10000, help="Milliseconds; nobody is later.")] = 100,
+    skew_ms: Annotated[int, typer.Option("--skew", min=1, max=10000, help="Maximum delay in milliseconds.")] = 100,
     work_ms: Annotated[
         int, typer.Option("--work", min=0, max=10000, help="Milliseconds of work after a nonblocking call.")
     ] = 50,
     rounds: Annotated[int, typer.Option("--rounds", min=1, max=100000, help="In each job.")] = 40,
     count: options.Pairs = 5,
-    seed: Annotated[int, typer.Option("--seed", min=0, max=2**31, help="Of the pattern of late ranks.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**31, help="Seed of the pattern of late ranks.")] = 1,
     services: options.Services = None,
     algorithm: options.Algorithm = None,
     reach: options.Reach = None,

@@ -128,23 +128,27 @@ def calibrate(
     ),
     ranks: Annotated[
         str,
-        typer.Option("-n", "-np", metavar="LIST", help="Numbers of ranks: 2,4. More than cores tell what turns cost."),
+        typer.Option(
+            "-n",
+            "-np",
+            metavar="LIST",
+            help="Numbers of ranks: 2,4. More ranks than cores measure the cost of time slices.",
+        ),
     ] = "2",
     mpi: Annotated[
         str, typer.Option("--mpi", help="openmpi, mpich, intel, or where one is installed; auto: the first found.")
     ] = "auto",
     size_list: Annotated[str, typer.Option("--sizes", help="Bytes of a block, like 4K,16K:1M.")] = _SIZES,
-    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Of each collective, in turn.")] = 3,
-    memory: Annotated[
-        str, typer.Option("--memory", help="malloc or alloc_mem: where buffers come from.")
-    ] = "alloc_mem",
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Rounds over all collectives.")] = 3,
+    memory: Annotated[str, typer.Option("--memory", help="Source of the buffers: malloc or alloc_mem.")] = "alloc_mem",
     services: options.Services = None,
     hostfile: options.Hostfile = None,
     agent: options.Agent = SSH,
     bind: options.Bind = binding.BUNCH,
     json_to: options.Figures = None,
     again: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE.json", help="Measure nothing: fit what --json has written.")
+        Path | None,
+        typer.Option("--from", metavar="FILE.json", help="Measure nothing: fit the figures of an earlier --json."),
     ] = None,
     build: options.Build = None,
 ) -> None:

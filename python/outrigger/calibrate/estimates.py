@@ -203,7 +203,7 @@ def estimate(readings: Readings) -> dict[str, Estimate]:
         _of_links(readings, found)
     if (late := readings.reading("late", 0)) is not None:
         found["noise.skew"] = of_samples(
-            late.settled_us, "how far two ranks are apart after a barrier", 1e3 / _MEDIAN_OF_DISTANCE
+            late.settled_us, "delay between two ranks after a barrier", 1e3 / _MEDIAN_OF_DISTANCE
         )
     if (work := readings.reading("work", 0)) is not None:
         least = min(work.samples_us)

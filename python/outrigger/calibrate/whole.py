@@ -73,7 +73,7 @@ def _usual(readings: Readings) -> dict[str, Estimate]:
         "host.cache": assumed(0, "no size is copied faster than others"),
         "mpi.post": assumed(1e3, "not measured"),
         "mpi.message": assumed(1e3, "not measured"),
-        "mpi.eager": assumed(65536, "no message was sent unasked, or it was not measured"),
+        "mpi.eager": assumed(65536, "no message was sent eagerly, or it was not measured"),
         "mpi.rendezvous": assumed(0, "not measured"),
         "mpi.thread_switch": assumed(5e3, "waking a thread"),
         "network.socket": assumed(1.2e9, network),
@@ -88,7 +88,7 @@ def _usual(readings: Readings) -> dict[str, Estimate]:
         "service.event": assumed(800, "nothing was offloaded"),
         "service.message": assumed(4e3 if not one_node else 800, "nothing was offloaded"),
         "service.move": assumed(800, "nothing was offloaded"),
-        "service.mark": assumed(100, "too little to be told from an event"),
+        "service.mark": assumed(100, "too little to distinguish from an event"),
         "service.copy": assumed(10e9, "as the host's"),
         "service.reduce": assumed(5e9, "as the host's"),
         "noise.skew": assumed(0, "no common clock, or not measured"),
@@ -140,7 +140,7 @@ def _doubts(fit: fitting.Fit, before: Mapping[str, Estimate]) -> list[str]:
             values = [cluster_file.text_of(key, value) for value in (alone.value, one.value)]
             doubts.append(f"{key} is {values[0]} alone, {values[1]} by the collectives: one of the two was disturbed.")
     if fit.error > _BAD_ERROR:
-        doubts.append("The times do not go together: the machine was busy, or the model does not hold here.")
+        doubts.append("The times contradict each other: the machine was busy, or the model does not apply here.")
     return doubts
 
 
@@ -177,10 +177,10 @@ def fit_all(
     notes += _doubts(fit, numbers)
     for key, one in fit.parameters.items():
         before = numbers[key]
-        how = f"by the times of {len(cells)} cells" if one.known else "the times of the cells say little of it"
+        how = f"by the times of {len(cells)} cells" if one.known else "the times of the cells hardly depend on it"
         first = f"alone {cluster_file.text_of(key, before.value)}, {before.how}; " if before.measured else ""
         numbers[key] = Estimate(one.value, one.low, one.high, first + how, before.spread)
     notes.append(
-        f"Fitted to {len(times)} times of {len(cells)} cells; typically off by {100 * math.expm1(fit.error):.0f} %."
+        f"Fitted to {len(times)} times of {len(cells)} cells; typical error {100 * math.expm1(fit.error):.0f} %."
     )
     return ClusterFile(words, numbers), notes

@@ -45,7 +45,7 @@ class Runs:
         else:
             ended = "hangs" if run.code is None else f"ends with exit code {run.code}"
             raise UserError(
-                f"the program {ended} although nothing is done to it; see {run.out} and {run.err}{run.last_word()}"
+                f"the program {ended} without any disturbance; see {run.out} and {run.err}{run.last_word()}"
             )
         return Undisturbed(run.took_s, run.out.read_bytes())
 

@@ -13,11 +13,9 @@ from outrigger.cluster import control, units
 from outrigger.cluster.state import DEFAULT_NAME, Faults, Spec
 from outrigger.errors import UserError
 
-app = typer.Typer(
-    help="A cluster on this machine: hosts that reach each other by the network alone.", no_args_is_help=True
-)
+app = typer.Typer(help="A cluster on this machine: hosts that are connected only by its network.", no_args_is_help=True)
 
-NameOption = Annotated[str, typer.Option("--name", help="Of the cluster; there may be several.")]
+NameOption = Annotated[str, typer.Option("--name", help="Name of the cluster; there may be several.")]
 
 
 def _described(spec: Spec) -> str:
@@ -39,20 +37,20 @@ def _described(spec: Spec) -> str:
 
 @app.command()
 def up(
-    nodes: Annotated[int, typer.Option("--nodes", help="How many hosts: n0, n1...")] = 4,
+    nodes: Annotated[int, typer.Option("--nodes", help="Number of hosts: n0, n1...")] = 4,
     rate: Annotated[
-        str, typer.Option("--rate", help="Of every link, each way, like 1gbit or 100mbit; none: as fast as it goes.")
+        str, typer.Option("--rate", help="Rate of every link, each way, like 1gbit or 100mbit; none: unlimited.")
     ] = "1gbit",
-    latency: Annotated[str, typer.Option("--latency", help="Added from host to host, like 50us.")] = "0us",
-    loss: Annotated[str, typer.Option("--loss", metavar="SHARE", help="Of the frames on each link, like 1%.")] = "0%",
-    duplicate: Annotated[str, typer.Option("--duplicate", metavar="SHARE", help="Of the frames: come twice.")] = "0%",
-    reorder: Annotated[
-        str, typer.Option("--reorder", metavar="SHARE", help="Of the frames: held back until later ones have passed.")
-    ] = "0%",
-    seed: Annotated[int, typer.Option("--seed", help="Which frames these are.")] = 1,
+    latency: Annotated[str, typer.Option("--latency", help="Added latency between hosts, like 50us.")] = "0us",
+    loss: Annotated[str, typer.Option("--loss", metavar="SHARE", help="Lost frames on each link, like 1%.")] = "0%",
+    duplicate: Annotated[str, typer.Option("--duplicate", metavar="SHARE", help="Frames that arrive twice.")] = "0%",
+    reorder: Annotated[str, typer.Option("--reorder", metavar="SHARE", help="Frames that later ones overtake.")] = "0%",
+    seed: Annotated[int, typer.Option("--seed", help="Seed that selects these frames.")] = 1,
     private: Annotated[
         list[str] | None,
-        typer.Option("--private", metavar="DIRECTORY", help="Each host's own, empty at first; may be repeated."),
+        typer.Option(
+            "--private", metavar="DIRECTORY", help="Directory private to each host, empty at first; may be repeated."
+        ),
     ] = None,
     cores_per_host: Annotated[
         int | None,
@@ -63,7 +61,7 @@ def up(
         ),
     ] = None,
     unprivileged: Annotated[
-        bool, typer.Option("--unprivileged", help="By a user namespace, even if this user needs none.")
+        bool, typer.Option("--unprivileged", help="Use a user namespace, even if this user needs none.")
     ] = False,
     name: NameOption = DEFAULT_NAME,
 ) -> None:
@@ -77,11 +75,11 @@ def up(
     )
     spec = Spec(nodes, rate_bits, units.parse_latency(latency), tuple(private or ()), faults, cores_per_host)
     if control.up(spec, name, unprivileged=unprivileged):
-        print("What was left of a cluster of this name is cleared away.")
+        print("Removed the rest of a broken cluster of this name.")
     suffix = "" if name == DEFAULT_NAME else f" --name {name}"
     print(f"Up: {_described(spec)}.")
-    print(f"  outrigger cluster exec{suffix} n0 -- COMMAND...   runs something on a host")
-    print(f"  outrigger cluster down{suffix}                    ends it all")
+    print(f"  outrigger cluster exec{suffix} n0 -- COMMAND...   runs a command on a host")
+    print(f"  outrigger cluster down{suffix}                    removes the cluster")
 
 
 @app.command("exec", context_settings={"allow_interspersed_args": False})
@@ -105,7 +103,7 @@ def execute(
 def hostfile(
     slots: Annotated[int | None, typer.Option("--slots", help="Ranks per host.", show_default="not given")] = None,
     mpi: Annotated[
-        str, typer.Option("--mpi", help="Whose form: mpich's host:slots, Outrigger's as well, or openmpi's.")
+        str, typer.Option("--mpi", help="Format: mpich's host:slots, also Outrigger's, or openmpi's.")
     ] = "mpich",
     name: NameOption = DEFAULT_NAME,
 ) -> None:

@@ -65,7 +65,7 @@ def _keeper_pid(found: Files) -> int | None:
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     pid: int = struct.unpack("3i", credentials)[0]
     if pid == 0:
-        raise UserError("this is a host of the cluster; run it outside, where the cluster was made")
+        raise UserError("this is a host of the cluster; run the command outside, where the cluster was made")
     return pid
 
 
@@ -78,7 +78,7 @@ def _kill(pid: int) -> None:
     try:
         signal.pidfd_send_signal(process, signal.SIGKILL)
         if not select.select([process], [], [], _SECONDS_TO_END)[0]:
-            raise UserError(f"process {pid}, the cluster's keeper, was killed and has not ended: see /proc/{pid}/stack")
+            raise UserError(f"process {pid}, the cluster's keeper, was killed but has not ended: see /proc/{pid}/stack")
     except ProcessLookupError:
         pass
     finally:
@@ -161,7 +161,7 @@ def _start_keeper(found: Files, lock: int, *, unprivileged: bool) -> None:
     process.wait()
     if not line:
         last = found.log.read_text(errors="replace").strip().splitlines()[-1:]
-        raise UserError(f"the cluster did not start: {last[0] if last else 'its keeper ended without a word'}")
+        raise UserError(f"the cluster did not start: {last[0] if last else 'its keeper ended without a message'}")
     requests.setup(line)
 
 
@@ -170,7 +170,7 @@ def up(spec: Spec, name: str = DEFAULT_NAME, *, unprivileged: bool = False) -> b
     with locked(name) as (found, lock):
         _check(spec, found)
         if _whole(found):
-            raise UserError(f"the cluster '{name}' is up already; take it down first: {_hint(name, 'down')}")
+            raise UserError(f"the cluster '{name}' is up already; remove it first: {_hint(name, 'down')}")
         cleared = _clear(found)
         cpusets.make(spec, found.name)
         try:
@@ -194,11 +194,11 @@ def _ask_keeper(name: str, request: requests.ForKeeper, form: type[T]) -> T:
     try:
         message = messages.ask(str(files(name).keeper), requests.as_message(request), _SECONDS_TO_ANSWER)
     except TimeoutError:
-        raise UserError(f"the cluster '{name}' does not answer; take it down with: {_hint(name, 'down')}") from None
+        raise UserError(f"the cluster '{name}' does not answer; remove it with: {_hint(name, 'down')}") from None
     except (OSError, messages.ClosedError):
         if files(name).directory.exists():
             advice = f"{_hint(name, 'up')}, or {_hint(name, 'down')}"
-            raise UserError(f"the cluster '{name}' has ended by itself; clear it away with: {advice}") from None
+            raise UserError(f"the cluster '{name}' has ended by itself; remove it with: {advice}") from None
         raise _no_cluster(name) from None
     return requests.answer(message, form)
 

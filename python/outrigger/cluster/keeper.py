@@ -137,7 +137,7 @@ class _Switch:
         except UserError as error:
             raise UserError(f"{host_name(made.index)}: {error}") from None
         if len(lines) < 3:
-            raise UserError(f"{host_name(made.index)}: it ended while it was set up; see {self._files.log}")
+            raise UserError(f"{host_name(made.index)}: it ended during its setup; see {self._files.log}")
 
     def set_up(self) -> None:
         """Makes the switch and every host."""

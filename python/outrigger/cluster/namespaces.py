@@ -42,7 +42,7 @@ def _no_namespaces(error: OSError, settings: list[str]) -> str:
         "--security-opt seccomp=unconfined --security-opt apparmor=unconfined)"
     ]
     return (
-        f"a cluster needs namespaces; neither CAP_SYS_ADMIN nor a user namespace is to be had ({error.strerror}): "
+        f"a cluster needs namespaces; neither CAP_SYS_ADMIN nor a user namespace is available ({error.strerror}): "
         + "; ".join(settings)
     )
 

@@ -27,7 +27,7 @@ def parse_rate(text: str) -> int:
         raise UserError(f"--rate {text}: a number and a unit are needed, like 100mbit or 1gbit")
     bits = round(parts[0] * _BITS[parts[1]])
     if not RATE_AT_LEAST_BITS <= bits <= RATE_AT_MOST_BITS:
-        raise UserError(f"--rate {text}: rates from 1mbit to 34gbit can be kept")
+        raise UserError(f"--rate {text}: rates from 1mbit to 34gbit are possible")
     return bits
 
 
@@ -47,7 +47,7 @@ def parse_share(option: str, text: str) -> float:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", text)
     share = float(match[1]) / 100 if match else -1.0
     if not 0 <= share < 1:
-        raise UserError(f"{option} {text}: a share of the frames is needed, like 1% or 0.1%, less than 100%")
+        raise UserError(f"{option} {text}: a fraction of the frames is needed, like 1% or 0.1%, less than 100%")
     return share
 
 

@@ -29,14 +29,10 @@ def measure(
     size_list: Annotated[str, typer.Option("--sizes", help="Bytes of a block, like 4K,16K:1M.")] = "16K:1M",
     ranks: options.Ranks = 2,
     mpi: options.EachMpi = "auto",
-    memory: Annotated[
-        str, typer.Option("--memory", help="Of alloc_mem,malloc: where buffers come from.")
-    ] = "alloc_mem",
-    iterations: Annotated[
-        int, typer.Option("--iterations", min=1, max=1_000_000, help="At most, for each size.")
-    ] = 200,
+    memory: Annotated[str, typer.Option("--memory", help="Source of the buffers: alloc_mem,malloc.")] = "alloc_mem",
+    iterations: Annotated[int, typer.Option("--iterations", min=1, max=1_000_000, help="Maximum for each size.")] = 200,
     seconds: Annotated[
-        int, typer.Option("--seconds", min=1, max=3600, help="At most about so long for each size.")
+        int, typer.Option("--seconds", min=1, max=3600, help="Approximate maximum time for each size.")
     ] = 3,
     services: options.Services = None,
     algorithm: options.Algorithm = None,
@@ -49,16 +45,20 @@ def measure(
         typer.Option("--hostfile", metavar="FILE", help="As for run; implies --compare."),
     ] = None,
     compare: Annotated[
-        bool, typer.Option("--compare", help="All MPIs by the same work, side by side, against the best native one.")
+        bool,
+        typer.Option("--compare", help="All MPIs with the same work, side by side, relative to the best native one."),
     ] = False,
     agent: options.Agent = launchers.SSH,
     bind: options.Bind = binding.BUNCH,
     order: Annotated[
         str,
-        typer.Option("--order", help="Of the ranks: contiguous, node by node; or strided, by turns over the nodes."),
+        typer.Option(
+            "--order", help="Order of the ranks: contiguous, node by node; or strided, round robin over the nodes."
+        ),
     ] = "contiguous",
     link_rate: Annotated[
-        str | None, typer.Option("--link-rate", help="Of a host's link, like 1gbit: goodput is compared with it.")
+        str | None,
+        typer.Option("--link-rate", help="Rate of a host's link, like 1gbit, for comparison with the goodput."),
     ] = None,
     json: options.Figures = None,
     plot: Annotated[

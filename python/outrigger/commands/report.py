@@ -12,7 +12,7 @@ from outrigger.terminal import console
 
 
 def show_report(
-    written: Annotated[Path, typer.Argument(metavar="FILE.json", help="What --report FILE.json has written.")],
+    written: Annotated[Path, typer.Argument(metavar="FILE.json", help="The report of run --report FILE.json.")],
     json: Annotated[bool, typer.Option("--json", help="The first lines and the advice as JSON.")] = False,
 ) -> None:
     """Show a report: what was hidden, every collective that was called, what was offloaded, and what else could be."""

@@ -20,7 +20,7 @@ def run(
         str,
         typer.Option(
             "--mpi",
-            help="auto: what the program loads; openmpi, mpich, intel, mpiabi, or where an MPI is installed.",
+            help="auto: the MPI that the program loads; openmpi, mpich, intel, mpiabi, or the directory of an MPI.",
         ),
     ] = "auto",
     services: options.Services = None,
@@ -34,7 +34,7 @@ def run(
     report_to: Annotated[
         str | None,
         typer.Option(
-            "--report", metavar="[FILE.json]", help="Say what was offloaded: as tables, or as JSON in a file."
+            "--report", metavar="[FILE.json]", help="Report offloaded calls: as tables, or as JSON in a file."
         ),
     ] = None,
     trace_to: Annotated[
@@ -42,7 +42,7 @@ def run(
         typer.Option(
             "--trace",
             metavar="FILE.json",
-            help="Write what ranks and service processes did and when, for Perfetto and outrigger replay; .json.gz: "
+            help="Write a trace of ranks and service processes, for Perfetto and outrigger replay; .json.gz: "
             "compressed.",
         ),
     ] = None,
@@ -85,7 +85,7 @@ def run(
     ] = 1,
     bind: options.Bind = binding.BUNCH,
     no_bind: Annotated[
-        bool, typer.Option("--no-bind", help="Neither keep cores nor bind ranks.", rich_help_panel=options.BINDING)
+        bool, typer.Option("--no-bind", help="Neither reserve cores nor bind ranks.", rich_help_panel=options.BINDING)
     ] = False,
     show_binding: Annotated[
         bool,
@@ -93,9 +93,9 @@ def run(
             "--show-binding", help="Draw each node: ranks and service processes.", rich_help_panel=options.BINDING
         ),
     ] = False,
-    native: Annotated[bool, typer.Option("--native", help="Leave Outrigger out, with the same placement.")] = False,
+    native: Annotated[bool, typer.Option("--native", help="Run without Outrigger, with the same placement.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the command and what it adds to the environment; start nothing.")
+        bool, typer.Option("--dry-run", help="Print the command and its added environment; start nothing.")
     ] = False,
     build: options.Build = None,
 ) -> None:

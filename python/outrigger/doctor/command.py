@@ -53,9 +53,9 @@ def verdict(lines: Sequence[Line]) -> str:
     """Summary in one sentence."""
     failed, warned = count(lines, "fail"), count(lines, "warn")
     if failed:
-        return f"{failed} of {len(lines)} checks failed: what follows the arrows helps."
+        return f"{failed} of {len(lines)} checks failed: see the remedies after the arrows."
     if warned:
-        return f"Outrigger works here; {warned} of {len(lines)} checks say how it could do so better."
+        return f"Outrigger works here; {warned} of {len(lines)} checks suggest improvements."
     return f"Outrigger works here: all {len(lines)} checks passed."
 
 

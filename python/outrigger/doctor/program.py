@@ -72,7 +72,7 @@ def main() -> None:
         )
         _checked(mpi.MPI_Wait, ctypes.byref(request), handles.status_ignore)
         if incoming.raw[: len(wanted)] != wanted:
-            sys.exit("the data that came is not what was sent")
+            sys.exit("the received data is wrong")
     _checked(mpi.MPI_Finalize)
     print(json.dumps({"rank": rank.value, "ranks": size.value}), flush=True)
 

@@ -64,8 +64,7 @@ def decode(text: bytes, what: str, who: str = "") -> Told:
         head = _heads.decode(text)
         if head.live != VERSION:
             raise UserError(
-                f"{what} is of Outrigger {printable(head.outrigger)}, which this one, {__version__}, does not "
-                "understand: use the same on both"
+                f"{what} is from Outrigger {printable(head.outrigger)}, but this is {__version__}: use the same version"
             )
         answer = _answers.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -61,15 +61,16 @@ def _print_lines(source: sources.Source) -> None:
 
 def exporter(
     listen: Annotated[
-        str, typer.Option("--listen", metavar="HOST:PORT", help="Beyond loopback only with --token-file.")
+        str, typer.Option("--listen", metavar="HOST:PORT", help="Address; beyond loopback only with --token-file.")
     ] = "127.0.0.1:9464",
     token_file: Annotated[
-        Path | None, typer.Option("--token-file", metavar="FILE", help="Who asks must say what is in it, as a bearer.")
+        Path | None,
+        typer.Option("--token-file", metavar="FILE", help="Clients must send its content as a bearer token."),
     ] = None,
     feed: options.Feed = None,
     lines: Annotated[
         bool,
-        typer.Option("--lines", help="Print what /nodes gives, a line a second, and serve nobody: for top --hosts."),
+        typer.Option("--lines", help="Print the data of /nodes, a line per second, without a server: for top --hosts."),
     ] = False,
 ) -> None:
     """Serve this node's running jobs to Prometheus under /metrics, and to top and watch of other nodes under /nodes.

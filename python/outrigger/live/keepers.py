@@ -63,12 +63,12 @@ def ask(keeper: Keeper) -> snapshot.Node | None:
             while chunk := link.recv(1 << 18):
                 frame += chunk
                 if len(frame) > snapshot.HEADER.size + snapshot.MOST_BYTES:
-                    raise UserError(f"keeper {keeper.pid} says more than a keeper says")
+                    raise UserError(f"keeper {keeper.pid} sends too much data")
         except OSError:
             return None
         if not frame and os.geteuid() not in (0, _user_of(link)):
             raise RefusedError
-    return snapshot.decode(bytes(frame), f"what keeper {keeper.pid} says") if frame else None
+    return snapshot.decode(bytes(frame), f"data of keeper {keeper.pid} says") if frame else None
 
 
 def read() -> Told:

@@ -12,7 +12,7 @@ From = Annotated[
     typer.Option(
         "--from",
         metavar="URL",
-        help="Where `outrigger exporter` listens on another node, or `local`; as often as there are nodes.",
+        help="Address of `outrigger exporter` on another node, or `local`; may be repeated.",
     ),
 ]
 Hosts = Annotated[
@@ -20,15 +20,17 @@ Hosts = Annotated[
     typer.Option(
         "--hosts",
         metavar="NAMES",
-        help="Ask these hosts by ssh, which must need no password; outrigger has the same path there.",
+        help="Read these hosts by ssh, without a password; outrigger must have the same path there.",
     ),
 ]
 TokenFile = Annotated[
-    Path | None, typer.Option("--token-file", metavar="FILE", help="Holds the token that exporters want.")
+    Path | None, typer.Option("--token-file", metavar="FILE", help="File with the token of the exporters.")
 ]
 Feed = Annotated[
     Path | None,
     typer.Option(
-        "--feed", metavar="FILE", help="Play back what `outrigger exporter` gave under /nodes, a line a second."
+        "--feed",
+        metavar="FILE",
+        help="Play back recorded output of `outrigger exporter` under /nodes, a line per second.",
     ),
 ]

@@ -44,7 +44,7 @@ def _why(name: str, code: int, file: bytes) -> str:
     own = [at for at, line in enumerate(lines) if line.startswith("outrigger: ")]
     said = answer.printable(" ".join(lines[own[-1] if own else -1 :]))
     if code == _NOT_FOUND:
-        return f"{said} (it has to be where it is here, or on the PATH that ssh gives)"
+        return f"{said} (it needs the same path as here, or must be on the PATH of ssh)"
     if any(words in said for words in _WANTS_AN_ANSWER):
         return f"{said} (`ssh {name}` must work without a question)"
     return said or f"it has ended with code {code}"
@@ -83,7 +83,7 @@ class Host:
         if self._process is None and (self._began == 0.0 or now - self._began > _TRIES_AGAIN_SECONDS):
             self._start(now)
         if self._problem:
-            return Told((), (f"{self._name} cannot be asked by ssh: {self._problem}",))
+            return Told((), (f"{self._name} cannot be reached by ssh: {self._problem}",))
         if now - max(self._heard, self._began) > _ANSWERS_WITHIN_SECONDS:
             return Told((), (f"{self._name} does not answer: nothing for {now - max(self._heard, self._began):.0f} s",))
         if not self._line:

@@ -154,24 +154,24 @@ def check(node: Node, what: str) -> Node:
         reasons = all(0 <= place < len(node.reasons) and calls >= 0 for place, calls in row.native)
         reaches = all(0 <= place < len(node.reaches) and count >= 0 for place, count in row.reached)
         if not (named and reasons and reaches and min(counts) >= 0):
-            raise UserError(f"{what} cannot be read: it names what it does not have")
+            raise UserError(f"{what} cannot be read: an index is out of range")
     exchanged = [count for link in node.links for count in (link.node, link.sent, link.received)]
     if min((*exchanged, *msgspec.structs.astuple(node.all_links), node.dpu.read, node.dpu.written)) < 0:
-        raise UserError(f"{what} cannot be read: less than nothing went to another node or a DPU")
+        raise UserError(f"{what} cannot be read: negative traffic")
     return node
 
 
-def decode(frame: bytes, what: str = "what the keeper says") -> Node:
+def decode(frame: bytes, what: str = "the keeper's data") -> Node:
     """Decodes a whole frame; raises UserError for other data."""
     if len(frame) < HEADER.size:
         raise UserError(f"{what} cannot be read: it ends early")
     magic, version, size = HEADER.unpack_from(frame)
     if magic != MAGIC:
-        raise UserError(f"{what} cannot be read: it is no live frame")
+        raise UserError(f"{what} cannot be read: this is not a live frame")
     if version != VERSION:
         raise UserError(f"{what} has version {version}, this command reads version {VERSION}: use the one of the job")
     if size > MOST_BYTES or len(frame) != HEADER.size + size:
-        raise UserError(f"{what} cannot be read: it is not as long as it says")
+        raise UserError(f"{what} cannot be read: its length is wrong")
     try:
         node = _decoder.decode(memoryview(frame)[HEADER.size :])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

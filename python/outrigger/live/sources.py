@@ -67,12 +67,12 @@ def exporter(url: str, token: str | None) -> Source:
             ) as reply:
                 text = reply.read(snapshot.MOST_BYTES + 1)
         except urllib.error.HTTPError as error:
-            why = "it wants a token: --token-file" if error.code == 401 else f"it answers {error.code}"
+            why = "it needs a token: --token-file" if error.code == 401 else f"it answers {error.code}"
             return Told((), (f"{url}: {why}",))
         except (OSError, ValueError) as error:
-            return Told((), (f"{url} cannot be asked: {getattr(error, 'reason', error)}",))
+            return Told((), (f"{url} cannot be reached: {getattr(error, 'reason', error)}",))
         if len(text) > snapshot.MOST_BYTES:
-            return Told((), (f"{url} says more than an exporter says",))
+            return Told((), (f"{url} sends too much data",))
         try:
             return answer.decode(text, f"what {url} says", url)
         except UserError as error:
@@ -123,7 +123,7 @@ def of(
     """Sources from --from, --token-file, --feed and --hosts; without any: this machine."""
     if feed_file is not None:
         if addresses or by_ssh:
-            raise UserError("--feed excludes --from and --hosts: a feed is played back alone")
+            raise UserError("--feed excludes --from and --hosts: a feed is used alone")
         return feed(feed_file)
     if not addresses and not by_ssh:
         return local

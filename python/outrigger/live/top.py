@@ -153,7 +153,7 @@ def _ranks_line(job: JobView) -> Text:
     if not ranks.rank:
         return text.append("none counts yet", style="not dim")
     most = max(range(len(ranks.rank)), key=lambda at: ranks.exposed[at])
-    text.append(f"{ranks.rank[most]} is most exposed, {_percent(ranks.exposed[most])}", style="not dim")
+    text.append(f"{ranks.rank[most]} has the most exposed time, {_percent(ranks.exposed[most])}", style="not dim")
     late = max(range(len(ranks.rank)), key=lambda at: ranks.late[at])
     if ranks.late[late] > 0:
         text.append(f"; {ranks.rank[late]} comes last, by {format_seconds(ranks.late[late])}/s", style="not dim")
@@ -263,14 +263,14 @@ def _watch(out: Console, source: sources.Source, tracker: Tracker, interval: flo
 
 
 def top(
-    once: Annotated[bool, typer.Option("--once", help="Look for a second, say what was seen, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Observe for one second, print the figures, and end.")] = False,
     json: Annotated[bool, typer.Option("--json", help="As JSON; implies --once.")] = False,
     interval: Annotated[float, typer.Option("--interval", min=0.1, max=60, help="Seconds between looks.")] = 1.0,
     addresses: options.From = None,
     hosts: options.Hosts = None,
     token_file: options.TokenFile = None,
     feed: options.Feed = None,
-    job: Annotated[str | None, typer.Option("--job", help="Only the one of that name.")] = None,
+    job: Annotated[str | None, typer.Option("--job", help="Only the job of this name.")] = None,
 ) -> None:
     """Show running jobs: what their collectives cost, what is hidden, who is waited for, what service processes do.
 

@@ -109,7 +109,7 @@ def application(source: sources.Source, access: server.Access, interval: float =
 
 def watch(
     listen: Annotated[
-        str, typer.Option("--listen", metavar="HOST:PORT", help="Of loopback; port 0 takes one that is free.")
+        str, typer.Option("--listen", metavar="HOST:PORT", help="On loopback; port 0 chooses a free one.")
     ] = "127.0.0.1:0",
     interval: Annotated[float, typer.Option("--interval", min=0.1, max=60, help="Seconds between looks.")] = 1.0,
     addresses: options.From = None,
@@ -118,7 +118,7 @@ def watch(
     feed: options.Feed = None,
     access_token_file: Annotated[
         Path | None,
-        typer.Option("--access-token-file", metavar="FILE", help="The page's token, in place of a random one."),
+        typer.Option("--access-token-file", metavar="FILE", help="Token of the page, instead of a random one."),
     ] = None,
 ) -> None:
     """Show running jobs on a web page, whose address, with a token in it, is printed.

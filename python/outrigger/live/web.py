@@ -107,13 +107,13 @@ def guard(access: Access) -> Middleware:
         if request.method not in ("GET", "HEAD"):
             return web.Response(status=405, text="this server is read only\n", headers={"Allow": "GET, HEAD"})
         if not access.knows(request.host):
-            return web.Response(status=421, text="this server has another name\n")
+            return web.Response(status=421, text="unknown host name\n")
         if access.cookie and access.is_token(request.query.get(_QUERY)):
             moved = web.Response(status=303, headers={"Location": request.path})
             moved.set_cookie(access.cookie, access.token or "", httponly=True, samesite="Strict", path="/")
             return moved
         if not access.lets_in(request):
-            text = "a token is needed: open the address that the command has printed\n" if access.cookie else ""
+            text = "a token is needed: open the address printed by the command\n" if access.cookie else ""
             return web.Response(status=401, text=text or "a token is needed\n", headers={"WWW-Authenticate": "Bearer"})
         return None
 

@@ -108,7 +108,7 @@ def _cost(advice: Advice, cores: int, services: int) -> str:
     if advice.cost <= 0:
         return ""
     what = f"{number(services)} core{'s' if services > 1 else ''} of {cores}"
-    return f"; {what} cost{'s' if services == 1 else ''} {percent(advice.cost)} of the work, which is counted"
+    return f"; {what} cost{'s' if services == 1 else ''} {percent(advice.cost)} of the work, which is included"
 
 
 def _where(jobs: Sequence[Job]) -> str:
@@ -135,7 +135,7 @@ def _sentence(found: Sequence[Advice], all_cores: Sequence[int]) -> str:
     if forgone[0] > _SAME:
         return f"{native}: {services} may be {_span(forgone)} faster, which not every seed shows."
     if gain[0] <= _SAME:
-        return f"{native}: {services} would gain nothing that can be told."
+        return f"{native}: {services} would gain nothing measurable."
     return (
         f"{native}: {services} would be slower, as it saves {_span(gain)} of their time"
         f"{_cost(one, cores, one.against.services)}."
@@ -160,6 +160,6 @@ def uncertainty(seeds: int, noisy: bool, drawn: Sequence[str]) -> str:
         parts.append(f"the intervals that the cluster's file states for {len(drawn)} of its numbers")
     made_of = " and ".join(parts)
     if not made_of:
-        return "The file states neither noise nor intervals, or there was one seed: nothing says how sure this is."
-    lacking = "" if drawn else " The file states no intervals for its own numbers, so their errors are not in it."
+        return "The file has neither noise nor intervals, or there was one seed: the certainty is unknown."
+    lacking = "" if drawn else " The file has no intervals for its own numbers, so their errors are not included."
     return f"The range is from {made_of}.{lacking}"

@@ -32,7 +32,7 @@ def parse_counts(text: str | None, option: str) -> tuple[int, ...]:
     words = [] if text is None else text.split(",")
     for word in words:
         if not word.strip().isdecimal() or int(word) == 0:
-            raise UserError(f"{option} {text}: '{word}' is no number of them; write 2,4,8")
+            raise UserError(f"{option} {text}: '{word}' is not a number; write 2,4,8")
     return tuple(dict.fromkeys(int(word) for word in words))
 
 
@@ -53,7 +53,7 @@ def _run(found: artifacts.Artifacts, asked: Study, screen: Console) -> Figures:
                 raise
             interrupts.say(screen)
     if not runner.figures.times:
-        raise UserError("nothing of this can be predicted:\n" + "\n".join(dict.fromkeys(runner.figures.refused)))
+        raise UserError("no configuration can be predicted:\n" + "\n".join(dict.fromkeys(runner.figures.refused)))
     return runner.figures
 
 
@@ -63,7 +63,7 @@ def _show(asked: Study, figures: Figures, screen: Console) -> list[str]:
     screen.print(show.table(figures, f"{asked.title()}, on {names}"))
     screen.print(show.LEGEND, style="dim")
     if told := asked.told():
-        screen.print(f"Taken for granted: {escape('; '.join(told))}.", style="dim")
+        screen.print(f"Assumptions: {escape('; '.join(told))}.", style="dim")
     for why in dict.fromkeys(figures.refused):
         screen.print(f"Left out: {escape(why)}", style="yellow", soft_wrap=True)
     said = advice.sentences(figures, [one.all_cores for one in changed])
@@ -89,7 +89,7 @@ def _write(asked: Study, figures: Figures, said: list[str], screen: Console, out
         screen.print(f"Plot: [bold]{outputs.plot}[/]", soft_wrap=True)
     if outputs.save is not None:
         study.save(asked, figures, outputs.save)
-        screen.print(f"Study: [bold]{outputs.save}[/]; outrigger predict --repeat does it again", soft_wrap=True)
+        screen.print(f"Study: [bold]{outputs.save}[/]; outrigger predict --repeat repeats it", soft_wrap=True)
 
 
 class _Outputs:
@@ -115,7 +115,7 @@ def _repeat(directory: Path, found: artifacts.Artifacts, outputs: _Outputs) -> N
     different = list(study.differences(before, figures))
     for line in different:
         screen.print(line, style="yellow")
-    screen.print("Other figures than the study's." if different else "The same figures as the study's.")
+    screen.print("The figures differ from the study's." if different else "The same figures as the study's.")
     _write(asked, figures, said, screen, outputs)
     interrupts.leave()
     if different:
@@ -133,7 +133,7 @@ def predict(
     ] = None,
     cluster: Annotated[
         list[Path] | None,
-        typer.Option("--cluster", metavar="FILE", help="As those in clusters/; several for several placements."),
+        typer.Option("--cluster", metavar="FILE", help="Like those in clusters/; several for several placements."),
     ] = None,
     nodes: Annotated[
         str | None, typer.Option("--nodes", metavar="LIST", help="2,4,8.", show_default="all of the cluster's")
@@ -149,7 +149,7 @@ def predict(
     placement: Annotated[
         str | None,
         typer.Option(
-            "--placement", metavar="LIST", help="none, host_core, dpu: of which there is a file.",
+            "--placement", metavar="LIST", help="none, host_core, dpu: those with a file.",
             show_default="those of the files",
         ),
     ] = None,
@@ -160,10 +160,10 @@ def predict(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="What if: network.link=400Gbit/s, host.cores=64."),
     ] = None,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, max=1000, help="Of noise, skew and intervals.")] = _SEEDS,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, max=1000, help="For noise, skew and intervals.")] = _SEEDS,
     steps: Annotated[int, typer.Option("--steps", min=1, max=1000, help="Repetitions in each run.")] = _STEPS,
     scaling: Annotated[
-        str, typer.Option("--scaling", help="Of a trace: weak, each rank has the same work; or strong, all together.")
+        str, typer.Option("--scaling", help="For a trace: weak, same work per rank; or strong, same total work.")
     ] = "weak",
     threads_per_rank: Annotated[
         int | None,
@@ -178,13 +178,13 @@ def predict(
     ] = None,
     offload_blocking: Annotated[bool, typer.Option("--offload-blocking", help="Blocking calls, too.")] = False,
     test_every_us: Annotated[
-        float, typer.Option("--test-every-us", min=0.1, help="How often the program would call MPI_Test.")
+        float, typer.Option("--test-every-us", min=0.1, help="Interval between the program's MPI_Test calls.")
     ] = 100.0,
     save: Annotated[
-        Path | None, typer.Option("--save", metavar="DIR", help="Keep all that is needed to do it again.")
+        Path | None, typer.Option("--save", metavar="DIR", help="Save everything needed to repeat it.")
     ] = None,
     repeat: Annotated[
-        Path | None, typer.Option("--repeat", metavar="DIR", help="Do again what --save has kept.")
+        Path | None, typer.Option("--repeat", metavar="DIR", help="Repeat a study saved by --save.")
     ] = None,
     json: options.Figures = None,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="A picture (.png, .svg, .pdf).")] = None,
@@ -196,7 +196,7 @@ def predict(
     found = artifacts.find(build)
     if repeat is not None:
         if program is not None or cluster:
-            raise UserError("--repeat does again what was asked for then: name no program and no cluster")
+            raise UserError("--repeat repeats a saved study: name no program and no cluster")
         return _repeat(repeat, found, outputs)
     if program is None or not cluster:
         raise UserError("name a program and a cluster: outrigger predict fft:N=1024,pencil --cluster FILE")

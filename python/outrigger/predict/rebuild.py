@@ -301,15 +301,15 @@ def _notes(timeline: Timeline, events: Sequence[_Event], alike: int, ranks: int)
     nodes, cores = timeline.about.get("nodes", 1), timeline.about.get("cores", 0)
     if cores and ranks > nodes * cores:
         notes.append(
-            f"{ranks} ranks had {nodes * cores} cores: their work is taken to be as long as it lasted, whoever had the "
+            f"{ranks} ranks had {nodes * cores} cores: their work counts with its duration, even if others used the "
             "core meanwhile; trace a job that has a core for each rank"
         )
     if alike < ranks:
-        notes.append(f"{ranks - alike} of {ranks} ranks make other calls; they are taken for like the others")
+        notes.append(f"{ranks - alike} of {ranks} ranks make other calls; they are treated like the others")
     if any(event.calls.endswith(("v", "w")) for event in events):
-        notes.append("blocks of v- and w-forms are taken to be of their mean length")
+        notes.append("blocks of v- and w-forms count with their mean length")
     if any(event.calls.startswith("ineighbor_") for event in events):
-        notes.append("neighbors are taken to be those of a grid as near to a square as can be")
+        notes.append("neighbors are those of a grid as square as possible")
     return tuple(notes)
 
 

@@ -68,7 +68,8 @@ def _add_rows(made: Table, figures: Figures, job: Job) -> None:
 
 
 LEGEND = (
-    "Of one repetition of the program, to the end of the last rank: the median of the seeds. work: what the slowest "
+    "Times of one repetition of the program, to the end of the last rank: the median of the seeds. work: what the "
+    "slowest "
     "rank computes, longer where cores are given away; exposed: the rest; in MPI: mean of the ranks. saved: of the "
     "time of the fastest native way without threads, the median, least and most of the seeds."
 )

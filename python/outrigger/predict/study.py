@@ -136,7 +136,7 @@ def check(study: Study) -> None:
     for placement in sorted(lacking):
         files = ", ".join(cluster.path for cluster in study.clusters)
         raise UserError(
-            f"--placement {placement}: {files} has no costs of service processes there; name a file that has, by "
+            f"--placement {placement}: {files} has no costs of service processes there; add a file that has, by "
             "another --cluster"
         )
     if study.sizes and study.pattern is None:

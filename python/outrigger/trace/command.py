@@ -36,20 +36,20 @@ def read(path: Path) -> timeline.Timeline:
 
 
 def replay(
-    written: Annotated[Path, typer.Argument(metavar="FILE", help="What run --trace FILE has written.")],
+    written: Annotated[Path, typer.Argument(metavar="FILE", help="A trace of run --trace FILE.")],
     output: Annotated[
         Path | None,
         typer.Option(
             "-o", "--out", metavar="FILE.png", show_default="beside FILE, as PNG",
-            help="A picture (.png, .svg, .pdf), or a trace for Perfetto (.json, .json.gz) of events that the library "
-            "has written without outrigger run.",
+            help="A picture (.png, .svg, .pdf), or a trace for Perfetto (.json, .json.gz) from events of a job "
+            "without outrigger run.",
         ),
     ] = None,
-    begin_ms: Annotated[float | None, typer.Option("--from", metavar="MS", help="Draw from here on.")] = None,
-    end_ms: Annotated[float | None, typer.Option("--to", metavar="MS", help="Draw up to here.")] = None,
+    begin_ms: Annotated[float | None, typer.Option("--from", metavar="MS", help="Start of the picture.")] = None,
+    end_ms: Annotated[float | None, typer.Option("--to", metavar="MS", help="End of the picture.")] = None,
     ranks: Annotated[
         str | None,
-        typer.Option("--ranks", metavar="LIST", help="Of these ranks, like 0-3,8.", show_default="the first 16"),
+        typer.Option("--ranks", metavar="LIST", help="Ranks to draw, like 0-3,8.", show_default="the first 16"),
     ] = None,
 ) -> None:  # fmt: skip
     """Draw a trace: what ranks and service processes did and when."""

@@ -156,7 +156,7 @@ class _Reader:
 
     def take(self, count: int) -> bytes:
         if count > len(self._data) - self._at:
-            raise self.bad("it ends too soon")
+            raise self.bad("it is truncated")
         self._at += count
         return self._data[self._at - count : self._at]
 
@@ -201,11 +201,11 @@ def _read_part(reader: _Reader) -> Part:
         _HEADER.unpack(reader.take(_HEADER.size))
     )
     if magic != MAGIC:
-        raise reader.bad("a part of it begins with something else")
+        raise reader.bad("a part has a wrong beginning")
     if version != VERSION:
         raise reader.bad(f"it has version {version}, this command reads version {VERSION}")
     if header_bytes != _HEADER.size + _ABOUT.size or event_bytes != _EVENT.size or names > _NAMES_LIMIT:
-        raise reader.bad("its parts have other sizes than they must")
+        raise reader.bad("its parts have wrong sizes")
     about = _ABOUT.unpack(reader.take(_ABOUT.size))
     rank, ranks, node, nodes, service, cpu, started, ended, *clocks, dpu_error, left_dpu, mpi, because, dpu = about
     if rank >= ranks:

@@ -160,7 +160,9 @@ def _lane_of(event: _Event, what: str) -> Lane:
     number, node, core, dpu = args.get("number"), args.get("node"), args.get("core", -1), args.get("dpu", "")
     numbered = isinstance(number, int) and isinstance(node, int) and isinstance(core, int)
     if args.get("kind") not in ("rank", "service") or not numbered or not isinstance(dpu, str):
-        raise UserError(f"{what} was not written by outrigger run --trace: {event.pid} is neither rank nor service")
+        raise UserError(
+            f"{what} was not written by outrigger run --trace: {event.pid} is neither a rank nor a service process"
+        )
     return Lane(args["kind"], args["number"], args["node"], core, dpu)
 
 
@@ -219,7 +221,7 @@ def parse(text: bytes, what: str) -> Timeline:
         if event.ph not in "Xi":
             continue
         if event.pid not in lanes or (event.ph == "X" and event.cat not in _ROW_OF):
-            raise UserError(f"{what} cannot be read: an event '{event.name}' is of nobody")
+            raise UserError(f"{what} cannot be read: an event '{event.name}' has no owner")
         begin = _ns(event.ts)
         if event.ph == "X":
             end = begin + _ns(event.dur)

@@ -53,9 +53,7 @@ class _Output:
     def check(self) -> None:
         """Before the measurement."""
         if self.table.suffix != ".toml":
-            raise UserError(
-                f"--out {self.table}: a file of rules ends with .toml, or --algorithm does not take it for one"
-            )
+            raise UserError(f"--out {self.table}: its name must end with .toml to be a file of rules for --algorithm")
         pictures.check("--plot", self.plot)
         for path in filter(None, (self.table, self.plot, self.json)):
             if not path.absolute().parent.is_dir():
@@ -87,8 +85,8 @@ def _show(console: Console, figures: Figures, known: Sequence[tables.Collective]
     for collective in figures.ratios:
         console.print(_table(figures, collective, alike=alike[collective]))
     console.print(
-        "Total by equal work, by native's of the same run: medians (lowest to highest that are likely). Chosen is what "
-        "is better than the built-in table beyond noise.",
+        "Total by equal work, by native's of the same run: medians (lowest to highest that are likely). Chosen: "
+        "better than the built-in table beyond noise.",
         style="dim",
     )
 
@@ -148,12 +146,10 @@ def tune(
     mpi: Annotated[
         str, typer.Option("--mpi", help="openmpi, mpich, intel, or where one is installed; auto: the first found.")
     ] = "auto",
-    budget: Annotated[str, typer.Option("--budget", help="The time for all, like 90s, 10m or 1h.")] = "10m",
-    rounds: Annotated[
-        int, typer.Option("--rounds", min=1, help="Of each algorithm, in turn, while there is time.")
-    ] = 5,
+    budget: Annotated[str, typer.Option("--budget", help="Total time, like 90s, 10m or 1h.")] = "10m",
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Rounds over all algorithms, while time is left.")] = 5,
     size_list: Annotated[str, typer.Option("--sizes", help="Bytes of a block, like 4K,16K:1M.")] = _SIZES,
-    memory: Annotated[str, typer.Option("--memory", help="malloc or alloc_mem: where buffers come from.")] = "malloc",
+    memory: Annotated[str, typer.Option("--memory", help="Source of the buffers: malloc or alloc_mem.")] = "malloc",
     services: options.Services = None,
     reach: options.Reach = None,
     shared_heap: options.SharedHeap = None,

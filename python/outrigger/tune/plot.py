@@ -109,6 +109,6 @@ def save(figures: Figures, rules: Sequence[Rule], path: Path, heading: str) -> N
     figure.suptitle(heading, x=0.01, ha="left", fontsize=11, fontweight="bold", color=INK)
     figure.legend(
         list(handles.values()), list(handles), loc=legends.below(figure, "center"), ncols=len(handles), frameon=False,
-        fontsize=8, labelcolor=INK, title="bar at the bottom: what is chosen; whiskers: noise", title_fontsize=8,
+        fontsize=8, labelcolor=INK, title="bar at the bottom: choice; whiskers: noise", title_fontsize=8,
     )  # fmt: skip
     write(figure, path)

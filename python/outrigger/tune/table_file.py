@@ -48,7 +48,7 @@ def in_words(size: int, bands: Mapping[str, Band]) -> str:
 def _header(origin: Origin, figures: Figures, path: Path) -> list[str]:
     ended = "" if origin.complete else "; it was ended early"
     return [
-        "# Which algorithm serves which collective on this machine, by measuring. To use it:",
+        "# Measured choice of algorithms on this machine. To use it:",
         f"#   outrigger run --algorithm {path} -- PROGRAM",
         "#",
         f"# machine: {origin.machine}",
@@ -58,7 +58,7 @@ def _header(origin: Origin, figures: Figures, path: Path) -> list[str]:
         f"# command: {origin.command}",
         "#",
         "# Figures are totals by equal work, by native's of the same run: medians (lowest to highest that are likely).",
-        "# Where no rule fits the built-in table decides: nothing else was better beyond noise.",
+        "# Without a matching rule the built-in table decides: nothing was better beyond noise.",
     ]
 
 

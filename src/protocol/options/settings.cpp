@@ -33,7 +33,7 @@ std::string unknown_name(const char* const* environment) {
     const std::string_view entry(*environment);
     const std::string_view name = entry.substr(0, entry.find('='));
     if (!name.starts_with(kPrefix) || is_foreign(name) || row_of(kSettings, name) != kSettings.end()) continue;
-    return std::string(name) + " is no setting and does nothing; there are " + known_names();
+    return std::string(name) + " is unknown and has no effect; there are " + known_names();
   }
   return {};
 }

@@ -78,7 +78,7 @@ TEST(Settings, UnknownNamesAreSaid) {
   EXPECT_EQ(unknown_name(good.data()), "");
   const std::array<const char*, 2> bad{"OUTRIGGER_RAECH=cma", nullptr};
   EXPECT_TRUE(unknown_name(bad.data())
-                  .starts_with("OUTRIGGER_RAECH is no setting and does nothing; there are OUTRIGGER_ENABLE, "));
+                  .starts_with("OUTRIGGER_RAECH is unknown and has no effect; there are OUTRIGGER_ENABLE, "));
 }
 
 TEST(Settings, TheLogIsALevelAndAFile) {
