@@ -34,7 +34,7 @@ def test_report_may_stand_alone(given: list[str], parsed: list[str]) -> None:
 
 
 def test_a_report_that_is_no_json_is_refused() -> None:
-    with pytest.raises(UserError, match=r"--report out\.txt: a report is written as JSON"):
+    with pytest.raises(UserError, match=r"--report out\.txt: the report is JSON"):
         _split_report(["run", "--report", "out.txt", "--", "p"])
     assert _split_report(["run", "--report", sys.executable]) == ["run", "--report", "-", sys.executable]
 
@@ -74,7 +74,7 @@ def test_a_switch_takes_no_value(given: list[str], refused: bool) -> None:
         ("bench halo --memory malloc,alloc_mem", "an example uses one kind"),
         ("demo --ranks 1", "--ranks 1: one rank exchanges nothing; the demo needs 2 or more"),
         ("run -np 0 -- true", "-n 0: at least one rank"),
-        ("tune --out a.txt", "--out a.txt: a file of rules ends with .toml"),
+        ("tune --out a.txt", "--out a.txt: its name must end with .toml"),
         ("calibrate -o a.txt", "--out a.txt: a cluster file ends with .toml"),
     ],
 )

@@ -112,7 +112,7 @@ PORT = GOOD.system.rdma[0]
         (with_system(locked_bytes=8 << 20), "locked memory", "warn", "memlock unlimited"),
         (with_machine(huge_pages=HugePages(bytes=0, why_not="the kernel has none")), "huge pages", "warn", "has none"),
         (with_info(cores=Cores(((0,),), (0,), (), {})), "cores", "warn", "a core more than ranks"),
-        (with_info(cores=Cores(((0,), (1,)), (0,), (1,), {1: 0.5})), "service process's core", "warn", "natively"),
+        (with_info(cores=Cores(((0,), (1,)), (0,), (1,), {1: 0.5})), "service process's core", "warn", "are native"),
         (with_system(group=machine.Group(cpus=1.5)), "control group", "warn", "raise the limit"),
         (with_machine(wire=Wire(problem="no UCX transport")), "between nodes", "warn", "no UCX transport"),
         (with_machine(wire=Wire(kind="messages", transports="tcp")), "RDMA", "warn", "ucx_info -d"),

@@ -166,7 +166,7 @@ def _figures(offloaded: list[float], factor: float = 1.0) -> Figures:
 def test_the_advice_is_a_sentence_with_its_range() -> None:
     assert advice.sentences(_figures([82, 76, 88], 32 / 30), [32]) == [
         "On 4 nodes: two service processes a node on host cores: 18 % (12 to 24 %) faster than its own MPI by "
-        "nonblocking calls; two cores of 32 cost 7 % of the work, which is counted."
+        "nonblocking calls; two cores of 32 cost 7 % of the work, which is included."
     ]
     assert advice.sentences(_figures([95, 101, 94]), [32]) == [
         "On 4 nodes: its own MPI by nonblocking calls: two service processes a node on host cores may be "

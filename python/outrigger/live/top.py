@@ -153,7 +153,7 @@ def _ranks_line(job: JobView) -> Text:
     if not ranks.rank:
         return text.append("none counts yet", style="not dim")
     most = max(range(len(ranks.rank)), key=lambda at: ranks.exposed[at])
-    text.append(f"{ranks.rank[most]} has the most exposed time, {_percent(ranks.exposed[most])}", style="not dim")
+    text.append(f"{ranks.rank[most]} is most exposed, {_percent(ranks.exposed[most])}", style="not dim")
     late = max(range(len(ranks.rank)), key=lambda at: ranks.late[at])
     if ranks.late[late] > 0:
         text.append(f"; {ranks.rank[late]} comes last, by {format_seconds(ranks.late[late])}/s", style="not dim")
