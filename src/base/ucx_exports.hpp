@@ -1,6 +1,6 @@
 // UCX's exported memory handles (1.15 and later) for builds with older headers: looked up at run time in the process's
 // copy of the library. Structs and values are those of ucp/api/ucp.h of UCX 1.15 to 1.22. They stay valid: UCX adds
-// fields only at the end, and a mask tells which are set.
+// fields only at the end, and a mask shows which are set.
 //
 // Needs UCX's headers; any thread.
 #pragma once

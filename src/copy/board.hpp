@@ -16,8 +16,8 @@
 // then the job's memory must not be given back to the program.
 //
 // The copier is woken for every job, asked or not, and may take all of them, so no job depends on a waiting thread.
-// `asked` and `rank_waits` are hints, read without ordering: a late reader helps late, is asked in vain, or finds the
-// job taken.
+// `asked` and `rank_waits` are hints, read without ordering: a late reader helps late, is asked needlessly, or finds
+// the job taken.
 //
 // Each taker increments `hands` before it takes a job and decrements it when it has finished. A replacement service
 // process takes back all jobs; once `hands` is 0, no former job is being copied.

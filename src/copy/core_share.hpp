@@ -1,5 +1,5 @@
 // Sharing of cores, which decides how to copy and how to wait. The keeper finds it out when it places its service
-// processes, and tells them and their ranks. Ranks refine it by their own knowledge.
+// processes, and publishes the result to them and their ranks. Ranks refine it by their own knowledge.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Ended moves whose callers have not been told yet.
+// Ended moves whose callers have not been notified yet.
 //
 // Thread rule: one thread.
 #pragma once

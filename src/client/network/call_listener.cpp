@@ -39,7 +39,7 @@ void* CallListener::main(void* self) {
 }
 
 // Under the lock no operation is being posted: earlier ones name registered memory, later ones private memory. The
-// service processes read nothing before they are told that this is done.
+// service processes read nothing before they are notified of this.
 void CallListener::leave_dpu() {
   Result<UniqueFd> doorbell = control_.leave_dpu(kUntilToldToLeave);
   if (!doorbell) return;  // the keeper is gone, and so is the job

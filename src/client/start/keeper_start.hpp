@@ -21,7 +21,7 @@ struct KeeperOptions {
   std::uint32_t number_here = 0;   // number of this node among them, from 0
   std::uint32_t services = 0;      // service processes to start; 0: the keeper decides
   std::string service_cpus;        // "7" or "6,7": cores to pin them to; empty: cores free of ranks
-  std::string claims;              // SCOPE:JOB, by which it tells other jobs its cores; empty: it does not
+  std::string claims;              // SCOPE:JOB, to publish its cores to other jobs; empty: not published
   std::uint32_t reach_allowed = kReachAll;
   // Time limit for the program to go to the background, and then for all local ranks to be served.
   std::uint32_t init_timeout_ms = setting::kInitTimeoutMs;

@@ -42,7 +42,7 @@
 //                     slices first. Other nodes' slices come once per node. With one service process a node that is
 //                     twice (n - 1)/n of the vector to each node, the minimum. Per piece from another service
 //                     process a replica request (52 bytes), answer (76), done (44); a release (52) for every rank
-//     bounds          state O(p) per local rank, of which 16 bytes a slice; a coroutine for each piece. Slices have
+//     bounds          state O(p) per local rank, 16 bytes of it per slice; a coroutine for each piece. Slices have
 //                     `split_bytes` or more, so short vectors have few owners
 //
 // Restarts: a contribution stays until all ranks have the whole result. So a slice without a mark can be reduced again,

@@ -41,7 +41,7 @@ class Announcer {
   void announce_to(LocalRank& rank, std::uint32_t peer);
   // The service process of the only rank that gets this rank's block. kSelf: that rank is local, or there is none.
   [[nodiscard]] std::uint32_t peer_above(const LocalRank& rank) const;
-  // True if a rank of the peer must know about this rank. Rooted collectives: the root's service process hears about
+  // True if a rank of the peer must know about this rank. Rooted collectives: the root's service process learns about
   // all ranks. Neighbor collectives: both sides, whatever the direction of their blocks.
   [[nodiscard]] bool concerns(const LocalRank& rank, std::uint32_t peer) const;
   void send(LocalRank& rank, std::uint32_t peer, bool again);

@@ -1,6 +1,6 @@
 // Matches announcements and local posts of an operation, which may come in any order. Announcements that come before
 // the local post wait here (unexpected messages in MPI's terms). Local ranks match each other without messages. A match
-// makes a block ready to move, or tells one side that there is nothing to move.
+// makes a block ready to move, or notifies one side that there is nothing to move.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ class Matcher {
   [[nodiscard]] bool keeps_any() const { return !unexpected_.empty(); }
   // Announcements that came before the rank's post, including those of other local ranks.
   [[nodiscard]] std::uint32_t count_early(GroupRank rank) const;
-  // A local rank ended the operation without taking part: tells all peers that announced to it.
+  // A local rank ended the operation without taking part: notifies all peers that announced to it.
   void tell_announcers(const peer::Finished& finished) const;
 
  private:

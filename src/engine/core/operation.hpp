@@ -79,7 +79,7 @@ class Operation final : public Pooled {
   void add(PostedOperation&& posted, AlgorithmFunction algorithm);
   void remove_completed();
   void drop(GroupRank rank);
-  // A local rank has completed this operation before a restart, or is gone: tells the peers.
+  // A local rank has completed this operation before a restart, or is gone: notifies the peers.
   void restored(WorldRank rank);
   void peer_restarted(std::uint32_t peer);
   [[nodiscard]] bool is_over() const;

@@ -161,7 +161,7 @@ void Posts::restore_progress(WorldRank rank, GroupId id, std::uint64_t next_sequ
   for (const auto& [sequence, operation] : known.operations()) {
     if (me && operation->ranks.find(*me) != nullptr) progress.reopen(sequence);
   }
-  // Peers are told after everything that is replayed with this has been posted.
+  // Peers are notified after everything that is replayed with this has been posted.
   restored_.push_back(Restored{rank, id});
 }
 

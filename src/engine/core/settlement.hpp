@@ -12,7 +12,7 @@ class Operation;
 
 [[nodiscard]] CompletionStatus status_of(const fabric::MoveOutcome& outcome);
 
-// The destination has read the source's buffer: tells the source's side.
+// The destination has read the source's buffer: notifies the source's side.
 void release_source(Operation& operation, LocalRank& destination, GroupRank source, CompletionStatus status);
 // The source's side of release_source().
 void release_pair(LocalRank& source, GroupRank destination, CompletionStatus status);
@@ -27,7 +27,7 @@ void end_pairs_with_finished(Operation& operation, const peer::Finished& finishe
 
 // The two ranks call different collectives: nothing moves between them.
 void mismatch(LocalRank& rank, GroupRank other);
-// As mismatch(), and tells `other`, which is remote.
+// As mismatch(), and notifies `other`, which is remote.
 void refuse(Operation& operation, LocalRank& rank, GroupRank other);
 
 void on_delivered(Operation& operation, SpId from, const peer::Delivered& delivered);

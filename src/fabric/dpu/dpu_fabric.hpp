@@ -89,7 +89,7 @@ class DpuFabric final : public BlockMover, public RankView, public RemoteRanks, 
   void forget_eager(const BlockId& /*name*/, SpId /*source*/) override {}
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;
-  // Ignored: ranks of the host are told at the end of the operation.
+  // Ignored: ranks of the host are notified at the end of the operation.
   void filled(WorldRank /*rank*/, SlotIndex /*slot*/, const CompletionRecord& /*record*/) override {}
   [[nodiscard]] bool has_passed(WorldRank /*rank*/, const OperationId& /*operation*/,
                                 std::uint32_t /*native_calls*/) override {

@@ -59,7 +59,7 @@ class RemoteMemory {
                                                                      const RankAddress& address, SegmentView mirror);
   RemoteMemory(const RemoteMemory&) = delete;
   RemoteMemory& operator=(const RemoteMemory&) = delete;
-  // Waiting callbacks are told that the memory is lost.
+  // Waiting callbacks are notified that the memory is lost.
   ~RemoteMemory();
 
   [[nodiscard]] ucp_ep_h endpoint() const { return endpoint_.get(); }

@@ -95,7 +95,7 @@ class RemoteRanks : public NodeMemory {
   ~RemoteRanks() = default;
   // Called once, before any rank is added.
   [[nodiscard]] Status open(ucx::Context context, ucx::WorkerEvents& events);
-  // Operations that wait for a rank's memory are told that it is lost.
+  // Operations that wait for a rank's memory are notified of its loss.
   void drop_all() { ranks_.clear(); }
   // No more callbacks. Releases what callbacks hold: keys must go before their worker.
   void close();

@@ -35,7 +35,7 @@ class Slots {
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source);
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record);
 
-  // See RankView::filled(). The next tell_filled() tells the rank, unless complete() comes first.
+  // See RankView::filled(). The next tell_filled() notifies the rank, unless complete() comes first.
   void fill(WorldRank rank, SlotIndex slot, const CompletionRecord& record);
   // False if there were none.
   bool tell_filled();

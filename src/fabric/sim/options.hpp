@@ -30,7 +30,7 @@ struct FaultOptions {
   Range crash_time_ns{0, 0};
   Range restart_delay_ns{0, 0};
   Range reattach_delay_ns{0, 0};  // until each rank is replayed
-  Range notice_delay_ns{0, 0};    // until each peer is told of the new incarnation
+  Range notice_delay_ns{0, 0};    // until each peer learns of the new incarnation
   // Wrong programs: sizes differ between sender and receiver, or ranks call different collectives.
   double differing_sizes_chance = 0;
   double differing_kinds_chance = 0;

@@ -64,7 +64,7 @@ class ChunkReceiver {
   // Writes into the memory of a remote rank: placed() follows.
   void place_elsewhere(Peer& peer, const wire::Header& header, const MemoryRef& to, std::span<const std::byte> bytes,
                        std::shared_ptr<const void> hold);
-  // A chunk is in place, or has failed: tells the side that began the move.
+  // A chunk is in place, or has failed: notifies the side that began the move.
   void placed(Peer& peer, const wire::Header& header, MoveStatus status);
   void received(Receipt& receipt, ucs_status_t status);
   void end_landing(Peer& peer);

@@ -1,7 +1,7 @@
 // Reduces a few bytes of ranks' memory that is on another machine. It reads as many operands at a time as there is room
 // for, and reduces them in order into the first one's place. Operands that are in this process are used in place.
 //
-// Thread rule: one thread. `memory` may be destroyed meanwhile: reads in flight are told, and no new ones begin.
+// Thread rule: one thread. `memory` may be destroyed meanwhile: reads in flight are notified, and no new ones begin.
 #pragma once
 
 #include <cstddef>

@@ -66,7 +66,7 @@ class Transfers {
             ChunkSender& sender)
       : options_(options), memory_(memory), network_(network), peers_(peers), channels_(channels), sender_(sender) {}
 
-  // See Wire::pull(), push() and cancel(). `block`: name of a block of which some bytes may have come already.
+  // See Wire::pull(), push() and cancel(). `block`: name of a block that may have arrived in part.
   void begin(Way way, Peer& peer, const Block& from, const Block& to, MoveCompletion& completion,
              const BlockId* block = nullptr);
   // See Wire::pull() with others.

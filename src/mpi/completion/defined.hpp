@@ -1,5 +1,5 @@
 // Tools that track initialized memory, valgrind's memcheck and the memory sanitizer, see only this process. Memory that
-// a service process or another rank has written looks uninitialized to them unless they are told.
+// a service process or another rank has written looks uninitialized to them. These functions mark it as initialized.
 #pragma once
 
 namespace outrigger::mpi {

@@ -70,7 +70,7 @@ inline constexpr std::size_t kMaxPhases = 256;
 // Calls `look` with each row of calls, under the lock. False: nothing has been counted, or this is a forked child.
 [[nodiscard]] bool read_rows(const std::function<void(const report::LedgerRow&)>& look);
 
-// Makes the ledger. False: no memory, and a line tells it.
+// Makes the ledger. False: no memory, which a line reports.
 [[nodiscard]] bool start_counting();
 void stop_counting();
 // Only for start_counting() and the end of a process if nothing is counted.

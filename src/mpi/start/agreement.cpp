@@ -30,7 +30,7 @@ constexpr Channel kDecision = 2;
 constexpr Channel kSpeaker = 3;
 
 constexpr int kSpeakerReach =
-    4096;  // ranks above one that are told that it may print; beyond, several lines may be printed
+    4096;  // ranks above one that learn that it may print; beyond, several lines may be printed
 
 // Plain bytes on the wire. The same struct goes up (a vote) and down (the decision).
 struct Vote {

@@ -83,7 +83,7 @@ Verdict verdict_on(const Job& job, const std::string& problem) {
   return verdict;
 }
 
-// The lowest rank's problem, known to all ranks; empty if there is none. Also tells all ranks the service process of
+// The lowest rank's problem, known to all ranks; empty if there is none. Also gives all ranks the service process of
 // each rank, and if one takes a rank's core. Collective over the world.
 std::string first_problem(Job& job, const std::string& mine) {
   const std::vector<Verdict> all = gather_from_all(verdict_on(job, mine), job.world_size);

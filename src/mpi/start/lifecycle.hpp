@@ -3,7 +3,7 @@
 
 namespace outrigger::mpi {
 
-// Called after a successful PMPI_Init. Collective; all ranks get a job or none does, and one line tells the reason.
+// Called after a successful PMPI_Init. Collective; all ranks get a job or none does, and one line gives the reason.
 void start_job();
 // Called in MPI_Finalize, while the MPI can still be called. Collective.
 void end_job();

@@ -1,4 +1,4 @@
-// Offset of another machine's clock to that of world rank 0, by round trips, of which the fastest counts. Ranks with
+// Offset of another machine's clock to that of world rank 0, by the fastest of several round trips. Ranks with
 // the same kernel's clock get the same result, and exactly 0 if it is rank 0's.
 //
 // Uses messages that no receive of the program can match (hidden_message.hpp).

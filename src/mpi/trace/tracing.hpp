@@ -14,14 +14,14 @@ namespace outrigger::mpi {
 
 struct Operation;
 
-// Makes the memory, and records calls from now on. False: no memory, and a line tells it.
+// Makes the memory, and records calls from now on. False: no memory, which a line reports.
 [[nodiscard]] bool start_tracing(const trace::About& about, const std::string& path);
 void stop_tracing();
 // Only after start_tracing().
 [[nodiscard]] trace::Memory& trace_memory();
 
 void add_event(const trace::Event& event);
-// The events' group belongs to a communicator whose name people know.
+// The events' group belongs to a communicator with a name known to users.
 void note_group(GroupId group, const CommRecord& record);
 // A call that the MPI has accepted, when it returns.
 void trace_call(const TracedCall& call);

@@ -103,7 +103,7 @@ enum class SlotRequest : std::uint16_t {
   give_up = 8,        // as 2, and the number of a trial as sequence: it costs too much
 };
 
-// Set when the job cannot continue; the reason is in fatal_text. Also tells if it has been printed.
+// Set when the job cannot continue; the reason is in fatal_text. Also shows if it has been printed.
 enum class FatalState : std::uint32_t {
   none = 0,
   said = 1,    // the keeper prints it
@@ -215,7 +215,7 @@ constexpr std::uint32_t proof_of(std::uint32_t process, std::uint32_t of_rank_qu
 // SegmentHeader::dpu_calls.
 inline constexpr std::uint32_t kDpuCalls = 1U << 0;
 inline constexpr std::uint32_t kDpuCallsNoMore = 1U << 1;  // set by the rank, whose thread will end
-inline constexpr std::uint32_t kDpuLost = 1U << 2;         // the rank must leave the DPU; leave_dpu tells it, too
+inline constexpr std::uint32_t kDpuLost = 1U << 2;         // the rank must leave the DPU; also sent as leave_dpu
 
 // A range of the rank's memory that is registered for RDMA. The rank fills an entry before the first slot that names
 // its id, and does not change it while such a slot is not done.

@@ -1,4 +1,4 @@
-// A route of a service process's data to other nodes, as its ranks are told for the report.
+// A route of a service process's data to other nodes, as published to its ranks for the report.
 #pragma once
 
 #include <algorithm>
