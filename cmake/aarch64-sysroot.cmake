@@ -1,5 +1,5 @@
-# Cross-compiling for 64-bit Arm against a root of arm64 packages that are not this system's: scripts/dev/package.sh
-# unpacks one. The compiler is this system's, with its own libstdc++.
+# Cross-compiling for 64-bit Arm with an unpacked root of arm64 packages (see scripts/dev/package.sh). The compiler is this
+# system's, with its own libstdc++.
 include(${CMAKE_CURRENT_LIST_DIR}/aarch64.cmake)
 cmake_path(SET CMAKE_SYSROOT NORMALIZE ${CMAKE_CURRENT_LIST_DIR}/../build/sysroot-aarch64)
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)

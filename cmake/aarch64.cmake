@@ -1,5 +1,5 @@
-# Cross-compiling for the Arm cores of a DPU, on Debian with its arm64 packages (./dev setup --with aarch64). What is
-# built runs here under qemu-user.
+# Cross-compiling for the Arm cores of a DPU, on Debian with its arm64 packages (./dev setup --with aarch64). The programs
+# run here under qemu-user.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)

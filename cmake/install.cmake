@@ -1,4 +1,4 @@
-# cmake --install: a tree that can be moved. Every file in it finds the others from its own place.
+# cmake --install: a relocatable tree. Files find each other by relative paths.
 #
 #   bin/          outrigger, outriggerd, outrigger-sim
 #   lib/          the preload libraries; the C API where there is one, with pkgconfig/ and cmake/
@@ -14,7 +14,7 @@ set(outrigger_private ${CMAKE_INSTALL_LIBDIR}/outrigger)
 set(outrigger_docs ${CMAKE_INSTALL_DATAROOTDIR}/doc/outrigger)
 set(OUTRIGGER_UNIT_DIR lib/systemd/system CACHE STRING "Where systemd's units go")
 
-# outrigger_way(RESULT FROM TO): from a directory of the tree to another, relative.
+# outrigger_way(RESULT FROM TO): relative path from one directory of the tree to another.
 function(outrigger_way result from to)
   foreach(end IN ITEMS from to)
     cmake_path(ABSOLUTE_PATH ${end} BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX} NORMALIZE)
@@ -39,7 +39,7 @@ set(packaging ${PROJECT_SOURCE_DIR}/packaging)
 
 # --- programs and libraries -------------------------------------------------------------------------------------------
 
-# A UCX that a package brings lies there; elsewhere the system's is found as always.
+# A package's own UCX is there; otherwise the system's is found in the usual way.
 set_target_properties(outriggerd PROPERTIES INSTALL_RPATH
                                             "$ORIGIN/${outrigger_lib_from_bin};$ORIGIN/${outrigger_lib_from_bin}/outrigger/ucx")
 install(TARGETS outriggerd outrigger-sim RUNTIME)
@@ -49,8 +49,8 @@ foreach(target IN ITEMS outrigger_preload_openmpi outrigger_preload_mpich outrig
   endif()
 endforeach()
 
-# The programs of outrigger_mpi_program in these two directories. Those for mpiabi are there where they were asked for.
-# Those in Fortran are only built here: gfortran writes the places of sources into programs, and cannot be told not to.
+# The programs of outrigger_mpi_program in these two directories. Those for mpiabi exist only on request. Those in Fortran
+# are not installed: gfortran always writes source paths into programs.
 get_property(outrigger_mpi_programs GLOBAL PROPERTY OUTRIGGER_MPI_PROGRAMS)
 foreach(target IN LISTS outrigger_mpi_programs)
   get_target_property(directory ${target} OUTRIGGER_DIRECTORY)
@@ -84,7 +84,7 @@ install(
   PATTERN "*.py"
   PATTERN "__pycache__" EXCLUDE)
 
-# Manual pages, completions and the list of Python packages come from the programs themselves.
+# The programs themselves generate manual pages, completions and the list of Python packages.
 find_program(OUTRIGGER_PYTHON NAMES python3 HINTS ${PROJECT_SOURCE_DIR}/.venv/bin NO_CMAKE_PATH
              DOC "A Python that has what the command line needs: it writes manual pages and completions")
 set(OUTRIGGER_PYTHONPATH "" CACHE STRING "Where that Python finds what it has not by itself")
@@ -133,7 +133,7 @@ endif()
 configure_file(${packaging}/module/outrigger.tcl.in ${made}/module.tcl @ONLY)
 configure_file(${packaging}/module/outrigger.lua.in ${made}/module.lua @ONLY)
 install(FILES ${made}/module.tcl DESTINATION ${module_directory} RENAME ${PROJECT_VERSION})
-# Lmod reads both, and would list the version twice in one place.
+# Lmod reads both, and would list the version twice if they were in one place.
 install(FILES ${made}/module.lua DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/lmod/outrigger RENAME ${PROJECT_VERSION}.lua)
 
 set(outrigger_pc_libs "")

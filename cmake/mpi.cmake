@@ -1,12 +1,12 @@
-# Programs and libraries for the MPIs that are installed. For each one and each language it has,
-#   outrigger_mpi_<mpi>_<c|fortran>   interface target: the include directories, library directories and libraries that
-#                                     the MPI's compiler wrapper adds, or that pkg-config names
-# The wrappers are called by their full names, so it does not matter which MPI is the system's default. Those of another
-# architecture do not run here: when cross-compiling only pkg-config is asked. mpiabi is the ABI that MPI 5 describes, with
-# the header and library of any MPI that has them: `./dev mpis` installs one in build/mpis, whose header, which is all that
-# preload libraries need, is the same for all architectures.
+# Programs and libraries for the installed MPIs. For each one and each of its languages:
+#   outrigger_mpi_<mpi>_<c|fortran>   interface target: the include directories, library directories and libraries of
+#                                     the MPI's compiler wrapper, or of pkg-config
+# The wrappers are called by their full names, so the system's default MPI does not matter. Cross builds use only
+# pkg-config, as wrappers of another architecture do not run here. mpiabi is the ABI of MPI 5, with the header and library
+# of any MPI that has them: `./dev mpis` installs one in build/mpis. Preload libraries need only its header, which is the
+# same for all architectures.
 
-# What is in Fortran is not installed, and serves tests, which run where they are built.
+# Fortran programs are not installed; they are for tests, which run in the build tree.
 if(NOT CMAKE_CROSSCOMPILING)
   include(CheckLanguage)
   check_language(Fortran)
@@ -21,7 +21,7 @@ set(outrigger_mpi_openmpi_package ompi-c)
 set(outrigger_mpi_mpich_package mpich)
 set(outrigger_mpi_mpiabi_package mpi_abi)
 
-# The words that the compiler wrapper or pkg-config gives; empty where neither knows this MPI.
+# Output of the compiler wrapper or pkg-config; empty if neither knows this MPI.
 function(outrigger_mpi_words mpi language result)
   set(${result} "" PARENT_SCOPE)
   set(wrappers mpicc.${mpi})
@@ -30,7 +30,7 @@ function(outrigger_mpi_words mpi language result)
   endif()
   if(language STREQUAL fortran)
     if(mpi STREQUAL mpiabi)
-      return() # its Fortran bindings are the Fortran compilers' affair
+      return() # its Fortran bindings depend on the Fortran compiler
     endif()
     set(wrappers mpifort.${mpi} mpif90.${mpi})
   endif()
@@ -87,7 +87,7 @@ endforeach()
 # outrigger_mpi_program(DIRECTORY PREFIX NAME LANGUAGE source...)
 #
 # An ordinary MPI program, once per MPI: target <PREFIX><NAME>_<mpi>, file ${CMAKE_BINARY_DIR}/<DIRECTORY>/<mpi>/<NAME>.
-# Linked to nothing of Outrigger's and without its flags or sanitizers. For mpiabi only when it is asked for by target.
+# Not linked to Outrigger, and without its flags or sanitizers. For mpiabi only on request, by target.
 # cmake/install.cmake finds them in the global property OUTRIGGER_MPI_PROGRAMS.
 function(outrigger_mpi_program directory prefix name language)
   foreach(mpi IN LISTS OUTRIGGER_MPIS)
@@ -97,7 +97,7 @@ function(outrigger_mpi_program directory prefix name language)
     set(target ${prefix}${name}_${mpi})
     add_executable(${target} ${ARGN})
     target_link_libraries(${target} PRIVATE outrigger_mpi_${mpi}_${language})
-    # gcc takes MPICH's MPI_STATUSES_IGNORE for an array of no elements: no -Wstringop-overflow.
+    # gcc treats MPICH's MPI_STATUSES_IGNORE as an array without elements: no -Wstringop-overflow.
     target_compile_options(
       ${target} PRIVATE $<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion>
                         $<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<BOOL:${OUTRIGGER_WERROR}>>:-Werror>

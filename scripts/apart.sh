@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Runs a command apart from all else on this machine: it sees its own processes, shared memory and temporary files only,
-# and what it leaves behind ends with it. For tests that run beside each other and look for what their jobs left.
+# Runs a command in isolation: it sees only its own processes, shared memory and temporary files, which end with it. For
+# concurrent tests that check for remains of their jobs.
 #
 # usage: scripts/apart.sh COMMAND...      Needs the right to make namespaces, as root has it; fails without.
 set -euo pipefail
 
-# What names files in common places after processes finds no other's there: identifiers start elsewhere in each.
+# Pids start at different numbers, so files in common places that are named after pids do not collide.
 inside() {
   set -euo pipefail
   mount -t tmpfs -o mode=1777 shm /dev/shm
   if [[ -w /proc/sys/kernel/ns_last_pid ]]; then echo $((RANDOM % 900 * 1000 + 1000)) >/proc/sys/kernel/ns_last_pid || true; fi
-  "$@" # not exec: the first process of a namespace buries what has lost its parents, and this shell does
+  "$@" # not exec: the first process of a namespace must reap orphans, and this shell does
 }
 
 TMPDIR="$(mktemp -d "${TMPDIR:-/tmp}/apart.XXXXXX")"

@@ -1,4 +1,4 @@
-"""Checks the table in the header of each algorithm, which says where the code for each step of its source is.
+"""Checks the table in the header of each algorithm, which names the code for each step of its source.
 
     // Source and code (bullets of III.D.1 by number):
     //     4 it reads from the source's memory into the | `operation.pull`
@@ -37,13 +37,13 @@ def code_of(path: Path) -> str:
 
 
 def holds(path: Path, code: str) -> bool:
-    """Is the piece of code there? Names count as a whole only."""
+    """True if the file has this piece of code. Names must match as a whole."""
     before, after = (r"(?<!\w)" if code[0].isalnum() else ""), (r"(?!\w)" if code[-1].isalnum() else "")
     return re.search(before + re.escape(" ".join(code.split())) + after, code_of(path)) is not None
 
 
 def rows_of(lines: list[str]) -> dict[int, str] | None:
-    """The right column of the table by the number of each row's first line; None where there is no table."""
+    """The right column of the table by the number of each row's first line; None if there is no table."""
     start = next((number for number, line in enumerate(lines, start=1) if TITLE.fullmatch(line)), None)
     if start is None:
         return None
@@ -60,7 +60,7 @@ def rows_of(lines: list[str]) -> dict[int, str] | None:
 
 
 def check_algorithm(path: Path, engine: Path) -> list[str]:
-    """What is wrong with the header of one algorithm."""
+    """Problems in the header of one algorithm."""
     if not path.exists():
         return [f"{path}:1: registry.hpp declares {path.stem}, which has no file of its own"]
     lines = path.read_text(encoding="utf-8").splitlines()

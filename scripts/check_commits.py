@@ -2,8 +2,8 @@
 
 usage: check_commits.py [DIRECTORY]
 
-Looks at commits that origin/main does not have, or at the last 20 if that branch is not known. Commits before the one
-that added this file are left alone, as are merges. Prints each wrong subject, and exits with 1 when there is one.
+Checks commits that origin/main does not have, or the last 20 if that branch is unknown. Skips merges, and commits
+before the one that added this file. Prints each wrong subject, and exits with 1 if there is one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MOST_COMMITS = 20
 
 
 def git(root: Path, *words: str) -> list[str]:
-    """The lines that git prints; none where it fails."""
+    """The lines that git prints; none on failure."""
     done = subprocess.run(["git", "-C", root, *words], capture_output=True, text=True, check=False)
     return done.stdout.splitlines() if done.returncode == 0 else []
 

@@ -1,7 +1,8 @@
-"""Checks that includes follow the one direction of dependencies between the layers of src/, and no circles within them.
+"""Checks that includes follow the one direction of dependencies between the layers of src/, and have no cycles within
+them.
 
-Prints each arrow that must not be, as file:line, each layer whose units are in more circles than it may have, and each
-name that two files share. Exits with 1 when there is one.
+Prints each forbidden include, as file:line, each layer with more units in cycles than allowed, and each file name that
+is used twice. Exits with 1 if there is one.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ FABRIC = (
     "fabric/port.hpp",
 )
 
-# Files that a file may include with quotes, by the longest matching layer of its path: prefixes of paths under src/.
-# A layer's own files are always allowed.
+# Files that a file may include with quotes, by the longest matching layer of its path: prefixes of paths under src/. A
+# layer's own files are always allowed.
 ALLOWED: dict[str, tuple[str, ...]] = {
     "api": (),
     "base": (),
@@ -69,8 +70,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
 }
 
-# Files of its own layer that a file may include, by its directory: directories and files under src/. Its own
-# directory is always allowed. Layers that are not here have no rooms.
+# Files of its own layer that a file may include, by its directory: directories and files under src/. Its own directory
+# is always allowed. Layers that are missing here have no rooms.
 KEEPER_BASICS = ("service/keeper/events.hpp", "service/keeper/keeper_config.hpp", "service/notices")
 MPI_BASICS = ("mpi/job", "mpi/native", "mpi/types")
 ROOMS: dict[str, tuple[str, ...]] = {
@@ -183,7 +184,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
 }
 
-# The engine knows no threads, clocks, files or sockets; the simulator must replay exactly.
+# The engine must not use threads, clocks, files or sockets; the simulator must replay exactly.
 IMPURE = (
     r"thread|mutex|shared_mutex|condition_variable|future|stop_token|semaphore|latch|barrier|chrono|ctime|time\.h"
     r"|random|filesystem|fstream|iostream|cstdio|stdio\.h|pthread\.h|unistd\.h|fcntl\.h|poll\.h|netdb\.h|signal\.h"
@@ -195,10 +196,10 @@ FORBIDDEN_SYSTEM: dict[str, str] = {"engine": IMPURE}
 # only shrink: lower it when the check says so.
 IN_CIRCLES: dict[str, int] = {"engine": 12, "mpi": 16, "sim": 8}
 
-# Names of files that two directories may share. This may only shrink.
+# File names that two directories may share. This may only shrink.
 SHARED_NAMES: set[str] = set()
 
-# Everywhere but in src/mpi.
+# Allowed only in src/mpi.
 MPI_HEADER = r"mpi\.h|mpio\.h|mpi/.*"
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"(?P<ours>[^"]+)"|<(?P<system>[^>]+)>)')
@@ -219,13 +220,13 @@ class Violation:
 
 
 def layer_of(relative: str) -> str | None:
-    """The layer that a path under src/ belongs to: the longest that fits."""
+    """The layer of a path under src/: the longest match."""
     fitting = [layer for layer in ALLOWED if relative.startswith(layer + "/")]
     return max(fitting, key=len, default=None)
 
 
 def check_room(including: str, included: str) -> str | None:
-    """Why a file must not include one of its own layer, or None."""
+    """The reason why a file must not include one of its own layer, or None."""
     room, other = (Path(path).parent.as_posix() for path in (including, included))
     if room == other or room not in ROOMS or {other, included} & set(ROOMS[room]):
         return None
@@ -234,7 +235,7 @@ def check_room(including: str, included: str) -> str | None:
 
 
 def check_ours(layer: str, including: str, included: str, source: Path) -> str | None:
-    """Why a quoted include is not allowed, or None."""
+    """The reason why a quoted include is not allowed, or None."""
     target = included
     if not (source / included).exists():
         return f'"{included}" is not a path under src/; includes are written from there'
@@ -247,7 +248,7 @@ def check_ours(layer: str, including: str, included: str, source: Path) -> str |
 
 
 def check_system(layer: str, header: str) -> str | None:
-    """Why an include in angle brackets is not allowed, or None."""
+    """The reason why an include in angle brackets is not allowed, or None."""
     if layer != "mpi" and re.fullmatch(MPI_HEADER, header):
         return f"<{header}>: only src/mpi knows MPI"
     if layer in FORBIDDEN_SYSTEM and re.fullmatch(FORBIDDEN_SYSTEM[layer], header):
@@ -276,7 +277,7 @@ def check_file(path: Path, source: Path) -> list[Violation]:
 
 
 def unit_includes(source: Path, layer: str) -> dict[str, set[str]]:
-    """Which units of a layer each of its units includes."""
+    """The units of a layer that each of its units includes."""
     units: dict[str, set[str]] = {}
     for path in sorted((source / layer).rglob("*")):
         if path.suffix not in SUFFIXES:
@@ -292,7 +293,7 @@ def unit_includes(source: Path, layer: str) -> dict[str, set[str]]:
 
 
 def reachable(units: dict[str, set[str]], start: str) -> set[str]:
-    """What a unit includes, directly or by others."""
+    """Units that a unit includes, directly or indirectly."""
     found: set[str] = set()
     waiting = list(units.get(start, ()))
     while waiting:
@@ -304,13 +305,13 @@ def reachable(units: dict[str, set[str]], start: str) -> set[str]:
 
 
 def in_circles(source: Path, layer: str) -> list[str]:
-    """The units of a layer that include themselves by others."""
+    """The units of a layer that include themselves indirectly."""
     units = unit_includes(source, layer)
     return [unit for unit in units if unit in reachable(units, unit)]
 
 
 def check_circles(source: Path) -> list[str]:
-    """What is wrong with the number of units in circles, layer by layer."""
+    """Wrong numbers of units in cycles, layer by layer."""
     problems = []
     for layer in sorted(path.name for path in source.iterdir() if path.is_dir()):
         circling, allowed = in_circles(source, layer), IN_CIRCLES.get(layer, 0)
@@ -325,7 +326,7 @@ def check_circles(source: Path) -> list[str]:
 
 
 def check_names(source: Path) -> list[str]:
-    """What is wrong with the names of files: each says which file it is, wherever it is seen."""
+    """Wrong file names: each must identify its file wherever it appears."""
     units: dict[str, set[str]] = {}
     for path in source.rglob("*"):
         if path.suffix in SUFFIXES:
@@ -345,13 +346,13 @@ def check_names(source: Path) -> list[str]:
 
 
 def check_tree(source: Path) -> tuple[int, list[Violation]]:
-    """The number of files under `source` that were looked at, and their violations."""
+    """The number of checked files under `source`, and their violations."""
     files = sorted(path for path in source.rglob("*") if path.suffix in SUFFIXES)
     return len(files), [violation for path in files for violation in check_file(path, source)]
 
 
 def main() -> int:
-    """Checks the directory given, or this project's src/."""
+    """Checks the given directory, default this project's src/."""
     source = Path(sys.argv[1]) if len(sys.argv) > 1 else OWN_SOURCE
     count, violations = check_tree(source)
     if count == 0:

@@ -4,8 +4,8 @@ usage: check_prose.py            compares the count of each file with scripts/pr
        check_prose.py PATH...    prints the places in files and directories
        check_prose.py --lower    writes smaller counts to the list; without a list, writes a first one
 
-Rules: no sentence begins with a noun clause ("What ...") or a fronted genitive ("Of ..."), and none uses a word of this
-project alone. No sentence of a page has more than 25 words. A file that is not in the list breaks no rule.
+Rules: no sentence begins with a noun clause ("What ...") or a fronted genitive ("Of ..."), and none uses a house word.
+No sentence of a page has more than 25 words. A file that is not in the list has no such place.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def page_lines(lines: list[str]) -> Iterator[str | None]:
 
 
 def comment_lines(lines: list[str], mark: str) -> Iterator[str | None]:
-    """The text of each line's comment; None: the line has none, or a picture."""
+    """The text of each line's comment; None if the line has none, or has a picture."""
     comment = re.compile(rf"(?:^\s*|.*\s){mark}\s(.*)$")
     for line in lines:
         match = comment.match(line)
@@ -118,7 +118,7 @@ def broken_rule(sentence: str, page: bool) -> str | None:
 
 
 def places(path: Path) -> list[Place]:
-    """The sentences of a file that break a rule, in its order."""
+    """The sentences of a file that break a rule, in order."""
     found = []
     for line, paragraph in prose(path):
         for sentence in SENTENCE_END.split(paragraph):
@@ -128,7 +128,7 @@ def places(path: Path) -> list[Place]:
 
 
 def files(root: Path, names: tuple[str, ...] = ROOTS) -> Iterator[Path]:
-    """The files below `root` that have prose."""
+    """The files below `root` with prose."""
     for name in names:
         top = root / name
         for path in [top] if top.is_file() else sorted(top.rglob("*")):
@@ -137,7 +137,7 @@ def files(root: Path, names: tuple[str, ...] = ROOTS) -> Iterator[Path]:
 
 
 def counts(root: Path) -> dict[str, int]:
-    """How many places each file has; files without any are left out."""
+    """The number of places of each file; files without any are left out."""
     found = {path.relative_to(root).as_posix(): len(places(path)) for path in files(root)}
     return {name: count for name, count in found.items() if count}
 
@@ -150,14 +150,14 @@ def allowed(root: Path) -> dict[str, int]:
 
 
 def write(root: Path, list_of: dict[str, int]) -> None:
-    """The list, by file."""
+    """Writes the list, by file."""
     head = "# Places in each file that may break docs/inside/writing.md (check_prose.py). Numbers only get smaller.\n"
     rows = "".join(f"{count:4d} {name}\n" for name, count in sorted(list_of.items()))
     (root / LIST).write_text(head + rows, encoding="utf-8")
 
 
 def lower(root: Path) -> None:
-    """Takes the smaller one of each file's counts."""
+    """Lowers each file's number to the present one."""
     found = counts(root)
     if (root / LIST).exists():
         found = {name: min(count, found[name]) for name, count in allowed(root).items() if name in found}
@@ -165,7 +165,7 @@ def lower(root: Path) -> None:
 
 
 def compare(root: Path) -> list[str]:
-    """What differs from the list."""
+    """Differences from the list."""
     found, listed = counts(root), allowed(root)
     problems = []
     for name in sorted(found.keys() | listed.keys()):

@@ -1,4 +1,4 @@
-"""What the commands of `outrigger` are, with their options: for the reference, the manual pages and the completions."""
+"""The commands of `outrigger` with their options, for the reference, the manual pages and the completions."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class Option:
 
     names: tuple[str, ...]
     value: str
-    """What follows; empty: nothing does."""
+    """Its value; empty for a switch."""
     initial: str
-    """Unless given; empty: nothing."""
+    """The default; empty if there is none."""
     meaning: str
 
     @property
     def words(self) -> str:
-        """As one writes it."""
+        """The option as a user writes it."""
         return f"{', '.join(self.names)} {self.value}".strip()
 
     @property
     def wants_file(self) -> bool:
-        """Whether its value names one."""
+        """True if its value names a file."""
         return any(word in self.value for word in ("FILE", "PATH", "DIR"))
 
 
@@ -54,7 +54,7 @@ class Command:
 
 
 def _value(kind: Any) -> str:
-    """What follows an option, by its type; nothing after a switch."""
+    """The value of an option, by its type; nothing for a switch."""
     kinds = {bool: "", int: "N", Path: "FILE"}
     return next((word for each, word in kinds.items() if each in (kind, *get_args(kind))), "VALUE")
 
@@ -75,7 +75,7 @@ def _options(command: Callable[..., Any]) -> Iterator[Option]:
         kind = hints[name].__origin__
         if isinstance(info, ArgumentInfo):
             yield Option((), info.metavar or name.upper() + ("..." if get_args(kind) else ""), initial, meaning)
-        else:  # in Annotated the first of its names is where the default would be
+        else:  # in Annotated the first of its names is in the default's place
             names = (str(info.default), *(info.param_decls or ()))
             yield Option(names, info.metavar or _value(kind), initial, meaning)
 
@@ -96,7 +96,7 @@ def _of(app: typer.Typer, before: Words) -> Iterator[Command]:
 
 
 def commands() -> list[Command]:
-    """All that are not hidden, in the order of the help."""
+    """All visible commands, in the order of the help."""
     return list(_of(cli.make_app(), ()))
 
 
@@ -114,5 +114,5 @@ def groups() -> dict[Words, str]:
 
 
 def about() -> str:
-    """What `outrigger` is."""
+    """The description of `outrigger`."""
     return inspect.getdoc(cli.of_all) or ""

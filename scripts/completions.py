@@ -1,4 +1,4 @@
-"""Completions of `outrigger` for bash, zsh and fish, complete in themselves: a shell need not start Python to ask."""
+"""Completions of `outrigger` for bash, zsh and fish. They are self-contained: a shell need not start Python."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _tree(known: Sequence[Command]) -> dict[Words, dict[str, str]]:
 
 
 def _choices(option: Option) -> list[str]:
-    """The values that there are, where its help lists them."""
+    """The values of an option, if its help lists them."""
     words = option.value.split("|")
     return words if len(words) > 1 and all(word.replace("-", "").isalnum() for word in words) else []
 

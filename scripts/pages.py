@@ -1,4 +1,4 @@
-"""Writes what an installation says of its commands: manual pages, completions, the Python packages it needs.
+"""Writes an installation's pages about commands: manual pages, completions, the required Python packages.
 
 All of it comes from the programs' own help.
 """
@@ -21,7 +21,7 @@ _PROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"
 
 
 def _roff(text: str) -> str:
-    """Text as troff takes it: `code` is bold, nothing else means anything."""
+    """Text for troff: `code` is bold; all other characters are escaped."""
     plain = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq")
     marked = re.sub(r"`([^`]*)`", r"\\fB\1\\fP", plain)
     return re.sub(r"^\.", r"\\&.", marked, flags=re.MULTILINE)
@@ -35,7 +35,7 @@ def _page(name: str, number: int, title: str, *sections: tuple[str, str]) -> str
 
 
 def _as_title(text: str) -> str:
-    """A sentence as the line of NAME, which has no stop."""
+    """A sentence as the line of NAME, without a full stop."""
     first = text.rstrip(".")
     return first[:1].lower() + first[1:]
 
@@ -45,7 +45,7 @@ def _items(rows: Iterable[tuple[str, str]]) -> str:
 
 
 def _paragraphs(text: str) -> str:
-    """Of a docstring; indented lines are examples."""
+    """Paragraphs of a docstring; indented lines are examples."""
     shown = []
     for paragraph in text.split("\n\n"):
         lines = paragraph.splitlines()
@@ -115,7 +115,7 @@ def _said(program: Path, name: str, *words: str) -> str:
 
 
 def program_page(program: Path, number: int, title: str) -> str:
-    """Of a program in C++, whose help stands there as it prints it."""
+    """The page of a C++ program, from its printed help."""
     whole = _said(program, program.name)
     _, found, behind = whole.partition("ubcommands:")
     names = re.findall(r"^  ([a-z][a-z-]+) ", behind, re.MULTILINE) if found else []
@@ -125,7 +125,7 @@ def program_page(program: Path, number: int, title: str) -> str:
 
 
 def requirements() -> str:
-    """For pip: what the command line needs."""
+    """The command line's requirements, for pip."""
     with _PROJECT.open("rb") as file:
         needed: list[str] = tomllib.load(file)["project"]["dependencies"]
     return "\n".join(needed) + "\n"

@@ -33,7 +33,7 @@ LANGUAGE = """
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """As Markdown."""
+    """A Markdown table."""
     lines = [" | ".join(columns), "|".join("---" for _ in columns)]
     lines += [" | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) for row in rows]
     return "\n".join(f"|{line}|" if set(line) <= {"-", "|"} else f"| {line} |" for line in lines)

@@ -1,7 +1,7 @@
-"""Runs outrigger-sim scale over sizes, algorithms and forms, and draws what it counts.
+"""Runs outrigger-sim scale over sizes, algorithms and forms, and draws its counters.
 
-Writes the tables of docs/inside/scaling.md and the picture beside them. The page's text stays; what stands between its
-markers is written anew. Every figure is counted, none is a time, so that the same code gives the same tables.
+Writes the tables of docs/inside/scaling.md and its picture. The page's text stays; the text between its markers is
+replaced. All numbers are counts, not times, so the same code gives the same tables.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NODES = (16, 256, 4096)
 SERVICES = (1, 4)
 CASES = tuple((algorithm, form) for algorithm in ("ring_pull", "scatter_dest") for form in ("regular", "v"))
 BEGIN, END = "<!-- counted: begin -->", "<!-- counted: end -->"
-# Of the collectives whose blocks are passed on, every service process is counted.
+# For collectives whose blocks are passed on, every service process is counted.
 WHOLE_NODES = (4, 16)
 WHOLE_SERVICES = (1, 4)
 WHOLE_CASES = tuple(

@@ -1,9 +1,9 @@
-"""Runs clang-tidy on every source of a compilation database, in parallel, and remembers what was clean.
+"""Runs clang-tidy on every source of a compilation database, in parallel, and remembers clean sources.
 
-A database of a unity build is several times faster: headers are read once for many sources. What is built for several
-MPIs is looked at for one, and for the others those sources that ask which MPI it is.
+A database of a unity build is several times faster: headers are read once for many sources. Sources that are built for
+several MPIs are checked for one, and those that depend on the MPI for all.
 
-A file is looked at again when it, a header it includes, its command line or .clang-tidy has changed.
+A file is checked again when it, a header it includes, its command line or .clang-tidy has changed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def read_database(build: Path) -> list[Source]:
     found: dict[Path, Source] = {}
     for entry in json.loads((build / "compile_commands.json").read_text(encoding="utf-8")):
         path = Path(entry["directory"], entry["file"]).resolve()
-        ours = not path.is_relative_to(build) or "Unity" in path.parts  # unity files hold sources of ours only
+        ours = not path.is_relative_to(build) or "Unity" in path.parts  # unity files contain only our sources
         if path.suffix in {".cpp", ".cxx", ".c"} and path.is_relative_to(ROOT) and ours:
             found.setdefault(path, Source(path, Path(entry["directory"]), tuple(shlex.split(entry["command"]))))
     return each_once([found[path] for path in sorted(found)])
@@ -52,7 +52,7 @@ def in_unity(source: Source) -> tuple[Path, ...]:
 
 
 def each_once(sources: list[Source]) -> list[Source]:
-    """Of unity files with the same sources the first, and of the others' sources those that ask which MPI it is."""
+    """The first of unity files with the same sources, and from the others the sources that depend on the MPI."""
     seen: set[tuple[Path, ...]] = set()
     kept = []
     for source in sources:
@@ -74,7 +74,7 @@ def alone(unity: Source, path: Path) -> Source:
 
 
 def dependencies(source: Source) -> list[Path]:
-    """The source and the headers of this project that it includes, as its compiler names them."""
+    """The source and the headers of this project that it includes, according to its compiler."""
     arguments = [word for word in source.arguments if "ccache" not in Path(word).name]
     output = arguments.index("-o")
     del arguments[output : output + 2]
@@ -88,7 +88,7 @@ def dependencies(source: Source) -> list[Path]:
 
 
 def fingerprint(source: Source) -> str:
-    """A digest of all that clang-tidy's answer depends on."""
+    """A digest of all inputs of clang-tidy's answer."""
     digest = hashlib.sha256((ROOT / ".clang-tidy").read_bytes())
     digest.update(repr(source.arguments).encode())
     for path in dependencies(source):
@@ -97,7 +97,7 @@ def fingerprint(source: Source) -> str:
 
 
 def tidy(source: Source, cache: Path) -> str:
-    """The findings in one source; empty when it is clean."""
+    """The findings in one source; empty if it is clean."""
     mark = cache / fingerprint(source)
     if mark.exists():
         return ""
@@ -116,7 +116,7 @@ def tidy(source: Source, cache: Path) -> str:
 
 
 def main() -> int:
-    """Prints the findings as they come; 1 when there were any."""
+    """Prints the findings as they come; 1 if there were any."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=Path, required=True, help="directory with compile_commands.json")
     parser.add_argument("--jobs", type=int, default=2)

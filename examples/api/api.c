@@ -1,4 +1,4 @@
-/* What a program can ask of Outrigger and tell it, in C. Runs with and without it: see docs/using/api.md.
+/* Use of Outrigger's API in C. Runs with and without Outrigger: see docs/using/api.md.
  *
  *     api [ROUNDS]
  */

@@ -1,6 +1,6 @@
-"""What a program can ask of Outrigger and tell it, in Python with mpi4py.
+"""Use of Outrigger's API in Python with mpi4py.
 
-Runs with and without it: see docs/using/api.md.
+Runs with and without Outrigger: see docs/using/api.md.
 """
 
 from __future__ import annotations

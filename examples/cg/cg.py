@@ -1,9 +1,9 @@
-"""Conjugate gradients, whose dot products are on their way while the matrix is applied.
+"""Conjugate gradients whose dot products are in flight while the matrix is applied.
 
-Each iteration of the method needs two dot products over all ranks, one after the other, and can do nothing meanwhile.
-Pipelined (P. Ghysels and W. Vanroose, "Hiding global synchronization latency in the preconditioned Conjugate Gradient
-algorithm", Parallel Computing 40, 2014, algorithm 3), it needs one sum of two numbers, posted by MPI_Iallreduce, and
-applies the matrix to the next vector until that is there. The program knows nothing of Outrigger.
+Each iteration of the method needs two dot products over all ranks, in sequence, and can do nothing meanwhile. The
+pipelined form (P. Ghysels and W. Vanroose, "Hiding global synchronization latency in the preconditioned Conjugate
+Gradient algorithm", Parallel Computing 40, 2014, algorithm 3) needs one sum of two numbers, posted by MPI_Iallreduce,
+and meanwhile applies the matrix to the next vector. The program does not use Outrigger's API.
 
     classic     dots ├sum┤ dots ├sum┤ apply A                        an iteration
     pipelined   dots ├───sum───┤                                     an iteration
@@ -13,8 +13,8 @@ applies the matrix to the next vector until that is there. The program knows not
     mpiexec -n 4 python cg.py --mode classic        # two times MPI_Allreduce
     mpiexec -n 4 python cg.py --mode testing        # pipelined, with MPI_Test calls between parts of the matrix
 
-The matrix is that of the Poisson equation on a grid of two dimensions (five points), whose rows are dealt to the ranks.
-Needs numpy and mpi4py.
+The matrix is that of the Poisson equation on a two-dimensional grid (five points), whose rows are distributed over the
+ranks. Needs numpy and mpi4py.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a rank has a core
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one core per rank
 
 import numpy as np
 from mpi4py import MPI
 
 SEED = 20261126
 PARTS = 8
-"""Of the matrix, between which `testing` looks at its request."""
+"""Parts of the matrix, between which `testing` tests its request."""
 
 Array = np.ndarray
 
 
 class Poisson:
-    """This rank's rows of the grid. Vectors have them and nothing else."""
+    """This rank's rows of the grid; vectors have only these."""
 
     def __init__(self, comm: MPI.Comm, rows: int, columns: int) -> None:
         self.comm = comm
@@ -54,12 +54,12 @@ class Poisson:
         self._padded = np.zeros((self.rows + 2, columns + 2))
 
     def right_side(self) -> Array:
-        """The same numbers however many ranks there are."""
+        """Independent of the number of ranks."""
         part: Array = np.random.default_rng(SEED).standard_normal((self.first + self.rows, self.columns))[self.first :]
         return part
 
     def apply(self, vector: Array, between: Callable[[], object] = lambda: None) -> Array:
-        """The matrix times the vector; calls `between` now and then."""
+        """The matrix times the vector; calls `between` between parts."""
         padded = self._padded
         padded[1:-1, 1:-1] = vector
         self._exchange_edges()
@@ -73,7 +73,7 @@ class Poisson:
         return result
 
     def _exchange_edges(self) -> None:
-        """Beyond the first and the last rank's edge there are zeros."""
+        """Outside of the first and the last rank's edge there are zeros."""
         padded = self._padded
         self.comm.Sendrecv(padded[1], self._above, 1, padded[-1], self._below, 1)
         self.comm.Sendrecv(padded[-2], self._below, 2, padded[0], self._above, 2)
@@ -84,14 +84,14 @@ class Solved:
     solution: Array
     iterations: int
     residual: float
-    """As the method has it; squared, and in relation to the first one."""
+    """The method's own residual, squared, relative to the first one."""
     iteration_ms: float
     waited_ms: float
-    """Of an iteration, for sums; medians both."""
+    """Waiting time for sums per iteration; both are medians."""
 
 
 class Clock:
-    """What iterations take, and how much of it is spent with sums."""
+    """Times of iterations, and of waits for sums."""
 
     def __init__(self) -> None:
         self.iterations: list[float] = []
@@ -141,7 +141,7 @@ def classic(matrix: Poisson, right: Array, most: int, tolerance: float) -> Solve
 
 
 def pipelined(matrix: Poisson, right: Array, most: int, tolerance: float, *, tests: bool) -> Solved:
-    """With the paper's letters: w = A r, q = A w; s = A p and z = A s follow without the matrix."""
+    """In the paper's notation: w = A r, q = A w; s = A p and z = A s follow without the matrix."""
     clock = Clock()
     x = np.zeros_like(right)
     r = right.copy()
@@ -236,7 +236,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> int:
-    """0: solved, or as many iterations as were asked for."""
+    """0: solved, or the requested number of iterations was made."""
     arguments = parse()
     comm = MPI.COMM_WORLD
     found = solve(comm, arguments)

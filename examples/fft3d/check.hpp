@@ -1,4 +1,4 @@
-// Whether the transforms are right.
+// Tests of the transforms.
 #pragma once
 
 #include "pipeline.hpp"
@@ -6,20 +6,20 @@
 
 namespace fft3d {
 
-// Every variable becomes a few plane waves, other ones for each: their transform is known.
+// Every variable becomes a few plane waves, different ones for each: their transform is known.
 void fill_with_waves(const ProcessGrid& grid, Pipeline& pipeline);
 
-// The largest differences found, relative to the largest value that is expected. On all ranks.
+// The largest differences found, relative to the largest expected value. On all ranks.
 struct Errors {
   double spectrum;
   double field;
 };
 
-// Of what is in the variables now from the waves and their transforms.
+// Compares the variables' present values with the waves and their transforms.
 [[nodiscard]] Errors compare_with_waves(const ProcessGrid& grid, const Pipeline& pipeline);
 
 // Runs pseudorandom fields forward and back, and compares with a serial transform of the whole grid on rank 0, which
-// needs memory for it. Leaves other fields behind.
+// needs memory for it. Replaces the fields.
 [[nodiscard]] Errors compare_with_serial(const ProcessGrid& grid, Pipeline& pipeline, Mode mode);
 
 // Rounding errors grow with the logarithm of the number of points; wrong data are off by far more.

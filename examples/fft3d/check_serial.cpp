@@ -29,7 +29,7 @@ void fill_with_noise(const ProcessGrid& grid, int variable, Complex* field) {
   std::generate_n(field, grid.pencil(kX).points(), [&state] { return random_value(state); });
 }
 
-// A pencil's part of the whole grid, from or into `whole`.
+// Offset of a pencil's part in the whole grid.
 std::size_t offset_in(const Extents& grid, const Pencil& part) {
   return part.ranges[kX].begin + grid[kX] * (part.ranges[kY].begin + grid[kY] * part.ranges[kZ].begin);
 }

@@ -24,7 +24,7 @@ Wave wave(const Extents& grid, int variable, int index) {
 }
 
 Complex phase(std::size_t number, std::size_t position, std::size_t size) {
-  // Reduced in integers, so that the field is exact to rounding on any grid.
+  // Reduced in integers, so that the field is exact up to rounding on any grid.
   const double turns = static_cast<double>(number * position % size) / static_cast<double>(size);
   return std::polar(1.0, 2 * std::numbers::pi * turns);
 }
@@ -68,7 +68,7 @@ using Expected = Complex (*)(const Extents& grid, int variable, const Extents& p
 
 struct Difference {
   double largest = 0;
-  double scale = 0;  // the largest value expected
+  double scale = 0;  // the largest expected value
 };
 
 void compare(const Pencil& pencil, const Extents& grid, int variable, const Complex* values, Expected expected,
@@ -76,7 +76,7 @@ void compare(const Pencil& pencil, const Extents& grid, int variable, const Comp
   for_each_point(pencil, [&](std::size_t at, const Extents& point) {
     const Complex wanted = expected(grid, variable, point);
     const double off = std::abs(values[at] - wanted);
-    // Written so that a NaN counts as a difference.
+    // This form counts a NaN as a difference.
     if (!(off <= difference.largest)) difference.largest = std::isnan(off) ? HUGE_VAL : off;
     difference.scale = std::max(difference.scale, std::abs(wanted));
   });

@@ -30,7 +30,7 @@ void iterate(Pipeline& pipeline, Mode mode, int iterations, Trace& trace) {
   }
 }
 
-// The computation alone takes as long whatever its data are, and has no result to compare.
+// Mode kCompute takes the same time with any data, and has no result to compare.
 Mode mode_to_check(Mode mode) {
   return mode == Mode::kCompute ? Mode::kNonblocking : mode;
 }

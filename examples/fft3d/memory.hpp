@@ -11,7 +11,7 @@ using Complex = std::complex<double>;
 
 enum class Memory { kMalloc, kAllocMem };
 
-// Frees what it was allocated by; MPI_Alloc_mem's before MPI_Finalize.
+// Frees memory by its allocator; MPI_Alloc_mem's before MPI_Finalize.
 struct Release {
   Memory memory;
   void operator()(Complex* data) const;
@@ -19,7 +19,7 @@ struct Release {
 
 using Array = std::unique_ptr<Complex[], Release>;
 
-// `elements` zeros; ends the job when there is no memory.
+// `elements` zeros; ends the job if there is no memory.
 [[nodiscard]] Array allocate(Memory memory, std::size_t elements);
 
 }  // namespace fft3d

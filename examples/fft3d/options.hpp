@@ -15,14 +15,14 @@ struct Options {
   int variables = 4;
   int iterations = 20;
   int pieces = 8;  // of each transform, in mode kTesting
-  int rows = 0;    // with columns: 0 leaves it to the MPI
+  int rows = 0;    // with columns: 0: the MPI chooses
   int columns = 0;
   bool check = false;
   bool json = false;
   std::string trace;  // a file; empty: none
 };
 
-// Ends the job, with a message, when the arguments are wrong. None: the help was printed.
+// Ends the job with a message if the arguments are wrong. nullopt: the help was printed.
 [[nodiscard]] std::optional<Options> parse_options(int argc, char** argv, int rank);
 
 [[nodiscard]] const char* name_of(Mode mode);

@@ -82,7 +82,7 @@ void copy_block(const Complex* from, const Extents& from_strides, Complex* to, c
                 const Extents& extents) {
   if (product(extents) == 0) return;
   const Axis column = fastest(to_strides);
-  // Rows along what is fastest in the source, so that tiles use whole cache lines of both sides.
+  // Rows along the source's fastest axis, so that tiles use whole cache lines of both sides.
   const Axis row = fastest(from_strides) != column ? fastest(from_strides) : static_cast<Axis>((column + 1) % kAxes);
   const auto plane_axis = static_cast<Axis>(kX + kY + kZ - row - column);
   for (std::size_t i = 0; i < extents[plane_axis]; ++i) {

@@ -1,4 +1,4 @@
-// Which part of the grid a rank holds, and how it lies in memory.
+// A rank's part of the grid, and its layout in memory.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ struct Range {
   std::size_t size;
 };
 
-// Part `index` of `size` points split among `parts` as evenly as they go; empty where there are more parts than points.
+// Part `index` of `size` points, split as evenly as possible among `parts`; empty if there are more parts than points.
 [[nodiscard]] Range share(std::size_t size, int parts, int index);
 
 // A part of the grid that is whole along one axis. In memory that axis has stride 1, the others follow in the order of
@@ -29,9 +29,9 @@ struct Pencil {
   [[nodiscard]] Extents extents() const;
   [[nodiscard]] std::size_t points() const;
   [[nodiscard]] Extents strides() const { return strides_of(extents()); }
-  // The strides that an array of these extents has in this pencil's order.
+  // Strides of an array with these extents in this pencil's order.
   [[nodiscard]] Extents strides_of(const Extents& extents) const;
-  // How many lines along the axis.
+  // Number of lines along the axis.
   [[nodiscard]] std::size_t lines() const;
 };
 

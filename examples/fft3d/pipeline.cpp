@@ -49,7 +49,7 @@ void Pipeline::run_stages(int first, int last, Mode mode, Trace& trace) {
     return;
   }
   for (int step = 0; step < variables + last - first - 1; ++step) {
-    // The variable that is furthest ahead first: its data have been under way for longest, and it feeds the network.
+    // The most advanced variable first: its data have been in flight longest, and it feeds the network.
     for (int stage = last - 1; stage >= first; --stage) {
       const int variable = step - (stage - first);
       if (variable >= 0 && variable < variables) run_stage(variable, stage, mode, trace);

@@ -2,8 +2,8 @@
 //
 //   forward x  ~>  forward y  ~>  forward z  ->  inverse z  ~>  inverse y  ~>  inverse x        ~> an all-to-all
 //
-// Pipelined, each variable is one stage behind the one before it: while the all-to-all of one is in flight, the others
-// compute.
+// When pipelined, each variable is one stage behind the previous one: while the all-to-all of one is in flight, the
+// others compute.
 //
 //   step   0    1    2    3    4    5
 //   u      fx ~ fy ~ fz   iz ~ iy ~ ix
@@ -26,13 +26,13 @@
 namespace fft3d {
 
 enum class Mode {
-  kBlocking,     // MPI_Alltoallv, one variable after the other
+  kBlocking,     // MPI_Alltoallv, one variable at a time
   kNonblocking,  // MPI_Ialltoallv, pipelined
-  kTesting,      // the same, with MPI_Test of all that is in flight between pieces of the computation
-  kCompute,      // the pipeline's computation alone: nothing is exchanged, and the results mean nothing
+  kTesting,      // the same, with MPI_Test of all requests in flight between pieces of the computation
+  kCompute,      // the pipeline's computation alone, without exchanges; the results are meaningless
 };
 
-// A variable of the caller's: its field in X-pencils, and the transform in Z-pencils.
+// A variable: its field in X-pencils, and its transform in Z-pencils.
 struct Variable {
   Array field;
   Array spectrum;
@@ -40,7 +40,7 @@ struct Variable {
 
 class Pipeline {
  public:
-  // Refers to `grid`; destroy before MPI_Finalize. Each transform is computed in so many `pieces`.
+  // Refers to `grid`; destroy it before MPI_Finalize. Each transform is computed in `pieces` pieces.
   Pipeline(const ProcessGrid& grid, Memory memory, int variables, std::size_t pieces);
 
   [[nodiscard]] std::vector<Variable>& variables() { return variables_; }
@@ -61,9 +61,9 @@ class Pipeline {
   struct Stage {
     Pencil pencil;
     std::unique_ptr<Transform> transform;
-    std::unique_ptr<Exchange> exchange;  // to the next stage's pencils; none: the result is the caller's
+    std::unique_ptr<Exchange> exchange;  // to the next stage's pencils; nullptr: the result is the caller's
   };
-  // What is on its way from one stage of a variable to its next.
+  // Data in flight from one stage of a variable to its next.
   struct Transit {
     Array send;
     Array receive;
@@ -74,7 +74,7 @@ class Pipeline {
   void run_stages(int first, int last, Mode mode, Trace& trace);
   void run_stage(int variable, int index, Mode mode, Trace& trace);
   void compute(int variable, int index, Mode mode);
-  // In mode kTesting: gives the MPI a chance to move what is in flight.
+  // In mode kTesting: lets the MPI progress.
   void test_all(Mode mode);
   void load(int variable, int index);
   void store(int variable, int index);

@@ -1,4 +1,4 @@
-// The ranks as a grid of rows and columns, and the pencils that each of them holds.
+// The ranks as a grid of rows and columns, and their pencils.
 #pragma once
 
 #include <mpi.h>
@@ -7,8 +7,8 @@
 
 namespace fft3d {
 
-// Y is split among the ranks of a column while X is whole and the other way round; Z and Y likewise within a row. Owns
-// the communicators: destroy before MPI_Finalize.
+// Y is split among the ranks of a column while X is whole, and vice versa; Z and Y likewise within a row. Owns the
+// communicators: destroy it before MPI_Finalize.
 class ProcessGrid {
  public:
   // Collective over MPI_COMM_WORLD. rows * columns is its size, or both are 0 and the MPI chooses.
@@ -22,7 +22,7 @@ class ProcessGrid {
   [[nodiscard]] int columns() const { return columns_; }
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int ranks() const { return rows_ * columns_; }
-  // What a rank of MPI_COMM_WORLD holds of a field that is whole along `axis`.
+  // The pencil of a rank of MPI_COMM_WORLD for a field that is whole along `axis`.
   [[nodiscard]] Pencil pencil(Axis axis, int rank) const;
   [[nodiscard]] Pencil pencil(Axis axis) const { return pencil(axis, rank_); }
   [[nodiscard]] MPI_Comm column() const { return column_; }

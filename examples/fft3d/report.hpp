@@ -1,4 +1,4 @@
-// What the timed iterations took, and where it is said.
+// Times of the iterations, and their output.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace fft3d {
 
-// Of the timed iterations; medians of what the slowest rank took, or of the mean over the ranks.
+// Results of the timed iterations: medians of the slowest rank, or of the mean over the ranks.
 struct Figures {
   double median_s;
   double shortest_s;
   double longest_s;
-  double compute_s;  // in the iteration of median length, as the mean over the ranks
+  double compute_s;  // in the iteration of median length, mean over the ranks
   double post_s;
   double wait_s;
   std::size_t median_iteration;

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Draws what each rank did in one iteration of fft3d, from the files that its --trace writes.
+"""Draws the ranks' activities in one iteration of fft3d, from the files of its --trace.
 
     timeline.py --out timeline.png trace.json
     timeline.py --out timeline.png "native, blocking=blocking.json" "offloaded=offloaded.json"
 
-One panel a file, with one scale of time for all; one lane a rank. The upper part of a lane is what the rank does:
-computing, in the colour of the variable, posting, waiting. The lines below it are the all-to-alls, from when the rank
-posts them until it has their data.
+One panel per file, with one scale of time for all; one lane per rank. The upper part of a lane is the rank's activity:
+computing, in the color of the variable, posting, waiting. The lines below it are the all-to-alls, from the post until
+their data has come.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ WAIT, POST, INK, BAND = "#e59a80", "#22262b", "#22262b", "#f3f5f7"
 STAGES = {"forward x": "x", "forward y": "y", "forward z": "z", "inverse z": "z'", "inverse y": "y'", "inverse x": "x'"}
 _BUSY_HEIGHT, _FLIGHTS_TOP, _FLIGHTS_HEIGHT = 0.44, 0.5, 0.36
 _NARROWEST_LABEL = 0.016
-"""Of the width of the picture."""
+"""Fraction of the picture's width."""
 _LEGEND_COLUMNS, _LEGEND_LINE_INCHES = 4, 0.2
 
 
 @dataclass(frozen=True)
 class Interval:
-    """What a rank did for a while. Milliseconds since the iteration's start."""
+    """An activity of a rank. Milliseconds since the iteration's start."""
 
     activity: str
     variable: int
@@ -41,7 +41,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Flight:
-    """An all-to-all of one variable as one rank sees it."""
+    """An all-to-all of one variable, as one rank sees it."""
 
     variable: int
     begin: float
@@ -80,11 +80,11 @@ class Trace:
 
     @property
     def end(self) -> float:
-        """When the last rank was through."""
+        """Time when the last rank finished."""
         return max((interval.end for rank in self.ranks for interval in rank.intervals), default=0.0)
 
     def share(self, activity: str) -> float:
-        """Milliseconds of an activity, as the mean over the ranks."""
+        """Milliseconds of an activity, mean over the ranks."""
         spans = (i.end - i.begin for rank in self.ranks for i in rank.intervals if i.activity == activity)
         return sum(spans) / len(self.ranks)
 
@@ -114,12 +114,12 @@ def stack(flights: Sequence[Flight]) -> list[int]:
 
 
 def color_of(variable: int) -> str:
-    """A colour for each variable; they repeat where there are many."""
+    """A color for each variable; they repeat if there are many."""
     return COLORS[variable % len(COLORS)]
 
 
 def draw_busy(axis: Any, rank: Rank, top: float, width: float) -> None:
-    """What a rank does, with the stage's name where there is room."""
+    """A rank's activities, with the stage's name if there is room."""
     for interval in rank.intervals:
         span = interval.end - interval.begin
         color = {"wait": WAIT, "post": POST}.get(interval.activity) or color_of(interval.variable)
@@ -132,7 +132,7 @@ def draw_busy(axis: Any, rank: Rank, top: float, width: float) -> None:
 
 
 def draw_flights(axis: Any, rank: Rank, top: float) -> None:
-    """All-to-alls as thin lines, one below the other where they overlap."""
+    """All-to-alls as thin lines, stacked if they overlap."""
     flights = sorted(rank.flights, key=lambda f: f.begin)
     rows = stack(flights)
     pitch = _FLIGHTS_HEIGHT / max(4, *(row + 1 for row in rows)) if rows else 0
@@ -164,7 +164,7 @@ def draw_panel(axis: Any, trace: Trace, width: float) -> None:
 
 
 def legend(variables: int) -> list[Any]:
-    """What the colours mean."""
+    """Meaning of the colors."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -178,7 +178,7 @@ def legend(variables: int) -> list[Any]:
 
 
 def title(trace: Trace) -> str:
-    """What was run."""
+    """Description of the run."""
     data = trace.data
     points = " x ".join(map(str, data["grid"]))
     return (
@@ -211,7 +211,7 @@ def save(traces: Sequence[Trace], path: Path) -> None:
     )
     figure.suptitle(title(traces[0]), x=0.01, ha="left", fontsize=12, fontweight="bold", color=INK)
     handles = legend(max(trace.data["variables"] for trace in traces))
-    # By hand: matplotlib makes room for a legend outside of the axes from 3.7 on, and Debian 12 has 3.6.
+    # matplotlib makes room for a legend outside of the axes only from 3.7 on, and Debian 12 has 3.6.
     room = _LEGEND_LINE_INCHES * -(-len(handles) // _LEGEND_COLUMNS) / inches
     figure.set_layout_engine(ConstrainedLayoutEngine(rect=(0, room, 1, 1 - room)))
     figure.legend(
@@ -222,7 +222,7 @@ def save(traces: Sequence[Trace], path: Path) -> None:
 
 
 def main() -> int:
-    """Reads the traces and draws them; 2 with a message for what cannot be read or written."""
+    """Reads the traces and draws them; 2 with a message if a file cannot be read or written."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("traces", nargs="+", metavar="[LABEL=]TRACE.json")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.png")

@@ -1,4 +1,4 @@
-// What a rank did when, in one iteration.
+// A rank's actions and their times in one iteration.
 #pragma once
 
 #include <cstddef>

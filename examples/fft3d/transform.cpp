@@ -29,7 +29,7 @@ Transform::Transform(const Pencil& pencil, Direction direction, Complex* work, s
   full_pieces_ = pencil.lines() / lines;
   piece_points_ = lines * length;
   piece_ = make_plan(data_, lines, static_cast<int>(length), direction);
-  // A complex number has the size of the alignment that FFTW's plans depend on: they fit any line.
+  // FFTW's plans depend on alignment; a complex number's size equals it, so they work for any line.
   rest_ = make_plan(data_ + full_pieces_ * piece_points_, pencil.lines() % lines, static_cast<int>(length), direction);
 }
 

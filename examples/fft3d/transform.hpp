@@ -11,10 +11,10 @@ namespace fft3d {
 
 enum class Direction { kForward, kInverse };
 
-// In place, on the array it was made for, in one or several pieces. The inverse is not normalized.
+// In place, on the array of the constructor, in one or several pieces. The inverse is not normalized.
 class Transform {
  public:
-  // `work` holds the pencil and outlives this; its contents are lost. At most `pieces`, of whole lines each.
+  // `work` holds the pencil and outlives this; its contents are lost. At most `pieces` pieces, of whole lines each.
   Transform(const Pencil& pencil, Direction direction, Complex* work, std::size_t pieces);
   ~Transform();
   Transform(const Transform&) = delete;
@@ -25,8 +25,8 @@ class Transform {
 
  private:
   fftw_complex* data_;
-  fftw_plan piece_ = nullptr;  // null for a pencil without points
-  fftw_plan rest_ = nullptr;   // of the lines that are left over; null: none are
+  fftw_plan piece_ = nullptr;  // nullptr for a pencil without points
+  fftw_plan rest_ = nullptr;   // of the remaining lines; nullptr if there are none
   std::size_t full_pieces_ = 0;
   std::size_t piece_points_ = 0;
 };

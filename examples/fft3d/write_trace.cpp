@@ -18,7 +18,7 @@ struct RankTrace {
   std::vector<Interval> intervals;
 };
 
-// Ranks of other machines have other clocks, so times are sent as they are: since the rank left the barrier before.
+// Clocks of different machines differ, so times are relative to the rank's exit from the preceding barrier.
 RankTrace receive_from(int rank) {
   char node[MPI_MAX_PROCESSOR_NAME] = "";
   MPI_Recv(node, MPI_MAX_PROCESSOR_NAME, MPI_CHAR, rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);

@@ -1,10 +1,10 @@
-// A stencil on a grid of two dimensions, cut into tiles, one for each rank. Each step wants the edges of the neighbors'
-// tiles; with MPI_Ineighbor_alltoallw they are on their way while the inside of the tile is computed. It knows nothing
-// of Outrigger.
+// A stencil on a two-dimensional grid, cut into one tile per rank. Each step needs the edges of the neighbors' tiles;
+// with MPI_Ineighbor_alltoallw they are in flight while the inside of the tile is computed. An ordinary MPI program,
+// without Outrigger's API.
 //
 //     post      inside of the tile            wait   outside
 //     ├┤ ██████████████████████████████████ ├──────┤ ████
-//      └──────────── edges on their way ──────────┘
+//      └──────────── edges in flight ─────────────┘
 #include <mpi.h>
 
 #include <array>
@@ -24,10 +24,10 @@ namespace {
 
 struct Times {
   double step_s = 0;
-  double waiting_s = 0;  // of a step: in MPI calls
+  double waiting_s = 0;  // part of a step in MPI calls
 };
 
-// The whole grid on all ranks, rows first. Ends the job where a tile is smaller than the stencil reaches.
+// The whole grid on all ranks, rows first. Ends the job if a tile is smaller than the stencil's reach.
 class Grid {
  public:
   explicit Grid(const Options& options) {
@@ -66,7 +66,7 @@ class Grid {
   Place place_;
 };
 
-// Inside the tile, with a look at the request after each piece.
+// Computes the inside of the tile, and tests the request after each piece.
 void compute_inside(const Options& options, const Tile& from, Tile& to, MPI_Request* request) {
   const Window inside = inside_of(from);
   const int pieces = options.mode == Mode::kTesting ? options.pieces : 1;
@@ -118,7 +118,7 @@ Times run(const Options& options, const Grid& grid, Tile& tile, Tile& other) {
   return times;
 }
 
-// The same on one rank, without any exchange.
+// The same on one rank, without exchanges.
 std::uint64_t serial_checksum(const Options& options) {
   const Place whole{0, 0, options.columns, options.rows};
   Tile tile(whole, options.fields, Memory::kMalloc);

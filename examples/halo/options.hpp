@@ -1,4 +1,4 @@
-// What the command line says.
+// The command line.
 #pragma once
 
 #include <optional>
@@ -26,7 +26,7 @@ struct Options {
 [[nodiscard]] const char* name_of(Mode mode);
 [[nodiscard]] const char* name_of(Memory memory);
 
-// Ends the job with a message where it makes no sense. Nothing: help was asked for, which rank 0 has printed.
+// Ends the job with a message if the arguments are invalid. nullopt: rank 0 has printed the help.
 [[nodiscard]] std::optional<Options> parse_options(int argc, char** argv, int rank);
 
 }  // namespace halo

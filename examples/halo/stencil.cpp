@@ -6,7 +6,7 @@
 namespace halo {
 namespace {
 
-// Of the second derivative, by distance.
+// Weights of the second derivative, by distance.
 constexpr std::array<double, kReach + 1> kWeights{-205.0 / 72, 8.0 / 5, -1.0 / 5, 8.0 / 315, -1.0 / 560};
 constexpr double kRate = 0.1;
 

@@ -1,4 +1,4 @@
-// One step of the stencil: each number becomes a mean of those around it, of eighth order.
+// One step of the stencil: each number becomes a mean of its surroundings, of eighth order.
 #pragma once
 
 #include "tile.hpp"
@@ -12,12 +12,12 @@ struct Window {
   int end_column = 0;
 };
 
-// The part of a tile that needs nothing of its margin.
+// The part of a tile that does not depend on its margin.
 [[nodiscard]] Window inside_of(const Tile& tile);
 
-// Of all fields. Reads up to kReach points around the window.
+// For all fields. Reads up to kReach points around the window.
 void apply(const Tile& from, Tile& to, const Window& window);
-// All that is not inside.
+// The part that is not inside.
 void apply_outside(const Tile& from, Tile& to);
 void apply_everywhere(const Tile& from, Tile& to);
 

@@ -25,13 +25,13 @@ std::unique_ptr<double[], Release> allocate(Memory memory, std::size_t numbers) 
   return {first, Release{memory}};
 }
 
-// Some hills, other ones in each field.
+// Some hills, different in each field.
 double at_first(int field, int column, int row) {
   return std::sin(0.011 * (column + 7.0 * field)) * std::cos(0.017 * (row - 3.0 * field)) +
          0.001 * ((column ^ row) & 7);
 }
 
-// A part of a tile as it lies in memory.
+// A part of a tile in memory.
 struct Part {
   int first_row;
   int first_column;

@@ -1,8 +1,8 @@
-// A rank's part of the grid: some fields of numbers, with a margin around them for what neighbors have.
+// A rank's part of the grid: some fields of numbers, with a margin around them for the neighbors' edges.
 //
 //       columns of the tile
 //     . . + + + + + + . .       + margin: the edges of the neighbors' tiles (zeros at the border of the grid)
-//     . . + + + + + + . .       o edge: what neighbors want
+//     . . + + + + + + . .       o edge: neighbors need it
 //     + + o o o o o o + +       . never used: the stencil is a star
 //     + + o o o o o o + +
 //     + + o o       o o + +  ...
@@ -17,7 +17,7 @@
 
 namespace halo {
 
-// So far the stencil reaches, in points.
+// Reach of the stencil, in points.
 inline constexpr int kReach = 4;
 
 enum class Memory { kMalloc, kAllocMem };
@@ -27,7 +27,7 @@ struct Release {
   void operator()(double* data) const;
 };
 
-// Where a tile lies in the whole grid.
+// Position of a tile in the whole grid.
 struct Place {
   int first_column = 0;
   int first_row = 0;
@@ -37,7 +37,7 @@ struct Place {
 
 class Tile {
  public:
-  // Filled with what the grid has at first; ends the job when there is no memory.
+  // Has the grid's initial values; ends the job if there is no memory.
   Tile(const Place& place, int fields, Memory memory);
 
   [[nodiscard]] int columns() const { return place_.columns; }
@@ -50,7 +50,7 @@ class Tile {
   [[nodiscard]] const double* row(int field, int row) const { return numbers_.get() + index(field, row); }
   [[nodiscard]] double* numbers() { return numbers_.get(); }
 
-  // The same for the same numbers, however the grid is cut into tiles: to be added up over all.
+  // Independent of the grid's division into tiles: to be summed over all.
   [[nodiscard]] std::uint64_t checksum(int grid_columns) const;
 
  private:
@@ -64,8 +64,8 @@ class Tile {
   std::unique_ptr<double[], Release> numbers_;
 };
 
-// The arguments of MPI_(I)neighbor_alltoallw for a tile, in the order of a Cartesian communicator whose dimensions are
-// rows and columns: up, down, left, right.
+// Arguments of MPI_(I)neighbor_alltoallw for a tile, in the order of a Cartesian communicator whose dimensions are rows
+// and columns: up, down, left, right.
 class Edges {
  public:
   explicit Edges(const Tile& tile);
@@ -75,13 +75,13 @@ class Edges {
 
   void exchange(Tile& tile, MPI_Comm grid) const;
   void start(Tile& tile, MPI_Comm grid, MPI_Request* request) const;
-  // Of one rank with all neighbors.
+  // Bytes of one rank's exchange with all neighbors.
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
  private:
   static constexpr std::size_t kSides = 4;
   std::array<int, kSides> counts_{1, 1, 1, 1};
-  std::array<MPI_Aint, kSides> displacements_{};  // the types say where
+  std::array<MPI_Aint, kSides> displacements_{};  // the types have the offsets
   std::array<MPI_Datatype, kSides> edges_{};
   std::array<MPI_Datatype, kSides> margins_{};
   std::size_t bytes_ = 0;

@@ -1,7 +1,7 @@
-"""Data-parallel training of a small neural network: each step's gradients are added up over all ranks, in buckets.
+"""Data-parallel training of a small neural network: each step's gradients are summed over all ranks, in buckets.
 
-The backward pass has the gradients of the last layer first. As soon as a bucket of them is complete its MPI_Iallreduce
-is posted, and the layers before it are computed meanwhile. The program knows nothing of Outrigger.
+The backward pass starts with the gradients of the last layer. When a bucket of them is complete its MPI_Iallreduce is
+posted, and earlier layers are computed meanwhile. The program does not use Outrigger's API.
 
     mpiexec -n 4 python training.py                       # the pipeline
     mpiexec -n 4 python training.py --mode blocking       # one MPI_Allreduce after the backward pass
@@ -23,14 +23,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a rank has a core
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one core per rank
 
 import numpy as np
 from mpi4py import MPI
 
 LEARNING_RATE = np.float32(0.05)
 SEED = 20261126
-# Sums of single-precision gradients in another order differ by some units in the last place, which training makes more.
+# Sums of single-precision gradients in another order differ by some units in the last place; training amplifies that.
 TOLERANCE = 2e-3
 
 Array = np.ndarray
@@ -38,7 +38,7 @@ Array = np.ndarray
 
 @dataclass
 class Layer:
-    """Its weights, with a row more for the bias, and their gradients, which lie in the model's one vector."""
+    """Its weights, with an additional row for the bias, and their gradients, in the model's single vector."""
 
     weights: Array
     gradients: Array
@@ -47,7 +47,7 @@ class Layer:
 
 
 class Model:
-    """Layers with a ReLU between them. Gradients lie one behind the other, in the order in which backward has them."""
+    """Layers with a ReLU between them. Gradients are contiguous, in the order of the backward pass."""
 
     def __init__(self, widths: list[int], gradients: Array) -> None:
         random = np.random.default_rng(SEED)
@@ -64,11 +64,11 @@ class Model:
 
     @staticmethod
     def size(widths: list[int]) -> int:
-        """Of the gradients, in elements."""
+        """Number of gradient elements."""
         return sum((inputs + 1) * outputs for inputs, outputs in pairwise(widths))
 
     def forward(self, inputs: Array) -> Array:
-        """Keeps what backward needs."""
+        """Keeps values for the backward pass."""
         values = inputs
         for layer in self.layers:
             layer.inputs = values
@@ -77,7 +77,7 @@ class Model:
         return values
 
     def backward_of(self, layer: Layer, upstream: Array) -> Array:
-        """Puts the layer's gradients in their place; what comes back is the upstream of the layer before it."""
+        """Stores the layer's gradients; returns the upstream gradients of the layer before it."""
         if layer is not self.layers[-1]:
             upstream = upstream * (layer.outputs > 0)
         np.matmul(layer.inputs.T, upstream, out=layer.gradients[:-1])
@@ -91,12 +91,12 @@ class Model:
             layer.weights -= LEARNING_RATE * layer.gradients
 
     def digest(self) -> bytes:
-        """Of all weights, bit by bit."""
+        """Digest of all weights, bit by bit."""
         return hashlib.sha256(b"".join(layer.weights.tobytes() for layer in self.layers)).digest()
 
 
 def batch(step: int, samples: int, widths: list[int]) -> tuple[Array, Array]:
-    """That of all ranks together, the same wherever it is made: what is to be learnt is a fixed function."""
+    """The batch of all ranks together, equal on every rank: the target is a fixed function."""
     random = np.random.default_rng(SEED + 1 + step)
     inputs = random.standard_normal((samples, widths[0])).astype(np.float32)
     wanted = np.sin(inputs[:, : widths[-1]] * 2).astype(np.float32)
@@ -104,7 +104,7 @@ def batch(step: int, samples: int, widths: list[int]) -> tuple[Array, Array]:
 
 
 class Exchange:
-    """Adds up buckets of the gradient vector over all ranks. None is under way after finish()."""
+    """Sums buckets of the gradient vector over all ranks. None is in flight after finish()."""
 
     def __init__(self, comm: MPI.Comm, gradients: Array, bucket_elements: int, mode: str) -> None:
         self.comm = comm
@@ -116,7 +116,7 @@ class Exchange:
         self.waited_s = 0.0
 
     def computed(self, elements: int) -> None:
-        """So many from the front are there: posts the buckets that are complete, or the rest."""
+        """The first `elements` are computed: posts the complete buckets, or the rest."""
         if self.mode not in ("nonblocking", "testing"):
             return
         least = 1 if elements == self.gradients.size else self.bucket_elements
@@ -129,7 +129,7 @@ class Exchange:
             MPI.Request.Testall(self.requests)
 
     def finish(self) -> None:
-        """All buckets are added up."""
+        """Waits for all buckets."""
         began = MPI.Wtime()
         if self.mode == "blocking":
             self.comm.Allreduce(MPI.IN_PLACE, self.gradients, MPI.SUM)
@@ -140,7 +140,9 @@ class Exchange:
 
 
 def step_of(model: Model, inputs: Array, wanted: Array, samples: int, exchange: Exchange | None) -> float:
-    """One step on this rank's part of the batch; `samples` has the whole one. The part's share of the loss."""
+    """One step on this rank's part of the batch; `samples` is the size of the whole. Returns the part's share of the
+    loss.
+    """
     difference = model.forward(inputs) - wanted
     upstream = difference * np.float32(2.0 / (samples * wanted.shape[1]))
     computed = 0
@@ -157,13 +159,13 @@ def step_of(model: Model, inputs: Array, wanted: Array, samples: int, exchange: 
 
 
 def part_of(comm: MPI.Comm, samples: int) -> slice:
-    """This rank's samples: as many as others', or one more."""
+    """This rank's samples: distributed evenly, up to one more."""
     first = samples * comm.rank // comm.size
     return slice(first, samples * (comm.rank + 1) // comm.size)
 
 
 def vector(elements: int, memory: str) -> Array:
-    """Of single-precision zeros; MPI's own memory stays until the process ends."""
+    """A vector of single-precision zeros; MPI's own memory stays until the process ends."""
     if memory == "malloc":
         return np.zeros(elements, np.float32)
     allocated: Any = MPI.Alloc_mem(elements * 4)
@@ -173,7 +175,7 @@ def vector(elements: int, memory: str) -> Array:
 
 
 def differs_from_serial(model: Model, widths: list[int], steps: int, samples: int) -> float:
-    """By how much at most, from training with the whole batch on one rank."""
+    """The largest difference from training with the whole batch on one rank."""
     serial = Model(widths, vector(Model.size(widths), "malloc"))
     for step in range(steps):
         inputs, wanted = batch(step, samples, widths)
@@ -182,7 +184,7 @@ def differs_from_serial(model: Model, widths: list[int], steps: int, samples: in
 
 
 def train(comm: MPI.Comm, arguments: argparse.Namespace) -> dict[str, Any]:
-    """What the command prints, on every rank."""
+    """The command's results, on every rank."""
     widths = [arguments.width] * arguments.layers + [min(arguments.width, 16)]
     model = Model(widths, vector(Model.size(widths), arguments.memory))
     bucket = max(1, arguments.bucket_kib * 1024 // 4)
@@ -258,7 +260,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> int:
-    """0: all is right."""
+    """0: all is correct."""
     arguments = parse()
     comm = MPI.COMM_WORLD
     found = train(comm, arguments)

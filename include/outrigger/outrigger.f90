@@ -1,5 +1,5 @@
-! Outrigger from inside a Fortran program: what outrigger.h says, with communicators as MPI has them in Fortran (an integer,
-! or %MPI_VAL of mpi_f08's type). Compile this file with the program, and link with -loutrigger. docs/using/api.md has more.
+! Outrigger's API for Fortran programs: the calls of outrigger.h, with Fortran communicators (an integer, or %MPI_VAL of
+! mpi_f08's type). Compile this file with the program, and link with -loutrigger. See docs/using/api.md.
 module outrigger
   use, intrinsic :: iso_c_binding
   implicit none
@@ -124,7 +124,7 @@ contains
     outrigger_counting_start = c_counting_start()
   end function
 
-  ! By name; of one communicator where one is given. value stays as it is unless the result is outrigger_ok.
+  ! By name; for one communicator if it is given. value changes only if the result is outrigger_ok.
   integer function outrigger_counter_read(name, value, comm)
     character(len=*), intent(in) :: name
     integer(c_int64_t), intent(inout) :: value

@@ -1,3 +1,3 @@
-"""The command line of Outrigger: run, bench and inspect programs whose collectives run on service processes."""
+"""The command line of Outrigger: runs, benchmarks and inspects programs whose collectives run on service processes."""
 
 __version__ = "0.1.0"

@@ -1,6 +1,6 @@
-"""Outrigger from inside a Python program: what outrigger.h offers, where the preload library is in the process.
+"""Outrigger's API for Python programs: the functions of outrigger.h, if the preload library is in the process.
 
-Without it nothing is active and nothing is counted; phases and the switch then do nothing. docs/using/api.md has more.
+Without it nothing is active or counted, and phases and the switch do nothing. See docs/using/api.md.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NOT_LOADED = "the preload library is not loaded"
 
 
 class Result(IntEnum):
-    """As outrigger.h has them."""
+    """The values of outrigger.h."""
 
     OK = 0
     NOT_ACTIVE = 1
@@ -39,7 +39,7 @@ _WORDS = {
 
 
 class ApiError(RuntimeError):
-    """A call that could not be done; `result` says why."""
+    """A failed call; `result` is the reason."""
 
     def __init__(self, result: Result) -> None:
         super().__init__(_WORDS.get(result, str(result)))
@@ -47,10 +47,10 @@ class ApiError(RuntimeError):
 
 
 class Communicator(Protocol):
-    """What mpi4py's communicators have: py2f() gives the Fortran handle."""
+    """Interface of mpi4py's communicators: py2f() returns the Fortran handle."""
 
     def py2f(self) -> int:
-        """The handle as Fortran has it."""
+        """The Fortran handle."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class _CounterInfo(ctypes.Structure):
 
 @functools.cache
 def _library() -> ctypes.CDLL | None:
-    """This process, when the preload library is in it."""
+    """This process, if the preload library is in it."""
     process = ctypes.CDLL(None)
     try:
         process.outrigger_preload_version.restype = ctypes.c_char_p
@@ -84,26 +84,26 @@ def _checked(code: int) -> None:
 
 
 def version() -> str:
-    """Of the preload library; empty where there is none."""
+    """Version of the preload library; empty if there is none."""
     library = _library()
     return "" if library is None else library.outrigger_preload_version().decode()
 
 
 def is_active() -> bool:
-    """Whether service processes serve this job, between MPI_Init and MPI_Finalize. The same on all ranks."""
+    """True if service processes serve this job, between MPI_Init and MPI_Finalize. The same on all ranks."""
     library = _library()
     return library is not None and bool(library.outrigger_preload_is_active())
 
 
 def inactive_reason() -> str:
-    """Why not; empty where they do."""
+    """The reason if not active; otherwise empty."""
     library = _library()
     return NOT_LOADED if library is None else library.outrigger_preload_inactive_reason().decode()
 
 
 @functools.cache
 def known_counters() -> tuple[Counter, ...]:
-    """What there is to read; nothing where the preload library is not loaded."""
+    """All counters; empty if the preload library is not loaded."""
     library = _library()
     if library is None:
         return ()
@@ -116,13 +116,13 @@ def known_counters() -> tuple[Counter, ...]:
 
 
 def start_counting() -> None:
-    """Collectives of this process are counted from now on, or from MPI_Init on."""
+    """Counts this process's collectives from now on, or from MPI_Init on."""
     library = _library()
     _checked(Result.NOT_ACTIVE if library is None else library.outrigger_preload_counting_start())
 
 
 def counters(comm: Communicator | None = None, call: str | None = None) -> dict[str, int]:
-    """All counters by name: of this process, or of one communicator and, where it is named, one MPI function."""
+    """All counters by name: of this process, or of one communicator and optionally one MPI function."""
     library = _library()
     if library is None:
         raise ApiError(Result.NOT_ACTIVE)
@@ -143,7 +143,7 @@ def counters(comm: Communicator | None = None, call: str | None = None) -> dict[
 
 @contextlib.contextmanager
 def phase(name: str) -> Iterator[None]:
-    """What this thread does inside is of a phase of that name in the report."""
+    """Assigns this thread's calls inside to a named phase of the report."""
     library = _library()
     if library is None:
         yield
@@ -156,9 +156,9 @@ def phase(name: str) -> Iterator[None]:
 
 
 def switch(on: bool, comm: Communicator | None = None) -> bool:
-    """Offloads or does not from now on; what it was before. Collective over the communicator, or all ranks.
+    """Switches offloading; returns the former state. Collective over the communicator, or all ranks.
 
-    Raises ApiError on all ranks, with nothing changed, where they disagree, and where nothing is active.
+    Raises ApiError on all ranks, with nothing changed, if they disagree or nothing is active.
     """
     library = _library()
     if library is None:
@@ -173,10 +173,12 @@ def switch(on: bool, comm: Communicator | None = None) -> bool:
 
 @contextlib.contextmanager
 def switched(on: bool, comm: Communicator | None = None) -> Iterator[None]:
-    """As switch(), and back again at the end, on all ranks together. Does nothing where nothing is active."""
+    """Like switch(), and restores the former state at the end, on all ranks together. Does nothing if nothing is
+    active.
+    """
     if not is_active():
         yield
         return
     before = switch(on, comm)
     yield
-    switch(before, comm)  # not after an exception, which may be of this rank alone: the others would be waited for
+    switch(before, comm)  # not after an exception, which may affect this rank only: the others would be waited for

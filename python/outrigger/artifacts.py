@@ -1,4 +1,4 @@
-"""Where Outrigger's own files are: the preload libraries, the daemon, the benchmark programs."""
+"""Places of Outrigger's own files: the preload libraries, the daemon, the benchmark programs."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from outrigger.mpis import MPIABI
 
 _PACKAGE = Path(__file__).resolve().parent
 _PROJECT = _PACKAGE.parents[1]
-# Where a layout lies: of an installation that has this package in share/outrigger/python, and of a wheel's.
+# Place of the layout file: in an installation with this package in share/outrigger/python, and in a wheel.
 _LAYOUT = Path("share", "outrigger", "layout.json")
 _OWN_LAYOUTS = (_PACKAGE.parents[1] / "layout.json", _PACKAGE / "installed" / _LAYOUT)
-_SEPARATORS = " :"  # of LD_PRELOAD; there is no way to quote them: ld.so(8)
+_SEPARATORS = " :"  # in LD_PRELOAD, which has no quoting: ld.so(8)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The directories of an installation, each relative to the one that its file is in: the tree can be moved."""
+    """The directories of an installation, each relative to the layout's: the tree is relocatable."""
 
     prefix: str
     programs: str
     libraries: str
     private: str
-    """Of what nobody calls by its name: benchmark and example programs."""
+    """Programs that users do not call directly: benchmarks and examples."""
     scripts: str
     """Examples in Python."""
 
@@ -37,23 +37,23 @@ class Artifacts:
     """A build directory, or an installation."""
 
     root: Path
-    """What --build names."""
+    """The value of --build."""
     layout: Layout | None = None
     """None: a build directory."""
     place: Path = Path()
-    """What the layout is relative to."""
+    """Base directory of the layout."""
 
     def _directory(self, installed: Callable[[Layout], str], built: Path) -> Path:
         return built if self.layout is None else Path(os.path.normpath(self.place / installed(self.layout)))
 
     @property
     def programs(self) -> Path:
-        """Where outriggerd is."""
+        """Directory of outriggerd."""
         return self._directory(lambda layout: layout.programs, self.root / "bin")
 
     @property
     def libraries(self) -> Path:
-        """Where the preload libraries are."""
+        """Directory of the preload libraries."""
         return self._directory(lambda layout: layout.libraries, self.root / "lib")
 
     @property
@@ -62,13 +62,13 @@ class Artifacts:
         return self._existing(self.programs / "outriggerd")
 
     def preload(self, family: str) -> Path:
-        """The library that goes under programs of an MPI family."""
+        """The preload library for programs of an MPI family."""
         path = self.libraries / f"liboutrigger-{family}.so"
         if set(str(path)) & set(_SEPARATORS):
             raise UserError(f"{path} cannot be preloaded: its path has a space or a colon; move the tree elsewhere")
         if family == MPIABI and self.layout is None and not path.exists():
             raise UserError(
-                f"{path} is missing: no MPI with the standard ABI was there when it was built; ./dev mpis installs "
+                f"{path} is missing: there was no MPI with the standard ABI at build time; ./dev mpis installs "
                 "one, then ./dev build"
             )
         return self._existing(path)
@@ -90,11 +90,11 @@ class Artifacts:
 
     @property
     def vendor(self) -> Path:
-        """Python packages for this command line alone; it may be missing."""
+        """Python packages only for this command line; may be missing."""
         return self._private / "vendor"
 
     def example(self, family: str, name: str) -> Path:
-        """An example program built for an MPI family; it may be missing."""
+        """An example program built for an MPI family; may be missing."""
         return self._private / "examples" / family / name
 
     @property
@@ -102,11 +102,11 @@ class Artifacts:
         return self._directory(lambda layout: layout.private, self.root)
 
     def script(self, name: str) -> Path:
-        """An example in Python; it may be missing."""
+        """An example in Python; may be missing."""
         return self._directory(lambda layout: layout.scripts, _PROJECT / "examples") / name
 
     def missing(self, path: Path) -> UserError:
-        """Says what to do for a file that is not there."""
+        """An error for a missing file, with the remedy."""
         if self.layout is None:
             return UserError(f"{path} is missing; build it with ./dev build, or name another build with --build DIR")
         return UserError(
@@ -133,12 +133,12 @@ def _at(directory: Path) -> Artifacts:
 
 
 def own_layout() -> Path | None:
-    """Of the installation that this package is part of; None: it is part of a checkout."""
+    """Layout of the installation that has this package; None in a checkout."""
     return next((file for file in _OWN_LAYOUTS if file.is_file()), None)
 
 
 def find(build: Path | None = None) -> Artifacts:
-    """--build, else OUTRIGGER_BUILD, else the installation or checkout that this package is part of."""
+    """--build, else OUTRIGGER_BUILD, else the installation or checkout of this package."""
     if build is not None:
         if not build.is_dir():
             raise UserError(f"--build {build}: no such directory")

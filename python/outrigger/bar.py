@@ -1,4 +1,4 @@
-"""A bar with the time left."""
+"""A progress bar with the remaining time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def clock(seconds: float) -> str:
 
 
 class _Left(ProgressColumn):
-    """Counts down while nothing is told; up as long as nobody knows when it will end."""
+    """Counts down between updates; counts up while the end is unknown."""
 
     def render(self, task: Task) -> Text:
         now = time.monotonic()
@@ -28,9 +28,9 @@ class _Left(ProgressColumn):
 
 
 class Bar:
-    """Of all runs together.
+    """The bar of all runs together.
 
-    Unless it `draws_itself`, which takes a thread, it is drawn when it is told something: whoever starts programs by
+    Unless it `draws_itself`, which needs a thread, it is drawn at each update: code that starts programs by
     job_process.py may have no other thread.
     """
 
@@ -58,11 +58,11 @@ class Bar:
         self._progress.stop()
 
     def shows(self, what: str, spent_s: float, expected_s: float) -> None:
-        """`what` runs; of the time that all takes so much is spent."""
+        """`what` runs; `spent_s` of the total time have passed."""
         self._draw(what, max(expected_s, 1e-9), spent_s, max(expected_s - spent_s, 0.0))
 
     def counts(self, what: str, done: int, total: int) -> None:
-        """`what` runs after `done` of `total` steps, which take about equally long: as long as those so far."""
+        """`what` runs after `done` of `total` steps, whose times are assumed equal."""
         spent_s = time.monotonic() - self._began
         left_s = spent_s / done * (total - done) if done else None
         self._draw(what, max(total, 1), min(done, total), left_s)

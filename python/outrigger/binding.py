@@ -1,4 +1,4 @@
-"""Where the ranks and service processes of a node run: asked of outriggerd on the node, and drawn."""
+"""Placement of a node's ranks and service processes: asked of outriggerd on the node, and drawn."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ BUNCH, NONE = "bunch", "none"
 POLICIES = (BUNCH, "scatter", "hybrid", NONE)
 _TIMEOUT_S = 20.0
 _NOT_KNOWN = 3
-"""The exit code of `outriggerd place` where the cores cannot be read."""
+"""Exit code of `outriggerd place` if the cores cannot be read."""
 _HELP_S = 2.0
-"""Placement helps; a job does not wait longer for it."""
-# Told apart also without colours: each cell has the rank's or the service process's number.
+"""Time limit of a placement that only helps the job."""
+# Distinguishable without colors, too: each cell has the rank's or the service process's number.
 _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "bright_red", "bright_cyan", "bright_green")
 _FREE = "grey50"
 _LONGEST_COMMAND = 60
@@ -38,7 +38,7 @@ class BoundRank:
     """A rank of the node."""
 
     cpus: tuple[int, ...]
-    """Empty: it is not bound."""
+    """Empty: not bound."""
     cores: int
     shared: bool
     """Other ranks run on its CPUs too."""
@@ -52,12 +52,12 @@ class BoundService:
     """A service process of the node."""
 
     cpu: int
-    """-1: it is not pinned."""
+    """-1: not pinned."""
     core_is_free: bool
 
 
 def _user_and_command(pid: int, proc: Path = Path("/proc")) -> tuple[str, str]:
-    """The owner of a process; a field is empty if it cannot be known."""
+    """The owner of a process; a field is empty if it is unknown."""
     user, words = "", b""
     with contextlib.suppress(OSError, KeyError):
         words = (proc / str(pid) / "cmdline").read_bytes()
@@ -68,17 +68,17 @@ def _user_and_command(pid: int, proc: Path = Path("/proc")) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class OtherJob:
-    """A core that another job has."""
+    """A core of another job."""
 
     cpu: int
     by: str
     """service, or ranks."""
     pid: int
-    """A process of it; -1: not known which."""
+    """A process of it; -1: unknown."""
 
     @property
     def who(self) -> str:
-        """In words."""
+        """As text."""
         if self.pid <= 0:
             return "another job"
         user, command = _user_and_command(self.pid)
@@ -93,11 +93,11 @@ class NodeBinding:
     ranks: tuple[BoundRank, ...]
     services: tuple[BoundService, ...]
     service_cpus: tuple[int, ...]
-    """One CPU of each core kept; empty: none is."""
+    """One CPU of each reserved core; empty: none."""
     other_jobs: tuple[OtherJob, ...] = field(default=(), compare=False)
 
     def core_of(self, cpu: int) -> Core:
-        """All CPUs of this one's core; it alone where it is not one of the node's."""
+        """All CPUs of this one's core; only this one if it is not one of the node's."""
         return next((core for domain in self.domains for core in domain if cpu in core), (cpu,))
 
     @property
@@ -107,7 +107,7 @@ class NodeBinding:
 
     @property
     def cores(self) -> int:
-        """How many may be used."""
+        """The number of usable cores."""
         return sum(map(len, self.domains))
 
     @property
@@ -139,7 +139,7 @@ class _PlacedCore:
 
 @dataclass(frozen=True)
 class _Placement:
-    """As `outriggerd place` prints it."""
+    """Output of `outriggerd place`."""
 
     cores: tuple[_PlacedCore, ...]
     ranks: tuple[BoundRank, ...]
@@ -149,7 +149,7 @@ class _Placement:
 
 
 def parse(text: str) -> NodeBinding:
-    """The output of `outriggerd place`."""
+    """Parses the output of `outriggerd place`."""
     data = formats.parse_version(text, _Placement, VERSION, "what outriggerd place printed")
     domains: dict[int, list[Core]] = {}
     for core in data.cores:
@@ -168,15 +168,15 @@ KEEP_NO_CORE = "--keep=none"
 
 
 KEEP_SPARE_ONLY = "--keep=spare"
-"""Likewise: no core is kept that a rank would have had."""
+"""Likewise: reserves no core that a rank would use."""
 
 
 HEED_OTHERS = "--heed-others"
-"""For `outriggerd place`: cores that other jobs have are left to them."""
+"""For `outriggerd place`: avoids cores of other jobs."""
 
 
 def others_options(node: NodeBinding) -> list[str]:
-    """For `outriggerd exec`, which must not look for itself: its ranks would not all see the same."""
+    """For `outriggerd exec`, which must not query them itself: its ranks might see different ones."""
     words = []
     for by, option in (("ranks", "--others-ranks"), ("service", "--others-services")):
         cpus = [job.cpu for job in node.other_jobs if job.by == by]
@@ -187,7 +187,7 @@ def others_options(node: NodeBinding) -> list[str]:
 def place_command(
     daemon: Path, bind: str, services: int | None, ranks: int, pretend_nodes: int = 1, *, keep: Sequence[str] = ()
 ) -> list[str]:
-    """The command that says where a node's ranks go; `keep`: which cores service processes are left."""
+    """The command that plans a node's ranks; `keep`: cores to leave to service processes."""
     command = [str(daemon), "place", "--bind", bind, "--ranks", str(ranks), "--services", str(services or 0)]
     command += keep
     return [*command, "--pretend-nodes", str(pretend_nodes)] if pretend_nodes > 1 else command
@@ -207,18 +207,18 @@ def _parsed(command: Sequence[str], result: subprocess.CompletedProcess[str]) ->
 
 
 def ask(command: Sequence[str]) -> NodeBinding:
-    """Runs a place_command, here or through what reaches another host."""
+    """Runs a place_command, here or by a host's launch agent."""
     return _parsed(command, captured(command, _TIMEOUT_S))
 
 
 class NotKnownError(Exception):
-    """Where ranks would go is not known in time, or not at all; the text says why."""
+    """The ranks' placement is unknown, or not known in time; the text has the reason."""
 
 
 def ask_for_help(command: Sequence[str]) -> NodeBinding:
-    """Runs a place_command here, for a job that can do without. NotKnownError: it has to.
+    """Runs a place_command here, for a job that can do without it. NotKnownError: it must.
 
-    UserError: the user's own list of CPUs cannot be.
+    UserError: the user's own list of CPUs is impossible.
     """
     try:
         result = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_HELP_S, check=False)
@@ -263,7 +263,7 @@ def plural(count: int, what: str) -> str:
 
 
 def host_ranks(name: str, first: int, ranks: int) -> str:
-    """A host and its ranks, in words."""
+    """A host and its ranks, as text."""
     numbers = f"{first}-{first + ranks - 1}" if ranks > 1 else str(first)
     return f"[bold]{name}[/]  {plural(ranks, 'rank')} ({numbers})"
 
@@ -274,7 +274,7 @@ def services_and_cores(services: int, cores: int) -> str:
 
 
 def same_as(drawn: str, name: str, first: int, ranks: int, dpu: str = "") -> str:
-    """The line for a host that is like one drawn before. `dpu`: what runs on its DPU, in words."""
+    """The line for a host that equals an earlier one. `dpu`: the processes on its DPU, as text."""
     there = f"; [yellow]{dpu}[/]" if dpu else ""
     return f"{host_ranks(name, first, ranks)}, placed as on {drawn}{there}"
 
@@ -285,7 +285,7 @@ def _headline(title: str, node: NodeBinding, first: int, dpu: str) -> str:
 
 
 def _core_rows(node: NodeBinding, first: int, width: int) -> list[Text]:
-    """Cores as boxes in rows, a label above for each NUMA domain."""
+    """Cores as boxes in rows, with a label above each NUMA domain."""
     rows: list[Text] = []
     for domain, cores in enumerate(node.domains):
         cells = [_cell(core, node, first) for core in cores]
@@ -334,9 +334,9 @@ def _rank_line(node: NodeBinding) -> Text:
 
 
 def draw(console: Console, title: str, node: NodeBinding, first: int = 0, dpu: str = "") -> None:
-    """Draws one node: its cores with who runs there, and which ranks each service process serves.
+    """Draws one node: its cores with their processes, and the ranks of each service process.
 
-    Ranks have the colour of their service process. `dpu` says in words what runs on a DPU.
+    Ranks have the color of their service process. `dpu` describes the processes on a DPU.
     """
     console.print(_headline(title, node, first, dpu))
     for row in _core_rows(node, first, console.width):

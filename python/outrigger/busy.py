@@ -1,4 +1,4 @@
-"""How busy CPUs are with the processes that run there now."""
+"""Load of CPUs by the present processes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ STAT = Path("/proc/stat")
 _IDLE_FIELDS = slice(3, 5)  # idle and iowait, of user nice system idle iowait irq softirq steal
 _FIELDS = 8
 BUSY_SHARE = 0.3
-"""From here on a service process would feel it."""
+"""A higher load slows down a service process."""
 
 
 def _ticks(stat: Path) -> dict[int, tuple[int, int]]:
-    """Idle ticks and all ticks, by CPU; empty where the kernel does not say."""
+    """Idle ticks and all ticks, by CPU; empty if the kernel does not report them."""
     try:
         lines = stat.read_text(encoding="ascii").splitlines()
     except OSError:
@@ -34,22 +34,22 @@ def _ticks(stat: Path) -> dict[int, tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Sample:
-    """What the kernel had counted at one moment."""
+    """The kernel's counters at one time."""
 
     ticks: Mapping[int, tuple[int, int]]
     at: float
 
     @staticmethod
     def take(stat: Path = STAT) -> Sample:
-        """Now."""
+        """The present counters."""
         return Sample(_ticks(stat), time.monotonic())
 
     def wait_for(self, seconds: float) -> None:
-        """Until the sample is so old."""
+        """Waits until the sample has this age."""
         time.sleep(max(0.0, self.at + seconds - time.monotonic()))
 
     def busy_since(self, stat: Path = STAT) -> dict[int, float]:
-        """The share of the time since then that each CPU was not idle; without those of which nothing is known."""
+        """The share of the time since then that each CPU was not idle; without unknown ones."""
         shares = {}
         for cpu, (idle, every) in _ticks(stat).items():
             idle_before, every_before = self.ticks.get(cpu, (idle, every))
@@ -59,17 +59,17 @@ class Sample:
 
 
 def taken(shares: Mapping[int, float], cpus: Sequence[int]) -> dict[int, float]:
-    """Those of the CPUs that others use."""
+    """Those of the CPUs that other processes use."""
     return {cpu: shares[cpu] for cpu in cpus if shares.get(cpu, 0.0) >= BUSY_SHARE}
 
 
 def warn_of_others(wait_s: float = 0.5) -> None:
-    """Says it where other processes use CPUs on which something is to be measured; takes a moment."""
+    """Warns if other processes use CPUs of a measurement; takes a moment."""
     sample = Sample.take()
     sample.wait_for(wait_s)
     found = taken(sample.busy_since(), [cpu for core in allowed_cores() for cpu in core])
     if found:
-        note(f"other processes use CPUs {in_words(found)}: figures will be of little worth")
+        note(f"other processes use CPUs {in_words(found)}: figures will be unreliable")
 
 
 def in_words(shares: Mapping[int, float]) -> str:

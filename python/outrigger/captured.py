@@ -1,4 +1,4 @@
-"""Running a program for what it prints."""
+"""Runs a program for its output."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def captured(
     if_missing: str = "",
     if_silent: str = "",
 ) -> subprocess.CompletedProcess[str]:
-    """What a program printed that was told `said`, and its exit code.
+    """Output of a program that gets `said` as input, and its exit code.
 
-    UserErrors, with a hint, when it cannot be run or does not end.
+    UserErrors, with a hint, if it cannot be run or does not end.
     """
     try:
         return subprocess.run(

@@ -1,4 +1,4 @@
-"""Which MPI a program is started with: the one whose library it loads."""
+"""The MPI of a program: the one whose library it loads."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ NAMES = (*FAMILIES, INTEL, MPIABI)
 
 @dataclass(frozen=True)
 class Choice:
-    """The MPI a program is started with."""
+    """The MPI for a program."""
 
     mpi: Mpi
     note: str | None = None
-    """Something the user should know about how it was chosen."""
+    """A note for the user about the choice."""
     library_path: Path | None = None
-    """To be searched first by the ranks' loader, or they would load another MPI."""
+    """To be searched first by the ranks' loader, which would otherwise find another MPI."""
 
 
 def _same_file(one: Path | None, other: Path | None) -> bool:
@@ -36,7 +36,7 @@ def _listed(installed: Sequence[Mpi]) -> str:
 
 
 def named(wanted: str, installed: Sequence[Mpi]) -> list[Mpi]:
-    """The MPI of that name, or that is there, an entry for each of its ABIs."""
+    """The MPI of that name, or in that place, with an entry for each of its ABIs."""
     if os.sep in wanted:
         found = mpis.at(Path(wanted))
         if not found:
@@ -51,7 +51,7 @@ def named(wanted: str, installed: Sequence[Mpi]) -> list[Mpi]:
 
 
 def _beside(library: Path) -> list[Mpi]:
-    """The MPI whose library this is, by the launcher of the same prefix."""
+    """The MPI of this library, by the launcher in the same prefix."""
     for path in dict.fromkeys((library, library.resolve())):
         for prefix in path.parents[1:3]:
             if found := [mpi for mpi in mpis.at(prefix) if _same_file(mpi.library, library)]:
@@ -101,18 +101,18 @@ def _loaded(program: Path, *, required: bool) -> Libmpi | None:
 
 
 def mpi4py_environment(mpi: Mpi) -> dict[str, str]:
-    """An mpi4py that takes any MPI is told which, or it would take the first it finds.
+    """Tells an mpi4py that supports any MPI which one to use; otherwise it uses the first it finds.
 
-    Told the ABI, it leaves the library to the loader, which need not know it; from the library it sees the ABI.
+    With the ABI alone it leaves the library to the loader, which may not find it; from the library it detects the ABI.
     """
     return {"MPI4PY_MPIABI": mpi.family} if mpi.library is None else {"MPI4PY_LIBMPI": str(mpi.library)}
 
 
 def _left_to_the_loader() -> str | None:
-    """Why mpi4py may not take the library that it is told: told the ABI, too, it does not look at it."""
+    """The reason why mpi4py may not use the named library: if the ABI is set, too, it ignores the library."""
     if "MPI4PY_MPIABI" not in os.environ:
         return None
-    return "MPI4PY_MPIABI is set, so that mpi4py leaves the library to the loader, whatever --mpi says: unset it"
+    return "MPI4PY_MPIABI is set, so that mpi4py leaves the library to the loader and --mpi has no effect: unset it"
 
 
 def with_library_path(directory: Path) -> dict[str, str]:
@@ -122,7 +122,7 @@ def with_library_path(directory: Path) -> dict[str, str]:
 
 
 def _made_to_load(program: Path, loaded: Libmpi, mpi: Mpi) -> Choice:
-    """The program loads another libmpi of the same ABI: may it load this one?"""
+    """The program loads another libmpi of the same ABI: checks if it may load this one."""
     if mpi.library is None:
         return Choice(mpi)
     python = linked.interpreter_of(program)
@@ -142,11 +142,11 @@ def _made_to_load(program: Path, loaded: Libmpi, mpi: Mpi) -> Choice:
 def _as_wanted(wanted: str, program: Path, installed: Sequence[Mpi]) -> Choice:
     found = named(wanted, installed)
     loaded = _loaded(program, required=False)
-    if loaded is None:  # mpi4py may be there, and its libmpi not
+    if loaded is None:  # mpi4py may be installed without its libmpi
         return Choice(found[0], _left_to_the_loader() if linked.interpreter_of(program) is not None else None)
     if exact := [mpi for mpi in found if _same_file(mpi.library, loaded.path)]:
         return Choice(exact[0])
-    if linked.interpreter_of(program) is not None:  # mpi4py may take another than by itself
+    if linked.interpreter_of(program) is not None:  # mpi4py may load another than by default
         return _made_to_load(program, loaded, found[0])
     fitting = [mpi for mpi in found if mpi.family == loaded.family]
     if not fitting:

@@ -1,6 +1,6 @@
-"""Cores that a job claims while it is planned, before its keeper can.
+"""Cores that a job claims during its planning, before its keeper can.
 
-The names are those of src/service/placement/core_claims.hpp, where it is said what they are and why.
+The names are those of src/service/placement/core_claims.hpp, which describes them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from outrigger.settings import CORE_CLAIMS, JOB
 SOCKETS = Path("/proc/net/unix")
 _WORD = re.compile("[A-Za-z0-9_-]{1,24}")
 _held: dict[str, socket.socket] = {}
-"""By name. They end with this process, as the job does."""
+"""By name. They end with this process, and so with the job."""
 _MOST_KEEPERS = 64
 
 
 def word() -> str:
-    """By which all that this command starts is known as one job."""
+    """Word that identifies all processes of this command as one job."""
     return os.environ.setdefault(JOB, f"run-{os.getpid()}-{secrets.token_hex(3)}")
 
 
@@ -35,7 +35,7 @@ def scope() -> str:
 
 
 def _bind(name: str) -> bool:
-    """Whether this process has the name now. Where the system gives no socket it counts as had: nothing is known."""
+    """True if this process has the name now. Without sockets it counts as held, as nothing is known."""
     if name in _held:
         return True
     claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -49,7 +49,7 @@ def _bind(name: str) -> bool:
 
 
 def sockets() -> str:
-    """The names of this machine's Unix sockets, as the kernel lists them. Empty also where the system does not say."""
+    """The names of this machine's Unix sockets, from the kernel. Empty also if the system does not list them."""
     try:
         return SOCKETS.read_text(errors="replace")
     except OSError:
@@ -68,9 +68,10 @@ def _explain(by: str, cpus: Sequence[int]) -> None:
 
 
 def _tell_keepers(cpus: Sequence[int]) -> None:
-    """Keepers of other jobs look at claims again when somebody connects to them, and when it goes (neighbours.hpp).
+    """Keepers of other jobs check claims again when a process connects to them, and when it disconnects
+    (neighbours.hpp).
 
-    Beside the keeper of this job, which does it itself: a job may be native and have none.
+    In addition to this job's keeper, which does it itself: a native job has none.
     """
     claim = re.compile(rf"@outrigger-claim:{scope()}:(?:service|ranks):(\d+):({_WORD.pattern}):(\d+)$", re.MULTILINE)
     keepers = {
@@ -83,7 +84,7 @@ def _tell_keepers(cpus: Sequence[int]) -> None:
         link.setblocking(False)
         try:
             link.connect(b"\0" + keeper.encode())
-        except OSError:  # it has no keeper yet, or any more
+        except OSError:  # it has no keeper yet, or not any more
             link.close()
         else:
             _held[keeper] = link
@@ -96,7 +97,7 @@ def drop() -> None:
 
 
 def hold(node: NodeBinding) -> bool:
-    """Claims what a plan gives to this machine's ranks and service processes. False: others were faster; plan again."""
+    """Claims a plan's cores for this machine's ranks and service processes. False: others were faster; plan again."""
     if not scope():
         return True
     others = {job.cpu for job in node.other_jobs}
@@ -105,7 +106,7 @@ def hold(node: NodeBinding) -> bool:
     bound = node.rank_cpus if any(0 < len(rank.cpus) < usable for rank in node.ranks) else ()
     services = [core for core in cores if set(core) & set(node.service_cpus)]
     alone = [core for core in cores if (set(core) & set(bound) or core in services) and not others & set(core)]
-    # By their numbers: of several that want some of the same, one gets all that it wants.
+    # In ascending order: if several jobs want the same cores, one gets all of its.
     for cpu in sorted(cpu for core in alone for cpu in core):
         if not _bind(f"outrigger-core:{scope()}:{cpu}") and not _is_own(cpu):
             drop()

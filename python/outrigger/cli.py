@@ -1,6 +1,6 @@
 """The `outrigger` command.
 
-Each command imports its own modules only: importing all of them takes a second.
+Each command imports only its own modules: importing all of them takes a second.
 """
 
 from __future__ import annotations
@@ -188,12 +188,12 @@ def check_switches(arguments: list[str]) -> None:
 
 
 def _uncolored(arguments: list[str]) -> list[str]:
-    """Options for all commands before the command's words."""
+    """Options for all commands, in front of the command's words."""
     return arguments[: sum(1 for _ in takewhile(lambda word: word == "--no-color", arguments))]
 
 
 def main() -> None:
-    """Entry point: errors of users become one message and exit code 2."""
+    """Entry point: a user's error becomes one message and exit code 2."""
     replace_what_cannot_be_shown()
     first = _uncolored(sys.argv[1:])
     arguments = sys.argv[1 + len(first) :]
@@ -206,5 +206,5 @@ def main() -> None:
     except UserError as error:
         note(str(error))
         sys.exit(2)
-    except KeyboardInterrupt:  # while modules are read: a command at work has its own way to end
+    except KeyboardInterrupt:  # while modules are imported; a running command handles it itself
         sys.exit(128 + signal.SIGINT)

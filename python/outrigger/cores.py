@@ -1,4 +1,4 @@
-"""The cores that this process may use, and lists of CPUs as people write them."""
+"""Cores allowed for this process, and parsing of CPU lists."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from outrigger.errors import UserError
 
 Core = tuple[int, ...]
-"""The hardware threads of one core that may be used, lowest first."""
+"""Allowed hardware threads of one core, in ascending order."""
 
 
 def parse_cpu_list(text: str) -> list[int]:
-    """The CPUs that a list like 0-3,8 means, in its order."""
+    """CPUs of a list like 0-3,8, in its order."""
     cpus: list[int] = []
     for item in text.split(","):
         first, dash, last = item.strip().partition("-")
@@ -24,7 +24,7 @@ def parse_cpu_list(text: str) -> list[int]:
 
 
 def format_cpu_list(cpus: Sequence[int]) -> str:
-    """The shortest list that parse_cpu_list reads back as the same set, ascending: 0-3,8."""
+    """Shortest list that parse_cpu_list reads back as the same set, ascending: 0-3,8."""
     runs: list[list[int]] = []
     for cpu in sorted(set(cpus)):
         if runs and cpu == runs[-1][-1] + 1:
@@ -52,8 +52,8 @@ def without_spare(ranks: int, cores: int) -> str:
         return ""
     have = f"{cores} core{'' if cores == 1 else 's'}"
     return (
-        f"No spare core: {ranks} rank{'' if ranks == 1 else 's'}, {have}. A service process takes its time from ranks "
-        f"here, which seldom pays; it would need {ranks + 1} cores."
+        f"No spare core: {ranks} rank{'' if ranks == 1 else 's'}, {have}. A service process takes CPU time from "
+        f"ranks here, which seldom pays; a spare core needs {ranks + 1} cores."
     )
 
 
@@ -66,6 +66,6 @@ def _siblings(cpu: int) -> list[int]:
 
 
 def allowed_cores() -> list[Core]:
-    """The cores that this process may use, with their hardware threads, in ascending order."""
+    """Cores allowed for this process, with their hardware threads, in ascending order."""
     allowed = os.sched_getaffinity(0)
     return sorted({tuple(sorted(allowed.intersection(_siblings(cpu)))) for cpu in allowed})

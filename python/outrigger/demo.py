@@ -29,7 +29,7 @@ from outrigger.sizes import format_size
 
 SIZES = (16384, 65536, 262144, 1048576)
 _SETTINGS = Settings(choice=FIXED)
-"""What it takes to try both ways would be most of so short a run."""
+"""Trying both ways would take most of so short a run."""
 _SECONDS = 1
 _TIME_LIMIT_S = 120.0
 _RUNS = ("native", "offloaded", "native on all cores")
@@ -37,16 +37,16 @@ _RUNS = ("native", "offloaded", "native on all cores")
 
 @dataclass(frozen=True)
 class Comparison:
-    """The same program three times: native, offloaded, native on all cores."""
+    """Three runs of one program: native, offloaded, native on all cores."""
 
     mpi: Mpi
     command: str
     native: list[Row]
     offloaded: list[Row]
     native_all_cores: list[Row] | None
-    """None: interrupted before."""
+    """None: interrupted earlier."""
     placement: NodeBinding
-    """Of the offloaded one."""
+    """Placement of the offloaded run."""
 
 
 class Demo:
@@ -74,7 +74,9 @@ class Demo:
         return rows, plan
 
     def compare(self) -> Comparison:
-        """Three runs; the second and third do the work that the first one chose. After a Ctrl-C the first two do."""
+        """Three runs; the second and third do the amount of work that the first one chose. After a Ctrl-C, the first
+        two.
+        """
         mpi = self.mpi
         program = (
             str(self.artifacts.benchmark(mpi.family, "alltoall_bench")),
@@ -94,7 +96,7 @@ class Demo:
 
 
 def _hidden(native: Row, side: Row) -> float:
-    """Of the time that native's transfer takes, the part that does not show beside the computation."""
+    """Hidden part of native's transfer time."""
     return min(max(1 - side.exposed_us / native.pure_us, 0.0), 1.0)
 
 
@@ -103,11 +105,11 @@ def _range(low: int, high: int) -> str:
 
 
 def _saved_in_words(parts: Sequence[float]) -> str:
-    """Of native's time, over the sizes."""
+    """Saved part of native's time, over the sizes."""
     low, high = round(100 * min(parts)), round(100 * max(parts))
     if low >= 0:
         return f"{_range(low, high)} of the time saved"
-    if low < -100:  # a busy machine, as a rule
+    if low < -100:  # usually a busy machine
         return f"up to {1 - min(parts):.0f} times as long" + (
             f", at best {high} % of the time saved" if high > 0 else ""
         )
@@ -117,12 +119,12 @@ def _saved_in_words(parts: Sequence[float]) -> str:
 
 
 def _best_native(native: Row, everywhere: Row | None) -> float:
-    """Total time with a core left free or on all cores, whichever is less; an interrupted demo may lack the second."""
+    """Lower total time of a free core or all cores; an interrupted demo may lack the second."""
     return native.total_us if everywhere is None else min(native.total_us, everywhere.total_us)
 
 
 def headline(comparison: Comparison) -> str:
-    """How much faster than the better native, what was hidden, what it cost: over all sizes."""
+    """Speed relative to the better native, hidden part and cost, over all sizes."""
     pairs = list(zip(comparison.native, comparison.offloaded, strict=True))
     saved = [1 - ours.total_us / _best_native(native, everywhere) for native, ours, everywhere in _sides(comparison)]
     hidden = statistics.median(_hidden(native, ours) for native, ours in pairs)
@@ -136,14 +138,14 @@ def headline(comparison: Comparison) -> str:
 
 
 def spins(comparison: Comparison) -> str:
-    """What to know of native where its ranks share cores and it has no way to give way; empty: that is not so."""
+    """Note about native ranks that share cores and cannot yield; else empty."""
     mpi = comparison.mpi
     shared = any(rank.shared for rank in comparison.placement.ranks)
     if not shared or natives.can_yield(mpi):
         return ""
     return (
         f"{mpi.title} spins while it waits, and ranks share a core here: natively one waits until another's time slice "
-        "is over, which is most of its latency. With a core for each rank it would be faster; see the last column."
+        "is over, which is most of the latency. With a core for each rank it would be faster; see the last column."
     )
 
 
@@ -153,7 +155,7 @@ def _saved(native: float, offloaded: float) -> Text:
 
 
 _WIDE = 104
-"""Columns of a terminal on which the latencies have a place."""
+"""Minimum terminal width for the latencies."""
 
 
 def _columns(native: Row, ours: Row, everywhere: Row | None) -> dict[str, str | Text]:
@@ -182,7 +184,7 @@ def _sides(comparison: Comparison) -> list[tuple[Row, Row, Row | None]]:
 
 
 def table(comparison: Comparison, ranks: int, width: int) -> Table:
-    """Side by side, a row per size."""
+    """Side by side, one row per size."""
     result = Table(
         box=box.SIMPLE_HEAD,
         title_justify="left",
@@ -218,7 +220,7 @@ def as_measurement(comparison: Comparison, ranks: int) -> Measurement:
 
 
 def explanation(placement: NodeBinding) -> str:
-    """What the columns mean."""
+    """Meaning of the columns."""
     where = f"Ranks on CPUs {','.join(map(str, placement.rank_cpus))}"
     if placement.service_cpus:
         where += f", service process on CPU {','.join(map(str, placement.service_cpus))}"
@@ -230,7 +232,7 @@ def explanation(placement: NodeBinding) -> str:
 
 
 def _compare_all(console: Console, artifacts: Artifacts, mpis: Sequence[Mpi], ranks: int) -> list[Comparison]:
-    """As many as there are at a Ctrl-C."""
+    """All comparisons; after a Ctrl-C, those finished."""
     with Bar(console, draws_itself=True) as bar:
         started = itertools.count()
 
@@ -242,7 +244,7 @@ def _compare_all(console: Console, artifacts: Artifacts, mpis: Sequence[Mpi], ra
 
 
 def show(console: Console, comparisons: Sequence[Comparison], ranks: int) -> None:
-    """What it says, first in a line for each MPI."""
+    """Prints the results, one summary line per MPI first."""
     if why := without_spare(ranks, comparisons[0].placement.cores):
         console.print(why, style="yellow", soft_wrap=True)
     for comparison in comparisons:
@@ -261,7 +263,7 @@ def show(console: Console, comparisons: Sequence[Comparison], ranks: int) -> Non
 
 
 def _draw(console: Console, measured: Sequence[Measurement], ranks: int, path: Path) -> None:
-    """The figures are on the terminal already: where there is nothing to draw with, a line says so."""
+    """Plots the figures. They are on the terminal already, so a missing drawing library only gives a note."""
     if why := pictures.why_none():
         console.print(f"\nNo plot: {why}.", style="yellow", soft_wrap=True)
         return
@@ -272,7 +274,7 @@ def _draw(console: Console, measured: Sequence[Measurement], ranks: int, path: P
 def run(
     console: Console, artifacts: Artifacts, mpis: Sequence[Mpi], ranks: int, out: Path, json_to: Path | None = None
 ) -> None:
-    """The whole demo: runs, what they say in a line each, tables, plot."""
+    """The whole demo: runs, summary lines, tables, plot."""
     if not mpis:
         raise UserError("no MPI was found: neither mpirun of Open MPI nor of MPICH is on PATH")
     comparisons = _compare_all(console, artifacts, mpis, ranks)

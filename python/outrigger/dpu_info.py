@@ -25,10 +25,10 @@ _USEFUL = ("alias", "rdma")
 
 @dataclass(frozen=True, kw_only=True)
 class Probed:
-    """What `outriggerd dpu-probe` prints."""
+    """Output of `outriggerd dpu-probe`."""
 
     reach: str
-    """alias, rdma, or another: of no use, see `problem`."""
+    """alias or rdma; otherwise unusable, see `problem`."""
     device: str = ""
     round_trip_us: float | None = None
     bandwidth_bytes_per_s: float | None = None
@@ -36,7 +36,7 @@ class Probed:
 
     @property
     def useful(self) -> bool:
-        """Service processes can run there."""
+        """True if service processes can run there."""
         return self.reach in _USEFUL
 
 
@@ -55,12 +55,12 @@ class DpuFinding:
 
 
 def parse_probe(text: str) -> Probed:
-    """What `outriggerd dpu-probe` prints."""
+    """Parses the output of `outriggerd dpu-probe`."""
     return formats.parse(text, Probed, "what outriggerd dpu-probe printed")
 
 
 def _probe(where: Where, daemon: Path, share: Share, ready: dpu_process.Ready, secret: str) -> Probed:
-    """Asks on the host, whose memory the DPU is to reach."""
+    """Probes from the host whose memory the DPU must reach."""
     command = [str(daemon), "dpu-probe", f"{share.dpu}:{ready.port}"]
     if not is_this_host(share.host.name):
         command = launchers.on_node(where.agent, share.host.name, command, slurm=where.slurm)
@@ -76,7 +76,7 @@ def _probe(where: Where, daemon: Path, share: Share, ready: dpu_process.Ready, s
 
 
 def collect(where: Where, how: dpu_process.Way, daemon: Path) -> list[DpuFinding]:
-    """Starts all DPUs and has each probed by its host."""
+    """Starts all DPUs and lets each host probe its DPU."""
     secret = dpus.new_secret()
 
     def find(attempt: dpus.Attempt) -> DpuFinding:
@@ -104,7 +104,7 @@ def _bandwidth(finding: DpuFinding) -> str:
 
 
 def show(console: Console, findings: Sequence[DpuFinding], reaches: Sequence[tables.Reach]) -> None:
-    """Prints a line for each DPU, why those that are of no use are not, and what the others' reaches are."""
+    """Prints a line for each DPU, the problems of unusable ones, and the reaches of the others."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for column in ("", "DPU", "host", "reach", "device"):
         table.add_column(column, no_wrap=column != "device", style="bold" if column == "DPU" else "")
@@ -129,7 +129,7 @@ def show(console: Console, findings: Sequence[DpuFinding], reaches: Sequence[tab
 
 
 def run(console: Console, where: Where, how: dpu_process.Way, found: Artifacts, *, as_json: bool) -> bool:
-    """`outrigger info --dpufile`; whether all are of use."""
+    """`outrigger info --dpufile`; returns whether all are usable."""
     findings = collect(where, how, found.daemon)
     if as_json:
         print(formats.as_json(findings))

@@ -1,6 +1,6 @@
-"""`outriggerd dpu` on one DPU: started by the launch agent, and ended with its standard input.
+"""`outriggerd dpu` on one DPU: started by the launch agent, ends with its standard input.
 
-So whatever ends this command, be it a kill -9 or a lost network, ends what it has started on DPUs.
+So its end is certain, even after a kill -9 of this command or a network failure.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ _SSH_FAILED = 255
 
 @dataclass(frozen=True)
 class Way:
-    """How commands get to DPUs, and what is run there."""
+    """How commands reach DPUs, and which program runs there."""
 
     agent: str = launchers.SSH
     slurm: bool = False
-    """By srun, within the allocation."""
+    """Use srun, within the allocation."""
     daemon: str = _DEFAULT_DAEMON
-    """outriggerd of the DPU's architecture: a path, or a name on PATH there."""
+    """outriggerd for the DPU's architecture: a path, or a name in its PATH."""
     services: int | None = None
-    """On each DPU; None: by its cores and its host's ranks."""
+    """On each DPU; None: derived from its cores and its host's ranks."""
     start_s: float = _DEFAULT_START_S
 
     def words(self) -> list[str]:
-        """What runs on a DPU."""
+        """Command on a DPU."""
         return [self.daemon, "dpu", "--services", str(self.services or 0)]
 
     def command(self, dpu: str) -> list[str]:
-        """What runs here for it."""
+        """Local command that starts it."""
         return launchers.on_node(self.agent, dpu, self.words(), slurm=self.slurm)
 
 
 @dataclass(frozen=True)
 class Ready:
-    """What a DPU says when it listens."""
+    """First line of a DPU that listens."""
 
     port: int
     protocol: int
@@ -63,18 +63,18 @@ class Ready:
     cores: int
 
     def services_for(self, ranks: int, ranks_per_service: int) -> int:
-        """How many service processes serve so many ranks of its host."""
+        """Number of service processes for this many ranks of its host."""
         return self.services or max(1, min(self.cores, -(-ranks // ranks_per_service)))
 
 
 class CannotStartError(Exception):
-    """Why there are no service processes on a DPU, and what to do."""
+    """Reason why a DPU has no service processes, with a remedy."""
 
 
 def way(
     agent: str, services: int | None, environment: Mapping[str, str], *, slurm: bool = False, daemon: str | None = None
 ) -> Way:
-    """From options and environment, checked."""
+    """Checked values from options and environment."""
     text = environment.get(INIT_TIMEOUT, "")
     if text and not (text.isascii() and text.isdecimal() and int(text) > 0):
         raise UserError(f"{INIT_TIMEOUT}={text}: write milliseconds, like 30000")
@@ -84,7 +84,7 @@ def way(
 
 
 def parse_ready(line: str) -> Ready:
-    """Reads `ready protocol=3 endian=little port=4711 services=0 cores=8`; the reason is raised of `failed: ...`."""
+    """Parses `ready protocol=3 endian=little port=4711 services=0 cores=8`; raises the reason in `failed: ...`."""
     if line.startswith("failed: "):
         raise CannotStartError(line.removeprefix("failed: "))
     fields = dict(re.findall(r"(\w+)=(\w+)", line))
@@ -96,15 +96,15 @@ def parse_ready(line: str) -> Ready:
     if fields.get("endian") != sys.byteorder:
         raise CannotStartError(f"its byte order is {fields.get('endian')}, the hosts' is {sys.byteorder}")
     if not 0 < numbers["port"] < 1 << 16:
-        raise CannotStartError(f"its outriggerd listens on port {numbers['port']}, which cannot be")
+        raise CannotStartError(f"its outriggerd listens on port {numbers['port']}, which is impossible")
     return Ready(**numbers)
 
 
 @dataclass
 class Running:
-    """An `outriggerd dpu` and the agent that holds it.
+    """An `outriggerd dpu` and its launch agent.
 
-    Its log comes through a pipe, which whoever waits for something meanwhile has to look at: see pass_on_log().
+    Its log comes through a pipe that must be read during every wait: see pass_on_log().
     """
 
     dpu: str
@@ -120,7 +120,7 @@ class Running:
         return self.ready
 
     def _first_words(self) -> str:
-        """The line of standard output that is ours. A login may print others before."""
+        """Our line of standard output. A login may print others before it."""
         assert self.process.stdout is not None
         output = piped.Lines(self.process.stdout)
         end = time.monotonic() + self.way.start_s
@@ -138,7 +138,7 @@ class Running:
     def _why_ended(self) -> str:
         status = self._wait(SECONDS_TO_END)
         if status is None:
-            return "its launch agent has closed its output and goes on"
+            return "its launch agent has closed its output but still runs"
         self._hear_out(SECONDS_TO_END)
         last = self.said[-1] if self.said else ""
         if status == _NOT_FOUND or "No such file or directory" in last:
@@ -148,8 +148,9 @@ class Running:
         return last.removeprefix("outriggerd: ") or f"{shlex.join(self.way.words())} ended with exit code {status}"
 
     def pass_on_log(self) -> None:
-        """What there is of it. Before it is ready its words may be the reason why it never will be; later they are
-        the user's."""
+        """Reads the log. Before the DPU is ready it may hold the reason of a failure; later it is passed to
+        the user.
+        """
         for line in self.log.take():
             if self.ready is not None:
                 print(line.rstrip(), file=sys.stderr, flush=True)
@@ -157,7 +158,7 @@ class Running:
                 self.said.append(line.rstrip())
 
     def _wait(self, timeout_s: float) -> int | None:
-        """Its exit status; None: it goes on."""
+        """Exit status; None: still running."""
         end = time.monotonic() + timeout_s
         while (status := self.process.poll()) is None and time.monotonic() < end:
             piped.wait((self.log,), _LOOK_S)
@@ -165,14 +166,14 @@ class Running:
         return status
 
     def _hear_out(self, timeout_s: float) -> None:
-        """Its last words, after its end."""
+        """Reads the rest of its output, after its end."""
         end = time.monotonic() + timeout_s
         while not self.log.ended and (left := end - time.monotonic()) > 0:
             piped.wait((self.log,), left)
             self.pass_on_log()
 
     def lost(self) -> str | None:
-        """What there is to say of one that has ended by itself, and not well."""
+        """Message about one that ended unexpectedly with an error."""
         status = self.process.poll()
         if self.ready is None or status is None or status == 0:
             return None
@@ -180,13 +181,13 @@ class Running:
         return f"DPU {self.dpu}: {shlex.join(self.way.words())} or its launch agent has ended with {how}"
 
     def hang_up(self) -> None:
-        """Its end of input, by which it knows that it is to end."""
+        """Closes its input, on which it exits."""
         assert self.process.stdin is not None
         with contextlib.suppress(OSError):
             self.process.stdin.close()
 
     def end(self, deadline: float) -> None:
-        """Waits for it until then, and ends the agent if need be."""
+        """Waits for its end until the deadline, then ends the agent."""
         for number in (0, signal.SIGTERM, signal.SIGKILL):
             self.process.send_signal(number)
             if self._wait(max(0.2, deadline - time.monotonic())) is not None:
@@ -197,7 +198,7 @@ class Running:
 
 
 def start(dpu: str, how: Way, secret: str) -> Running:
-    """Not in the terminal's process group: Ctrl-C is for the ranks, and must not take their service processes first."""
+    """Outside the terminal's process group: Ctrl-C is for the ranks, whose service processes must not end first."""
     command = how.command(dpu)
     try:
         process = subprocess.Popen(
@@ -207,7 +208,7 @@ def start(dpu: str, how: Way, secret: str) -> Running:
         raise CannotStartError(f"cannot run {command[0]}: {error.strerror}") from error
     assert process.stdin is not None and process.stderr is not None
     running = Running(dpu, how, process, piped.Lines(process.stderr))
-    with contextlib.suppress(OSError):  # it has ended already; its own words say why
+    with contextlib.suppress(OSError):  # it has ended already; its output has the reason
         process.stdin.write(f"{secret}\n".encode())
         process.stdin.flush()
     return running

@@ -1,6 +1,6 @@
 """DPUs by name, one a line: the i-th belongs to the i-th host.
 
-As many as hosts, no `:`, no name twice. `#` begins a comment.
+One for each host, no `:`, no name twice. `#` begins a comment.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from outrigger.hostfile import Host, is_host_name, meaningful_lines, read_text
 
 
 def parse(text: str, source: str) -> tuple[str, ...]:
-    """The DPUs of a file, in its order."""
+    """DPUs of a text, in its order."""
     lines: dict[str, int] = {}
     for number, line in meaningful_lines(text):
         where = f"{source}:{number}"
@@ -32,12 +32,12 @@ def parse(text: str, source: str) -> tuple[str, ...]:
 
 
 def read(path: Path) -> tuple[str, ...]:
-    """The DPUs of a file."""
+    """DPUs of a file."""
     return parse(read_text(path, "--dpufile"), str(path))
 
 
 def pair(hosts: Sequence[Host], dpus: Sequence[str], source: str) -> dict[str, str]:
-    """The DPU of each host, by the hosts' names."""
+    """DPU of each host, by the host's name."""
     if len(dpus) != len(hosts):
         raise UserError(f"{source}: {len(dpus)} DPUs for {len(hosts)} hosts; name one for each host, in the same order")
     names = {host.name for host in hosts}

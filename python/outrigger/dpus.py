@@ -1,4 +1,4 @@
-"""Service processes on the DPUs of a job: all of its hosts' or none."""
+"""Service processes on the DPUs of a job: on those of all its hosts, or on none."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STARTED_AT_ONCE = 32
 
 @dataclass(frozen=True)
 class Fleet:
-    """The DPUs of a job, all of them ready, or the reason why none is used."""
+    """DPUs of a job, all ready, or the reason why none is used."""
 
     shares: tuple[Share, ...] = ()
     running: tuple[Running, ...] = ()
@@ -28,7 +28,7 @@ class Fleet:
     problem: str | None = None
 
     def environment(self) -> dict[str, str]:
-        """What the ranks are given."""
+        """Environment for the ranks."""
         if not self.running:
             return {}
         pairs = [
@@ -39,21 +39,21 @@ class Fleet:
         return {DPUS: f"{self.secret}@{','.join(pairs)}"}
 
     def ready(self) -> dict[str, Ready]:
-        """What the DPUs have said, by their names."""
+        """Ready lines of the DPUs, by name."""
         return {each.dpu: each.ready for each in self.running if each.ready is not None}
 
     def pass_on_logs(self) -> None:
-        """What the DPUs have said since the last call. To be called now and then, or they wait."""
+        """Output of the DPUs since the last call. Must be called regularly, or they block."""
         for each in self.running:
             each.pass_on_log()
 
     def notes(self) -> list[str]:
-        """After the job: what went wrong with DPUs in it."""
+        """After the job: failures of DPUs during it."""
         return [note for each in self.running if (note := each.lost()) is not None]
 
 
 def placeholders(shares: Sequence[Share]) -> dict[str, str]:
-    """The environment of ranks as it will look: ports and secret are drawn when DPUs are started."""
+    """Environment of the ranks with placeholders: ports and secret are chosen at the start of the DPUs."""
     if not shares:
         return {}
     pairs = [f"{share.host.name}={share.dpu}:PORT" for share in shares]
@@ -61,19 +61,19 @@ def placeholders(shares: Sequence[Share]) -> dict[str, str]:
 
 
 def as_comments(shares: Sequence[Share], how: Way) -> list[str]:
-    """What a job starts on DPUs before its ranks, for a shell to skip and a person to read."""
+    """Commands that a job runs on DPUs before its ranks, as shell comments."""
     return [f"# for DPU {share.dpu}: echo SECRET | {shlex.join(how.command(share.dpu or ''))}" for share in shares]
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """What has come of starting one DPU."""
+    """Result of starting one DPU."""
 
     share: Share
     running: Running | None
-    """Ready; None: it is not."""
+    """None: it is not ready."""
     problem: str = ""
-    """Why it is not, and what to do."""
+    """Reason and remedy if it is not ready."""
 
 
 @contextlib.contextmanager
@@ -87,7 +87,7 @@ def each_started(shares: Sequence[Share], how: Way, secret: str) -> Iterator[lis
 
 
 def _start_all(shares: Sequence[Share], how: Way, secret: str, running: list[Running]) -> list[Attempt]:
-    """Fills `running` as it goes, so that an interrupt leaves none behind."""
+    """Fills `running` step by step, so that an interrupt leaves none behind."""
 
     def attempt(share: Share) -> Attempt:
         try:
@@ -102,7 +102,7 @@ def _start_all(shares: Sequence[Share], how: Way, secret: str, running: list[Run
     try:
         return list(pool.map(attempt, shares))
     except BaseException:
-        for each in list(running):  # so that nobody goes on waiting for them
+        for each in list(running):  # ends all waits for them
             each.process.terminate()
         raise
     finally:
@@ -110,7 +110,7 @@ def _start_all(shares: Sequence[Share], how: Way, secret: str, running: list[Run
 
 
 def _why_not(attempts: Sequence[Attempt]) -> str | None:
-    """One line for all that are not there."""
+    """One line for all that failed."""
     failed = [attempt for attempt in attempts if attempt.running is None]
     if not failed:
         return None
@@ -123,7 +123,7 @@ def _why_not(attempts: Sequence[Attempt]) -> str | None:
 
 @contextlib.contextmanager
 def started(shares: Sequence[Share], how: Way) -> Iterator[Fleet]:
-    """Starts the DPUs of all hosts. If one cannot be had, none is used: the whole job must decide alike."""
+    """Starts the DPUs of all hosts. If one fails, none is used: the decision must be the same for the whole job."""
     secret = new_secret()
     with each_started(shares, how, secret) as attempts:
         running = [attempt.running for attempt in attempts if attempt.running is not None]
@@ -136,12 +136,12 @@ def started(shares: Sequence[Share], how: Way) -> Iterator[Fleet]:
 
 
 def new_secret() -> str:
-    """What both ends of a job know, in hexadecimal."""
+    """Secret shared by both ends of a job, in hexadecimal."""
     return secrets.token_hex(_SECRET_BYTES)
 
 
 def end_all(running: Sequence[Running]) -> None:
-    """All at once: each takes its time to end."""
+    """Ends all at once: each takes some time."""
     for each in running:
         each.hang_up()
     deadline = time.monotonic() + SECONDS_TO_END

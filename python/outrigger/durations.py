@@ -1,4 +1,4 @@
-"""Times as people write them: 90s, 5m, 1h."""
+"""Parses times: 90s, 5m, 1h."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smh]?)", re.IGNORECASE)
 
 
 def parse_duration(option: str, text: str) -> float:
-    """Seconds; a number alone is seconds. `option` is named when it is none."""
+    """In seconds, also without a unit. `option` is named in errors."""
     match = _DURATION.fullmatch(text.strip())
     if match is None or float(match[1]) <= 0:
         raise UserError(f"{option} {text}: write a positive time like 90s, 5m or 1h")

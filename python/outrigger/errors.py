@@ -1,4 +1,4 @@
-"""Errors that a user can do something about."""
+"""Errors that the user can fix."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """Printed as one message, without a traceback; the command ends with exit code 2."""
+    """Printed as one message without a traceback; the exit code is 2."""
 
 
 def or_known(word: str, known: Iterable[str]) -> str:

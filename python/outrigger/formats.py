@@ -1,4 +1,4 @@
-"""What other programs write, as data: one way to read it, and one error when it is not what was expected."""
+"""Reads the output of other programs as data, with one error for unexpected formats."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ T = TypeVar("T")
 
 
 def parse(text: str | bytes, form: type[T], what: str, *, exact: bool = False) -> T:
-    """JSON as a dataclass, its fields checked; `what` is named when it is none. Unless `exact` it may have others."""
-    if isinstance(text, bytes):  # names in it are of programs, which may use another encoding than UTF-8
+    """Parses JSON into a dataclass and checks its fields; `what` is named in errors. `exact`: further fields are
+    errors.
+    """
+    if isinstance(text, bytes):  # names of programs in it may have another encoding than UTF-8
         text = text.decode(errors="replace")
     try:
         found = msgspec.json.decode(text, type=form)
@@ -23,7 +25,7 @@ def parse(text: str | bytes, form: type[T], what: str, *, exact: bool = False) -
     except msgspec.DecodeError as error:
         raise UserError(f"{what} cannot be read: {error}") from error
     if others:
-        raise UserError(f"{what} cannot be read: it has more than is known here: {', '.join(sorted(others))}")
+        raise UserError(f"{what} cannot be read: unknown fields: {', '.join(sorted(others))}")
     return found
 
 
@@ -33,17 +35,17 @@ class _Versioned:
 
 
 def parse_version(text: str | bytes, form: type[T], version: int, what: str) -> T:
-    """The same of a format that has versions, of which one is read here."""
+    """The same for a versioned format; accepts one version."""
     found = parse(text, _Versioned, what).version
     if found is None:
-        raise UserError(f"{what} cannot be read: it names no version, so it is something else")
+        raise UserError(f"{what} cannot be read: it has no version, so it is a different format")
     if found != version:
         raise UserError(f"{what} has version {found}, this command reads version {version}")
     return parse(text, form, what)
 
 
 def convert(data: Any, form: Any, what: str) -> Any:
-    """The same for what has been read already."""
+    """The same for parsed data."""
     try:
         return msgspec.convert(data, form)
     except msgspec.ValidationError as error:
@@ -51,18 +53,18 @@ def convert(data: Any, form: Any, what: str) -> Any:
 
 
 class OfRanks(Protocol):
-    """What a benchmark program prints."""
+    """Output of a benchmark program."""
 
     @property
     def ranks(self) -> int:
-        """Of its job."""
+        """Number of ranks in its job."""
 
 
 F = TypeVar("F", bound=OfRanks)
 
 
 def json_line(output: str, program: str) -> str:
-    """The first line of JSON among whatever else the program printed."""
+    """First line of JSON in the program's output."""
     line = next((line for line in output.splitlines() if line.startswith("{")), None)
     if line is None:
         raise UserError(f"what {program} printed cannot be read: there are no figures")
@@ -70,7 +72,7 @@ def json_line(output: str, program: str) -> str:
 
 
 def parse_figures(output: str, form: type[F], ranks: int) -> F:
-    """The line of JSON of a benchmark program that ran with so many ranks."""
+    """Line of JSON of a benchmark program that ran with this many ranks."""
     line = json_line(output, "the benchmark")
     figures = parse(line, form, f"the benchmark's line {line}")
     if figures.ranks != ranks:
@@ -79,10 +81,10 @@ def parse_figures(output: str, form: type[F], ranks: int) -> F:
 
 
 def line_of(value: Any) -> bytes:
-    """One line, for a pipe."""
+    """In one line, for a pipe."""
     return msgspec.json.encode(value) + b"\n"
 
 
 def as_json(value: Any) -> str:
-    """Dataclasses, and lists of them, for people and files."""
+    """Dataclasses and lists of them, indented."""
     return json.dumps(value, default=asdict, indent=2)

@@ -1,10 +1,10 @@
-"""Hosts and how many ranks each takes, one a line, in forms that mpirun's users know:
+"""Hosts with their numbers of ranks, one a line, in the formats of mpirun:
 
     thor001:32
     thor002 slots=32     # the same
     thor003              # one slot
 
-`#` begins a comment. A host that is named again takes that many more.
+`#` begins a comment. A repeated host takes that many more.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAX_SLOTS = 1 << 20
 
 @dataclass(frozen=True)
 class Host:
-    """A host by name, and how many ranks it takes."""
+    """Name of a host and its number of ranks."""
 
     name: str
     slots: int = 1
@@ -35,13 +35,13 @@ def is_host_name(text: str) -> bool:
 
 
 def is_this_host(name: str) -> bool:
-    """Whether a host's name is this machine's."""
+    """True if it is the name of this machine."""
     here = socket.gethostname()
     return name in {"localhost", "127.0.0.1", here, here.partition(".")[0]}
 
 
 def meaningful_lines(text: str) -> list[tuple[int, str]]:
-    """The lines with their numbers, without comments and blank ones."""
+    """Lines with their numbers, without comments and empty lines."""
     stripped = ((number, line.partition("#")[0].strip()) for number, line in enumerate(text.split("\n"), 1))
     return [(number, line) for number, line in stripped if line]
 
@@ -69,7 +69,7 @@ def _host(line: str, where: str) -> Host:
 
 
 def parse(text: str, source: str) -> tuple[Host, ...]:
-    """The hosts of a file, in its order. A host that is named again takes that many more."""
+    """Hosts of a text, in its order. A repeated host takes that many more."""
     found: dict[str, int] = {}
     for number, line in meaningful_lines(text):
         host = _host(line, f"{source}:{number}")
@@ -80,7 +80,7 @@ def parse(text: str, source: str) -> tuple[Host, ...]:
 
 
 def read_text(path: Path, option: str) -> str:
-    """What a file holds that an option names."""
+    """Content of a file named by an option."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
@@ -90,10 +90,10 @@ def read_text(path: Path, option: str) -> str:
 
 
 def read(path: Path) -> tuple[Host, ...]:
-    """The hosts of a file."""
+    """Hosts of a file."""
     return parse(read_text(path, "--hostfile"), str(path))
 
 
 def render(hosts: Sequence[Host]) -> str:
-    """A file that `parse` reads back."""
+    """Text that `parse` reads back."""
     return "".join(f"{host.name}:{host.slots}\n" for host in hosts)

@@ -1,4 +1,6 @@
-"""Which hosts get which ranks, and how they are reached: from files, an allocation of Slurm, or this machine alone."""
+"""Distribution of ranks over hosts, and how hosts are reached: from files, a Slurm allocation, or this
+machine alone.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ LAUNCHERS = ("auto", "mpiexec", "srun")
 
 @dataclass(frozen=True)
 class Hosts:
-    """What the user said of where to run."""
+    """The user's options about hosts."""
 
     hostfile: Path | None = None
     dpufile: Path | None = None
@@ -33,18 +35,18 @@ class Where:
     """Hosts, and how they are reached."""
 
     shares: tuple[plan.Share, ...] = ()
-    """Empty: all ranks here."""
+    """Empty: all ranks on this machine."""
     agent: str = launchers.SSH
     slurm: bool = False
     """Start with srun, within the allocation."""
     mpi_type: str | None = None
     """srun's --mpi."""
     as_allocated: bool = False
-    """Slurm's own plan: all nodes of the allocation, with all their slots."""
+    """Slurm's own distribution: all nodes of the allocation, with all their slots."""
 
 
 def check_pretend_nodes(hosts: Hosts, shares: Sequence[plan.Share], ranks: int) -> None:
-    """--pretend-nodes splits the ranks of one host."""
+    """--pretend-nodes needs all ranks on one host."""
     nodes = hosts.pretend_nodes
     if nodes < 1 or nodes > ranks:
         raise UserError(f"--pretend-nodes {nodes}: from 1 to {ranks}, the number of ranks; -n sets it")
@@ -81,7 +83,7 @@ def _dpus(hosts: Hosts, found: Sequence[Host], allocated: Sequence[str]) -> dict
 
 
 def find_where(hosts: Hosts, ranks: int, implementation: str, environment: Mapping[str, str]) -> Where:
-    """Which hosts get which ranks, and how they are started."""
+    """Distribution of the ranks, and how they are started."""
     plan.check_ranks(ranks)
     use_srun = _use_srun(hosts, environment)
     found, dpus_of = _find_hosts(hosts, environment, use_srun=use_srun)
@@ -95,7 +97,7 @@ def find_where(hosts: Hosts, ranks: int, implementation: str, environment: Mappi
         whole = hosts.hostfile is None and not dpus_of and ranks == sum(host.slots for host in found)
         return Where(shares, slurm=True, mpi_type=mpi_type, as_allocated=whole)
     if len(shares) == 1 and is_this_host(shares[0].host.name):
-        return Where(shares, launchers.SSH)  # all ranks here: no agent is needed for them
+        return Where(shares, launchers.SSH)  # all ranks are local and need no agent
     launchers.check_names(hosts.agent, [share.host.name for share in shares])
     if implementation == "openmpi":
         here = next((share.host.name for share in shares if is_this_host(share.host.name)), "")
@@ -104,7 +106,7 @@ def find_where(hosts: Hosts, ranks: int, implementation: str, environment: Mappi
 
 
 def find_dpus(hosts: Hosts, environment: Mapping[str, str]) -> Where:
-    """The DPUs that are named, each with its host: this machine where no hosts are."""
+    """The named DPUs with their hosts; without hosts, this machine."""
     use_srun = _use_srun(hosts, environment)
     if hosts.hostfile is None and hosts.dpufile is not None and not use_srun:
         here = Host(socket.gethostname())
@@ -117,7 +119,7 @@ def find_dpus(hosts: Hosts, environment: Mapping[str, str]) -> Where:
 def _find_hosts(
     hosts: Hosts, environment: Mapping[str, str], *, use_srun: bool
 ) -> tuple[tuple[Host, ...], dict[str, str]]:
-    """The hosts, none where none are named, and their DPUs by the hosts' names."""
+    """The hosts, if given, and their DPUs by host name."""
     in_allocation = use_srun or hosts.dpu_pattern is not None
     if in_allocation and not slurm.inside(environment):
         raise UserError("--dpu-pattern finds DPUs in a Slurm allocation, and this is none; name them with --dpufile")
@@ -134,11 +136,11 @@ def _find_hosts(
 
 
 def dpu_shares(where: Where, *, allowed: bool) -> tuple[plan.Share, ...]:
-    """The hosts whose DPUs the job is to use: all that have one, or none."""
+    """Hosts whose DPUs the job uses: all that have one, or none."""
     return tuple(share for share in where.shares if allowed and share.dpu is not None)
 
 
 def report_directory(where: Where) -> Path | None:
-    """Where a report for the terminal is written: beside the program where rank 0 is on another host."""
+    """Directory of a report for the terminal: beside the program if rank 0 is on another host."""
     remote = bool(where.shares) and not is_this_host(where.shares[0].host.name)
     return Path.cwd() if remote else None

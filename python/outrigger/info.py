@@ -1,4 +1,4 @@
-"""What was found on this machine, and why not better."""
+"""Finds MPIs, cores and ways to reach memory on this machine, and the reasons for what is missing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WATCHED_S = 0.3
 
 @dataclass(frozen=True, kw_only=True)
 class Reach:
-    """How service processes of this machine touch its ranks' memory."""
+    """How this machine's service processes access its ranks' memory."""
 
     mapped: bool
     cma: bool
@@ -38,7 +38,7 @@ class Reach:
 
 @dataclass(frozen=True, kw_only=True)
 class Wire:
-    """What they would use to another node."""
+    """Transport to another node."""
 
     kind: str = ""
     transports: str = ""
@@ -57,19 +57,19 @@ class HugePages:
 
 @dataclass(frozen=True)
 class Claim:
-    """A CPU that a job has."""
+    """A CPU used by a job."""
 
     cpu: int
     by: str
-    """service, or ranks."""
+    """service or ranks."""
     job: str
     pid: int
-    """Of its keeper, or of the `outrigger run` that planned it."""
+    """PID of its keeper or its planning `outrigger run`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """What `outriggerd info` prints, as far as it is used here."""
+    """Output of `outriggerd info`, as far as it is used here."""
 
     version: str
     protocol: int
@@ -81,7 +81,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Finding:
-    """One line: what, how it is, and a remark."""
+    """One line: topic, state, remark."""
 
     name: str
     good: bool
@@ -91,7 +91,7 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class FoundMpi:
-    """An MPI, and the library that serves its programs."""
+    """An MPI, and the library for its programs."""
 
     family: str
     vendor: str
@@ -102,45 +102,45 @@ class FoundMpi:
     preload: str | None
     served: bool
     reason: str
-    """Why not."""
+    """Reason without a library."""
 
 
 @dataclass(frozen=True)
 class Cores:
-    """CPUs, and who would get them."""
+    """CPUs and their use."""
 
     allowed: tuple[tuple[int, ...], ...]
     """By core."""
     ranks: tuple[int, ...]
     services: tuple[int, ...]
     taken: Mapping[int, float]
-    """Of the services', those that other processes use at present, and how much."""
+    """Load by other processes on the services' CPUs."""
 
 
 @dataclass(frozen=True)
 class Daemon:
-    """What outriggerd says of this machine."""
+    """Output of outriggerd about this machine."""
 
     path: str | None
     problem: str = ""
-    """Not empty: it says nothing."""
+    """Not empty: there is no output."""
     info: Mapping[str, Any] | None = None
     machine: Machine | None = None
-    """The same, as far as it is used here."""
+    """Parsed, as far as it is used here."""
 
 
 @dataclass(frozen=True)
 class Variable:
-    """One of ours that is set."""
+    """One of our variables that is set."""
 
     value: str
     meaning: str
-    """Empty: nobody reads it."""
+    """Empty: unknown."""
 
 
 @dataclass(frozen=True)
 class Info:
-    """Everything that `outrigger info` knows."""
+    """All information of `outrigger info`."""
 
     mpis: tuple[FoundMpi, ...]
     ucx: str | None
@@ -192,7 +192,7 @@ def _daemon(artifacts: Artifacts | None) -> Daemon:
         return Daemon(None, "no build was found; run ./dev build")
     try:
         path = str(artifacts.daemon)
-        # UCX says on standard output what it does not like.
+        # UCX writes its warnings to standard output.
         environment = {"UCX_LOG_FILE": "/dev/stderr", **os.environ}
         result = captured([path, "info", "--json"], _TIMEOUT_S, environment=environment)
         if result.returncode != 0:
@@ -205,7 +205,7 @@ def _daemon(artifacts: Artifacts | None) -> Daemon:
 
 
 def _tables(artifacts: Artifacts | None) -> tables.Tables | None:
-    """As far as a build says them."""
+    """None if the build does not support it."""
     try:
         return None if artifacts is None else tables.read(artifacts)
     except UserError:
@@ -213,7 +213,7 @@ def _tables(artifacts: Artifacts | None) -> tables.Tables | None:
 
 
 def collect(artifacts: Artifacts | None) -> Info:
-    """Looks around."""
+    """Collects all of it."""
     sample = busy.Sample.take()
     cores = allowed_cores()
     kept = cores[-1:] if len(cores) > 1 else []
@@ -262,13 +262,13 @@ def _core_finding(cores: Cores) -> Finding:
         return Finding("cores", False, ranks, "only one core may be used: service processes share it with the ranks")
     kept = f"service process on CPU {format_cpu_list(cores.services)}"
     if cores.taken:
-        why = f"other processes use CPU {busy.in_words(cores.taken)}: collectives go natively while they do"
+        why = f"other processes use CPU {busy.in_words(cores.taken)}: collectives are native meanwhile"
         return Finding("cores", False, f"{ranks}, {kept}", why)
-    return Finding("cores", True, f"{ranks}, {kept}", "as outrigger run places up to eight ranks")
+    return Finding("cores", True, f"{ranks}, {kept}", "as placed by outrigger run for up to eight ranks")
 
 
 def job_findings(claims: Sequence[Claim]) -> list[Finding]:
-    """A line for each job that has cores of this machine."""
+    """One line for each job on cores of this machine."""
     found = []
     for job in dict.fromkeys(claim.job for claim in claims):
         mine = [claim for claim in claims if claim.job == job]
@@ -296,7 +296,7 @@ def _daemon_findings(daemon: Daemon, reaches: Sequence[tables.Reach]) -> list[Fi
 
 
 def wire_finding(wire: Wire) -> Finding:
-    """What a service process would use to another node like this one."""
+    """Transport of a service process to another node like this one."""
     if wire.problem:
         return Finding("wire", False, "none", f"jobs on several nodes run natively: {wire.problem}")
     how = "the network moves memory" if wire.kind == "rdma" else "processors copy"
@@ -304,12 +304,12 @@ def wire_finding(wire: Wire) -> Finding:
 
 
 def reach_findings(here: Reach, reaches: Sequence[tables.Reach]) -> list[Finding]:
-    """How service processes can touch the ranks' memory: what can be allowed, and what of it there is here."""
+    """Access of service processes to the ranks' memory: available reaches, and those that could be allowed."""
     there = {"mapped": "", "xpmem": here.xpmem_why_not, "cma": here.cma_why_not, "bounce": ""}
     there["copier"] = "" if here.copier else "needs cma"
     return [
         Finding(f"reach {row.name}", False, "no", why)
-        if (why := there.get(row.name, "only on a DPU: outrigger info --dpufile FILE tries them"))
+        if (why := there.get(row.name, "only on a DPU: test with outrigger info --dpufile FILE"))
         else Finding(f"reach {row.name}", True, "yes", f"{row.when}: {row.cost}")
         for row in reaches
         if row.selectable
@@ -319,7 +319,7 @@ def reach_findings(here: Reach, reaches: Sequence[tables.Reach]) -> list[Finding
 def huge_pages_finding(huge: HugePages) -> Finding:
     if not huge.bytes:
         return Finding("huge pages", False, "no", huge.why_not)
-    return Finding("huge pages", True, format_bytes(huge.bytes), "for buffers that are copied from again and again")
+    return Finding("huge pages", True, format_bytes(huge.bytes), "for buffers that are copied repeatedly")
 
 
 def findings(found: Info) -> list[Finding]:
@@ -350,7 +350,7 @@ def show(console: Console, found: Info) -> None:
 
 
 def run(console: Console, build: Path | None, *, as_json: bool) -> None:
-    """`outrigger info`; without a build it says less."""
+    """`outrigger info`; less without a build."""
     try:
         artifacts = find(build)
     except UserError:

@@ -1,4 +1,4 @@
-"""The words that start this command line once more, from wherever it was installed."""
+"""Command line to start this program again, from wherever it was installed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from outrigger import artifacts
 
 _PACKAGES = Path(__file__).resolve().parents[1]
-# Not by PYTHONPATH, which programs that are started from there would get, too.
+# Not PYTHONPATH, which started programs would inherit.
 _RUN = (
     "import runpy, sys; "
     "sys.path[:0] = sys.argv.pop(1).split(':'); "
@@ -18,7 +18,7 @@ _RUN = (
 
 
 def _tree() -> artifacts.Artifacts | None:
-    """The installation that this package is part of, where Python does not know it by itself."""
+    """Installation around this package, if Python does not know it."""
     file = artifacts.own_layout()
     return None if file is None or file.parent != _PACKAGES.parent else artifacts.find_installed(file)
 

@@ -1,4 +1,4 @@
-"""The process of an MPI's launcher: it gets every signal that this command gets, and ends with this command."""
+"""The process of an MPI launcher: receives every signal of this command, and ends with it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from outrigger.signal_queue import SignalQueue, Taken
 
 _SECONDS_TO_END = 5.0
 _LOOK_S = 0.2
-"""Between looks whether it has ended, should its signal have gone to another thread."""
-_SENT_BY_KERNEL = 0x80  # SI_KERNEL: keys of the terminal, or its end
-# Those about this process itself, and those that cannot be taken.
+"""Interval to check for its end, in case another thread got its signal."""
+_SENT_BY_KERNEL = 0x80  # SI_KERNEL: terminal keys, or the end of the terminal
+# Signals about this process itself, and those that cannot be caught.
 _NOT_PASSED = {
     signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGPIPE, signal.SIGTTIN, signal.SIGTTOU, signal.SIGPROF,
     signal.SIGVTALRM, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP, signal.SIGSYS,
@@ -29,19 +29,19 @@ _OF_JOB_CONTROL = {signal.SIGTSTP, signal.SIGCONT}
 
 
 def words(daemon: Path, unblocked: Collection[int] = (), ignored: Collection[int] = ()) -> list[str]:
-    """What goes before a launcher's command, so that it ends with the thread that starts it, however that ends."""
+    """Prefix of a launcher's command: ends it with the thread that started it, however that ends."""
     unblock = ["--unblock", ",".join(map(str, sorted(unblocked)))] if unblocked else []
     ignore = ["--ignore", ",".join(map(str, sorted(ignored)))] if ignored else []
     return [str(daemon), "launch", "--parent", str(os.getpid()), *unblock, *ignore, "--"]
 
 
 def _ignored() -> set[int]:
-    """As nohup has it. Others that shells ignore, for what they start behind them, are for the launcher still."""
+    """Ignored as by nohup. Others that shells ignore for background jobs still go to the launcher."""
     return {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else set()
 
 
 def _has_the_terminal() -> bool:
-    """Standard input is a terminal, and its keys are for this command's process group."""
+    """True if standard input is a terminal whose keys signal this command's process group."""
     try:
         return os.tcgetpgrp(0) == os.getpgrp()
     except OSError:
@@ -50,12 +50,12 @@ def _has_the_terminal() -> bool:
 
 @contextlib.contextmanager
 def _held(numbers: set[int]) -> Iterator[set[int]]:
-    """Signals wait to be taken one by one; gives those that did not before."""
+    """Blocks signals to take them one by one; gives those newly blocked."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
         yield numbers - before
         while signal.sigtimedwait(numbers, 0) is not None:
-            pass  # for a launcher that has ended
+            pass  # the launcher has ended
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -66,13 +66,13 @@ def _all_of(file: IO[bytes]) -> bytes:
 
 
 class JobProcess:
-    """A launcher, from its start to its end, in the thread that makes this.
+    """A launcher from start to end, run by the thread that creates this.
 
-    It makes no further threads: when several are killed the kernel may tell the launcher more than once that its parent
-    has ended, and Open MPI's, told twice, ends without clearing up.
+    This thread must be the only one: if several are killed, the kernel may signal the parent's death twice, and Open
+    MPI's launcher then ends without cleanup.
 
-    In a process group of its own, so that a signal for this command's group comes once, from here. Where the terminal
-    is this command's it stays in the group, or it could not read from there: keys then reach it without help.
+    It has its own process group, so that a signal for this command's group arrives once, from here. With the terminal
+    it stays in the group to be able to read, and gets signals of keys directly.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class JobProcess:
         into: IO[bytes] | None = None,
         looks: Callable[[], None] | None = None,
     ) -> None:
-        """`into`: where all goes that it prints, errors too. `looks`: called now and then while it runs."""
+        """`into`: destination of its output and errors. `looks`: called regularly while it runs."""
         self._terminal = _has_the_terminal()
         passed = set(signal.valid_signals()) - _NOT_PASSED
         self._ignored = _ignored()
@@ -97,10 +97,10 @@ class JobProcess:
         self._into = into
         self._looks = looks
         self.interrupted = False
-        """It was sent a SIGINT."""
+        """True after a SIGINT."""
 
     def run(self, timeout_s: float | None) -> tuple[int, bytes]:
-        """The code as of subprocess.Popen, and what was captured. UserError: it was ended at the time limit."""
+        """Exit code as of subprocess.Popen, and captured output. UserError: ended at the time limit."""
         with self._captured() as output, _held(self._passed | {signal.SIGCHLD}) as unblocked:
             process = subprocess.Popen(
                 [*words(self._daemon, unblocked, self._ignored), *self._command],
@@ -122,7 +122,7 @@ class JobProcess:
         return tempfile.TemporaryFile() if self._capture else contextlib.nullcontext()
 
     def _pass_signals(self, process: subprocess.Popen[bytes], timeout_s: float | None) -> bool:
-        """Until it has ended; False: it has not in that time."""
+        """Forwards signals until it has ended; False: time is over."""
         deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
         with SignalQueue(self._passed | {signal.SIGCHLD}) as signals:
             while process.poll() is None:
@@ -139,13 +139,13 @@ class JobProcess:
     def _pass(self, process: subprocess.Popen[bytes], came: Taken) -> None:
         self.interrupted = self.interrupted or came.number == signal.SIGINT
         if self._terminal and came.code == _SENT_BY_KERNEL:
-            return  # all of the group have it
+            return  # the whole group gets it
         process.send_signal(came.number)
         if came.number == signal.SIGTSTP:
-            os.kill(os.getpid(), signal.SIGSTOP)  # until a SIGCONT, which is passed, too
+            os.kill(os.getpid(), signal.SIGSTOP)  # until a SIGCONT, which is forwarded, too
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
-        """With its ranks: kindly, then by force."""
+        """Ends it and its ranks: gracefully, then by force."""
         process.terminate()
         try:
             process.wait(_SECONDS_TO_END)

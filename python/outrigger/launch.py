@@ -1,4 +1,4 @@
-"""Starting an MPI program: the command, its environment, and waiting for it."""
+"""Starts an MPI program: command, environment, and the wait for its end."""
 
 from __future__ import annotations
 
@@ -23,75 +23,75 @@ from outrigger.plan import Share, check_ranks
 from outrigger.sections import SEPARATOR, Section
 from outrigger.settings import Settings
 
-# What ranks on another host get from this environment beside what is ours.
+# Forwarded to ranks on other hosts beside our own variables.
 _PASSED_IF_SET = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
 _PASSED_PREFIXES = ("OUTRIGGER_", "OMP_", "UCX_")
 _PLANS = 8
-"""So often others may be faster before a job goes where they are."""
+"""Retries if other jobs take the cores between plan and claim."""
 _NOT_PASSED = (settings.BUILD,)  # for this command alone
 
 
 @dataclass(frozen=True)
 class Variables:
-    """For the ranks, as asked for with -x."""
+    """Variables for the ranks, from -x."""
 
     values: Mapping[str, str] = field(default_factory=dict)
     passed: tuple[str, ...] = ()
-    """Names of further ones that ranks on other hosts must have, as they are here."""
+    """Names of more variables that ranks on other hosts need, with their values here."""
 
 
 @dataclass(frozen=True)
 class Dpus:
-    """Those of a job."""
+    """DPUs of a job."""
 
     shares: tuple[Share, ...] = ()
-    """The hosts whose service processes run there: all of the job's, or none."""
+    """Hosts with service processes on their DPUs: all of the job or none."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """What the ranks must know of them."""
+    """For the ranks."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What is to be run."""
+    """Program and options of a run."""
 
     program: tuple[str, ...]
     ranks: int
-    """Of all programs."""
+    """Sum over all programs."""
     mpi: Mpi
     others: tuple[Section, ...] = ()
-    """Further programs, on this machine."""
+    """More programs, on this machine."""
     settings: Settings = field(default_factory=Settings)
     native: bool = False
     """Leave the library out; the placement stays the same."""
     bind: str = binding.BUNCH
-    """How ranks are placed, see binding.parse_bind."""
+    """Placement of ranks, see binding.parse_bind."""
     report: Path | None = None
-    """Where the library writes its report, as JSON."""
+    """Output file of the library's report, as JSON."""
     trace: Path | None = None
-    """Where it writes the events of a trace."""
+    """Output of the trace's events."""
     where: Where = field(default_factory=Where)
     pretend_nodes: int = 1
     variables: Variables = field(default_factory=Variables)
     library_path: Path | None = None
-    """Where the ranks' loader looks first."""
+    """First directory that the ranks' loader searches."""
     dpus: Dpus = field(default_factory=Dpus)
 
     @property
     def heeds_others(self) -> bool:
-        """Whether it is planned here what other jobs have. Ranks on several hosts are placed on each by itself."""
+        """True if the placement here considers other jobs. On several hosts, each places its ranks by itself."""
         return all(is_this_host(share.host.name) for share in self.where.shares)
 
     def place_command(self, artifacts: Artifacts, ranks: int) -> list[str]:
-        """The command that says where so many ranks of a host go."""
+        """Command that prints the placement of this many ranks of a host."""
         command = binding.place_command(
             artifacts.daemon, self.bind, self.settings.services, ranks, self.pretend_nodes, keep=self.kept_cores()
         )  # fmt: skip
         return [*command, binding.HEED_OTHERS] if self.heeds_others else command
 
     def kept_cores(self) -> list[str]:
-        """Which cores service processes are left, for `outriggerd place` and `exec`.
+        """Cores for service processes, for `outriggerd place` and `exec`.
 
-        One that ranks need costs them more than overlap gains. Who fixes the choice wants it all the same.
+        A core that ranks need costs more than overlap gains, unless the user fixes the choice.
         """
         if self.dpus.shares or self.settings.services == 0:
             return [binding.KEEP_NO_CORE]
@@ -100,14 +100,14 @@ class Job:
 
 @dataclass(frozen=True)
 class Plan:
-    """A job's command and what is added to the environment, ready to be shown or started."""
+    """Command of a job and its added environment, ready to be shown or started."""
 
     daemon: Path
-    """Starts the command."""
+    """Program that starts the command."""
     command: tuple[str, ...]
     environment: Mapping[str, str]
     placement: NodeBinding
-    """Of this machine; empty where all ranks are on others."""
+    """On this machine; empty if all ranks are on others."""
     notes: tuple[str, ...] = field(default=())
 
 
@@ -138,7 +138,7 @@ def _mpi4py_environment(job: Job) -> dict[str, str]:
 
 
 def _wrapper(job: Job, artifacts: Artifacts, environment: Mapping[str, str], node: NodeBinding) -> list[str]:
-    """Put before the program: binds on the node itself, and keeps the launcher from being bound or preloaded."""
+    """Prefix of the program: binds on the node itself, and keeps the launcher unbound and without the library."""
     words = [str(artifacts.daemon), "exec"]
     if job.bind != binding.NONE:
         words += ["--bind", job.bind]
@@ -153,7 +153,7 @@ def _wrapper(job: Job, artifacts: Artifacts, environment: Mapping[str, str], nod
 
 
 def _other_jobs_note(node: NodeBinding) -> list[str]:
-    """What is shared with other jobs, since there are not enough other cores, or as the user wants it: one note."""
+    """Note about cores shared with other jobs, for lack of free ones or on request."""
     parts = []
     for who in dict.fromkeys(job.who for job in node.other_jobs):
         cpus = [job.cpu for job in node.other_jobs if job.who == who]
@@ -161,7 +161,7 @@ def _other_jobs_note(node: NodeBinding) -> list[str]:
         ranks = [cpu for cpu in cpus if cpu not in services and set(node.core_of(cpu)) & set(node.rank_cpus)]
         shared = [
             f"{'CPU' if len(found) == 1 else 'CPUs'} {format_cpu_list(found)}, where {what}"
-            for found, what in ((services, "service processes give way"), (ranks, "ranks of this job run"))
+            for found, what in ((services, "service processes yield"), (ranks, "ranks of this job run"))
             if found
         ]
         parts += [f"{who} also has {', and '.join(shared)}"] if shared else []
@@ -169,7 +169,7 @@ def _other_jobs_note(node: NodeBinding) -> list[str]:
 
 
 def _notes(job: Job, node: NodeBinding) -> list[str]:
-    """What the user should know of the placement."""
+    """Notes for the user about the placement."""
     return [*_other_jobs_note(node), *_services_notes(job, node)]
 
 
@@ -179,7 +179,7 @@ def _services_notes(job: Job, node: NodeBinding) -> list[str]:
     if not node.service_cpus and node.cores == 1:
         return ["only one core may be used here: service processes share it with the ranks"]
     if not node.service_cpus:
-        fixed = job.settings.is_fixed()  # else nothing is the worse for it
+        fixed = job.settings.is_fixed()  # otherwise nothing gets worse
         return ["the ranks leave no core free: service processes share theirs"] if fixed else []
     cpus = {service.cpu for service in node.services}
     if job.settings.services is not None and len(cpus) < len(node.services):
@@ -188,7 +188,7 @@ def _services_notes(job: Job, node: NodeBinding) -> list[str]:
 
 
 def _passed(job: Job, environment: Mapping[str, str]) -> list[str]:
-    """The variables that Open MPI must be told to carry. Those of its own go by themselves."""
+    """Variables that Open MPI must forward. Its own are forwarded anyway."""
     names = {name for name in environment if not name.startswith("OMPI_")} | set(job.variables.passed)
     if job.where.shares:
         names |= {name for name in os.environ if name in _PASSED_IF_SET or name.startswith(_PASSED_PREFIXES)}
@@ -209,16 +209,16 @@ def _start(job: Job, artifacts: Artifacts, environment: Mapping[str, str], node:
 
 
 def _ranks_here(job: Job) -> int:
-    """How many ranks this machine gets."""
+    """Number of ranks on this machine."""
     if not job.where.shares:
         return job.ranks
     return sum(share.ranks for share in job.where.shares if is_this_host(share.host.name))
 
 
 def _placed(job: Job, artifacts: Artifacts) -> tuple[Job, NodeBinding, list[str]]:
-    """The placement on this machine, and what the user should know of it.
+    """Placement on this machine, with notes for the user.
 
-    Other hosts find theirs by themselves, from their own cores. Where this one's are not known the job is unbound.
+    Other hosts place their ranks by their own cores. If this machine's cores are unknown, the job is unbound.
     """
     nothing = NodeBinding((), (), (), ())
     ranks = _ranks_here(job)
@@ -233,7 +233,7 @@ def _placed(job: Job, artifacts: Artifacts) -> tuple[Job, NodeBinding, list[str]
 
 
 def _claimed(job: Job, artifacts: Artifacts) -> tuple[Job, NodeBinding, list[str]]:
-    """The placement, with a claim on its cores: of two commands at the same time one plans again."""
+    """The placement, with a claim on its cores: of two simultaneous commands, one plans again."""
     for _ in range(_PLANS):
         placed = _placed(job, artifacts)
         if claims.hold(placed[1]):
@@ -242,7 +242,7 @@ def _claimed(job: Job, artifacts: Artifacts) -> tuple[Job, NodeBinding, list[str
 
 
 def make_plan(job: Job, artifacts: Artifacts, *, claim: bool = False) -> Plan:
-    """The command for a job. `claim`: until this process ends, no other job is promised its cores on this machine."""
+    """Command for a job. `claim`: reserves its cores on this machine until this process ends."""
     check_ranks(job.ranks)
     claims.word()
     job, node, notes = _claimed(job, artifacts) if claim and job.heeds_others else _placed(job, artifacts)
@@ -259,17 +259,17 @@ def make_plan(job: Job, artifacts: Artifacts, *, claim: bool = False) -> Plan:
 
 
 def exit_code(returncode: int) -> int:
-    """What a shell would say: 128 + the signal for a process that a signal ended."""
+    """Exit code of a shell: 128 + the signal if a signal ended the process."""
     return 128 - returncode if returncode < 0 else returncode
 
 
 def run(
     plan: Plan, *, capture: bool = False, timeout_s: float | None = None, looks: Callable[[], None] | None = None
 ) -> tuple[int, str]:
-    """Starts a plan and waits for its end: the exit code, and with `capture` what it printed to stdout. `looks` is
-    called now and then meanwhile.
+    """Runs a plan to its end; returns the exit code and, with `capture`, its standard output. `looks` is called
+    regularly.
 
-    Signals for this command are for the launcher, and end this only by ending that.
+    Signals for this command are forwarded to the launcher, and end this command only by ending the launcher.
     """
     environment = {**os.environ, **plan.environment}
     process = JobProcess(plan.daemon, plan.command, environment, capture=capture, looks=looks)
@@ -282,7 +282,7 @@ def run(
 def run_into(
     plan: Plan, output: IO[bytes], *, timeout_s: float | None = None, looks: Callable[[], None] | None = None
 ) -> int:
-    """The same for a program whose output and errors go to a file."""
+    """The same with output and errors into a file."""
     environment = {**os.environ, **plan.environment}
     process = JobProcess(plan.daemon, plan.command, environment, capture=False, into=output, looks=looks)
     code, _ = process.run(timeout_s)

@@ -1,4 +1,4 @@
-"""The commands that start ranks: mpiexec of each MPI, and srun."""
+"""Commands that start ranks: mpiexec of each MPI, and srun."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ SSH = "ssh"
 
 @dataclass(frozen=True)
 class Start:
-    """What a launcher is to do."""
+    """Job of a launcher."""
 
     mpi: Mpi
     ranks: int
     program: tuple[str, ...]
     shares: tuple[Share, ...] = ()
-    """Empty: all ranks here."""
+    """Empty: all ranks on this machine."""
     agent: str = SSH
-    """The command that reaches another host: AGENT HOST COMMAND."""
+    """Command that reaches another host: AGENT HOST COMMAND."""
     passed: Sequence[str] = field(default=())
-    """The variables that ranks on other hosts must have."""
+    """Variables needed by ranks on other hosts."""
 
     @property
     def host_counts(self) -> str:
-        """n0:2,n1:2, as Open MPI and hydra read it."""
+        """n0:2,n1:2, the format of Open MPI and hydra."""
         return ",".join(f"{share.host.name}:{share.ranks}" for share in self.shares)
 
 
 @dataclass(frozen=True)
 class Started:
-    """A command, and what it needs in its environment."""
+    """A command and its added environment."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
 def split_agent(agent: str) -> tuple[str, ...]:
-    """The words of --launch-agent, the first as a path."""
+    """Words of --launch-agent, the first as a path."""
     try:
         words = shlex.split(agent)
     except ValueError as error:
@@ -62,7 +62,7 @@ def split_agent(agent: str) -> tuple[str, ...]:
 
 
 def _is_known(ssh: str, name: str) -> bool:
-    """Also by an alias of ssh's own, or where ssh gets there by another host, which may know the name."""
+    """True also for aliases in ssh's configuration, or with a jump host, which may know the name."""
     asked = subprocess.run([ssh, "-G", name], capture_output=True, text=True, errors="replace", check=False)
     told = dict(line.split(" ", 1) for line in asked.stdout.splitlines() if " " in line)
     if asked.returncode != 0 or "hostname" not in told or {"proxyjump", "proxycommand"} & told.keys():
@@ -73,7 +73,7 @@ def _is_known(ssh: str, name: str) -> bool:
 
 
 def check_names(agent: str, names: Sequence[str]) -> None:
-    """Before an MPI is started, which says in twenty lines that ssh does not know a host."""
+    """Checked before the start, because MPIs report an unknown host in twenty lines."""
     words = split_agent(agent)
     if len(words) > 1 or Path(words[0]).name != SSH:
         return
@@ -89,14 +89,14 @@ def check_names(agent: str, names: Sequence[str]) -> None:
 
 
 def openmpi(start: Start) -> Started:
-    """mpirun of Open MPI. It binds nothing: that is done on the node."""
+    """mpirun of Open MPI. It binds nothing: binding is done on the node."""
     command = [str(start.mpi.launcher), "-n", str(start.ranks), "--bind-to", "none"]
     if start.shares:
         command += ["--host", start.host_counts, "--map-by", "slot"]
         agent = shlex.join(split_agent(start.agent))
         if start.mpi.version.startswith("4"):
             command += ["--mca", "plm", "rsh", "--mca", "plm_rsh_agent", agent]
-        else:  # since 5 it starts ranks by PRRTE
+        else:  # starts ranks by PRRTE since version 5
             command += ["--prtemca", "plm", "ssh", "--prtemca", "plm_ssh_agent", agent]
     else:
         command.append("--oversubscribe")
@@ -106,14 +106,14 @@ def openmpi(start: Start) -> Started:
 
 
 def _agent_options(agent: str, variable: str) -> Started:
-    """Hydra takes a path, and the agent's own arguments from a variable."""
+    """Hydra takes a path, and the agent's arguments from a variable."""
     path, *arguments = split_agent(agent)
     environment = {variable: " ".join(arguments)} if arguments else {}
     return Started(("-launcher", SSH, "-launcher-exec", path), environment)
 
 
 def mpich(start: Start) -> Started:
-    """mpiexec of MPICH. It gives the ranks its whole environment by itself."""
+    """mpiexec of MPICH. It forwards its whole environment."""
     command = [str(start.mpi.launcher), "-n", str(start.ranks)]
     if not start.shares:
         return Started((*command, *start.program))
@@ -122,7 +122,7 @@ def mpich(start: Start) -> Started:
 
 
 def intel(start: Start) -> Started:
-    """mpiexec of Intel MPI. Its -hosts knows no counts, so that each host is a part of the command."""
+    """mpiexec of Intel MPI. Its -hosts has no counts, so each host is a part of the command."""
     unbound = {"I_MPI_PIN": "0"}  # binding is done on the node
     command = [str(start.mpi.launcher)]
     if not start.shares:
@@ -136,10 +136,10 @@ def intel(start: Start) -> Started:
 
 
 def srun(start: Start, mpi_type: str | None, *, as_allocated: bool = False) -> Started:
-    """srun within an allocation. It gives the ranks its whole environment; binding is done on the node.
+    """srun within an allocation. It forwards its whole environment; binding is done on the node.
 
-    `as_allocated`: every node has the ranks that Slurm itself has planned for it. Other uneven counts must be forced,
-    and then Slurm tells MPICH by PMI2 that every rank has a node for itself.
+    `as_allocated`: every node has as many ranks as Slurm has planned. Other uneven counts must be forced, and then
+    Slurm reports one rank per node to MPICH by PMI2.
     """
     command = ["srun", f"--ntasks={start.ranks}", f"--nodes={len(start.shares)}"]
     counts = {share.ranks for share in start.shares}
@@ -150,7 +150,8 @@ def srun(start: Start, mpi_type: str | None, *, as_allocated: bool = False) -> S
     else:
         names = ",".join(",".join([share.host.name] * share.ranks) for share in start.shares)  # one for each rank
         command += [f"--nodelist={names}", "--distribution=arbitrary"]
-    command += ["--kill-on-bad-exit=1"]  # as every mpiexec does: others would wait for ever for a rank that was killed
+    # as every mpiexec does: otherwise other ranks would wait forever for a killed rank
+    command += ["--kill-on-bad-exit=1"]
     command += ["--cpu-bind=none", "--export=ALL"]
     if mpi_type is not None:
         command.append(f"--mpi={mpi_type}")
@@ -158,18 +159,18 @@ def srun(start: Start, mpi_type: str | None, *, as_allocated: bool = False) -> S
 
 
 def mpiexec(start: Start) -> Started:
-    """The launcher of the job's own MPI."""
+    """Launcher of the job's MPI."""
     starters = {"openmpi": openmpi, "mpich": mpich, INTEL: intel}
     return starters[start.mpi.implementation](start)
 
 
 def on_node(agent: str, node: str, command: Sequence[str], *, slurm: bool) -> list[str]:
-    """A command on a host or DPU: by srun within an allocation, else by the launch agent."""
+    """Command on a host or DPU: by srun within an allocation, else by the launch agent."""
     if not slurm:
         return on_host(agent, node, command)
     return ["srun", f"--nodelist={node}", "--nodes=1", "--ntasks=1", "--overlap", "--cpu-bind=none", *command]
 
 
 def on_host(agent: str, host: str, command: Sequence[str]) -> list[str]:
-    """A command on another host. Like ssh, the agent hands its words to a shell."""
+    """Command on another host. Like ssh, the agent passes its words to a shell."""
     return [*split_agent(agent), host, shlex.join(command)]

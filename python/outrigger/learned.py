@@ -1,4 +1,4 @@
-"""Reads the choices that earlier runs have kept for later ones (src/steer/rank/decision_file.hpp)."""
+"""Reads the decisions that earlier runs have saved for later ones (src/steer/rank/decision_file.hpp)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _WORDS = 9
 
 @dataclass(frozen=True)
 class Choice:
-    """The choice for one kind of call on one shape of communicator."""
+    """Decision for one kind of call on one shape of communicator."""
 
     collective: str
     form: str
     """`blocking` or `nonblocking`."""
     size_class: int
-    """Blocks of more than half of 2 to its power, and up to that, in bytes."""
+    """Blocks in bytes: more than half of 2 to this power, and up to it."""
     ranks: int
     nodes: int
     ranks_per_node: int
@@ -36,26 +36,26 @@ class Choice:
 
 @dataclass(frozen=True)
 class Kept:
-    """A file: of one kind of machine, MPI and placement."""
+    """Decision file of one kind of machine, MPI and placement."""
 
     path: Path
     changed: datetime
-    """When a run last added to it."""
+    """Time of the last addition."""
     machine: str = ""
     mpi: str = ""
     cores: str = ""
     choices: tuple[Choice, ...] = ()
     readable: bool = True
-    """False: it is something else, and the library leaves it alone."""
+    """False: another format, which the library does not touch."""
 
 
 def size_class(block_bytes: float) -> int:
-    """As the library numbers them: 0 up to one byte, 1 up to 2, 2 up to 4."""
+    """Number used by the library: 0 up to one byte, 1 up to 2, 2 up to 4."""
     return max(int(block_bytes) - 1, 0).bit_length()
 
 
 def place(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """The directory; None: there is no home, and nothing is kept."""
+    """Directory of decision files; None: there is no home directory, and nothing is saved."""
     cache, home = environment.get("XDG_CACHE_HOME", ""), environment.get("HOME", "")
     if cache.startswith("/"):
         return Path(cache) / "outrigger"
@@ -75,7 +75,7 @@ def _choice(line: str) -> Choice | None:
 
 
 def read_file(path: Path) -> Kept:
-    """OSError where it cannot be read."""
+    """Raises OSError if it cannot be read."""
     changed = datetime.fromtimestamp(path.stat().st_mtime).astimezone()
     title, *lines = path.read_text(encoding="utf-8", errors="replace").splitlines() or [""]
     header, choices = lines[: len(_HEADER)], [_choice(line) for line in lines[len(_HEADER) :]]
@@ -88,7 +88,7 @@ def read_file(path: Path) -> Kept:
 
 
 def read_all(directory: Path | None) -> list[Kept]:
-    """The newest first; without files that other users' runs keep from this one."""
+    """Newest first; without unreadable files of other users."""
     kept = []
     for path in directory.glob(_FILES) if directory is not None else ():
         try:
@@ -99,7 +99,7 @@ def read_all(directory: Path | None) -> list[Kept]:
 
 
 def clear(directory: Path | None) -> int:
-    """Removes all: how many files. Runs under way keep what they have read, and may write it again."""
+    """Removes all files and returns their number. Active runs keep their decisions and may write them again."""
     files = sorted(directory.glob(_FILES)) if directory is not None else []
     for path in files:
         path.unlink(missing_ok=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-_ROOM = 0.09  # of the figure's height, for a line or two
+_ROOM = 0.09  # fraction of the figure's height, for a line or two
 
 
-def below(figure: Any, side: str) -> Any:  # of the words that matplotlib lists
-    """What to give to figure.legend as `loc`: under all axes, at the left or the center.
+def below(figure: Any, side: str) -> Any:  # "left" or "center"
+    """Value of `loc` for figure.legend: below all axes, at the left or the center.
 
-    matplotlib makes room there from 3.7 on. Debian 12 has 3.6, for which room is made here.
+    matplotlib makes room there since 3.7. Debian 12 has 3.6, for which this function makes room.
     """
     import matplotlib
 

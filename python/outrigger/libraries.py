@@ -1,4 +1,4 @@
-"""Making programs that were built with one MPI load another one's library of the same ABI."""
+"""Makes programs built with one MPI load another MPI's library of the same ABI."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from outrigger import linked, scratch
 from outrigger.errors import UserError
 from outrigger.mpis import ABI_NAMES, Mpi
 
-# Debian calls MPICH's libraries so, and so do the programs that are built with it.
+# Names of MPICH's libraries on Debian, also in programs built there.
 _OTHER_NAMES = {"libmpi.so.12": "libmpich.so.12", "libmpifort.so.12": "libmpichfort.so.12"}
 
 
 def give_all_names(libraries: Path, directory: Path) -> None:
-    """Links in `directory` to all `libraries`, by every name they have in an ABI: they look beside themselves."""
+    """Links in `directory` to all `libraries`, under every name used in the ABI: they search their own directory for
+    others.
+    """
     for path in libraries.iterdir():
         (directory / path.name).symlink_to(path)
         if path.name in _OTHER_NAMES and not (libraries / _OTHER_NAMES[path.name]).exists():
@@ -23,7 +25,7 @@ def give_all_names(libraries: Path, directory: Path) -> None:
 
 @functools.cache
 def _with_all_names(libraries: Path) -> Path:
-    """There until this process ends."""
+    """Exists until this process ends."""
     made = scratch.until_exit()
     give_all_names(libraries, made)
     return made
@@ -31,7 +33,7 @@ def _with_all_names(libraries: Path) -> Path:
 
 @functools.cache
 def directory_for(program: Path, mpi: Mpi) -> Path | None:
-    """Where the loader must look first so that the program loads this MPI; None: it does by itself."""
+    """First directory for the loader to search, so that the program loads this MPI; None: it does so anyway."""
     loaded = linked.of_program(program)
     if loaded is None or mpi.library is None:
         return None

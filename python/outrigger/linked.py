@@ -1,4 +1,4 @@
-"""The libmpi that a program would load, found out by asking the loader, or mpi4py."""
+"""Finds the libmpi that a program would load, from the loader or mpi4py."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _IN_LDD = re.compile(
     r"^\s*(?:\S*/)?(lib(?:mpi|mpich|mpi_abi)\.so(?:\.\d+)*)(?: => (\S.*?))?(?: \(0x[0-9a-f]+\))?$", re.M
 )
 
-# mpi4py says by what it maps which MPI it takes; MPI is not initialized for that.
+# mpi4py's MPI is visible in its mapped files; MPI is not initialized for that.
 _ASK_MPI4PY = """
 import sys
 try:
@@ -32,7 +32,7 @@ for line in open("/proc/self/maps"):
 
 @dataclass(frozen=True)
 class Libmpi:
-    """A libmpi as a program asks for it."""
+    """A libmpi requested by a program."""
 
     soname: str
     path: Path | None
@@ -40,12 +40,12 @@ class Libmpi:
 
     @property
     def family(self) -> str | None:
-        """Its ABI; None: one that is not known here."""
+        """Its ABI; None: unknown."""
         return family_of_soname(self.soname)
 
 
 def find_program(name: str) -> Path:
-    """The file that a command names."""
+    """Path of a command."""
     path = shutil.which(name)
     if path is None:
         raise UserError(f"{name}: no such program, or it is not executable")
@@ -53,12 +53,12 @@ def find_program(name: str) -> Path:
 
 
 def is_python(program: Path) -> bool:
-    """The program is a Python interpreter, by its name."""
+    """True if the program is a Python interpreter, by its name."""
     return re.fullmatch(r"python[\d.]*|pypy[\d.]*", program.name) is not None
 
 
 def _interpreter(program: Path) -> list[str] | None:
-    """The words after #! in a script; None when it is not a script."""
+    """Words after #! in a script; None if it is not a script."""
     with program.open("rb") as file:
         first = file.read(_SHEBANG_LIMIT_BYTES).split(b"\n", 1)[0]
     if not first.startswith(b"#!"):
@@ -70,7 +70,7 @@ def _interpreter(program: Path) -> list[str] | None:
 
 
 def interpreter_of(program: Path) -> Path | None:
-    """The Python that would run it: itself, or that of a script's first line."""
+    """Python interpreter that runs it: itself, or the one in a script's first line."""
     words = _interpreter(program)
     if words is not None:
         found = shutil.which(words[0]) if words else None
@@ -79,7 +79,7 @@ def interpreter_of(program: Path) -> Path | None:
 
 
 def in_ldd(text: str) -> list[Libmpi]:
-    """The libmpis in what ldd prints, each once."""
+    """The libmpis in the output of ldd, without duplicates."""
     found = {}
     for match in _IN_LDD.finditer(text):
         name, path = match[1], match[2]
@@ -88,8 +88,9 @@ def in_ldd(text: str) -> list[Libmpi]:
 
 
 def _mapped(path: Path) -> Libmpi | None:
-    """The libmpi that a mapped file is. That is the file, not the link to it: libmpi.so.12.0.0 for libmpi.so.12. Where
-    links cannot be, as in a wheel, there are copies, and libmpi.so may be one."""
+    """The libmpi of a mapped file. Links are resolved there: libmpi.so.12.0.0 for libmpi.so.12. Wheels have copies in
+    place of links, so libmpi.so is possible, too.
+    """
     match = re.fullmatch(r"(lib(?:mpi|mpich|mpi_abi)\.so)(\.\d+)?(?:\.\d+)*", path.name)
     if match is None:
         return None
@@ -103,7 +104,7 @@ def _mapped(path: Path) -> Libmpi | None:
 
 
 def of_mpi4py(python: Path, environment: Mapping[str, str] | None = None) -> Libmpi | None:
-    """What mpi4py loads there; None without mpi4py, and where it loads none that is known."""
+    """The libmpi that mpi4py loads there; None without mpi4py or with an unknown MPI."""
     for line in output([python, "-c", _ASK_MPI4PY], environment).splitlines():
         if (found := _mapped(Path("/") / line)) is not None:
             return found
@@ -111,11 +112,10 @@ def of_mpi4py(python: Path, environment: Mapping[str, str] | None = None) -> Lib
 
 
 def of_program(program: Path, environment: Mapping[str, str] | None = None) -> Libmpi | None:
-    """What a program loads; None when that cannot be seen.
+    """The libmpi that a program loads; None if it cannot be determined.
 
-    So it is with scripts other than Python's, Python without mpi4py, and programs without an MPI, which may start
-    others.
-    Raises UserError for a program that cannot be served.
+    This is so for scripts other than Python's, Python without mpi4py, and programs without MPI, which may start others.
+    Raises UserError for an unsupported program.
     """
     python = interpreter_of(program)
     if python is not None:

@@ -1,4 +1,4 @@
-"""This machine, in a few words."""
+"""Description of this machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from outrigger import cores
 
 
 def describe() -> str:
-    """Its name, its processor, and how many cores may be used."""
+    """Its name, its processor, and the number of allowed cores."""
     model = ""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()

@@ -1,4 +1,4 @@
-"""The MPIs of this machine: what starts their programs, and the libraries that programs load."""
+"""MPIs of this machine: their launchers and libraries."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FAMILIES = ("openmpi", "mpich")
-"""ABIs that an MPI of the same name has as its own."""
+"""Native ABIs of the MPIs of the same name."""
 MPIABI = "mpiabi"
-"""The ABI that the MPI standard describes since MPI 5; an MPI has it beside its own."""
+"""Standard ABI since MPI 5; MPIs have it beside their own."""
 INTEL = "intel"
 
 NAMES = {"openmpi": "Open MPI", "mpich": "MPICH", INTEL: "Intel MPI"}
 ABI_NAMES = {"openmpi": "Open MPI's ABI", "mpich": "MPICH's ABI", MPIABI: "the standard ABI"}
 
-# The sonames by which a program's libmpi is known. Intel MPI and MVAPICH share MPICH's.
+# Sonames that identify a program's libmpi. Intel MPI and MVAPICH share MPICH's.
 SONAMES = {
     "openmpi": ("libmpi.so.40",),
     "mpich": ("libmpi.so.12", "libmpich.so.12"),
     MPIABI: ("libmpi_abi.so.1", "libmpi_abi.so.0"),
 }
 _LIBRARY_DIRECTORIES = ("lib", "lib64", "lib/release")
-# Debian's names for those that are there side by side, and the usual ones, of which one is enough for a directory.
+# Debian's names for MPIs installed side by side, and the usual names; one of the latter is enough per directory.
 _SPECIFIC = ("mpirun.openmpi", "mpirun.mpich")
 _GENERIC = ("mpiexec", "mpirun", "mpiexec.hydra")
 
 
 @dataclass(frozen=True)
 class Mpi:
-    """An MPI that is installed, by one of its ABIs."""
+    """An installed MPI, with one of its ABIs."""
 
     family: str
     """The ABI: openmpi, mpich or mpiabi."""
@@ -41,7 +41,7 @@ class Mpi:
     launcher: Path
     library: Path | None
     vendor: str = ""
-    """Whose it is, where the ABI does not say so: intel; for mpiabi always."""
+    """Its implementation if the ABI does not determine it: intel; always set for mpiabi."""
 
     @property
     def implementation(self) -> str:
@@ -50,13 +50,13 @@ class Mpi:
 
     @property
     def title(self) -> str:
-        """Name and version for people."""
+        """Name and version to print."""
         title = f"{NAMES[self.implementation]} {self.version}"
         return f"{title} (standard ABI)" if self.family == MPIABI else title
 
 
 def output(command: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> str:
-    """What a command prints, stdout and stderr together; nothing when it cannot be run."""
+    """Output of a command, stdout and stderr together; empty if it cannot be run."""
     try:
         result = subprocess.run(
             command,
@@ -73,7 +73,7 @@ def output(command: Sequence[str | Path], environment: Mapping[str, str] | None 
 
 
 def identify_launcher(version_text: str) -> tuple[str, str] | None:
-    """Implementation and version from what `mpirun --version` prints."""
+    """Implementation and version from the output of `mpirun --version`."""
     if match := re.search(r"\((?:Open MPI|OpenRTE)\)\s+(\S+)", version_text):
         return "openmpi", match[1]
     if match := re.search(r"Intel\(R\) MPI Library.*?Version (\S+)", version_text):
@@ -84,7 +84,7 @@ def identify_launcher(version_text: str) -> tuple[str, str] | None:
 
 
 def family_of_soname(name: str) -> str | None:
-    """The ABI of a libmpi, by its file's name."""
+    """ABI of a libmpi, by its file name."""
     return next((family for family, sonames in SONAMES.items() if name in sonames), None)
 
 
@@ -107,7 +107,7 @@ def _known_to_the_system(family: str) -> Path | None:
 
 
 def unknown_to_the_loader(mpi: Mpi) -> Path | None:
-    """Its libmpi in a directory of an architecture below its prefix, of which only the loader's cache would tell."""
+    """Its libmpi in an architecture's directory below its prefix, which only the loader's cache would reveal."""
     for prefix in dict.fromkeys((mpi.launcher.parent.parent, mpi.launcher.resolve().parent.parent)):
         for name in SONAMES[mpi.family]:
             if found := sorted(prefix.glob(f"lib/*-linux-gnu*/{name}")):
@@ -116,7 +116,7 @@ def unknown_to_the_loader(mpi: Mpi) -> Path | None:
 
 
 def _libraries(launcher: Path, own: str) -> dict[str, Path]:
-    """By ABI: what lies beside the launcher, else what the system's loader finds."""
+    """By ABI: beside the launcher, otherwise found by the system's loader."""
     found: dict[str, Path] = {}
     for prefix in dict.fromkeys((launcher.parent.parent, launcher.resolve().parent.parent)):
         for directory in _LIBRARY_DIRECTORIES:
@@ -127,7 +127,7 @@ def _libraries(launcher: Path, own: str) -> dict[str, Path]:
 
 
 def identify(launcher: Path) -> list[Mpi]:
-    """What a launcher belongs to, an entry for each ABI, its own first; nothing when it is no MPI's."""
+    """One entry per ABI of the launcher's MPI, its own ABI first; empty if it belongs to no MPI."""
     identity = identify_launcher(output([launcher, "--version"]))
     if identity is None:
         return []
@@ -150,7 +150,7 @@ def _launchers_in(directory: Path) -> Iterator[Path]:
 
 
 def at(place: Path) -> list[Mpi]:
-    """The MPI that is installed at a prefix, or whose launcher is named; nothing when there is none."""
+    """The MPI of a prefix or launcher; empty if there is none."""
     if place.is_file():
         return identify(place)
     return [mpi for launcher in _launchers_in(place / "bin") for mpi in identify(launcher)]
@@ -167,19 +167,19 @@ def _on_path() -> Iterator[Path]:
 
 
 def _default_first(launchers: Sequence[Path]) -> list[Path]:
-    """The one that `mpiexec` starts comes first."""
+    """The MPI of `mpiexec` first."""
     default = next(filter(None, map(shutil.which, _GENERIC)), None)
     real = Path(default).resolve() if default else None
     return sorted(launchers, key=lambda launcher: launcher.resolve() != real)
 
 
 def find_all_mpis() -> list[Mpi]:
-    """The MPIs with a launcher on PATH; first the one of `mpiexec`, then in PATH's order."""
+    """MPIs with a launcher on PATH; the MPI of `mpiexec` first, then in PATH's order."""
     return [mpi for launcher in _default_first(list(_on_path())) for mpi in identify(launcher)]
 
 
 def find_mpis() -> list[Mpi]:
-    """One MPI for each of the FAMILIES: the system's where it is there, since programs here are built for that."""
+    """One MPI for each of the FAMILIES: the system's if there is one, because local programs are built for it."""
     found: dict[str, Mpi] = {}
     for mpi in sorted(find_all_mpis(), key=lambda mpi: (mpi.launcher.name not in _SPECIFIC, bool(mpi.vendor))):
         found.setdefault(mpi.family, mpi)

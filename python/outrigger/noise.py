@@ -1,4 +1,4 @@
-"""Between what a figure lies, from a few runs."""
+"""The range of a figure, from a few runs."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from outrigger.bench.pairs import median_interval
 
 FEWEST = 3
-"""Values, below which no spread is known."""
-# By how much of their range a few values' band is wider than they are, so that it has the mean of all such values with
-# a probability of 95 % as Student's t says it; from five on the range, and then what median_interval says, is enough.
+"""With fewer values, the spread is unknown."""
+# Extension of a few values' band, relative to their range, so that it contains the mean with a probability of 95 % by
+# Student's t; from five values on the range is enough, and later median_interval.
 _WIDER = {3: 0.95, 4: 0.3}
 
 
 @dataclass(frozen=True)
 class Band:
-    """The median, and between what it lies, as far as can be known of so many values."""
+    """The median and its range, as far as this many values allow."""
 
     value: float
     low: float
@@ -26,7 +26,7 @@ class Band:
 
     @property
     def known(self) -> bool:
-        """There are enough values."""
+        """True if there are enough values."""
         return self.count >= FEWEST
 
     def __str__(self) -> str:
@@ -34,7 +34,7 @@ class Band:
 
 
 def band_of(values: Sequence[float]) -> Band:
-    """Of at least one value, none below 0."""
+    """Band of at least one value; no value is negative."""
     low, high = median_interval(values)
     wider = _WIDER.get(len(values), 0.0) * (high - low)
     return Band(statistics.median(values), max(low - wider, 0.0), high + wider, len(values))

@@ -1,4 +1,4 @@
-"""Options that several commands have, each described once."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
@@ -101,12 +101,12 @@ HugePages = Annotated[
 ]
 Hostfile = Annotated[
     Path | None,
-    typer.Option("--hostfile", metavar="FILE", help="Hosts, HOST:SLOTS a line.", rich_help_panel=MANY_NODES),
+    typer.Option("--hostfile", metavar="FILE", help="Hosts, one HOST:SLOTS per line.", rich_help_panel=MANY_NODES),
 ]
 Dpufile = Annotated[
     Path | None,
     typer.Option(
-        "--dpufile", metavar="FILE", help="DPUs, a name a line, in the hosts' order.", rich_help_panel=MANY_NODES
+        "--dpufile", metavar="FILE", help="DPUs, one name per line, in the hosts' order.", rich_help_panel=MANY_NODES
     ),
 ]
 DpuPattern = Annotated[
@@ -114,7 +114,7 @@ DpuPattern = Annotated[
     typer.Option(
         "--dpu-pattern",
         metavar="RE",
-        help="In a Slurm allocation: nodes with such a name are DPUs.",
+        help="In a Slurm allocation: nodes with a matching name are DPUs.",
         rich_help_panel=MANY_NODES,
     ),
 ]

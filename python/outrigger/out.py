@@ -1,4 +1,4 @@
-"""Where commands write: the directory that --out names, files of figures and pictures."""
+"""Output of commands: the directory of --out, files with figures and pictures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from outrigger.errors import UserError
 
 
 def directory(place: Path, *stale: str) -> Path:
-    """Makes it, without what an earlier command has left there by such names (globs)."""
+    """Makes the directory, and removes files of an earlier command by these names (globs)."""
     try:
         place.mkdir(parents=True, exist_ok=True)
         for pattern in stale:
@@ -26,7 +26,7 @@ _PROBE_BYTES = 4096
 
 
 def check_file(place: Path, option: str = "") -> Path:
-    """The absolute path, once a file could be written there: jobs and measurements must not run in vain."""
+    """Returns the absolute path after a writing test: jobs and measurements must not run in vain."""
     named = f"{option} {place}" if option else str(place)
     path = place.absolute()
     if not path.parent.is_dir():
@@ -34,7 +34,7 @@ def check_file(place: Path, option: str = "") -> Path:
     if path.is_dir():
         raise UserError(f"{named}: that is a directory; name a file")
     try:
-        if path.exists() and not path.is_file():  # a pipe or a device, into which nothing may be written before
+        if path.exists() and not path.is_file():  # a pipe or a device, which must not receive test data
             if not os.access(path, os.W_OK):
                 raise PermissionError(0, "Permission denied")
         else:
@@ -46,14 +46,14 @@ def check_file(place: Path, option: str = "") -> Path:
 
 
 def check_place(place: Path | None) -> Path | None:
-    """Checks the place of an optional output before anything is measured."""
+    """Checks the path of an optional output before the measurement."""
     if place is not None:
         check_file(place)
     return place
 
 
 def check_picture(place: Path | None) -> Path | None:
-    """As check_place, of --plot; there must be something to draw with, too."""
+    """Like check_place, for --plot; also checks that drawing is possible."""
     if place is not None:
         pictures.check("--plot", place)
     return check_place(place)

@@ -1,4 +1,4 @@
-"""Files of pictures: their formats, and whether what draws them is there."""
+"""Picture files: their formats, and whether the drawing library is installed."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ SUFFIXES = (".png", ".svg", ".pdf")
 
 
 def why_none() -> str:
-    """Why no picture can be drawn; empty: one can. Packages of distributions only recommend what draws them."""
+    """Reason why pictures cannot be drawn; empty: they can. Distribution packages only recommend the drawing
+    library.
+    """
     if importlib.util.find_spec("matplotlib") is not None:
         return ""
     return "pictures need the Python package matplotlib, which is missing: install it (Debian: python3-matplotlib)"
 
 
 def check_drawable() -> None:
-    """Before anything is measured that is to be drawn."""
+    """Before a measurement to be drawn."""
     if why := why_none():
         raise UserError(why)
 
 
 def check(option: str, path: Path) -> None:
-    """The same, for a file that an option names."""
+    """The same for a file given by an option."""
     if path.suffix not in SUFFIXES:
         raise UserError(f"{option} {path}: write {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} at its end")
     check_drawable()

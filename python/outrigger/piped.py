@@ -1,4 +1,4 @@
-"""What other processes write to pipes, read without waiting and without a thread: see job_process.JobProcess."""
+"""Reads pipes of other processes without blocking and without a thread: see job_process.JobProcess."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ _AT_ONCE = 64 << 10
 
 
 class Lines:
-    """The lines that come through a pipe."""
+    """Lines from a pipe."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         os.set_blocking(pipe.fileno(), False)
         self._pipe = pipe
         self._part = b""
         self.ended = False
-        """Nobody can write to it any more, and all lines have been taken."""
+        """All writers have closed it, and all lines have been taken."""
 
     def fileno(self) -> int:
         """For select()."""
         return self._pipe.fileno()
 
     def take(self) -> Iterator[str]:
-        """Those that are there, each with its end; the last one may have none."""
+        """Available lines with their line ends; the last one may have none."""
         while not self.ended:
             try:
                 read = os.read(self.fileno(), _AT_ONCE)
@@ -38,7 +38,7 @@ class Lines:
 
 
 def wait(pipes: Sequence[Lines], timeout_s: float) -> None:
-    """Until one of them has something to say, or the time is over."""
+    """Waits until a pipe is readable or the time is over."""
     poll = select.poll()
     for pipe in pipes:
         if not pipe.ended:

@@ -1,4 +1,4 @@
-"""Which ranks go to which host."""
+"""Distribution of ranks over hosts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from outrigger.hostfile import Host
 
 
 def check_ranks(ranks: int) -> None:
-    """-n, before anything is worked out from it."""
+    """Checks -n before other computations."""
     if ranks < 1:
         raise UserError(f"-n {ranks}: at least one rank is needed")
 
@@ -31,7 +31,7 @@ class Share:
 
 
 def _count_by_host(hosts: Sequence[Host], ranks: int) -> list[int]:
-    """Fills hosts in their order by slots, and begins again with the first while ranks are left."""
+    """Fills hosts in their order by slots, and starts again with the first while ranks are left."""
     counts = [0] * len(hosts)
     rounds, rest = divmod(ranks, sum(host.slots for host in hosts))
     for index, host in enumerate(hosts):
@@ -42,9 +42,9 @@ def _count_by_host(hosts: Sequence[Host], ranks: int) -> list[int]:
 
 
 def with_first(shares: Sequence[Share], name: str) -> tuple[Share, ...]:
-    """The same hosts with as many ranks each, but `name`, if it is one of them, has the first ranks.
+    """Same hosts and counts, but `name`, if it is one of them, has the first ranks.
 
-    So Open MPI's mpirun does it with the host that it runs on.
+    Open MPI's mpirun does so with the host that it runs on.
     """
     renumbered: list[Share] = []
     first = 0
@@ -57,7 +57,7 @@ def with_first(shares: Sequence[Share], name: str) -> tuple[Share, ...]:
 def assign(
     hosts: Sequence[Host], ranks: int, *, oversubscribe: bool = False, dpus: dict[str, str] | None = None
 ) -> tuple[Share, ...]:
-    """The hosts that get ranks, in their order, with consecutive ranks each."""
+    """Hosts with ranks, in their order, with consecutive ranks each."""
     slots = sum(host.slots for host in hosts)
     if ranks > slots and not oversubscribe:
         have = f"{hosts[0].name} has" if len(hosts) == 1 else f"the {len(hosts)} hosts have"

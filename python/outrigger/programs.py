@@ -1,4 +1,4 @@
-"""The programs in C++ as commands of a Python environment: nothing but themselves remains of the process."""
+"""The C++ programs as commands of a Python environment; each replaces the process."""
 
 from __future__ import annotations
 

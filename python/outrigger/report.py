@@ -1,4 +1,4 @@
-"""The library's report on the terminal."""
+"""Prints the library's report on the terminal."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _TAKEN = 0.005
 
 _NO_SPARE_CORE = (
     "No spare core: the service process shares the ranks' cores and takes its time from them, which seldom pays. "
-    "Leave it a core on each node."
+    "Leave a free core on each node."
 )
 
 
@@ -50,14 +50,14 @@ def _why_native(entry: Collective) -> str:
 
 
 def _offloaded(entry: Collective) -> Text:
-    """How many calls, and by which algorithms: with numbers where several served."""
+    """Number of calls, and their algorithms: with counts if there are several."""
     style = "green" if entry.offloaded == entry.calls else "yellow"
     names = [name if len(entry.algorithms) == 1 else f"{calls:,} {name}" for name, calls in entry.algorithms.items()]
     return Text("\n".join([f"{entry.offloaded:,}", *names]), style=style)
 
 
 def _offloaded_rows(report: Report) -> list[Collective]:
-    """What the table of calls does not have: how offloaded collectives were served."""
+    """Offloaded collectives with their algorithms, which the table of calls does not have."""
     return [entry for entry in report.collectives if entry.offloaded or not report.calls]
 
 
@@ -113,13 +113,13 @@ def _narrow_table(entries: list[Collective]) -> Table:
 
 
 def collectives_table(report: Report, width: int) -> Table:
-    """A row for each collective and communicator."""
+    """One row per collective and communicator."""
     entries = _offloaded_rows(report)
     return _wide_table(entries) if width >= report_calls.WIDE else _narrow_table(entries)
 
 
 def phases_table(phases: Sequence[Phase], ranks: int) -> Table:
-    """A row for each phase, the longest first."""
+    """One row per phase, the longest first."""
     table = _new_table()
     table.add_column("phase")
     for name in ("entered", "calls", "offloaded"):
@@ -139,7 +139,7 @@ def phases_table(phases: Sequence[Phase], ranks: int) -> Table:
 
 
 def wire_line(report: Report) -> str:
-    """How data went between nodes; empty on one node."""
+    """Transports between nodes; empty on one node."""
     if report.nodes == 1:
         return ""
     uses = []
@@ -150,7 +150,7 @@ def wire_line(report: Report) -> str:
 
 
 def heap_line(report: Report) -> str:
-    """What came from the shared heap; empty when it was not asked for."""
+    """Data from the shared heap; empty if it was not enabled."""
     heap = report.shared_heap
     if heap is None:
         return ""
@@ -160,14 +160,14 @@ def heap_line(report: Report) -> str:
 
 
 def waiting_line(report: Report) -> str:
-    """What ranks copied while they waited; empty when they did not."""
+    """Data copied by waiting ranks; empty if none."""
     if not report.copied_while_waiting:
         return ""
     return f"copied by ranks while they waited: {format_bytes(report.copied_while_waiting)}, counted with copier\n"
 
 
 def huge_pages_line(report: Report) -> str:
-    """Which buffers became huge pages; empty when none did."""
+    """Buffers that became huge pages; empty if none."""
     return f"buffers moved to huge pages: {format_bytes(report.in_huge_pages)}\n" if report.in_huge_pages else ""
 
 
@@ -177,7 +177,7 @@ def _of(process: ServiceProcess) -> str:
 
 
 def taken_lines(report: Report) -> str:
-    """Service processes whose cores others had; empty where that was not measured."""
+    """Service processes whose cores were used by others; empty if not measured."""
     lines = [
         f"{_of(process)}the service's core was taken by others for {process.core_taken:.0%} of the time."
         for process in report.services
@@ -200,13 +200,13 @@ def restart_lines(report: Report) -> str:
 
 
 def warning_lines(report: Report) -> str:
-    """Why nothing has been offloaded any more, once."""
+    """Reason for the end of offloading, once."""
     warnings = dict.fromkeys(process.warning for process in report.services if process.warning)
     return "".join(f"\n{warning.removeprefix('outrigger: ')}." for warning in warnings)
 
 
 def other_job_lines(report: Report) -> str:
-    """Service processes whose cores another job had."""
+    """Service processes whose cores another job used."""
     lines = []
     for process in report.services:
         if process.other_job is not None:
@@ -216,7 +216,7 @@ def other_job_lines(report: Report) -> str:
 
 
 def _offloads(report: Report) -> bool:
-    """Looking for offloaded requests takes time, too, where there are none."""
+    """False without offloaded calls, when the search for requests takes time, too."""
     return any(entry.offloaded for entry in report.collectives)
 
 
@@ -230,7 +230,7 @@ def _cpu_line(report: Report) -> str:
 
 
 def summary(report: Report) -> str:
-    """The lines under the table."""
+    """Lines below the table."""
     service = report.service
     if service.processes == 0:
         return f"No service process.{_cpu_line(report)}"
@@ -251,7 +251,7 @@ def summary(report: Report) -> str:
 
 
 def show(console: Console, report: Report, kept: Sequence[Kept] = ()) -> None:
-    """Prints the report. `kept`: what was learned, where it ran on this machine."""
+    """Prints the report. `kept`: learned decisions, if it ran on this machine."""
     if report.no_spare_core:
         console.print(f"[yellow]{_NO_SPARE_CORE}[/]")
     if line := report_headline.headline(report, kept):
@@ -271,7 +271,7 @@ def show(console: Console, report: Report, kept: Sequence[Kept] = ()) -> None:
 
 
 def as_data(report: Report) -> dict[str, Any]:
-    """For --json: what is said of the figures, which are in the report itself."""
+    """For --json: statements about the figures; the figures are in the report itself."""
     offloaded, calls = report_headline.counts(report)
     return {
         "version": 1,

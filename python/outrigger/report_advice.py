@@ -1,4 +1,4 @@
-"""What a user may do about the collectives that took most of a run's time. Every figure is one of that run."""
+"""Advice about the collectives with most of a run's time. Every figure is from that run."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from outrigger.report_calls import could_block, percent, share
 from outrigger.report_data import Call, Report, format_bytes, format_seconds, in_words
 
 _LEAST_SHARE = 0.05
-"""Of the run time. Less is not worth a line."""
+"""Fraction of the run time. Less is not worth a line."""
 _LINES = 5
 _UNEVEN = 2.0
-"""The rank that is longest in a call against the one that is shortest."""
+"""Ratio of the ranks with the longest and the shortest time in a call."""
 _MEET = ("alltoall", "allgather", "allreduce", "reduce_scatter", "barrier")
-"""No rank leaves these before the last has come."""
+"""No rank leaves these before the last has arrived."""
 _REDUCTIONS = ("iallreduce", "ireduce", "iscan", "iexscan")
 
 _REASONS = {
@@ -20,9 +20,9 @@ _REASONS = {
     "native job": "the whole job ran natively",
     "switched off": "its communicator has the info key outrigger=off",
     "group too large": "its communicator has too many ranks",
-    "unknown communicator": "its communicator is none of those that are known",
+    "unknown communicator": "its communicator is unknown",
     "intercommunicator": "collectives between two groups are left to the MPI",
-    "invalid arguments": "the MPI was to judge its arguments",
+    "invalid arguments": "its arguments were left to the MPI",
     "small blocks": "blocks of up to 8 KiB are faster by the MPI itself",
     "service core taken": "other processes took the core of a service process",
     "not tried": "offloading was not tried: no core is spare, and the run was short",
@@ -45,7 +45,7 @@ def _measured(entry: Call, report: Report) -> str:
 
 
 def _late(entry: Call) -> str:
-    """Who comes last to a call that none leaves before: it waits least."""
+    """The last rank in a synchronizing call: it waits least."""
     name = entry.call.removeprefix("MPI_").lower()
     meets = name.startswith(_MEET) or name.removeprefix("i").startswith(_MEET)
     seconds = entry.seconds
@@ -53,12 +53,12 @@ def _late(entry: Call) -> str:
         return ""
     return (
         f" Rank {seconds.min_rank} was in it for {format_seconds(seconds.min)}, rank {seconds.max_rank} for "
-        f"{format_seconds(seconds.max)}: who comes last waits least."
+        f"{format_seconds(seconds.max)}: the last rank waits least."
     )
 
 
 def _blocking_on(entry: Call) -> str:
-    """The report does not say which operation reduces what."""
+    """The report lacks the operations of reductions."""
     collective = entry.collective or ""
     if not collective.startswith(_REDUCTIONS):
         return " `--blocking on` offloads it"
@@ -73,12 +73,12 @@ def _what_to_do(entry: Call) -> str:
     if could_block(entry):
         return (
             f"{_blocking_on(entry)}; posted earlier as {_nonblocking(entry)}, up to {time} of a rank "
-            "could be hidden behind what it computes."
+            "could be hidden behind its computation."
         )
     if entry.form == "blocking" and entry.offloaded == entry.calls:
         return f" Offloaded; posted earlier as {_nonblocking(entry)}, up to {time} of a rank could be hidden."
     if entry.form == "nonblocking" and entry.offloaded == entry.calls:
-        return " Offloaded: this is what is left in the call and in waits."
+        return " Offloaded: this is the rest in the call and in waits."
     return ""
 
 
@@ -88,6 +88,6 @@ def _line(entry: Call, report: Report) -> str:
 
 
 def advice(report: Report) -> list[str]:
-    """A line for each important row, the longest first."""
+    """One line for each important row, the longest first."""
     rows = [entry for entry in report.calls if entry.size != 1 and share(entry, report) >= _LEAST_SHARE]
     return [_line(entry, report) for entry in sorted(rows, key=lambda row: -row.seconds.sum)[:_LINES]]

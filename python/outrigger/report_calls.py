@@ -1,4 +1,4 @@
-"""How the job of a report ended, and the table of every collective that its program called."""
+"""End of the job in a report, and the table of every collective that its program called."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from outrigger.learned import Kept
 from outrigger.report_data import Call, Ended, Report, format_bytes, format_seconds, plural
 
 WIDE = 100
-"""Columns of a terminal on which the figures of a row fit on one line."""
+"""Minimum width for the figures of a row on one line."""
 
 
 def share(entry: Call, report: Report) -> float:
-    """The part of a rank's run time that went into these calls, on the mean of the ranks that made them."""
+    """Fraction of a rank's run time in these calls, as a mean over the ranks with such calls."""
     run = report.run_seconds
     return entry.seconds.mean / run.mean if run is not None and run.mean > 0 else 0.0
 
@@ -28,13 +28,13 @@ _SMALL_BYTES = 8192
 
 
 def could_block(entry: Call) -> bool:
-    """A blocking form that `--blocking on` would offload: not where all blocks are small."""
+    """True for a blocking form that `--blocking on` would offload: not if all blocks are small."""
     asked = entry.form == "blocking" and entry.collective is not None and "blocking form" in entry.native
     return asked and report_choice.block_bytes(entry)[1] > _SMALL_BYTES
 
 
 def percent(part: float) -> str:
-    """Whole numbers, but for what would be 0."""
+    """Whole percentages, with one digit more below 1 %."""
     if part >= 0.0095:
         return f"{100 * part:.0f}%"
     return f"{100 * part:.1f}%" if part >= 0.0005 else "0%"
@@ -48,7 +48,7 @@ def _signal_name(number: int) -> str:
 
 
 def end_of(ended: Ended) -> str:
-    """How the job ended, in words; empty when it called MPI_Finalize."""
+    """End of the job in words; empty if it called MPI_Finalize."""
     by = "" if ended.rank is None else f" by rank {ended.rank}"
     of = "" if ended.rank is None else f", rank {ended.rank} first"
     why = f": {ended.text}" if ended.text else ""
@@ -64,12 +64,12 @@ def end_of(ended: Ended) -> str:
         case "ended":
             return f"The job could not go on{why}."
         case "running":
-            return f"The job ended without a word: nobody was left to say how{why}."
+            return f"The job ended without a message: no process was left to report how{why}."
     return f"The job ended without MPI_Finalize{of}{why}."
 
 
 def counted(report: Report) -> str:
-    """The ranks whose figures these are, if not all."""
+    """The counted ranks, if not all."""
     if report.counted_ranks is None or report.counted == report.ranks:
         return ""
     if not report.counted:
@@ -79,7 +79,7 @@ def counted(report: Report) -> str:
 
 
 def heading(report: Report) -> str:
-    """The lines over the table."""
+    """Lines above the table."""
     lines = []
     if report.run_seconds is not None and report.run_seconds.ranks > 0:
         time = format_seconds(report.run_seconds.mean)

@@ -17,7 +17,7 @@ _TO_EACH = ("ialltoall", "iscatter", "ineighbor_alltoall")
 _BEFORE_A_TRIAL = 140
 """Calls of a kind (docs/inside/algorithms.md, By measuring)."""
 _OF_A_NAME = 5
-"""Letters that tell Open MPI, MPICH and Intel MPI apart, in reports and files of choices alike."""
+"""Letters that distinguish Open MPI, MPICH and Intel MPI in reports and decision files."""
 
 
 def block_bytes(entry: Call) -> tuple[float, float]:
@@ -67,4 +67,4 @@ def explanation(report: Report, kept: Sequence[learned.Kept]) -> str:
     made = f"{calls:,} {row.call} of a rank" + (f" in {format_seconds(run.mean)}" if run is not None else "")
     if calls < _BEFORE_A_TRIAL:
         return f"too few calls to try offloading, {made}; it is tried after {_BEFORE_A_TRIAL}"
-    return f"too short to try offloading, {made}: `--choice early` tries it in short runs, for later ones"
+    return f"too short to try offloading, {made}: `--choice early` tries it early, for later runs"

@@ -1,4 +1,4 @@
-"""The library's report as data: the JSON it writes when the job ends."""
+"""The library's report as data: the JSON written at the end of a job."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ _UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")
 
 @dataclass(frozen=True)
 class Spread:
-    """A sum over the ranks with the smallest and the largest."""
+    """Sum over the ranks, with minimum and maximum."""
 
     sum: float
     min: float
     max: float
     min_rank: int = 0
-    """Of MPI_COMM_WORLD, which has the smallest."""
+    """Rank in MPI_COMM_WORLD with the minimum."""
     max_rank: int = 0
     ranks: int = 0
-    """How many ranks this is of."""
+    """Number of ranks in the sum."""
 
     @property
     def mean(self) -> float:
-        """Of those ranks."""
+        """Mean over those ranks."""
         return self.sum / max(self.ranks, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Collective:
-    """The figures of one collective on one communicator, of all ranks together."""
+    """Figures of one collective on one communicator, over all ranks."""
 
     collective: str
     communicator: str
@@ -42,7 +42,7 @@ class Collective:
     calls: int
     offloaded: int
     algorithms: Mapping[str, int]
-    """Which served how many of those."""
+    """Number of calls by algorithm."""
     native: Mapping[str, int]
     bytes: Mapping[str, int]
     late_announcements: int
@@ -54,23 +54,23 @@ class Collective:
 
 @dataclass(frozen=True)
 class CallBytes:
-    """What a rank hands over in one call, or gets where it hands over nothing."""
+    """Data sent by a rank in one call, or received if it sends none."""
 
     calls: int
-    """As many are known."""
+    """Number of calls with known bytes."""
     sum: int
     min: int
     max: int
 
     @property
     def mean(self) -> int:
-        """Of one call."""
+        """Mean per call."""
         return self.sum // max(self.calls, 1)
 
 
 @dataclass(frozen=True)
 class Tests:
-    """Calls that tested nonblocking operations, of all ranks together."""
+    """Calls that tested nonblocking operations, over all ranks."""
 
     calls: int = 0
     seconds: float = 0.0
@@ -78,27 +78,27 @@ class Tests:
 
 @dataclass(frozen=True)
 class BeforeWait:
-    """From the start of nonblocking operations to the calls that waited for them, of all ranks together."""
+    """From the start of nonblocking operations to the calls that waited for them, over all ranks."""
 
     operations: int = 0
-    """Those that the program waited for, and no test completed before."""
+    """Those that the program waited for, and that no test had completed."""
     seconds: float = 0.0
 
     @property
     def mean(self) -> float:
-        """Of one operation."""
+        """Mean per operation."""
         return self.seconds / max(self.operations, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """One MPI function on one communicator, offloaded or not, of all ranks together."""
+    """One MPI function on one communicator, offloaded or not, over all ranks."""
 
     call: str
     form: str
     """`blocking`, `nonblocking` or `persistent`."""
     collective: str | None
-    """What can be offloaded of it."""
+    """Name if it can be offloaded."""
     communicator: str
     size: int
     """0: several communicators."""
@@ -107,7 +107,7 @@ class Call:
     native: Mapping[str, int]
     bytes: CallBytes
     seconds: Spread
-    """In the call and in what waits for it, of each rank."""
+    """In the call and in its waits, of each rank."""
     tests: Tests = Tests()
     before_wait: BeforeWait = BeforeWait()
     group: str = ""
@@ -117,7 +117,7 @@ class Call:
 
 @dataclass(frozen=True, kw_only=True)
 class Phase:
-    """A phase that the program has named, of all ranks together; what is in a phase inside it counts there alone."""
+    """A phase named by the program, over all ranks; time in a nested phase counts only there."""
 
     phase: str
     entered: int
@@ -125,9 +125,9 @@ class Phase:
     offloaded: int
     bytes: int
     seconds: Spread
-    """In it, of each rank that was."""
+    """In the phase, of each rank with it."""
     collective_seconds: Spread
-    """Of these in collectives and in what waits for them."""
+    """Part of it in collectives and their waits."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class WireUse:
-    """One way by which data went between nodes, as UCX reported it, and how many nodes used it."""
+    """A transport between nodes, as reported by UCX, and its number of nodes."""
 
     kind: str
     """`rdma`: the network moves memory to memory; `messages`: processors copy."""
@@ -153,7 +153,7 @@ class WireUse:
 
 @dataclass(frozen=True)
 class Service:
-    """The service processes of the first node."""
+    """Service processes of the first node."""
 
     processes: int
     core: int
@@ -165,25 +165,25 @@ class Service:
 
 @dataclass(frozen=True)
 class ServiceProcess:
-    """One of the job's."""
+    """A service process of the job."""
 
     node: int
     number: int
     core: int
     core_is_free: bool
     core_taken: float | None = None
-    """The part of its time for which others had its core. None: it was not measured."""
+    """Fraction of its time when others used its core. None: not measured."""
     other_job: int | None = None
-    """A process of another job that has had the core, too; -1: not known which. None: none has."""
+    """PID of another job's process on the same core; -1: unknown. None: none."""
     restarts: int = 0
-    """How often it was killed, and another one took its place."""
+    """Number of times it was killed and replaced."""
     warning: str = ""
-    """Why nothing has been offloaded any more; empty: it has."""
+    """Reason for the end of offloading; empty: it did not end."""
 
 
 @dataclass(frozen=True)
 class SharedHeap:
-    """Of all ranks together."""
+    """Over all ranks."""
 
     allocations: int
     bytes: int
@@ -193,7 +193,7 @@ class SharedHeap:
 
 @dataclass(frozen=True)
 class CpuSeconds:
-    """Of the ranks."""
+    """CPU time of the ranks."""
 
     offloaded_calls: Spread
     process: Spread
@@ -201,25 +201,25 @@ class CpuSeconds:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What the library wrote."""
+    """Report of the library."""
 
     mpi: str
     ranks: int
     nodes: int
     wire: tuple[WireUse, ...]
     shared_heap: SharedHeap | None = None
-    """None: it was not asked for."""
+    """None: not enabled."""
     copied_while_waiting: int = 0
-    """Bytes counted under `copier` that ranks copied themselves while they waited, of all ranks together."""
+    """Bytes counted under `copier` that waiting ranks copied themselves, over all ranks."""
     in_huge_pages: int = 0
-    """Bytes of buffers that were moved to huge pages, of all ranks together."""
+    """Bytes of buffers moved to huge pages, over all ranks."""
     service: Service
     services: tuple[ServiceProcess, ...] = ()
     ended: Ended = Ended("finalized")
     counted_ranks: tuple[tuple[int, int], ...] | None = None
-    """Whose counts are in it, from and to. None in reports that do not say it: all."""
+    """Ranges of counted ranks, from and to. None in older reports: all."""
     native_because: str = ""
-    """Why the whole job ran natively; empty: it did not."""
+    """Reason why the whole job ran natively; empty: it did not."""
     run_seconds: Spread | None = None
     """From MPI_Init to the end, of each rank."""
     calls: tuple[Call, ...] = ()
@@ -229,30 +229,30 @@ class Report:
 
     @property
     def on_dpu(self) -> bool:
-        """Service processes reach the ranks' memory as only a DPU's do."""
+        """True if service processes reach the ranks' memory as only those of a DPU do."""
         return any(entry.bytes.get(reach) for entry in self.collectives for reach in ("rdma", "alias"))
 
     @property
     def no_spare_core(self) -> bool:
-        """Service processes share cores with ranks. That another job has one is said elsewhere."""
+        """True if service processes share cores with ranks. Cores of other jobs are reported elsewhere."""
         of_job = any(process.other_job is not None for process in self.services)
         return self.service.processes > 0 and not (self.service.core_is_free or of_job or self.on_dpu)
 
     @property
     def counted(self) -> int:
-        """How many ranks' counts are in it."""
+        """Number of counted ranks."""
         if self.counted_ranks is None:
             return self.ranks
         return sum(last - first + 1 for first, last in self.counted_ranks)
 
 
 def parse(text: str | bytes, what: str = "the report") -> Report:
-    """A report from its JSON."""
+    """Parses a report's JSON."""
     return formats.parse_version(text, Report, VERSION, what)
 
 
 def read(path: Path) -> Report:
-    """A report from its file."""
+    """Reads a report's file."""
     try:
         return parse(path.read_bytes(), f"the report {path}")
     except OSError as error:
@@ -260,7 +260,7 @@ def read(path: Path) -> Report:
 
 
 def offload_verdict(report: Report, collectives: Sequence[str]) -> str:
-    """Empty when each of the collectives was offloaded on some communicator, else why not."""
+    """Empty if each of the collectives was offloaded on some communicator, else the reason."""
     for name in collectives:
         entries = [entry for entry in report.collectives if entry.collective == name]
         if any(entry.offloaded for entry in entries):
@@ -273,7 +273,7 @@ def offload_verdict(report: Report, collectives: Sequence[str]) -> str:
 
 
 def format_bytes(count: int) -> str:
-    """Three figures with a binary unit: 1.50 MiB."""
+    """Three digits with a binary unit: 1.50 MiB."""
     for size, unit in _UNITS:
         if count >= size:
             value = count / size
@@ -282,7 +282,7 @@ def format_bytes(count: int) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """Three figures with a unit: 12.3 ms."""
+    """Three digits with a unit: 12.3 ms."""
     for size, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
         if seconds >= size:
             value = seconds / size

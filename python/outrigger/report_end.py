@@ -1,4 +1,4 @@
-"""What the launcher adds to a report when the job has ended: how, where the ranks could not say it any more."""
+"""Completes a report after the end of the job: its end, if the ranks could not write it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from outrigger.errors import UserError
 from outrigger.report_data import VERSION, CpuSeconds, Ended, Report, Service, Spread, read
 
 _KEEPER_SECONDS = 3.0
-"""The keeper writes when the last rank has gone, which may be a moment after the launcher has heard of it."""
+"""The keeper writes after the last rank has ended, possibly after the launcher has."""
 _NODES_SECONDS = 3.0
-"""It waits so long for what ranks of other nodes have counted."""
+"""The keeper's wait for the counts of other nodes."""
 _LOOK_SECONDS = 0.02
 _SIGNALS_FROM = 128
 _NOBODY = "no rank has reached MPI_Init under the library"
@@ -23,7 +23,7 @@ _UNSAID = ("running", "lost")
 
 
 def _by_code(code: int) -> Ended:
-    """From what a shell sees."""
+    """From a shell's exit code."""
     if _SIGNALS_FROM < code < _SIGNALS_FROM + 65:
         return Ended("signal", signal=code - _SIGNALS_FROM, text=f"the launcher has ended with {code}")
     return Ended("exited", code=code)
@@ -38,7 +38,7 @@ def _blank(mpi: str, ranks: int, ended: Ended) -> Report:
 
 
 def _replace(path: Path, data: dict[str, Any]) -> None:
-    """Whole or not at all."""
+    """Replaces the file atomically."""
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         part.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
@@ -49,7 +49,7 @@ def _replace(path: Path, data: dict[str, Any]) -> None:
 
 
 def _read_at_its_end(path: Path) -> Report:
-    """Waits for the keeper where there is one."""
+    """Waits for the keeper if there is one."""
     report = read(path)
     end = time.monotonic() + _KEEPER_SECONDS + (_NODES_SECONDS if report.nodes > 1 else 0)
     while report.ended.how == "running" and report.service.processes > 0 and time.monotonic() < end:
@@ -59,7 +59,7 @@ def _read_at_its_end(path: Path) -> Report:
 
 
 def settle(path: Path, code: int, *, mpi: str, ranks: int) -> None:
-    """Sees to it that there is a report and that it says how the job ended, by the launcher's exit code at worst."""
+    """Ensures that a report exists and has the job's end, at least from the launcher's exit code."""
     if path.exists() and not path.is_file():
         return  # a pipe has its report already
     ended = _by_code(code)
@@ -76,6 +76,6 @@ def settle(path: Path, code: int, *, mpi: str, ranks: int) -> None:
 
 
 def forget(path: Path) -> None:
-    """What an earlier job has left there must not be taken for this one's."""
+    """Files of an earlier job must not be mistaken for this job's."""
     if path.is_file():
         path.unlink()

@@ -1,4 +1,4 @@
-"""The first line of a report: what Outrigger did for the program, and what it took for that."""
+"""First line of a report: effect and cost of Outrigger for the program."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ def _of_a_rank(seconds: float, report: Report) -> float:
 
 
 def computed_seconds(report: Report) -> float:
-    """What a rank computed between the starts of offloaded operations and its waits for them, on the mean."""
+    """Mean computation of a rank between the starts of offloaded operations and its waits for them."""
     return _of_a_rank(report_times.computed_seconds(report), report)
 
 
 def waited_seconds(report: Report) -> float:
-    """What a rank spent in offloaded calls and their waits, on the mean: what is not hidden."""
+    """Mean time of a rank in offloaded calls and their waits: the part that is not hidden."""
     return _of_a_rank(report_times.not_hidden_seconds(report), report)
 
 
 def counts(report: Report) -> tuple[int, int]:
-    """Offloaded collective calls, and all that could have been judged: none of one rank alone."""
+    """Offloaded collective calls, and all calls that were candidates: not those of a single rank."""
     rows = [entry for entry in report.calls if entry.size != 1]
     return sum(entry.offloaded for entry in rows), sum(entry.calls for entry in rows)
 
@@ -36,7 +36,7 @@ def _hidden(report: Report) -> str:
     of_run = f" ({percent(waited / run.mean)} of the run)" if run is not None and run.mean > 0 else ""
     spent = f"{format_seconds(waited)}{of_run}"
     if computed == 0:
-        return f"nothing was computed meanwhile, a rank spent {spent} in them"
+        return f"nothing was computed meanwhile; a rank spent {spent} in them"
     return f"a rank computed for {format_seconds(computed)} meanwhile, and {spent} was not hidden"
 
 
@@ -45,7 +45,7 @@ def _cores(report: Report) -> Sequence[int]:
 
 
 def cost(report: Report) -> str:
-    """Of service processes, and of the ranks' CPU time."""
+    """Cost in service processes and in the ranks' CPU time."""
     count = report.service.processes
     processes = f"{count:,} service process{'' if count == 1 else 'es'}"
     cores = _cores(report)
@@ -68,7 +68,7 @@ def _why_none(report: Report, kept: Sequence[Kept]) -> str:
 
 
 def headline(report: Report, kept: Sequence[Kept] = ()) -> str:
-    """In a sentence; empty where no collective was called or counted. `kept`: what was learned where it ran."""
+    """One sentence; empty if no collective was called or counted. `kept`: learned decisions of the machine."""
     offloaded, calls = counts(report)
     if calls == 0:
         return ""

@@ -1,4 +1,4 @@
-"""Times of offloaded calls as the program's own clock would show them. All sums are of all ranks together."""
+"""Times of offloaded calls on the program's clock. All sums are over all ranks."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from outrigger.report_data import Call, Collective, Report
 
 
 def _rows_of(entry: Collective, report: Report) -> list[Call]:
-    """The calls that the entry counts together: those of which some were offloaded."""
+    """Rows of the calls that the entry sums up: those with offloaded calls."""
     key = (entry.collective, entry.group, entry.communicator)
     return [row for row in report.calls if row.offloaded and (row.collective, row.group, row.communicator) == key]
 
 
 def _share(row: Call) -> float:
-    """A row does not tell its native calls' time from that of the others."""
+    """A row does not separate the time of its native calls."""
     return row.offloaded / max(row.calls, 1)
 
 
@@ -28,7 +28,7 @@ def not_hidden_seconds(report: Report) -> float:
 
 
 def computed_seconds(report: Report) -> float:
-    """Between the starts of offloaded operations and the waits for them; of several at once not more than there is."""
+    """Between the starts of offloaded operations and their waits; several at once count once."""
     computed = sum(_computed(entry, report) for entry in report.collectives)
     run = report.run_seconds
     if run is None:

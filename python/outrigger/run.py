@@ -1,4 +1,4 @@
-"""`outrigger run`: from what the user asked for to the end of the program."""
+"""`outrigger run`: from the user's request to the end of the program."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _LIKE_THIS = "if it is like this machine"
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What the user asked for."""
+    """The user's request."""
 
     program: tuple[str, ...]
     ranks: int
@@ -67,7 +67,7 @@ class Request:
     show_binding: bool = False
 
     def check(self) -> None:
-        """What cannot be, and what cannot go together."""
+        """Rejects impossible values and combinations."""
         plan.check_ranks(self.ranks)
         first = self.program[0]
         if self.report and first.endswith(".json"):
@@ -77,7 +77,7 @@ class Request:
         if self.native and self.trace_to:
             raise UserError("--native leaves the library out, so there is nothing to trace")
         if self.native and self.hosts.pretend_nodes > 1:
-            raise UserError("--native leaves the library out, and only that knows --pretend-nodes")
+            raise UserError("--native leaves the library out, which is needed for --pretend-nodes")
 
 
 def parse_variables(words: Sequence[str]) -> launch.Variables:
@@ -98,7 +98,7 @@ def parse_variables(words: Sequence[str]) -> launch.Variables:
 
 
 Start = Callable[[launch.Plan, Callable[[], None]], int]
-"""Starts a plan, calls the other now and then until its end, and gives its exit code."""
+"""Starts a plan, calls the function regularly until its end, and returns the exit code."""
 
 
 def _start(planned: launch.Plan, looks: Callable[[], None]) -> int:
@@ -202,14 +202,16 @@ class _Run:
 
     @contextlib.contextmanager
     def _saying_errors(self) -> Iterator[None]:
-        """The program has run: one file that cannot be written keeps neither the others nor the exit code back."""
+        """After the program has run, a failure to write one file must not prevent the others or change the
+        exit code.
+        """
         try:
             yield
         except UserError as error:
             self._say(str(error))
 
     def run(self) -> int:
-        """The exit code."""
+        """Returns the exit code."""
         request = self._request
         starts = not (request.native or request.dry_run)
         with (
@@ -226,7 +228,7 @@ def run(
     start: Start = _start,
     say: Callable[[str], None] = note,
 ) -> int:
-    """Starts the program and waits for it: its exit code. `start` does so, `say` tells what the user should know."""
+    """Runs the program and returns its exit code. `start` starts it, `say` prints notes for the user."""
     return _Run(request, found, start, say).run()
 
 
@@ -259,7 +261,7 @@ def show_report(written: Path) -> None:
 
 
 def _ask_host(job: Job, artifacts: Artifacts, share: plan.Share) -> NodeBinding | str:
-    """The binding on a host, or why it is not known."""
+    """Binding on a host, or the reason why it is unknown."""
     command = job.place_command(artifacts, share.ranks)
     if not is_this_host(share.host.name):
         command = launchers.on_node(job.where.agent, share.host.name, command, slurm=job.where.slurm)
@@ -270,7 +272,7 @@ def _ask_host(job: Job, artifacts: Artifacts, share: plan.Share) -> NodeBinding 
 
 
 def _suppose(job: Job, artifacts: Artifacts, share: plan.Share) -> NodeBinding | str:
-    """The binding on a host if it were like this machine."""
+    """Binding on a host that is assumed to be like this machine."""
     try:
         return binding.ask(job.place_command(artifacts, share.ranks))
     except UserError as error:
@@ -280,7 +282,7 @@ def _suppose(job: Job, artifacts: Artifacts, share: plan.Share) -> NodeBinding |
 def dpu_words(
     share: plan.Share, services: int | None, ready: Mapping[str, dpu_process.Ready], ranks_per_service: int
 ) -> str:
-    """What runs on a host's DPU: as it says, or before it is asked."""
+    """Service processes on a host's DPU: as reported by it, or expected before its start."""
     if share.dpu is None:
         return ""
     if share.dpu in ready:
@@ -300,7 +302,7 @@ def show_binding(
     ask_hosts: bool,
     ready: Mapping[str, dpu_process.Ready] = MappingProxyType({}),
 ) -> None:
-    """Draws each node; one that is like an earlier one is named only."""
+    """Draws each node; a node equal to an earlier one is only named."""
     each = tables.read(artifacts).limits.ranks_per_service if job.dpus.shares else 0
     dpu_of = {share.host.name: dpu_words(share, job.settings.services, ready, each) for share in job.dpus.shares}
     shares = job.where.shares or (plan.Share(Host(socket.gethostname(), job.ranks), 0, job.ranks),)

@@ -1,7 +1,7 @@
-"""Directories that are there as long as a command runs.
+"""Temporary directories that exist while a command runs.
 
-A command that is killed cannot remove its own. Each is therefore locked by its command; the next command that needs one
-removes those that nobody holds. Only this user's, of this host, are looked at.
+A killed command cannot remove its directory. So each is locked by its command, and the next command that needs one
+removes those without a lock holder. Only directories of this user and host are considered.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def _prefix() -> str:
-    """By host: where directories are shared, locks may be known to their own host alone."""
+    """By host: locks in shared directories may be visible on their own host only."""
     return f"outrigger-run-{socket.gethostname()}-"
 
 
 def _is(entry: os.stat_result, name: str, parent: int) -> bool:
-    """Whether the directory that was opened still has its name."""
+    """True if the opened directory still has its name."""
     try:
         now = os.stat(name, dir_fd=parent, follow_symlinks=False)
     except OSError:
@@ -37,7 +37,7 @@ def _is(entry: os.stat_result, name: str, parent: int) -> bool:
 
 
 def _locked(name: str, parent: int) -> int | None:
-    """Opens and locks a directory of this user; None: it is not there, not ours, or held."""
+    """Opens and locks a directory of this user; None: missing, not ours, or locked."""
     try:
         opened = os.open(name, _OPEN, dir_fd=parent)
     except OSError:
@@ -54,7 +54,7 @@ def _locked(name: str, parent: int) -> int | None:
 
 
 def _remove(name: str, parent: int, opened: int) -> None:
-    """The files in it and itself. What else it has somebody has put there, and it stays."""
+    """Removes its files and the directory. Subdirectories are not ours and stay."""
     for file in os.listdir(opened):
         with contextlib.suppress(OSError):
             os.unlink(file, dir_fd=opened)
@@ -63,7 +63,7 @@ def _remove(name: str, parent: int, opened: int) -> None:
 
 
 def sweep(place: Path | None = None) -> None:
-    """Removes what killed commands have left there."""
+    """Removes directories of killed commands."""
     place = place or Path(tempfile.gettempdir())
     with contextlib.suppress(OSError):
         parent = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -77,7 +77,7 @@ def sweep(place: Path | None = None) -> None:
 
 
 def _make(place: Path) -> tuple[Path, int | None]:
-    """A new directory and its lock; no lock: there are none on this file system, and nobody can take it for left."""
+    """A new directory and its lock; None: the file system has no locks, and so no command can take it for abandoned."""
     parent = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for _ in range(_ATTEMPTS):
@@ -86,7 +86,7 @@ def _make(place: Path) -> tuple[Path, int | None]:
                 return path, opened
             if path.is_dir() and not _can_lock(path):
                 return path, None
-        raise OSError("each one is taken away at once")
+        raise OSError("each one is removed at once")
     finally:
         os.close(parent)
 
@@ -95,7 +95,7 @@ def _can_lock(path: Path) -> bool:
     try:
         opened = os.open(path, _OPEN)
     except OSError:
-        return True  # somebody has taken it for left meanwhile
+        return True  # removed as abandoned by another command meanwhile
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -109,7 +109,7 @@ def _can_lock(path: Path) -> bool:
 
 @contextlib.contextmanager
 def directory(place: Path | None = None) -> Iterator[Path]:
-    """In `place`, else where temporary files are."""
+    """In `place`, or else with other temporary files."""
     place = place or Path(tempfile.gettempdir())
     sweep(place)
     try:
@@ -125,7 +125,7 @@ def directory(place: Path | None = None) -> Iterator[Path]:
 
 
 def until_exit() -> Path:
-    """One that is there until this process ends."""
+    """Exists until this process ends."""
     stack = contextlib.ExitStack()
     atexit.register(stack.close)
     return stack.enter_context(directory())

@@ -1,4 +1,4 @@
-"""Several programs in one job, as mpiexec takes them: PROGRAM [ARGS] : -n RANKS PROGRAM [ARGS]."""
+"""Several programs in one job, in the syntax of mpiexec: PROGRAM [ARGS] : -n RANKS PROGRAM [ARGS]."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from outrigger.errors import UserError
 SEPARATOR = ":"
 _COUNTS = ("-n", "-np", "--n", "--np", "-c")
 _WORDS = dict.fromkeys((*_COUNTS, "-x", "-wdir", "--wdir", "-wd", "-path", "--path"), 1) | {"-env": 2, "-genv": 2}
-"""How many words follow each option that a program may have."""
+"""Number of values after each option of a program."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Section:
 
     ranks: int
     options: tuple[str, ...]
-    """As given, the number of ranks among them."""
+    """As given, including the number of ranks."""
     program: tuple[str, ...]
 
 
@@ -57,14 +57,12 @@ def _read(words: Sequence[str]) -> Section:
     if not program:
         raise UserError(f"there is no program behind '{SEPARATOR}'")
     if ranks is None:
-        raise UserError(
-            f"'{SEPARATOR} {program[0]}' says no number of ranks: write '{SEPARATOR} -n RANKS {program[0]}'"
-        )
+        raise UserError(f"'{SEPARATOR} {program[0]}' has no number of ranks: write '{SEPARATOR} -n RANKS {program[0]}'")
     return Section(ranks, tuple(words[:position]), program)
 
 
 def split(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[Section, ...]]:
-    """The first program, and the further ones."""
+    """The first program and the others."""
     first, *others = _split(words)
     if not first:
         raise UserError(f"there is no program before '{SEPARATOR}'")

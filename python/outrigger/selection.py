@@ -1,7 +1,6 @@
-"""The user's rules of the selection table: which algorithm serves which collective, or that the program's own MPI does.
+"""The user's rules of the selection table: the algorithm for each collective, or the program's own MPI.
 
-A rule can be written as a word, `iallgather:n2-:b64K-=node_pull`, as the library reads it from its environment, or as a
-table of a TOML file:
+A rule is a word, `iallgather:n2-:b64K-=node_pull`, as in the library's environment variable, or a table of a TOML file:
 
     [[rule]]
     collective = "iallgather"    # or a list; a blocking form is `allgather`; left out: all that have the algorithm
@@ -9,7 +8,7 @@ table of a TOML file:
     bytes = "64K-"
     algorithm = "node_pull"      # or "native", and for blocking forms "on" or "auto"
 
-The first rule that fits decides; where none does, the built-in table. What a word means only the library knows.
+The first matching rule decides; without one, the built-in table. Only the library interprets the words.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _NAME = re.compile(r"\b(?!or\b)\w+")
 
 
 def _shortened(problem: str) -> str:
-    """With names that are like an unknown one in place of all."""
+    """Lists names similar to an unknown one instead of all."""
     found = _UNKNOWN.search(problem)
     if found is None or not (hint := or_known(found[2], _NAME.findall(found[3]))).startswith("did"):
         return problem
@@ -37,7 +36,7 @@ def _shortened(problem: str) -> str:
 
 
 def _checked_words(found: Artifacts, text: str) -> list[str]:
-    """Rules written as words with commas between them; `text` is the value of --algorithm."""
+    """Rules as words separated by commas; `text` is the value of --algorithm."""
     rules = tables.check_rules(found, [word.strip() for word in text.split(",")])
     for rule in rules:
         if rule.problem:
@@ -54,7 +53,7 @@ def _range(name: str, value: Any) -> str:
 
 
 def _words_of(entry: Any, conditions: Sequence[tables.Condition]) -> Iterator[str]:
-    """The words of one [[rule]], one for each of its collectives."""
+    """Words of one [[rule]], one for each of its collectives."""
     if not isinstance(entry, dict):
         raise UserError("write [[rule]] and its fields below")
     fields = ("collective", "algorithm", *(condition.name for condition in conditions))
@@ -73,7 +72,7 @@ def _words_of(entry: Any, conditions: Sequence[tables.Condition]) -> Iterator[st
 
 
 def _read_file(found: Artifacts, path: Path) -> list[str]:
-    """The rules of a TOML file; what is wrong is said with file and rule."""
+    """Rules of a TOML file; errors name file and rule."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -99,7 +98,7 @@ def _read_file(found: Artifacts, path: Path) -> list[str]:
 
 
 def words(found: Artifacts, options: Sequence[str]) -> tuple[str, ...]:
-    """The values of --algorithm, words or files, as words for the library; a later option goes first."""
+    """Values of --algorithm, words or files, as words for the library; a later option has precedence."""
     rules: list[str] = []
     for text in options:
         rules[:0] = _read_file(found, Path(text)) if text.endswith(".toml") else _checked_words(found, text)

@@ -1,4 +1,4 @@
-"""What a user can set for a run, and the environment variables that carry it to the library."""
+"""Settings of a run, and the environment variables that pass them to the library."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HUGE_PAGES = "OUTRIGGER_HUGE_PAGES"
 REPORT = "OUTRIGGER_REPORT"
 TRACE = "OUTRIGGER_TRACE"
 LIVE = "live"
-"""In place of a report's file: ranks count while they run, and there is no report."""
+"""Replaces a report's file: ranks count while they run, without a report."""
 DAEMON = "OUTRIGGER_DAEMON"
 BUILD = "OUTRIGGER_BUILD"
 DPUS = "OUTRIGGER_DPUS"
@@ -45,7 +45,7 @@ class Settings:
     services: int | None = None
     """Per node. 0: nothing is offloaded."""
     algorithms: tuple[str, ...] = ()
-    """Rules of the selection table, as the library reads them."""
+    """Rules of the selection table, in the library's format."""
     blocking: str | None = None
     """on, off or auto: for blocking forms that no rule names."""
     choice: str | None = None
@@ -59,7 +59,7 @@ class Settings:
     """Ranks count while they run."""
 
     def is_fixed(self, present: Mapping[str, str] = os.environ) -> bool:
-        """What is offloaded is not left to what is measured."""
+        """True if measurements do not decide about offloading."""
         return (self.choice or present.get(CHOICE)) == FIXED
 
     def environment(self, present: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -84,7 +84,7 @@ def _word(on: bool | None) -> str | None:
 
 
 def reach_words(environment: Mapping[str, str]) -> list[str]:
-    """What the ranks are told of reaches."""
+    """The reach words that ranks get."""
     return [word for word in environment.get(REACH, "").split(",") if word]
 
 
@@ -105,7 +105,7 @@ def parse_reach(found: Artifacts, text: str) -> str:
 
 
 def allows_dpus(found: Artifacts, environment: Mapping[str, str]) -> bool:
-    """Service processes on DPUs reach memory by RDMA."""
+    """True if service processes on DPUs may access memory by RDMA."""
     words = reach_words(environment)
     if not words:
         return True
@@ -119,7 +119,7 @@ def uses_heap(environment: Mapping[str, str]) -> bool:
 
 
 def parse_choice(text: str | None) -> str | None:
-    """Checks how it is decided what is offloaded; None was not given."""
+    """Checks --choice; None: not given."""
     if text is not None and text not in CHOICES:
         raise UserError(f"--choice {text}: no such choice; {or_known(text, CHOICES)}")
     return text
@@ -133,7 +133,7 @@ def parse_intranode(text: str | None) -> str | None:
 
 
 def check_names(found: Artifacts, environment: Mapping[str, str]) -> str | None:
-    """What to say of a variable with our prefix that is no setting; None if there is none."""
+    """Message about an unknown variable with our prefix; None if there is none."""
     if any(name.startswith("OUTRIGGER_") and name != BUILD for name in environment):
         return tables.read(found).check_names(environment)
     return None
@@ -147,7 +147,7 @@ def parse_blocking(text: str | None) -> str | None:
 
 
 def parse_switch(option: str, text: str | None) -> bool | None:
-    """Checks on or off; None was not given."""
+    """Checks on or off; None: not given."""
     if text not in ("on", "off", None):
         raise UserError(f"{option} {text}: on or off")
     return None if text is None else text == "on"

@@ -1,4 +1,4 @@
-"""Lines that a shell reads."""
+"""Lines for a shell to read."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def _fish(text: str) -> str:
 
 
 def _csh(text: str) -> str:
-    """A `!` is its history's, also between quotes."""
+    """`!` refers to the history, also in quotes."""
     return "'" + text.replace("'", "'\\''").replace("!", "\\!") + "'"
 
 
 @dataclass(frozen=True)
 class Shell:
-    """How variables are set there."""
+    """Syntax to set variables."""
 
     export: Callable[[str, str], str]
     unset: Callable[[str], str]
@@ -39,12 +39,12 @@ NAMES = tuple(_SHELLS)
 
 
 def named(name: str) -> Shell | None:
-    """One of NAMES, or one that reads the same."""
+    """One of NAMES, or a shell with the same syntax."""
     return _SHELLS.get(_SAME.get(name, name))
 
 
 def calling() -> Shell:
-    """The shell that has started this process, else what bash reads."""
+    """The shell that started this process, else bash."""
     try:
         name = Path(f"/proc/{os.getppid()}/comm").read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
@@ -53,7 +53,7 @@ def calling() -> Shell:
 
 
 def choose(name: str | None) -> Shell:
-    """--shell, else the calling one."""
+    """--shell, or the calling shell."""
     if name is None:
         return calling()
     found = named(name)

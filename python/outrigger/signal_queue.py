@@ -1,7 +1,7 @@
-"""Signals that are blocked, taken one by one with a time limit.
+"""Takes blocked signals one by one, with a time limit.
 
-Not by signal.sigtimedwait(): should a stop and a SIGCONT come into such a wait that is over by then, CPython 3.11 gives
-a signal that never came, made of whatever lay on the stack.
+Not by signal.sigtimedwait(): if a stop and a SIGCONT arrive during a wait that times out, CPython 3.11 returns a signal
+that never came, from uninitialized stack memory.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ import sys
 from collections.abc import Collection
 from dataclasses import dataclass
 
-_SIGSET_BYTES = 128  # of the C library's sigset_t
+_SIGSET_BYTES = 128  # size of the C library's sigset_t
 _INFO = struct.Struct("=Iii")  # signalfd_siginfo begins with number, errno and code
 _INFO_BYTES = 128
 
 
 @dataclass(frozen=True)
 class Taken:
-    """A signal that came."""
+    """A received signal."""
 
     number: int
     code: int
-    """As si_code: who sent it."""
+    """As si_code: its sender."""
 
 
 class SignalQueue:
-    """Of the signals that the calling thread has blocked; a context manager. For the thread that makes it."""
+    """Signals that the calling thread has blocked; a context manager for that thread."""
 
     def __init__(self, numbers: Collection[int]) -> None:
         bits = sum(1 << (number - 1) for number in set(numbers))

@@ -1,4 +1,4 @@
-"""Signals that a command handles for a while."""
+"""Signal handlers for a limited time."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 
 Handler = Callable[[int, FrameType | None], object] | int | None
-"""As signal.getsignal() gives it: none where it is not Python's."""
+"""As from signal.getsignal(): None if it is not Python's."""
 
 
 def put_back(before: Mapping[signal.Signals, Handler]) -> None:
-    """These signals do again what they did before.
+    """Restores the earlier handlers.
 
-    Python cannot put back a handler that is not its own, such as one of a library in LD_PRELOAD (UCX has one for
-    SIGHUP): what the signal then does is the default.
+    Python cannot restore handlers of other libraries, such as those in LD_PRELOAD (UCX has one for SIGHUP): such
+    signals get the default action.
     """
     for number, handler in before.items():
         signal.signal(number, signal.SIG_DFL if handler is None else handler)

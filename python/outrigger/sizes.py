@@ -1,4 +1,4 @@
-"""Sizes in bytes as people write them: 16K, 1M, 4096, and ranges of powers of two, 16K:1M."""
+"""Parses sizes in bytes: 16K, 1M, 4096, and ranges of powers of two, 16K:1M."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SIZE = re.compile(r"(\d+)\s*([KMG]?)(?:i?B)?", re.IGNORECASE)
 
 
 def parse_size(text: str) -> int:
-    """The number of bytes that `text` means; 1K is 1024."""
+    """Number of bytes; 1K is 1024."""
     match = _SIZE.fullmatch(text.strip())
     if match is None or int(match[1]) == 0:
         raise UserError(f"'{text}' is not a size; write a positive number of bytes, with K, M or G if you like: 64K")
@@ -19,7 +19,7 @@ def parse_size(text: str) -> int:
 
 
 def format_size(size: int) -> str:
-    """The shortest exact way to write `size`: 65536 is 64K."""
+    """Shortest exact form of `size`: 65536 is 64K."""
     for unit in ("G", "M", "K"):
         if size and size % _UNITS[unit] == 0:
             return f"{size // _UNITS[unit]}{unit}"

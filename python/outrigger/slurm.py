@@ -1,4 +1,4 @@
-"""A Slurm allocation: its hosts, the DPUs among them, and what srun offers."""
+"""A Slurm allocation: its hosts, their DPUs, and the abilities of srun."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COUNT = re.compile(r"(\d+)(?:\(x(\d+)\))?")
 
 @dataclass(frozen=True)
 class Allocation:
-    """What Slurm has given this job."""
+    """Resources that Slurm has given this job."""
 
     job: str
     hosts: tuple[Host, ...]
@@ -25,7 +25,7 @@ class Allocation:
 
 
 def expand_counts(text: str, variable: str) -> list[int]:
-    """A number for each node from Slurm's form: 2(x3),1 is 2, 2, 2, 1."""
+    """Expands Slurm's format to one number per node: 2(x3),1 is 2, 2, 2, 1."""
     counts: list[int] = []
     for item in text.split(","):
         match = _COUNT.fullmatch(item.strip())
@@ -48,12 +48,12 @@ def _output(command: Sequence[str]) -> str:
 
 
 def inside(environment: Mapping[str, str]) -> bool:
-    """Whether this command runs in an allocation."""
+    """True if this command runs in an allocation."""
     return bool(environment.get("SLURM_JOB_ID"))
 
 
 def _counts(environment: Mapping[str, str]) -> tuple[str, str]:
-    """The variable with the slots of each node: the tasks that were asked for, else the CPUs."""
+    """Variable with the slots of each node: the requested tasks, or else the CPUs."""
     asked = "SLURM_NTASKS" in environment or "SLURM_NTASKS_PER_NODE" in environment
     names = ("SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE")
     for name in names if asked else reversed(names):
@@ -63,7 +63,7 @@ def _counts(environment: Mapping[str, str]) -> tuple[str, str]:
 
 
 def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """--dpu-pattern as grep would take it: found anywhere in a name."""
+    """--dpu-pattern as in grep: found anywhere in a name."""
     try:
         return re.compile(pattern)
     except re.error as error:
@@ -71,7 +71,7 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
 
 
 def allocation(environment: Mapping[str, str], dpu_pattern: str | None) -> Allocation:
-    """The allocation that this command runs in."""
+    """Allocation of this command."""
     nodes = environment.get("SLURM_JOB_NODELIST", "")
     if not nodes:
         raise UserError("SLURM_JOB_ID is set but SLURM_JOB_NODELIST is not; name hosts with --hostfile")
@@ -93,18 +93,18 @@ def allocation(environment: Mapping[str, str], dpu_pattern: str | None) -> Alloc
 
 
 def mpi_types(text: str) -> list[str]:
-    """The names that `srun --mpi=list` prints."""
+    """Names in the output of `srun --mpi=list`."""
     return re.findall(r"^\s+(\w+)\s*$", text, re.MULTILINE)
 
 
 def choose_mpi_type(family: str, offered: Sequence[str]) -> str | None:
-    """How srun should connect the ranks of an MPI; None: as Slurm is configured."""
+    """srun's way to connect the ranks of an MPI; None: Slurm's default."""
     wanted = ("pmix", "pmi2") if family == "openmpi" else ("pmi2", "pmix")
     return next((name for name in wanted if name in offered), None)
 
 
 def offered_mpi_types() -> list[str]:
-    """What srun of this cluster offers."""
+    """Abilities of this cluster's srun."""
     if shutil.which("srun") is None:
-        raise UserError("srun is not on PATH; --launcher mpiexec starts the ranks without it")
+        raise UserError("srun is not on PATH; --launcher mpiexec works without it")
     return mpi_types(_output(["srun", "--mpi=list"]))

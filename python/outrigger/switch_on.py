@@ -1,4 +1,4 @@
-"""`outrigger env`: what switches it on for programs that are started without `outrigger run`."""
+"""`outrigger env`: enables the library for programs that are started without `outrigger run`."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _LIBRARY = re.compile(r"liboutrigger-\w+\.so")
 
 
 def _others(environment: Mapping[str, str]) -> list[str]:
-    """What is preloaded beside ours."""
+    """Other libraries in LD_PRELOAD."""
     there = [path for path in _SEPARATORS.split(environment.get(PRELOAD, "")) if path]
     return [path for path in there if not _LIBRARY.fullmatch(Path(path).name)]
 
 
 def switched_on(library: Path, environment: Mapping[str, str]) -> str:
-    """LD_PRELOAD with this library before what else is there; another of ours goes."""
+    """LD_PRELOAD with this library first; another library of ours is removed."""
     if _SEPARATORS.search(str(library)):
         raise UserError(f"{library}: LD_PRELOAD takes no path with a space or colon; move the installation")
     return ":".join([str(library), *_others(environment)])
@@ -42,7 +42,7 @@ def lines(shell: shells.Shell, preload: str) -> list[str]:
 
 
 def launcher_options(launcher: str, mpi: Mpi, preload: str) -> list[str]:
-    """What goes behind mpiexec or srun, for one job."""
+    """Options after mpiexec or srun, for one job."""
     if launcher == _SRUN:
         return [f"--export=ALL,{PRELOAD}={preload}"]
     if mpi.implementation == "openmpi":
@@ -74,11 +74,9 @@ def env(
     ] = None,
     options_of: Annotated[
         str | None,
-        typer.Option(
-            "--options", metavar="|".join(_LAUNCHERS), help="The same as options of this launcher, for one job."
-        ),
+        typer.Option("--options", metavar="|".join(_LAUNCHERS), help="As options of this launcher, for one job."),
     ] = None,
-    off: Annotated[bool, typer.Option("--off", help="What switches it off again.")] = False,
+    off: Annotated[bool, typer.Option("--off", help="Print the commands to disable it again.")] = False,
     json: Annotated[bool, typer.Option("--json", help="As JSON: the variables and both launchers' options.")] = False,
     build: options.Build = None,
 ) -> None:

@@ -1,4 +1,4 @@
-"""The built library's tables, as outriggerd prints them: what is offloaded, how memory is reached, what can be set."""
+"""Tables of the built library, printed by outriggerd: collectives, reaches, settings."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _PREFIX = "OUTRIGGER_"
 
 @dataclass(frozen=True, kw_only=True)
 class Collective:
-    """One that can be offloaded."""
+    """A collective that can be offloaded."""
 
     name: str
     blocking: str
-    """The name of its blocking form."""
+    """Name of its blocking form."""
     algorithms: tuple[str, ...]
-    """Its default first."""
+    """The default first."""
     alike: bool
-    """Its blocks have as many bytes on all ranks, so bytes may decide."""
+    """Block sizes are equal on all ranks, so rules may depend on them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Condition:
-    """Of a rule."""
+    """Condition of a rule."""
 
     letter: str
     name: str
@@ -40,19 +40,19 @@ class Condition:
 
 @dataclass(frozen=True, kw_only=True)
 class Reach:
-    """A way by which bytes travel."""
+    """A path of bytes."""
 
     name: str
     selectable: bool
     brings: str
-    """Another that is allowed with it, or nothing."""
+    """Another one that is enabled with it, or empty."""
     when: str
     cost: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Library:
-    """For the programs of an ABI."""
+    """For programs of an ABI."""
 
     abi: str
     title: str
@@ -69,13 +69,13 @@ class Setting:
     valid: str
     meaning: str
     alike: bool
-    """All ranks must have the same."""
+    """Must be equal on all ranks."""
     internal: bool
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Of a node."""
+    """Limits of a node."""
 
     services: int
     local_ranks: int
@@ -84,7 +84,7 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Tables:
-    """What `outriggerd tables` prints."""
+    """Output of `outriggerd tables`."""
 
     version: str
     collectives: tuple[Collective, ...]
@@ -98,22 +98,22 @@ class Tables:
 
     @property
     def selectable(self) -> tuple[str, ...]:
-        """The reaches that can be allowed."""
+        """Reaches that can be allowed."""
         return tuple(reach.name for reach in self.reaches if reach.selectable)
 
     def check_names(self, environment: Mapping[str, str]) -> str | None:
-        """What to say of a variable with our prefix that is no setting; None if there is none."""
+        """Message about an unknown variable with our prefix; None if there is none."""
         known = {setting.name for setting in self.settings}
         for name in sorted(environment):
             if name.startswith(_PREFIX) and name not in known and not name.startswith(self.foreign_prefixes):
                 public = ", ".join(setting.name for setting in self.settings if not setting.internal)
-                return f"{name} is no setting and does nothing; there are {public}"
+                return f"{name} is unknown and has no effect; there are {public}"
         return None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """What the library makes of a rule."""
+    """The library's interpretation of a rule."""
 
     rule: str
     problem: str
@@ -132,7 +132,7 @@ def _ask(daemon: Path, words: Sequence[str], form: type[T]) -> T:
             command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise UserError(f"cannot ask {daemon} what there is: {error}") from error
+        raise UserError(f"cannot run {daemon}: {error}") from error
     if done.returncode != 0:
         raise UserError(f"{daemon} is older than this command and knows no '{words[0]}'; run ./dev build")
     return parse(done.stdout, form, f"what {daemon} {words[0]} printed")
@@ -144,10 +144,10 @@ def _read(daemon: Path) -> Tables:
 
 
 def read(artifacts: Artifacts) -> Tables:
-    """Once for each build."""
+    """Once per build."""
     return _read(artifacts.daemon)
 
 
 def check_rules(artifacts: Artifacts, rules: Sequence[str]) -> tuple[Rule, ...]:
-    """The library's own reading of rules that choose algorithms."""
+    """The library's interpretation of rules that choose algorithms."""
     return _ask(artifacts.daemon, ["rules", "--", *rules], _Rules).rules

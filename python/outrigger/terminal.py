@@ -1,4 +1,4 @@
-"""What this command itself says."""
+"""Output of this command itself."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import sys
 from rich.console import Console
 
 NO_COLOR = "NO_COLOR"
-"""Set, it means the same to all programs: https://no-color.org."""
+"""A convention of many programs: https://no-color.org."""
 _COLUMNS_IN_FILES = 130
 _ASCII = str.maketrans("µ→✓✗·…█░▕▏●○", "u>+x.~#-||*o")
-"""As wide each, so that tables stay straight."""
+"""Replacements of the same width, so that tables stay aligned."""
 
 
 def console(*, stderr: bool = False) -> Console:
-    """As wide as the terminal; into files and pipes as wide as the tables are."""
+    """As wide as the terminal; files and pipes get the tables' full width."""
     made = Console(highlight=False, stderr=stderr)
     if made.is_terminal or "COLUMNS" in os.environ:
         return made
@@ -33,7 +33,7 @@ def _replacement(error: UnicodeError) -> tuple[str, int]:
 
 
 def replace_what_cannot_be_shown() -> None:
-    """Characters that an output's encoding lacks, or that file names and programs spoil, end no command."""
+    """Characters that the output's encoding lacks, or broken file names, must not end a command."""
     codecs.register_error("outrigger", _replacement)
     for output in (sys.stdout, sys.stderr):
         if isinstance(output, io.TextIOWrapper):

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Build, then measure native against offloaded (outrigger bench).
+# Build, then compare native and offloaded collectives (outrigger bench).
 #
 # usage: ./dev bench [ialltoall] [ialltoallv] [options]
 #
-# The options are those of: .venv/bin/outrigger bench --help
+# Options: see .venv/bin/outrigger bench --help
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 

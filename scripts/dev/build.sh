@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Configure and build a CMake preset (release unless named).
+# Configure and build a CMake preset (default: release).
 #
 # usage: ./dev build [PRESET] [-- TARGET...]
 #
-# Presets: release, dev, asan, tsan, clang (clang 16), fuzz (fuzzers, sanitized), ucx122 (with UCX 1.22, which is fetched),
-# aarch64 (cross-compiled, for tests under an emulator), aarch64release (cross-compiled, what the wheel has).
-# The result is in build/PRESET. Sets up first if something is missing. OUTRIGGER_JOBS sets how many compilers run at a time.
+# Presets: release, dev, asan, tsan, clang (clang 16), fuzz (fuzzers, sanitized), ucx122 (with a downloaded UCX 1.22),
+# aarch64 (cross-compiled, for tests under an emulator), aarch64release (cross-compiled, for the wheel).
+# The result is in build/PRESET. Runs setup first if something is missing. OUTRIGGER_JOBS is the number of concurrent compilers.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Remove what was built: build/, and with --all also .venv, plots and caches.
+# Remove build outputs: build/, and with --all also .venv, plots and caches.
 #
 # usage: ./dev clean [--all]
 set -euo pipefail

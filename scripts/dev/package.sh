@@ -7,13 +7,13 @@
 #            Python packages that it needs; it works wherever it is unpacked
 #   wheel    build/package/outrigger-*.whl, with the daemon, the libraries and a UCX: pip install FILE
 #   deb      build/package/*.deb, by dpkg-buildpackage: outrigger, outriggerd, liboutrigger, liboutrigger-dev, -dbgsym
-#   rpm      build/package/*.rpm, by rpmbuild, from packaging/outrigger.spec, which rpmlint reads first; to try that here:
-#            packages for a system with RPM are built on it
+#   rpm      build/package/*.rpm, by rpmbuild, from packaging/outrigger.spec, which rpmlint checks first. Only for tests here:
+#            build packages for a system with RPM on that system
 #   --arch aarch64
-#            the wheel for 64-bit Arm, cross-compiled, in build/package/aarch64; --test looks at what is in it
-#   --test   then install it where nothing else of Outrigger is, and run a job there (tests/packaging); without KIND: all
+#            the wheel for 64-bit Arm, cross-compiled, in build/package/aarch64; --test checks its contents
+#   --test   then install it without any other part of Outrigger, and run a job there (tests/packaging); without KIND: all
 #
-# Needs what ./dev build needs; deb and rpm also scripts/packages-packaging.txt (./dev setup --with packaging), the wheel for
+# Needs the packages of ./dev build; deb and rpm also scripts/packages-packaging.txt (./dev setup --with packaging), the wheel for
 # 64-bit Arm scripts/packages-armwheel.txt.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
@@ -79,7 +79,7 @@ make_wheel() {
   wheel_of "$ROOT/build/release" "$out"
 }
 
-# Beside the other one's directory: pip takes build/package/outrigger-*.whl.
+# In another directory, as pip uses build/package/outrigger-*.whl.
 make_wheel_for_aarch64() {
   ensure_setup
   build_preset release outrigger_pages
@@ -87,7 +87,7 @@ make_wheel_for_aarch64() {
   wheel_of "$ROOT/build/aarch64release" "$out/aarch64" --machine aarch64 --root "$ROOT/build/sysroot-aarch64"
 }
 
-# A copy of the sources as they are here, without what is ignored.
+# A copy of the present sources, without ignored files.
 copy_sources() {
   rm -rf "$1"
   mkdir -p "$1"
@@ -118,7 +118,7 @@ make_deb() {
   say "Made in build/package: $(cd "$out" && echo ./*.deb)"
 }
 
-# Debian's rpm knows nothing of what Debian's packages have installed: --nodeps.
+# Debian's rpm does not know Debian's installed packages: --nodeps.
 make_rpm() {
   ensure_packaging
   rpmlint -r "$ROOT/packaging/outrigger.rpmlintrc" "$ROOT/packaging/outrigger.spec"
@@ -128,7 +128,7 @@ make_rpm() {
   copy_sources "$place/$name"
   tar -C "$place" -czf "$place/SOURCES/$name.tar.gz" "$name"
   rm -r "${place:?}/$name"
-  # Manual pages are written by the Python that has what the command line needs.
+  # Manual pages need a Python with the command line's requirements.
   quiet_step "Building RPMs" env PATH="$VENV/bin:$PATH" rpmbuild -bb --nodeps --load "$ROOT/packaging/rpm-macros" \
     --define "_topdir $place" "$ROOT/packaging/outrigger.spec"
   rm -f "$out"/*.rpm

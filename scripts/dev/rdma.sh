@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Build, then test what needs RDMA: on emulated machines with soft RoCE, hosts and DPUs.
+# Build, then run the tests that need RDMA: on emulated hosts and DPUs with soft RoCE.
 #
 # usage: ./dev rdma [--quick] [--no-arm] [options of pytest]
 #
 #   --quick    one test of each kind, without the DPU with Arm cores: some minutes
-#   --no-arm   leave out the DPU with Arm cores, and what is built for it
+#   --no-arm   leave out the DPU with Arm cores, and its build
 #
-# Installs emulators (scripts/packages-rdma.txt) and fetches Debian's kernels for them, both only if missing. Takes an
-# hour or so: an emulated machine is slow. OUTRIGGER_PATIENCE=3 triples all time limits, for a machine that has other work
-# to do. docs/inside/testing.md says what is shown.
+# Installs emulators (scripts/packages-rdma.txt) and downloads Debian's kernels for them, both only if missing. Takes
+# about an hour, as emulated machines are slow. OUTRIGGER_PATIENCE=3 triples all time limits, for a busy machine.
+# docs/inside/testing.md describes the tests.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Write docs/using/reference.md: every variable, option and key there is.
+# Write docs/using/reference.md: all variables, options and keys.
 #
 # usage: ./dev reference [--check]
 #
-#   --check   only say whether docs/using/reference.md is what the programs say
+#   --check   only check that docs/using/reference.md is up to date
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 

@@ -3,7 +3,7 @@
 #
 # usage: ./dev run [options] -- ./prog args...
 #
-# The options are those of: .venv/bin/outrigger run --help
+# Options: see .venv/bin/outrigger run --help
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Count what a service process of a large job sends, moves and holds; writes docs/inside/scaling.md and its plot.
+# Count messages, moves and memory of a service process of a large job; writes docs/inside/scaling.md and its plot.
 #
 # usage: ./dev scale [--check]
 #
-#   --check   only say whether docs/inside/scaling.md is what this code gives
+#   --check   only check that docs/inside/scaling.md is up to date
 #
-# One count: build/release/bin/outrigger-sim scale --help
+# A single count: build/release/bin/outrigger-sim scale --help
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 

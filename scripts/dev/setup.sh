@@ -1,25 +1,25 @@
 #!/usr/bin/env bash
-# Install what building and testing need: Debian packages, and a Python environment in .venv.
+# Install the requirements of builds and tests: Debian packages, and a Python environment in .venv.
 #
 # usage: ./dev setup [--quiet] [--force] [--with rdma|aarch64|armwheel|slurm|simgrid|monitoring|packaging]
 #
-#   --quiet       say nothing when everything is there
-#   --force       install again even when everything seems to be there
-#   --with rdma   also what ./dev rdma needs (scripts/packages-rdma.txt)
+#   --quiet       print nothing if nothing is missing
+#   --force       install again even if nothing seems to be missing
+#   --with rdma   also the requirements of ./dev rdma (scripts/packages-rdma.txt)
 #   --with aarch64
-#                 also what ./dev test aarch64 needs (scripts/packages-aarch64.txt); dpkg gets to know arm64 packages
+#                 also those of ./dev test aarch64 (scripts/packages-aarch64.txt); adds arm64 to dpkg's architectures
 #   --with armwheel
-#                 also what ./dev package wheel --arch aarch64 needs (scripts/packages-armwheel.txt)
-#   --with slurm  also Debian's Slurm, for the tests of srun (scripts/packages-slurm.txt); they bring it up by themselves
+#                 also those of ./dev package wheel --arch aarch64 (scripts/packages-armwheel.txt)
+#   --with slurm  also Debian's Slurm, for the tests of srun (scripts/packages-slurm.txt), which start it
 #   --with simgrid
-#                 also SimGrid, with which the performance model is compared (scripts/packages-simgrid.txt)
+#                 also SimGrid, for comparison with the performance model (scripts/packages-simgrid.txt)
 #   --with monitoring
 #                 also a browser and a Prometheus, for the tests of pages and endpoints (scripts/packages-monitoring.txt)
 #   --with packaging
-#                 also what ./dev package and its tests need (scripts/packages-packaging.txt)
+#                 also those of ./dev package and its tests (scripts/packages-packaging.txt)
 #
 # Installs only what is missing (scripts/packages.txt, pyproject.toml). Installing packages needs root or sudo; without
-# either it names what to install and ends. A second run takes a fraction of a second.
+# either it lists the packages and ends. A second run takes a fraction of a second.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
@@ -41,7 +41,7 @@ done
 
 wanted_packages() { grep -hv '^#' "${lists[@]}"; }
 
-# Of other architectures than the system's, as in libucx-dev:arm64.
+# Packages of other architectures, such as libucx-dev:arm64.
 add_architectures() {
   local architecture known
   known="$(dpkg --print-architecture; dpkg --print-foreign-architectures)"
@@ -50,7 +50,7 @@ add_architectures() {
   done
 }
 
-# A name without an architecture means the system's own; a package of another one by that name is none of it.
+# A name without an architecture means the system's own; the same package of another architecture does not count.
 missing_packages() {
   local package architectures own
   own="all|$(dpkg --print-architecture 2>/dev/null || true)"

@@ -3,7 +3,7 @@
 #
 # usage: ./dev sim [--seeds N] [--seed S] [options of outrigger-sim]
 #
-#   --seeds 10000   that many random schedules per algorithm
+#   --seeds 10000   number of random schedules per algorithm
 #   --seed S        replay one
 #
 # All options: ./dev sim -- --help

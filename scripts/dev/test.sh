@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
-# Build and run every test, and sum up.
+# Build, run every test, and print a summary.
 #
 # usage: ./dev test [--all | --quick] [--sessions N] [PRESET]
 #
-#   --all     every test of the MPI programs under each MPI; else those that are not about an MPI's own ways, as of what
-#             happens when service processes die, run under one of them, which take turns from test to test
-#   --quick   something of everything, in less than three minutes: without the unit tests of tests/slow.txt and what
-#             tests/python marks slow, and of the MPI programs one of each kind under each MPI
+#   --all     every test of the MPI programs under each MPI; default: tests that do not depend on the MPI (such as deaths of
+#             service processes) run under one of them, which rotate from test to test
+#   --quick   a selection, in less than three minutes: without the unit tests of tests/slow.txt and the slow ones of
+#             tests/python, and one of each kind of the MPI programs under each MPI
 #   --sessions N
-#             run so many tests of the MPI programs beside each other, each with processes and shared memory of its own:
-#             many wait for most of their time (1; where more may not be, for want of namespaces, it is 1)
-#   PRESET    release (unless named): unit tests, the MPI programs, the command line, the installation, the layer check
+#             run N tests of the MPI programs concurrently, each with its own processes and shared memory: many mostly
+#             wait (default 1; always 1 without namespaces)
+#   PRESET    release (default): unit tests, the MPI programs, the command line, the installation, the layer check
 #             dev, asan, tsan, clang, fuzz (clang with sanitizers): the unit tests of that build; tsan without those of
-#             what has no threads
-#             ucx122: the tests of the wire over UCX 1.22, which is fetched, instead of the system's UCX
-#             aarch64: what a service process consists of, as it runs on a DPU's Arm cores, under qemu-user: unit tests,
-#             the wire, messages that have the same bytes as here, simulated schedules that take the same course
+#             single-threaded code
+#             ucx122: the tests of the wire over a downloaded UCX 1.22 instead of the system's UCX
+#             aarch64: the parts of a service process for a DPU's Arm cores, under qemu-user: unit tests, the wire,
+#             messages with the same bytes as here, simulated schedules with the same events
 #
-# Every suite runs even when one before it failed; the exit code says whether all passed.
+# Every suite runs even if an earlier one failed; the exit code is 0 if all passed.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
@@ -94,12 +94,12 @@ if [[ "$preset" == tsan ]]; then ctest_arguments+=(--label-exclude "^(engine|sim
 runner=()
 if [[ "$preset" == tsan ]] && setarch -R true 2>/dev/null; then runner=(setarch -R); fi
 export UBSAN_OPTIONS="${UBSAN_OPTIONS:-print_stacktrace=1}"
-# UCX patches mmap and its kin when it is loaded, which ThreadSanitizer does not survive.
+# UCX patches mmap and similar functions at load time, which crashes ThreadSanitizer.
 if [[ "$preset" == tsan ]]; then export UCX_MEM_MMAP_HOOK_MODE=none; fi
 if [[ "$preset" != aarch64 ]]; then
   suite "unit tests" 'tests passed' "${runner[@]}" ctest "${ctest_arguments[@]}"
 fi
-# A process for all tests of a program: its start takes longer than most of them, under an emulator.
+# One process for all tests of a program: under an emulator its start takes longer than most tests.
 emulated() {
   local title="$1" program="$2"
   shift 2
@@ -119,7 +119,7 @@ if [[ "$preset" == aarch64 ]]; then
   emulated "engine" engine_test
   emulated "simulation" sim_test
   emulated "fabric of a DPU" dpu_test
-  # Without those that read other processes' memory or choose time slices: the emulator can do neither.
+  # Without those that read other processes' memory or choose time slices, which the emulator does not support.
   emulated "service" service_test --gtest_filter='-HostileRank.*:*EndToEnd*:*Reductions.AreRight*:TwoNodes.Exchange*:Scheduling.ShortSlices*'
   $quick || emulated "wire" ucx_test
   suite "service process starts" 'outriggerd' qemu-aarch64 build/aarch64/bin/outriggerd --version

@@ -1,4 +1,4 @@
-// The name of a Unix socket in the abstract namespace: no file, and the kernel takes it back when its socket is closed.
+// The name of a Unix socket in the abstract namespace: without a file, and freed by the kernel when the socket closes.
 #pragma once
 
 #include <sys/socket.h>
@@ -13,7 +13,7 @@ namespace outrigger {
 
 class AbstractName {
  public:
-  // Nothing: the text is too long.
+  // nullopt if the text is too long.
   [[nodiscard]] static std::optional<AbstractName> of(std::string_view text) {
     AbstractName name;
     if (text.size() >= sizeof(name.address_.sun_path)) return std::nullopt;
@@ -22,7 +22,7 @@ class AbstractName {
     name.bytes_ = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
     return name;
   }
-  // As bind() and connect() want it.
+  // For bind() and connect().
   [[nodiscard]] const sockaddr* address() const { return reinterpret_cast<const sockaddr*>(&address_); }
   [[nodiscard]] socklen_t bytes() const { return bytes_; }
 

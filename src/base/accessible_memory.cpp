@@ -40,15 +40,16 @@ int filter_of_this_thread() {
 }
 const int filter_at_start = filter_of_this_thread();
 
-// A filter of system calls that has come since may end the process for one that programs rarely make.
+// A system call filter installed since then may kill a process that makes rare calls.
 bool may_make_rare_calls() {
   return filter_of_this_thread() == filter_at_start;
 }
 
-// The mappings of this process by address: asked one by one where the kernel can be (Linux 6.11), else read from text.
+// The mappings of this process by address: queried one by one (Linux 6.11), else parsed from text.
 class Mappings {
  public:
-  // The first that ends above `address`. Nothing: there is none, or none can be listed. Addresses must not fall.
+  // The first mapping that ends above `address`; nullopt if there is none, or the mappings cannot be read. Addresses
+  // must not decrease.
   [[nodiscard]] std::optional<MappedRange> at_or_above(std::uintptr_t address) {
     if (text_ == nullptr && descriptor_.valid()) {
       if (const std::optional<MappedRange> found = query(address)) return found;
@@ -62,11 +63,11 @@ class Mappings {
     }
     return text_ == nullptr ? std::nullopt : std::optional(last_);
   }
-  // After that. False: there is no /proc, no descriptor for it, or a filter.
+  // Call it after at_or_above(). False: no /proc, no descriptor for it, or a system call filter.
   [[nodiscard]] bool can_be_listed() const { return descriptor_.valid() || text_ != nullptr; }
 
  private:
-  // struct procmap_query of linux/fs.h, which older headers do not have.
+  // struct procmap_query of linux/fs.h, which older headers lack.
   struct Query {
     std::uint64_t bytes = sizeof(Query);
     std::uint64_t flags = kCoveringOrNext;
@@ -112,7 +113,7 @@ class Mappings {
   MappedRange last_;
 };
 
-// The kernel reads a word there on our behalf and finds another argument wrong.
+// The kernel reads a word there before it rejects another argument.
 bool kernel_reads_for_us(std::uintptr_t address) {
   constexpr std::size_t kSignalSetBytes = 8;
   constexpr int kNoSuchChange = -1;
@@ -125,7 +126,7 @@ bool kernel_reads_for_us(std::uintptr_t address) {
   return reads;
 }
 
-// The way of other processes, taken to this one. True also where the system call is forbidden.
+// Reads like another process would. True also if the system call is forbidden.
 bool attach_reads(std::uintptr_t address) {
   if (!may_make_rare_calls()) return true;
   char byte = 0;
@@ -134,7 +135,7 @@ bool attach_reads(std::uintptr_t address) {
   return ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) == 1 || errno != EFAULT;
 }
 
-// Takes a fraction of what attach_reads() does, and knows the permission to write. Linux 5.14.
+// Several times as fast as attach_reads(), and also checks the write permission. Linux 5.14.
 bool populates(std::uintptr_t address, Access access) {
   const int advice = access == Access::read ? MADV_POPULATE_READ : MADV_POPULATE_WRITE;
   return ::madvise(page_of(address), page_bytes(), advice) == 0;
@@ -154,10 +155,10 @@ bool allows(const MappedRange& mapping, Access access) {
 
 Reachable reachable_page(const MappedRange& mapping, std::uintptr_t address, Access access) {
   if (!allows(mapping, access)) return Reachable::by_nobody;
-  // Others may also read what is received.
+  // Other processes may also read received data.
   const bool others_may = access == Access::read || mapping.readable;
   if (others_may && others_reach_page(address, access)) return Reachable::by_others;
-  // Where the kernel may not, the process may: its pages come by userfaultfd. A file may end before its mapping.
+  // userfaultfd provides pages to the process, not to the kernel. A file may end before its mapping.
   const bool may_come = mapping.readable && !mapping.of_file;
   return may_come || kernel_reads_for_us(address) ? Reachable::by_this_process : Reachable::by_nobody;
 }
@@ -165,7 +166,7 @@ Reachable reachable_page(const MappedRange& mapping, std::uintptr_t address, Acc
 // By the permissions of the process's mappings.
 std::optional<std::uintptr_t> first_forbidden(std::uintptr_t begin, std::uintptr_t end, Access access) {
   Mappings mappings;
-  std::uintptr_t known = begin;  // all below is allowed
+  std::uintptr_t known = begin;  // everything below is allowed
   while (known < end) {
     const std::optional<MappedRange> mapping = mappings.at_or_above(known);
     if (!mapping) return mappings.can_be_listed() ? std::optional(known) : std::nullopt;
@@ -176,7 +177,7 @@ std::optional<std::uintptr_t> first_forbidden(std::uintptr_t begin, std::uintptr
   return std::nullopt;
 }
 
-// By a word of each page: a file may end before its mapping.
+// Reads a word of each page: a file may end before its mapping.
 std::optional<std::uintptr_t> first_unreadable(std::uintptr_t begin, std::uintptr_t end) {
   const std::uintptr_t page = page_bytes();
   for (std::uintptr_t address = begin; address < end; address = (address / page + 1) * page) {

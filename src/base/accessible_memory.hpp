@@ -1,5 +1,5 @@
-// Looks which memory of this process may be touched, and by which processes, without touching it. The answer may change
-// at any time. Memory that a signal handler makes accessible when it is touched counts as not accessible.
+// Finds out which processes may access memory of this process, without touching it. The answer may change at any time.
+// Memory that a signal handler makes accessible on a fault counts as inaccessible.
 #pragma once
 
 #include <cstddef>
@@ -11,18 +11,18 @@ namespace outrigger {
 
 enum class Access { read, write };
 
-// The first address of the range that is not there for that; nothing: all is, as far as can be told. Not for memory
-// that the kernel may fault in only in the process itself (userfaultfd).
+// The first inaccessible address of the range; nullopt if all seems accessible. Not for memory that only the process
+// itself may fault in (userfaultfd).
 [[nodiscard]] std::optional<std::uintptr_t> first_inaccessible(const void* begin, std::uint64_t bytes, Access access);
 
 enum class Reachable {
   by_others,        // also by cross-memory attach
-  by_this_process,  // alone: memfd_secret, memory of devices, pages without the permission to read
+  by_this_process,  // only: memfd_secret, memory of devices, pages without read permission
   by_nobody
 };
 
-// Can other processes touch the page that `address` is in? Quick. A page that is to be written may get its memory now.
-// False: reachable() knows more. True also where the kernel is too old and a filter forbids to ask otherwise.
+// True if other processes can access the page of `address`. Quick. May allocate the page if it is to be written. False:
+// call reachable() for the exact answer. True also if the kernel is too old and a filter forbids other checks.
 [[nodiscard]] bool others_reach_page(std::uintptr_t address, Access access);
 
 // A mapping of this process.
@@ -33,8 +33,8 @@ struct MappedRange {
   bool writable = false;
   bool of_file = false;
 };
-// The whole range, looked at closely: one page of each mapping, all of whose pages are alike. `others_reach` is called
-// with each mapping that other processes can touch.
+// Checks the whole range: one page of each mapping, whose pages are all alike. Calls `others_reach` with each mapping
+// that other processes can access.
 [[nodiscard]] Reachable reachable(std::uintptr_t begin, std::uintptr_t end, Access access,
                                   const std::function<void(const MappedRange&)>& others_reach);
 

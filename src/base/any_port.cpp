@@ -11,7 +11,7 @@
 namespace outrigger {
 namespace {
 
-// Invalid: there is none, or no such family.
+// Invalid if it fails, or the address family is missing.
 UniqueFd listen_at(int family, int most_waiting) {
   UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_storage every_address{};
@@ -34,7 +34,7 @@ Result<ListeningPort> listen_at_any_port(int most_waiting) {
   socklen_t bytes = sizeof(place);
   if (!listening.socket.valid() ||
       ::getsockname(listening.socket.get(), reinterpret_cast<sockaddr*>(&place), &bytes) != 0) {
-    return Error{std::string("no port can be had: ") + std::strerror(errno)};
+    return Error{std::string("cannot listen on any port: ") + std::strerror(errno)};
   }
   listening.port = ntohs(place.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(place).sin6_port
                                                      : reinterpret_cast<sockaddr_in&>(place).sin_port);

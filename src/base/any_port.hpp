@@ -1,4 +1,4 @@
-// A TCP port of the system's choice, at every address of this machine.
+// A TCP port that the system chooses, at all addresses of this machine.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,11 @@
 namespace outrigger {
 
 struct ListeningPort {
-  UniqueFd socket;  // does not block
+  UniqueFd socket;  // nonblocking
   std::uint16_t port = 0;
 };
 
-// Listens by IPv6 and IPv4, or by IPv4 alone where there is nothing else. `most_waiting`: connections that may wait to
-// be accepted.
+// Listens by IPv6 and IPv4, or by IPv4 alone if IPv6 is missing. `most_waiting`: backlog of connections.
 [[nodiscard]] Result<ListeningPort> listen_at_any_port(int most_waiting);
 
 }  // namespace outrigger

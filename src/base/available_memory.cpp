@@ -24,7 +24,7 @@ std::string read_file(const std::string& path) {
   return {text.data(), bytes > 0 ? static_cast<std::size_t>(bytes) : 0};
 }
 
-// The number that follows `name` and blanks; nothing for "max" and for what is not there.
+// The number after `name` and blanks; nullopt for "max" or a missing name.
 std::optional<std::uint64_t> number_after(std::string_view text, std::string_view name) {
   const std::size_t found = text.find(name);
   if (found == std::string_view::npos) return std::nullopt;
@@ -38,11 +38,11 @@ std::optional<std::uint64_t> number_after(std::string_view text, std::string_vie
 std::uint64_t available_in_machine() {
   const auto kilobytes = number_after(read_file("/proc/meminfo"), "MemAvailable:");
   if (kilobytes) return *kilobytes * 1024;
-  // Without /proc: what the machine has at all.
+  // Without /proc: the machine's total memory.
   return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// The tightest of this process's control group (version 2) and its parents.
+// The tightest limit of this process's control group (version 2) and its parents.
 std::uint64_t available_in_control_groups() {
   const std::string groups = read_file("/proc/self/cgroup");
   const std::size_t line = groups.find("0::/");

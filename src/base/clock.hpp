@@ -1,4 +1,4 @@
-// The time on one of the kernel's clocks, as that of a thread's own CPU time, which the standard library does not have.
+// Reads kernel clocks that the standard library lacks, such as a thread's CPU time.
 #pragma once
 
 #include <chrono>

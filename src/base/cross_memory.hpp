@@ -10,8 +10,8 @@
 namespace outrigger {
 
 // Copies all of `to` from `remote_address` in process `pid`, or all of `from` to there. Partial transfers are
-// continued. 0 or an error number: EFAULT, the range is not all there; ESRCH, no such process; EPERM, ENOSYS and
-// others, it is not allowed. On failure a part may have been copied.
+// continued. Returns 0 or an error number: EFAULT: a part of the range is missing; ESRCH: no such process; EPERM,
+// ENOSYS and others: not allowed. On failure a part may have been copied.
 [[nodiscard]] int read_cross_memory(pid_t pid, std::uint64_t remote_address, std::span<std::byte> to);
 [[nodiscard]] int write_cross_memory(pid_t pid, std::uint64_t remote_address, std::span<const std::byte> from);
 

@@ -1,4 +1,4 @@
-// Sleeping on, and waking whoever sleeps on, a 32-bit word in memory shared between processes.
+// Sleeps on, and wakes sleepers on, a 32-bit word in memory shared between processes.
 #pragma once
 
 #include <linux/futex.h>
@@ -27,7 +27,7 @@ inline void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected,
   futex_wait_at(&word, expected, at_most);
 }
 
-// Sleeps while the word is `expected`. Also returns early for no reason.
+// Sleeps while the word is `expected`. May wake early.
 inline void futex_wait_forever(std::atomic<std::uint32_t>& word, std::uint32_t expected) {
   (void)::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT, expected, nullptr, nullptr, 0);
 }

@@ -29,12 +29,12 @@ HugePageSupport huge_page_support() {
   if (enabled.find("[never]") != std::string::npos) {
     return {0, "/sys/kernel/mm/transparent_hugepage/enabled is never; an administrator can set it to madvise"};
   }
-  // Of nothing: does the kernel know the word?
-  if (::madvise(nullptr, 0, kCollapse) != 0) return {0, "needs MADV_COLLAPSE, which Linux has from 6.1 on"};
+  // An empty range: tests if the kernel has this advice.
+  if (::madvise(nullptr, 0, kCollapse) != 0) return {0, "needs MADV_COLLAPSE (Linux 6.1 or later)"};
   const std::string size = contents_of("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size");
   std::uint64_t bytes = 0;
   const auto read = std::from_chars(size.data(), size.data() + size.size(), bytes);
-  if (read.ec != std::errc() || !std::has_single_bit(bytes)) return {0, "the kernel does not tell their size"};
+  if (read.ec != std::errc() || !std::has_single_bit(bytes)) return {0, "the kernel does not report their size"};
   return {bytes, {}};
 }
 

@@ -1,4 +1,4 @@
-// Whether this kernel collapses a process's memory into huge pages when asked to (MADV_COLLAPSE, Linux 6.1).
+// Detects if this kernel collapses memory into huge pages on request (MADV_COLLAPSE, Linux 6.1).
 #pragma once
 
 #include <cstdint>
@@ -6,15 +6,15 @@
 
 namespace outrigger {
 
-inline constexpr int kCollapse = 25;  // MADV_COLLAPSE, which older headers do not have
+inline constexpr int kCollapse = 25;  // MADV_COLLAPSE, which older headers lack
 
 struct HugePageSupport {
-  std::uint64_t bytes = 0;  // of such a page; 0: there are none
-  std::string why_not;      // then
+  std::uint64_t bytes = 0;  // size of a huge page; 0: not supported
+  std::string why_not;      // reason if not supported
 };
 
-// Where the administrator has switched huge pages off for all programs
-// (/sys/kernel/mm/transparent_hugepage/enabled is `never`) there are none.
+// Not supported if the administrator has disabled huge pages for all programs
+// (/sys/kernel/mm/transparent_hugepage/enabled is `never`).
 [[nodiscard]] HugePageSupport huge_page_support();
 
 }  // namespace outrigger

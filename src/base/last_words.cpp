@@ -16,7 +16,7 @@ bool anything_unread(int fd) {
   if (::fstat(fd, &what) != 0) return false;
   if (!S_ISFIFO(what.st_mode) && !S_ISSOCK(what.st_mode)) return false;
   int bytes = 0;
-  // At a pipe's writing end, too, the first of these counts what is in the pipe.
+  // FIONREAD also works at a pipe's writing end: it counts the pipe's bytes.
   return ::ioctl(fd, S_ISFIFO(what.st_mode) ? FIONREAD : SIOCOUTQ, &bytes) == 0 && bytes > 0;
 }
 

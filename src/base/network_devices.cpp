@@ -10,7 +10,7 @@
 namespace outrigger {
 namespace {
 
-// That others can reach.
+// An address that other machines can reach.
 bool is_address(const sockaddr* address) {
   if (address == nullptr) return false;
   if (address->sa_family == AF_INET) return true;

@@ -1,4 +1,3 @@
-// The network devices of this machine, but for the one that reaches only itself.
 #pragma once
 
 #include <string>
@@ -6,7 +5,7 @@
 
 namespace outrigger {
 
-// Those that are up, have a link and an address, by their names, in order, each once. Not one that has lost its cable.
+// Sorted names of the network devices that are up and have a link and an address, without the loopback device.
 [[nodiscard]] std::vector<std::string> active_network_devices();
 
 }  // namespace outrigger

@@ -1,5 +1,5 @@
-// Keeps pthread_cancel() from ending the calling thread in the middle of a step. Many system calls are cancellation
-// points, and a thread that ends in one would leave a lock held. It ends in the program's next cancellation point.
+// Keeps pthread_cancel() from ending the calling thread in the middle of a step, where it would leave a lock held: many
+// system calls are cancellation points. The thread ends at the program's next cancellation point.
 #pragma once
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-// Random bytes of the system's, fit for secrets.
+// The system's random bytes, good for secrets.
 //
 // Thread rule: any thread.
 #pragma once
@@ -8,7 +8,7 @@
 
 namespace outrigger {
 
-// From the device where the call is refused, as by a container's profile. False, with errno: there are none.
+// Reads the device if the system call is refused, for example in a container. False, with errno: none available.
 [[nodiscard]] bool fill_random(std::span<std::byte> bytes);
 
 }  // namespace outrigger

@@ -1,11 +1,11 @@
-// System calls that are refused as such, by a container's seccomp profile for instance: whatever they are asked.
+// Detects system calls that are forbidden as such, for example by a container's seccomp profile.
 #pragma once
 
 #include <cerrno>
 
 namespace outrigger {
 
-// Of an error number.
+// `error`: an error number.
 [[nodiscard]] inline bool is_refusal(int error) {
   return error == EPERM || error == ENOSYS || error == EACCES;
 }

@@ -1,5 +1,4 @@
-// A value or an error with a text for people. Errors are values here: nothing in the service process throws across
-// a layer.
+// A value, or an error with a text for people. Errors are values: no exceptions across layers in the service process.
 #pragma once
 
 #include <string>
@@ -9,7 +8,7 @@
 namespace outrigger {
 
 struct Error {
-  std::string text;  // names the thing and what to do
+  std::string text;  // names the object and what to do
 };
 
 template <class T>

@@ -21,7 +21,7 @@ Error system_error(const std::string& what) {
   return Error{what + ": " + std::strerror(errno)};
 }
 
-// The limit holds for memory files too, and beyond it the kernel sends SIGXFSZ, which would end the process.
+// The limit also holds for memory files; beyond it the kernel sends SIGXFSZ, which ends the process.
 Status check_file_size_limit(std::uint64_t bytes) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes <= limit.rlim_cur) return Done{};
@@ -29,15 +29,15 @@ Status check_file_size_limit(std::uint64_t bytes) {
                " bytes of shared memory that are needed; raise it"};
 }
 
-// Shared memory that is not there is not refused by the kernel: it ends processes until it is.
+// The kernel grants shared memory that it does not have, and later kills processes.
 Status check_memory_is_there(std::uint64_t bytes) {
   constexpr std::uint64_t kNotWorthALook = 1ULL << 20;
   if (bytes <= kNotWorthALook || bytes <= available_memory_bytes() / 4 * 3) return Done{};
-  return Error{"there is too little memory for " + std::to_string(bytes) + " bytes of shared memory"};
+  return Error{"not enough memory for " + std::to_string(bytes) + " bytes of shared memory"};
 }
 
-// Where `bytes` can be mapped so that a huge page of the file can be one of the mapping, too; null: anywhere. A hint:
-// who takes the place meanwhile has it.
+// An address for a mapping of `bytes` that suits huge pages; nullptr: any. Only a hint, as another mapping may take it
+// meanwhile.
 void* address_for(std::uint64_t bytes) {
   constexpr std::uint64_t kHugePage = 2ULL << 20;
   if (bytes < kHugePage) return nullptr;
@@ -52,7 +52,7 @@ Status reserve(int fd, std::uint64_t bytes) {
   do {
     result = ::fallocate(fd, 0, 0, static_cast<off_t>(bytes));
   } while (result != 0 && errno == EINTR);
-  if (result != 0 && is_refusal(errno)) return Done{};  // pages come when they are touched: there was room for them
+  if (result != 0 && is_refusal(errno)) return Done{};  // pages are allocated at first touch: there was room for them
   if (result != 0) return system_error("cannot reserve " + std::to_string(bytes) + " bytes of shared memory");
   return Done{};
 }

@@ -1,5 +1,5 @@
-// Shared memory between processes of a node: anonymous memfds, sealed so that nobody can shrink them under a reader
-// (which would be a SIGBUS), and mappings that unmap themselves. No file is ever created.
+// Shared memory between processes of a node: anonymous memfds, sealed so that no process can shrink them under a reader
+// (SIGBUS), and mappings that unmap themselves. Creates no files.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ class Mapping {
 
   // Maps `bytes` from the start of `fd`. Children made by fork() do not inherit the range.
   [[nodiscard]] static Result<Mapping> map(int fd, std::uint64_t bytes);
-  // Zeroed memory of this process alone.
+  // Zeroed private memory.
   [[nodiscard]] static Result<Mapping> anonymous(std::uint64_t bytes);
 
   [[nodiscard]] std::byte* base() const { return base_; }
@@ -38,20 +38,20 @@ class Mapping {
 };
 
 enum class Backing {
-  reserved,  // the memory is there before the call returns: a write never fails later for want of it
-  on_touch,  // pages come when they are first written
+  reserved,  // allocated before the call returns: a later write never fails for lack of memory
+  on_touch,  // pages are allocated at the first write
 };
 
-// A zeroed memfd of `bytes` that can neither shrink nor grow, close-on-exec. `name` is for /proc only. An error when
-// the limit on file sizes, or with `reserved` the memory, does not reach.
+// A zeroed close-on-exec memfd of `bytes` that can neither shrink nor grow. `name` appears only in /proc. Error: the
+// file size limit, or for `reserved` the memory, is too small.
 [[nodiscard]] Result<UniqueFd> create_sealed_memory(const std::string& name, std::uint64_t bytes, Backing backing);
 
-// Sealed memory that holds a copy of `bytes` (at least one), to be handed to another process.
+// Sealed memory with a copy of `bytes` (at least one), for another process.
 [[nodiscard]] Result<UniqueFd> share_bytes(const std::string& name, std::span<const std::byte> bytes);
-// A copy of what another process has shared. Errors: not safe to map, or longer than `most`.
+// A copy of another process's shared bytes. Errors: not safe to map, or longer than `most`.
 [[nodiscard]] Result<std::vector<std::byte>> read_shared_bytes(int fd, std::uint64_t bytes, std::uint64_t most);
 
-// Is `fd`, from another process, safe to map for `bytes`: sealed against shrinking and large enough?
+// Checks that another process's `fd` is safe to map for `bytes`: sealed against shrinking, and large enough.
 [[nodiscard]] Status check_sealed_memory(int fd, std::uint64_t bytes);
 
 }  // namespace outrigger

@@ -11,14 +11,14 @@ namespace outrigger {
 namespace {
 
 constexpr std::int64_t kRenewAfterNs = 1'000'000;
-constexpr std::uint64_t kMostApart = 2'000;  // ticks between two looks at the counter: else something came between them
+constexpr std::uint64_t kMostApart = 2'000;  // ticks between two reads of the counter; more: the thread was interrupted
 
 #if defined(__x86_64__)
 std::uint64_t ticks_now() {
   return __rdtsc();
 }
 
-// The kernel has found that the counter runs evenly, and alike on all cores.
+// The kernel has found that the counter runs at a constant rate, equal on all cores.
 bool kernel_trusts_ticks() {
   static const bool trusts = [] {
     std::ifstream file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
@@ -44,7 +44,7 @@ std::int64_t TickClock::ask() {
   const std::uint64_t before = ticks_now();
   std::int64_t ns = time_on(CLOCK_MONOTONIC).count();
   const bool at_once = ticks_now() - before < kMostApart;
-  // What was read by the counter until now may lie a little ahead.
+  // Times from the counter may be slightly ahead; never go back.
   ns = std::max(ns, anchor_.good_for == 0 ? anchor_.ns : anchor_.ns + kRenewAfterNs);
   if (kernel_trusts_ticks() && at_once) renew(before, ns);
   return ns;
@@ -52,7 +52,7 @@ std::int64_t TickClock::ask() {
 
 void TickClock::renew(std::uint64_t ticks, std::int64_t ns) {
   const std::int64_t passed_ns = ns - anchor_.ns;
-  if (passed_ns < kRenewAfterNs) return;  // too short to tell how fast the counter runs
+  if (passed_ns < kRenewAfterNs) return;  // too short to measure the counter's rate
   if (anchor_.ns != 0) {
     const double per_tick = static_cast<double>(passed_ns) / static_cast<double>(ticks - anchor_.ticks);
     anchor_.scale = static_cast<std::uint64_t>(per_tick * static_cast<double>(std::uint64_t{1} << kScaleBits));

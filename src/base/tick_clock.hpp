@@ -1,6 +1,6 @@
-// CLOCK_MONOTONIC for threads that read it at every call of something short: by the processor's counter, which takes
-// half as long as asking the system. Each thread asks the system once in a millisecond, and so learns how fast the
-// counter runs. Where the kernel does not keep time by that counter itself, the system is asked always.
+// CLOCK_MONOTONIC by the processor's counter, in half the time of a system call, for code that measures every short
+// call. Each thread asks the system once a millisecond, and so calibrates the counter. If the kernel does not use that
+// counter for its own clock, the system is always asked.
 //
 // Thread rule: any thread, each by itself. Errors stay below some hundred nanoseconds.
 #pragma once
@@ -15,7 +15,7 @@ namespace outrigger {
 
 class TickClock {
  public:
-  // Never less than the same thread has been told before.
+  // Never decreases within a thread.
   [[nodiscard]] static std::int64_t now_ns() {
 #if defined(__x86_64__)
     const std::uint64_t passed = __rdtsc() - anchor_.ticks;
@@ -29,10 +29,10 @@ class TickClock {
  private:
   static constexpr unsigned kScaleBits = 32;
 
-  // A reading of both clocks, and how the counter goes on from there.
+  // A reading of both clocks, and the counter's rate.
   struct Anchor {
     std::uint64_t ticks = 0;
-    std::uint64_t good_for = 0;  // ticks; 0: the system has to be asked
+    std::uint64_t good_for = 0;  // ticks; 0: ask the system
     std::uint64_t scale = 0;     // nanoseconds a tick, times 2^kScaleBits
     std::int64_t ns = 0;
   };

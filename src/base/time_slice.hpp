@@ -1,17 +1,17 @@
-// How long the kernel lets a thread run before others have their turn. Who has short turns runs soon after it is woken,
-// instead of after the turn of somebody who computes, which lasts milliseconds; it gets no more of the core for that.
-// Linux 6.12 and later; others take no notice. Needs no privilege.
+// Length of a thread's turns on its core. A thread with short turns runs soon after its wake-up, and not only at the
+// end of a computing thread's turn of milliseconds. Its share of the core stays the same. Linux 6.12 and later; ignored
+// by others. Needs no privilege.
 #pragma once
 
 #include <cstdint>
 
 namespace outrigger {
 
-// Asks for the shortest time slices, for the calling thread and the processes and threads that it starts from now on.
-// Only where it is scheduled as usual (SCHED_OTHER).
+// Requests the shortest slices for the calling thread and its later children. Only with the default policy
+// (SCHED_OTHER).
 void ask_for_short_slices();
 
-// Short slices for the calling thread while it lives; then they are what they were.
+// Short slices for the calling thread during the object's life; then the former ones.
 class ShortSlices {
  public:
   ShortSlices();

@@ -1,8 +1,8 @@
-// What UCX has for exported memory handles from 1.15 on, for builds with the headers of older ones: found at run time,
-// in the copy of the library that the process has. Structs and values are those of ucp/api/ucp.h of UCX 1.15 to 1.22,
-// which keep: fields are only ever added at the end, and a mask says which are there.
+// UCX's exported memory handles (1.15 and later) for builds with older headers: looked up at run time in the process's
+// copy of the library. Structs and values are those of ucp/api/ucp.h of UCX 1.15 to 1.22. They stay valid: UCX adds
+// fields only at the end, and a mask shows which are set.
 //
-// Only for who has UCX's headers; any thread.
+// Needs UCX's headers; any thread.
 #pragma once
 
 #include <dlfcn.h>
@@ -59,7 +59,7 @@ struct Calls {
   explicit operator bool() const { return memh_pack != nullptr && memh_buffer_release != nullptr; }
 };
 
-// `library`: what dlsym() takes. All null where UCX is older: 1.14 exports, but does not import.
+// `library`: for dlsym(). All nullptr if UCX is older: 1.14 exports, but does not import.
 [[nodiscard]] inline Calls find_calls(void* library) {
   constexpr unsigned kMajor = 1;
   constexpr unsigned kMinor = 15;
@@ -74,7 +74,7 @@ struct Calls {
                reinterpret_cast<decltype(Calls::memh_buffer_release)>(::dlsym(library, "ucp_memh_buffer_release"))};
 }
 
-// The exported handle of registered memory; empty: it is not to be had.
+// The exported handle of registered memory; empty on failure.
 [[nodiscard]] inline std::vector<std::byte> pack(const Calls& calls, ucp_mem_h memory) {
   if (!calls) return {};
   const PackParameters parameters{kPackFieldFlags, kPackExport};

@@ -24,13 +24,13 @@ Status write_to(const std::string& path, const std::string& text) {
   return Done{};
 }
 
-// Links stay, what they point to is replaced.
+// Replaces the target of a link, and not the link.
 std::string behind_links(const std::string& path) {
   const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), &std::free);
   return real == nullptr ? path : std::string(real.get());
 }
 
-// No other writer has it.
+// Unique among writers.
 std::string temporary_beside(const std::string& path) {
   static std::atomic<unsigned> made = 0;
   return path + "." + std::to_string(::getpid()) + "." + std::to_string(made.fetch_add(1)) + ".part";
@@ -46,7 +46,7 @@ Status write_file(const std::string& path, const std::string& text, bool last) {
   const std::string part = temporary_beside(target);
   if (Status written = write_to(part, text); !written) {
     (void)::unlink(part.c_str());
-    // The directory may take no new files where this one may be written.
+    // The directory may forbid new files although the file itself is writable.
     return exists ? write_to(target, text) : written;
   }
   if (exists) (void)::chmod(part.c_str(), there.st_mode & 07777U);

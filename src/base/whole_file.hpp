@@ -1,4 +1,4 @@
-// Files that are written whole or not at all.
+// Atomic replacement of files.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace outrigger {
 
-// Puts a file in the place of what is there, whole or not at all, however many write at a time. A path that is no
-// regular file (a pipe, a terminal) is written to, if `last`: only once. Error: what went wrong.
+// Replaces a file atomically, even with concurrent writers. If `path` is not a regular file (a pipe, a terminal),
+// writes to it only if `last`. Error: the reason of the failure.
 [[nodiscard]] Status write_file(const std::string& path, const std::string& text, bool last);
 
 }  // namespace outrigger

@@ -15,7 +15,7 @@ bool find(void* library, const char* name, Function& function) {
 
 struct Loaded {
   XpmemCalls calls;
-  std::string problem;  // empty: there
+  std::string problem;  // empty: available
 };
 
 Loaded load() {
@@ -30,7 +30,7 @@ Loaded load() {
       !find(library, "xpmem_remove", calls.remove) || !find(library, "xpmem_get", calls.get) ||
       !find(library, "xpmem_release", calls.release) || !find(library, "xpmem_attach", calls.attach) ||
       !find(library, "xpmem_detach", calls.detach)) {
-    loaded.problem = std::string(kLibrary) + " lacks calls that are needed";
+    loaded.problem = std::string(kLibrary) + " lacks required functions";
   } else if (calls.version() == -1) {
     loaded.problem = "the module xpmem is not loaded, or /dev/xpmem is not permitted";
   }

@@ -1,5 +1,5 @@
-// XPMEM, where its kernel module is loaded: a process maps private memory of another one. The library is loaded at run
-// time; nothing is linked to it.
+// XPMEM, if its kernel module is loaded: maps another process's private memory. The library is loaded at run time, not
+// linked.
 #pragma once
 
 #include <sys/types.h>
@@ -10,7 +10,7 @@
 
 namespace outrigger {
 
-// What libxpmem.so.0 offers, as its header declares it. Pointers that are (void*)-1 and ids that are -1 mean failure.
+// The functions of libxpmem.so.0, as in its header. Pointers that are (void*)-1 and ids that are -1 mean failure.
 struct XpmemCalls {
   struct Place {
     std::int64_t access = 0;  // from get()
@@ -29,7 +29,7 @@ inline constexpr std::int64_t kNoXpmemSegment = -1;
 inline constexpr int kXpmemReadWrite = 2;
 inline constexpr int kXpmemPermitMode = 1;
 
-// Null: the library or the module is not there, and `why_not` (if given) gets the reason. Loads the library once.
+// nullptr if the library or the module is missing; then `why_not` (if given) gets the reason. Loads the library once.
 [[nodiscard]] const XpmemCalls* xpmem_calls(std::string* why_not = nullptr);
 
 }  // namespace outrigger

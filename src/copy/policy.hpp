@@ -1,6 +1,6 @@
-// Who copies a block within a node, by which lane, and when: all of it is decided by what stands here. Pure.
+// Decides how a block is copied within a node: by which process, by which lane, and when. Pure functions.
 //
-// A service process knows each of the two buffers as mapped here, attachable (private, by XPMEM) or private. The lane:
+// For a service process each of the two buffers is mapped, attachable (private, by XPMEM) or private. The lane:
 //
 //   to          from: mapped     attachable   private
 //   mapped      direct           xpmem        cma; a rank's own block: lender, else cma
@@ -9,23 +9,23 @@
 //
 //   lane     what                                                    by whom
 //   direct   one memcpy                                              service process
-//   xpmem    one memcpy; what faults goes by cma or relay            service process
+//   xpmem    one memcpy; after a fault cma or relay                  service process
 //   cma      one process_vm_readv or process_vm_writev               service process
 //   lender   one process_vm_readv or writev; memcpy in one process   a rank that lends its threads: the destination's,
 //                                                                    else the source's
-//   relay    two, into a buffer of its own and out of it             service process
+//   relay    two, through a buffer of the service process            service process
 //
-// Who lends depends on the service process's core (core_share.hpp):
+// The lenders depend on the service process's core (core_share.hpp):
 //
-//   own, shared  each rank's copier, a thread on that core; while all ranks wait at once after their posts, they too
+//   own, shared  each rank's copier, a thread on that core; also the ranks, while all wait soon after their posts
 //
-//   none         ranks that wait or test; nobody has a core to spare
+//   none         waiting or testing ranks, as no core is free
 //
-//   idle         nobody: the service process copies by itself, on a core that nobody uses
+//   idle         none: the service process copies by itself, on an otherwise unused core
 //
-// A lender may be missing: not allowed (reach), not started yet, busy with huge pages, without access to the other
-// process. Then, and where there is too little for it, the service process takes its own lane. Before all this, a rank
-// copies its own block itself where that is less trouble than telling somebody: rank_copies_own_block().
+// A lender may be missing: not allowed (reach), not started yet, busy with huge pages, or without access to the other
+// process. Then, and for too few bytes, the service process uses its own lane. Before all this, a rank copies its own
+// block itself if that costs less than a request: rank_copies_own_block().
 #pragma once
 
 #include <chrono>
@@ -35,18 +35,18 @@
 
 namespace outrigger::copy {
 
-// How a service process reaches a buffer. The last two: a process's private memory.
+// Access of a service process to a buffer. The last two: a process's private memory.
 enum class Memory : std::uint8_t { mapped, attachable, private_memory };
 
 enum class Lane : std::uint8_t { direct, xpmem, cma, lender, relay };
 
-// Who lends: a copier, helped by ranks that wait, when they are asked; or such ranks alone.
+// Lenders: a copier, helped by waiting ranks on request; or waiting ranks alone.
 enum class Lenders : std::uint8_t { none, copiers, waiting_ranks };
 
-// From here on telling somebody costs less than a second copy: a block of so much is a reason to have a lender (there
-// may be more), ranks that wait are given it, and a rank leaves its own block to others.
+// From this size on a request costs less than a second copy. Blocks of this size are a reason to have a lender, are
+// given to waiting ranks, and a rank leaves its own block of this size to others.
 inline constexpr std::uint64_t kLeastBytesToLend = 16U << 10;
-// And from here on waking a copier does, with all that there is for it.
+// From this total size on, waking a copier pays, too.
 inline constexpr std::uint64_t kLeastBytesToWakeCopier = 64U << 10;
 
 [[nodiscard]] constexpr Lenders lenders_with(CoreShare share) {
@@ -59,7 +59,7 @@ inline constexpr std::uint64_t kLeastBytesToWakeCopier = 64U << 10;
   return Lenders::none;
 }
 
-// `lender`: there is one who can make the copy. `within`: both buffers are one rank's.
+// `lender`: a lender can make the copy. `within`: both buffers are one rank's.
 [[nodiscard]] constexpr Lane lane_of(Memory from, Memory to, bool within, bool lender) {
   if (from == Memory::mapped && to == Memory::mapped) return Lane::direct;
   if (from != Memory::private_memory && to != Memory::private_memory) return Lane::xpmem;
@@ -72,38 +72,39 @@ inline constexpr std::uint64_t kLeastBytesToWakeCopier = 64U << 10;
   return block_bytes >= kLeastBytesToLend;
 }
 
-// So much waits for one lender who has nothing to do: is it worth calling?
+// True if an idle lender with this many waiting bytes should be called.
 [[nodiscard]] constexpr bool worth_lending(Lenders lenders, std::uint64_t bytes) {
   return bytes >= (lenders == Lenders::copiers ? kLeastBytesToWakeCopier : kLeastBytesToLend);
 }
 
-// In its first completion call, without telling anybody. Of a block that is not mapped at both ends, where one memcpy
-// of the service process is the cheapest. `others_can`: there is a copier, or XPMEM, or the service processes are on a
-// DPU.
+// True if a rank copies its own block itself in its first completion call. Only for blocks that are not mapped at both
+// ends; otherwise one memcpy of the service process is cheaper. `others_can`: there is a copier, or XPMEM, or the
+// service processes are on a DPU.
 [[nodiscard]] constexpr bool rank_copies_own_block(std::uint64_t bytes, bool others_can) {
   return !others_can || bytes < kLeastBytesToLend;
 }
 
-// So long after its last post a rank that waits does so at once: no longer than a program needs that does no work in
-// between, and the eighth part of the time in which one core makes the copies (at 5 GB/s). Who computes for longer has
-// most of them behind it then, and help would cost more than it brings.
+// A rank that waits within this time after its last post waits at once. The time covers a program without work in
+// between, and is an eighth of the copies' time on one core (at 5 GB/s). After a longer computation most copies are
+// done, and help would cost more than it gains.
 [[nodiscard]] constexpr std::chrono::nanoseconds at_once_after(std::uint64_t bytes) {
   constexpr std::uint64_t kBytesPerNs = 40;
   return std::chrono::microseconds(10) + std::chrono::nanoseconds(bytes / kBytesPerNs);
 }
 
-// Does a rank that waits say that it would copy? Where it does so alone, whenever it waits.
+// True if a waiting rank offers to copy. Without copiers it does so whenever it waits.
 [[nodiscard]] constexpr bool rank_lends(Lenders lenders, bool waits_at_once) {
   return lenders == Lenders::waiting_ranks || (lenders == Lenders::copiers && waits_at_once);
 }
 
-// Does the service process ask ranks that wait? Beside copiers only while all do: one that computes may need the core.
+// True if the service process asks waiting ranks. Beside copiers only while all wait: a computing rank may need the
+// core.
 [[nodiscard]] constexpr bool ranks_are_asked(Lenders lenders, bool all_wait) {
   return rank_lends(lenders, all_wait);
 }
 
-// Is the service process's core lent by a sleep? Where ranks compute there, a turn that is yielded lasts milliseconds.
-// Elsewhere a yield costs less.
+// True if the core is lent by a sleep: where ranks compute, a yielded turn lasts milliseconds. Elsewhere a yield is
+// cheaper.
 [[nodiscard]] constexpr bool sleeps_while_lending(CoreShare share) {
   return share != CoreShare::own;
 }

@@ -40,7 +40,7 @@ void tell_of_drop(Operation& operation, WorldRank rank) {
 void drop_from(Group& group, WorldRank rank) {
   const Membership* membership = group.membership();
   if (membership == nullptr) {
-    // Nobody here has posted on the group, so whether the rank is a member only those who announced know.
+    // No local rank has posted on the group, so only peers that announced know if the rank is a member.
     for (const auto& [sequence, operation] : group.operations()) {
       operation->restored(rank);
       operation->matcher.forget_met_by_restored();
@@ -57,7 +57,7 @@ void drop_from(Group& group, WorldRank rank) {
   }
 }
 
-// Operations in which a rank has completed since the last look.
+// Removes operations in which a rank has completed since the last call.
 void remove_ended(EngineState& state) {
   std::vector<OperationId> ended = std::move(state.context.ended);
   state.context.ended.clear();
@@ -81,7 +81,7 @@ Engine::Engine(const EngineConfig& config, const fabric::Seams& seams)
     : state_(std::make_unique<EngineState>(config, seams)) {}
 Engine::~Engine() = default;
 
-// ---------------------------------------------------------------- what comes in
+// ---------------------------------------------------------------- input
 
 void Engine::post(PostedOperation operation) {
   state_->posts.post(std::move(operation));
@@ -138,7 +138,7 @@ bool Engine::run() {
   }
 }
 
-// ---------------------------------------------------------------- looking
+// ---------------------------------------------------------------- inspection
 
 std::size_t Engine::open_operations() const {
   std::size_t open = 0;
@@ -170,11 +170,11 @@ std::optional<std::string> Engine::broken_invariant() const {
       if (!line.waiting.empty() && line.in_use == 0) return "announcements wait although credits are free";
     }
   }
-  // Slots handed to a coroutine that has not run yet belong to no rank until it has.
+  // Slots of coroutines that were resumed but have not run yet are not counted by any rank.
   const std::uint32_t held = context.window.held();
   if (held > context.window.limit()) return fmt::format("{} window slots held of {}", held, context.window.limit());
   if (context.scheduler.idle() && held != slots) {
-    return fmt::format("window slot leaked: {} held, {} accounted for by ranks' moves", held, slots);
+    return fmt::format("window slot leaked: {} held, {} counted by ranks' moves", held, slots);
   }
   if (context.scheduler.idle() && context.window.has_waiters() && held < context.window.limit()) {
     return "a move waits although the window has room";

@@ -1,6 +1,6 @@
-// The engine of one service process: what its ranks have posted and what peers have announced go in, moves, messages,
-// marks and completions come out through the seams of the fabric. Pure: no MPI, sockets, threads or clock. The same
-// object runs in outriggerd, in the simulator and in tests.
+// The engine of one service process. Posts of local ranks and messages of peers go in; moves, messages, marks and
+// completions come out through the fabric's seams. It uses no MPI, sockets, threads or clock. outriggerd, the simulator
+// and tests use the same object.
 //
 // Thread rule: one thread. Entry points only queue work; run() does it.
 #pragma once
@@ -25,47 +25,46 @@ struct EngineState;
 
 class Engine {
  public:
-  // All that `seams` names must outlive this.
+  // All objects in `seams` must outlive this.
   Engine(const EngineConfig& config, const fabric::Seams& seams);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // A local rank has posted. Sequence numbers of one rank on one group come in order; groups in any order. What the
-  // engine cannot accept (unknown algorithm, wrong order, members out of range) is completed as `rejected`.
+  // Posts an operation of a local rank. Sequence numbers of one rank on one group come in order; groups in any order.
+  // An invalid post (unknown algorithm, wrong order, members out of range) completes as `rejected`.
   void post(PostedOperation operation);
 
-  // After a restart: `rank` has completed every operation of `group` below `next_sequence` except those that are
-  // posted again. Lets a peer's late question about a finished operation be answered. Call it after the posts of
-  // `rank` that are replayed, or before them with no receive() in between. Groups that the rank has freed are restored
-  // too, and then forgotten by forget_group().
+  // After a restart: `rank` has completed every operation of `group` below `next_sequence`, except those that are
+  // posted again. Peers may still ask about them. Call it after the replayed posts of `rank`, or before them with no
+  // receive() in between. Freed groups are restored too, and then forgotten by forget_group().
   void restore_progress(WorldRank rank, GroupId group, std::uint64_t next_sequence);
 
-  // A peer's message. False: malformed; nothing was changed and the caller drops the peer.
+  // Takes a peer's message. False: malformed; nothing was changed and the caller drops the peer.
   [[nodiscard]] bool receive(SpId from, std::span<const std::byte> message);
 
-  // A peer service process has been replaced by a new incarnation that knows nothing. What it may have lost is said
-  // again; what the old one said and has not arrived is ignored by its epoch.
+  // A peer was replaced by a new incarnation without state. Announces again what the peer may have lost; late messages
+  // of the old incarnation are ignored by their epoch.
   void peer_restarted(SpId peer, Epoch epoch);
 
-  // A local rank is gone: its operations are dropped, their moves cancelled, nothing is completed.
+  // A local rank is gone: drops its operations and cancels their moves. Nothing is completed.
   void drop_rank(WorldRank rank);
 
-  // A local rank has freed a communicator. When the last local member has, the group's state is dropped.
+  // A local rank has freed a communicator. The group's state is dropped when the last local member has.
   void forget_group(WorldRank rank, GroupId group);
 
-  // Now and then: of each group, the oldest operation that has been waited for since the last time is asked about,
-  // where a rank may have left it to its MPI (protocol/native_calls.hpp). For those who wait it fails then. True: one
-  // was.
+  // Call this periodically. Asks about the oldest operation of each group that has waited since the last call, because
+  // a rank may have left it to its native MPI (protocol/native_calls.hpp). If so, the operation fails for waiting
+  // ranks. False if there was none.
   bool look_for_passed();
 
-  // Resumes what is ready until nothing is. True when anything ran.
+  // Runs until nothing is ready. False if nothing ran.
   bool run();
 
-  // Operations with a local part posted and not completed, or announced and not yet posted.
+  // Operations that are posted and not completed by a local rank, or announced and not posted yet.
   [[nodiscard]] std::size_t open_operations() const;
 
-  // Checks the engine's own invariants (counts against states, window against moves in flight). Empty when all hold.
+  // Checks the engine's invariants (counters and states, window and moves in flight). nullopt when all hold.
   [[nodiscard]] std::optional<std::string> broken_invariant() const;
 
   // True when no operation, task, window slot or credit is held.

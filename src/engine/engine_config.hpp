@@ -1,4 +1,4 @@
-// What an engine is told when it is made.
+// Configuration of an engine.
 #pragma once
 
 #include <cstdint>
@@ -10,44 +10,44 @@ namespace outrigger::engine {
 
 class Registry;
 
-// Every queue, window and table of the engine, by name. What happens at a limit stands beside it.
+// Limits of all queues, windows and tables of the engine, and what happens there.
 struct EngineLimits {
-  // Moves in flight per service process. At the limit a block waits in ring order; only moves with both ends posted
+  // Moves in flight per service process. At the limit a block waits in ring order. Only moves with both ends posted
   // hold a slot, so a full window always drains.
   std::uint32_t window_moves = 16;
-  // Operations announced to one peer service process per group and not yet released by it. At the limit further
-  // announcements of that group to that peer wait here, in sequence order; a sequence not above one already announced
-  // goes at once, so that a rank that is ahead never holds up one that is behind. At least one.
+  // Operations per group that are announced to one peer and not released by it; at least one. At the limit
+  // announcements of that group to that peer wait, in sequence order. A sequence at or below an announced one is sent
+  // at once, so a rank that is ahead never blocks one that is behind.
   std::uint32_t announce_credits = 64;
-  // Peers' announcements without any bytes that wait, per group, for a local rank to post. They need no credit; beyond
-  // the limit they are dropped, and only the named error for ranks that disagree is lost. Also blocks asked for, per
-  // operation whose members are not known yet: beyond the limit the answer is "not here", and who asked is forgotten.
+  // Announcements of peers without bytes that wait per group for a local post. They need no credit; more are dropped,
+  // which only loses the error for mismatched calls. Also limits requested blocks per operation with unknown members:
+  // beyond the limit the answer is "not here", and the request is forgotten.
   std::uint32_t waiting_announcements = 65536;
-  // Freed groups remembered, so that a restarted peer's late question about one is answered. Beyond it the oldest is
-  // forgotten, and such a question waits for ever.
+  // Freed groups that are remembered for a restarted peer's late question. Beyond the limit the oldest is forgotten and
+  // such a question waits for ever.
   std::uint32_t forgotten_groups = 4096;
-  // A large block is scattered, a share to each node but its source's, where shares have at least so many bytes. So has
-  // each rank's slice of a reduction. The same in all service processes.
+  // Large blocks are scattered, one share to each node but the source's, if shares have at least this size. The same
+  // limit holds for each rank's slice of a reduction. Must be the same in all service processes.
   std::uint64_t split_bytes = std::uint64_t{16} << 10;
-  // Such a share, or slice, is cut into segments of about so many bytes: a node passes on what it has while the rest
-  // comes. The same in all service processes.
+  // Segment size of a share or slice: a node passes on a segment while the next one arrives. Must be the same in all
+  // service processes.
   std::uint64_t segment_bytes = std::uint64_t{64} << 10;
-  // Slices of an allreduce up to so long are sent before they are asked for, and contributions to them. Longer ones
-  // gain nothing where processors copy, as their bytes do not travel with a message. The same in all service processes.
+  // Allreduce slices up to this size, and contributions to them, are sent before they are requested. Longer ones gain
+  // nothing where processors copy: their bytes do not travel with a message. Must be the same in all service processes.
   std::uint64_t short_slice_bytes = 4096;
-  // Largest message to a peer, in bytes. Longer announcements (v-forms to a peer that serves many ranks) are split.
+  // Largest message to a peer. Longer announcements (v-forms to a peer with many ranks) are split.
   std::uint32_t message_bytes = 32768;
 };
 
 struct EngineConfig {
   SpId self;
   Epoch epoch{1};
-  std::vector<SpId> sp_of_rank;  // indexed by world rank: the service process that serves it
-  // Indexed by service process: its node, from 0. Those of one node reach all memory of its ranks without the network.
-  // Empty: each has a node of its own.
+  std::vector<SpId> sp_of_rank;  // by world rank: the service process that serves it
+  // By service process: its node, from 0. Service processes of a node reach its ranks' memory without the network.
+  // Empty: one node per service process.
   std::vector<std::uint32_t> node_of_sp;
   EngineLimits limits;
-  const Registry* registry = nullptr;  // null: the built-in algorithms
+  const Registry* registry = nullptr;  // nullptr: the built-in algorithms
 };
 
 }  // namespace outrigger::engine

@@ -14,12 +14,13 @@
 
 namespace outrigger::engine {
 
-// Where a rank's blocks for its peers are. Plain data, owned by the operation.
+// Places of a rank's blocks for its peers. Plain data, owned by the operation.
 using OwnedBlocks = outrigger::BlockLayout<MemoryRef, std::vector<PairExtent>>;
 struct BlockLayout : OwnedBlocks {
-  std::optional<GroupRank> only;  // the block is for (or from) this peer alone; there are no extents
-  GroupRank first;                // the block is for peers from this one on alone; there are no extents
-  // Of a collective of neighbors: who they are, in order and each once, also those without bytes. Others have none.
+  std::optional<GroupRank> only;  // the block is only for (or from) this peer; no extents
+  GroupRank first;                // the block is only for peers from this one on; no extents
+  // Neighbor collectives: the neighbors in ascending order, without duplicates, including those without bytes. Empty
+  // for others.
   std::vector<GroupRank> neighbors;
 
   [[nodiscard]] std::uint64_t bytes(GroupRank peer) const {
@@ -33,12 +34,12 @@ struct BlockLayout : OwnedBlocks {
   }
 };
 
-// A collective that a local rank has posted, decoded and bounds-checked by the service.
+// A posted collective, decoded and bounds-checked by the service.
 struct PostedOperation {
   WorldRank rank;
   SlotIndex slot;
   OperationId id;
-  std::shared_ptr<const std::vector<WorldRank>> members;  // the group, indexed by group rank
+  std::shared_ptr<const std::vector<WorldRank>> members;  // indexed by group rank
   GroupRank me;
   Collective collective = Collective::ialltoall;
   Algorithm algorithm = Algorithm::ring_pull;
@@ -46,15 +47,14 @@ struct PostedOperation {
   std::uint64_t digest = 0;
   BlockLayout send;
   BlockLayout receive;
-  // Of a reduction, and of nothing else. What is sent is the whole vector then, for everybody (stride 0); what is
-  // received as much of the result as the rank gets, elsewhere: the rank contributes from a copy where it reduces in
-  // place.
+  // Reductions only. The send side is the whole vector for all peers (stride 0). The receive side is the rank's part of
+  // the result, in another buffer: an in-place reduction sends a copy.
   std::optional<Reduction> reduction;
-  std::uint64_t part_offset_bytes = 0;  // of a reduce_scatter: where in the vector what is received begins
+  std::uint64_t part_offset_bytes = 0;  // reduce_scatter: offset of the received part in the vector
   bool own_block_done = false;          // the rank copies its own block itself
-  bool kept = false;                    // its memory stays as it is until complete(), whatever the rank is told before
-  std::uint32_t native_calls = 0;       // since the rank's operation before (protocol/native_calls.hpp)
-  std::vector<std::uint8_t> delivered;  // marks found at a replay, one per group rank; empty: none
+  bool kept = false;                    // buffers stay valid until complete(), even after an earlier report
+  std::uint32_t native_calls = 0;       // since the rank's previous operation (protocol/native_calls.hpp)
+  std::vector<std::uint8_t> delivered;  // delivered marks found at a replay, by group rank; empty if none
 };
 
 }  // namespace outrigger::engine

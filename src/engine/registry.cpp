@@ -44,14 +44,14 @@ constexpr std::array kBuiltIn{
     BuiltIn{Collective::ineighbor_allgatherv, Algorithm::ring_pull, neighbor_ring_pull},
 };
 
-// The compiler tells whoever adds an algorithm where else it must stand: in protocol/collective.hpp.
+// These checks name the other places where an algorithm must be listed, in protocol/collective.hpp.
 static_assert(first_unnamed(kBuiltIn) == kBuiltIn.size(),
               "an algorithm of this table has no row in kAlgorithms or is not in its collective's row of kCollectives: "
               "it could not be named");
 static_assert(first_unlisted(kBuiltIn) == kCollectives.size(),
               "a row of kCollectives names an algorithm that is not in this table: it could not run");
 static_assert(first_unserved(kAlgorithms, kCollectives) == kAlgorithms.size(),
-              "a row of kAlgorithms is in no row of kCollectives: it would be offered and could not run");
+              "a row of kAlgorithms is in no row of kCollectives: it could be selected but not run");
 
 }  // namespace
 

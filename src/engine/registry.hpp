@@ -14,13 +14,13 @@ class Operation;
 
 using AlgorithmFunction = Task (*)(Operation& operation, LocalRank& rank);
 
-// Filled before an engine uses it, constant from then on. Must outlive the engines that use it.
+// Filled before an engine uses it, then constant. Must outlive its engines.
 class Registry {
  public:
-  // Adds or replaces. False when the collective already had another function for it (which is then replaced).
+  // Adds or replaces a function. False if it replaced another one.
   bool add(Collective collective, Algorithm algorithm, AlgorithmFunction function);
 
-  // Null when there is none.
+  // nullptr if there is none.
   [[nodiscard]] AlgorithmFunction find(Collective collective, Algorithm algorithm) const;
 
  private:
@@ -32,10 +32,10 @@ class Registry {
   std::map<Key, AlgorithmFunction> functions_;
 };
 
-// Checks of the tables that name algorithms. Each gives the place of the first wrong row, or the table's size. Rows of
-// `built_in` have a `collective` and an `algorithm`.
+// Compile-time checks of the algorithm tables. Each returns the index of the first wrong row, or the table's size. Rows
+// of `built_in` have a `collective` and an `algorithm`.
 
-// Looks through `built_in`: the algorithm has no name, or its collective does not know it.
+// First row of `built_in` whose algorithm has no name or is unknown to its collective.
 template <class BuiltIn>
 [[nodiscard]] constexpr std::size_t first_unnamed(const BuiltIn& built_in) {
   std::size_t row = 0;
@@ -46,7 +46,7 @@ template <class BuiltIn>
   return row;
 }
 
-// Looks through kCollectives: the collective has an algorithm that is not built in.
+// First row of kCollectives with an algorithm that is not built in.
 template <class BuiltIn>
 [[nodiscard]] constexpr std::size_t first_unlisted(const BuiltIn& built_in) {
   std::size_t row = 0;
@@ -62,7 +62,7 @@ template <class BuiltIn>
   return row;
 }
 
-// Looks through `algorithms`: no collective has it.
+// First row of `algorithms` that no collective has.
 template <class Algorithms, class Collectives>
 [[nodiscard]] constexpr std::size_t first_unserved(const Algorithms& algorithms, const Collectives& collectives) {
   std::size_t row = 0;
@@ -76,10 +76,10 @@ template <class Algorithms, class Collectives>
   return row;
 }
 
-// Every algorithm of the library.
+// All algorithms of the library.
 [[nodiscard]] const Registry& built_in_algorithms();
 
-// One file each.
+// Each is in a file of its own name.
 Task alltoall_ring_pull(Operation& operation, LocalRank& rank);
 Task alltoall_scatter_dest(Operation& operation, LocalRank& rank);
 Task allgather_flat(Operation& operation, LocalRank& rank);

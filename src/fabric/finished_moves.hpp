@@ -1,4 +1,4 @@
-// Moves that have ended and whose callers are still to be told.
+// Ended moves whose callers have not been notified yet.
 //
 // Thread rule: one thread.
 #pragma once
@@ -20,12 +20,12 @@ class FinishedMoves {
   [[nodiscard]] bool empty() const { return moves_.empty(); }
   [[nodiscard]] std::size_t size() const { return moves_.size(); }
 
-  // True when anybody was told.
+  // False if there were none.
   bool deliver() {
     bool any = false;
-    // What ends meanwhile has its turn later: a callee that begins again what fails must not hold up everybody.
+    // Moves that end meanwhile wait for the next call, so a callee that retries a failing move cannot block the loop.
     for (std::size_t left = moves_.size(); left > 0 && !moves_.empty(); --left) {
-      // Not in the queue any more: the callee may start and cancel moves as it likes.
+      // Removed first: the callee may start and cancel moves.
       const Finished finished = moves_.front();
       moves_.pop_front();
       finished.completion->moved(finished.outcome);

@@ -1,5 +1,5 @@
-// Reduces ranges of ranks' memory in place, in bounded steps: mapped memory where it is, private memory by cross-memory
-// copies through buffers of this process.
+// Reduces ranges of ranks' memory in bounded steps: mapped memory in place, private memory by cross-memory copies
+// through buffers of this process.
 //
 // Thread rule: one thread.
 #pragma once
@@ -20,7 +20,7 @@
 
 namespace outrigger::fabric {
 
-// As BlockMover::reduce() has it.
+// See BlockMover::reduce().
 struct ReduceRanges {
   Reduction reduction;
   std::vector<MemoryRef> operands;
@@ -29,13 +29,13 @@ struct ReduceRanges {
 
 class MemoryReducer {
  public:
-  // Of the result at a time: a usual second-level cache holds it beside two operands' chunks.
+  // Bytes of the result per step: a usual second-level cache holds them and chunks of two operands.
   static constexpr std::uint64_t kChunkBytes = 64U << 10;
 
-  // Not is_remote().
+  // `memory` must not be remote.
   explicit MemoryReducer(NodeMemory& memory) : memory_(memory) {}
 
-  // Are so many bytes of all of them there? Nothing is touched.
+  // Checks that all ranges have this many bytes. Touches no memory.
   [[nodiscard]] MoveStatus check(const ReduceRanges& ranges, std::uint64_t bytes) {
     for (const MemoryRef& memory : ranges.operands) {
       const MoveStatus status = memory_.view(memory, bytes).status;
@@ -44,12 +44,12 @@ class MemoryReducer {
     return memory_.view(ranges.into, bytes).status;
   }
 
-  // Those bytes from `offset` on, whole elements: each operand is read once and the result written once, so that with
-  // few bytes at a time it stays in the processor's cache.
+  // Reduces these bytes (whole elements) from `offset` on. Each operand is read once and the result written once, so
+  // small steps stay in the cache.
   [[nodiscard]] MoveOutcome reduce(const ReduceRanges& ranges, std::uint64_t offset, std::uint64_t bytes) {
     const NodeMemory::View into = memory_.view(ranges.into.at(offset), bytes);
     if (into.status != MoveStatus::ok) return MoveOutcome{into.status, Reach::mapped};
-    // Private memory gets its result from a place of its own.
+    // The result for private memory is made in a local buffer.
     std::byte* result = into.bytes == nullptr ? room_for(into_, bytes) : into.bytes;
     MoveOutcome outcome = reduce_to(ranges, offset, std::span(result, bytes));
     if (into.bytes != nullptr) return outcome;
@@ -60,7 +60,7 @@ class MemoryReducer {
     return outcome;
   }
 
-  // All of them, in chunks. Where it fails some may have been written.
+  // Reduces all bytes in chunks. On failure the result may be partly written.
   [[nodiscard]] MoveStatus reduce_all(const ReduceRanges& ranges, std::uint64_t bytes) {
     const std::uint64_t most = kChunkBytes / ranges.reduction.element_bytes() * ranges.reduction.element_bytes();
     MoveStatus status = MoveStatus::ok;
@@ -70,7 +70,7 @@ class MemoryReducer {
     return status;
   }
 
-  // As reduce(), into memory of this process; `ranges.into` has no part in it.
+  // Like reduce(), into memory of this process; ignores `ranges.into`.
   [[nodiscard]] MoveOutcome reduce_to(const ReduceRanges& ranges, std::uint64_t offset, std::span<std::byte> result) {
     const Range first(memory_, ranges.operands.front().at(offset), result.size(), first_);
     MoveOutcome outcome{first.status, first.is_copy ? Reach::cma : Reach::mapped};
@@ -93,7 +93,7 @@ class MemoryReducer {
     return buffer.data();
   }
 
-  // An operand, where it is or copied to `buffer`.
+  // An operand: in place, or copied to `buffer`.
   struct Range {
     Range(NodeMemory& memory, const MemoryRef& from, std::uint64_t length, std::vector<std::byte>& buffer) {
       NodeMemory::View view = memory.view(from, length);

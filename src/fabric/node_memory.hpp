@@ -1,4 +1,4 @@
-// The memory of this node's ranks, for whoever moves bytes between it and another node.
+// The memory of this node's ranks, for code that moves bytes between it and another node.
 //
 // Thread rule: one thread.
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace outrigger::fabric {
 
-// No rank's but the service process's own: for what it brings here to be reduced. Nobody else may name it.
+// The service process's own memory, for operands that it has fetched. No other code may name it.
 inline constexpr WorldRank kOwnMemory{~std::uint32_t{0}};
 
 class NodeMemory {
@@ -26,9 +26,9 @@ class NodeMemory {
 
   // A range of one rank's memory.
   struct View {
-    MoveStatus status = MoveStatus::ok;  // otherwise nothing else holds
+    MoveStatus status = MoveStatus::ok;  // the other fields are valid only with `ok`
     std::byte* bytes = nullptr;          // nullptr: private memory, to be copied with read() and write()
-    std::shared_ptr<const void> hold;    // keeps `bytes` valid, whatever becomes of the rank
+    std::shared_ptr<const void> hold;    // keeps `bytes` valid even if the rank ends
   };
   [[nodiscard]] virtual View view(const MemoryRef& memory, std::uint64_t bytes) = 0;
 
@@ -36,15 +36,15 @@ class NodeMemory {
   [[nodiscard]] virtual MoveStatus read(const MemoryRef& from, std::span<std::byte> to) = 0;
   [[nodiscard]] virtual MoveStatus write(const MemoryRef& to, std::span<const std::byte> from) = 0;
 
-  // The ranks are on another machine: view() gives out no bytes, and only what follows reaches their memory.
+  // The ranks are on another machine: view() has no bytes, and only the calls below reach their memory.
   [[nodiscard]] virtual bool is_remote() const { return false; }
-  // The same of one range.
+  // The same for one range.
   [[nodiscard]] virtual bool is_remote(const MemoryRef& /*memory*/) const { return is_remote(); }
-  // `done` is called once, not before the return; the bytes here stay until then. After a write they are in place.
+  // Calls `done` once, after the return; the local bytes must stay until then. After a write they are in place.
   using Accessed = std::function<void(MoveStatus)>;
   virtual void start_read(const MemoryRef& from, std::span<std::byte> to, Accessed done);
   virtual void start_write(const MemoryRef& to, std::span<const std::byte> from, Accessed done);
-  // For whoever has to wait for some of these. True when anything was done.
+  // For callers that wait for these. False if nothing was done.
   virtual bool progress_memory() { return false; }
 
  protected:
@@ -52,7 +52,7 @@ class NodeMemory {
 };
 
 inline void NodeMemory::start_read(const MemoryRef& /*from*/, std::span<std::byte> /*to*/, Accessed /*done*/) {
-  std::abort();  // not is_remote(): a bug of ours
+  std::abort();  // is_remote(): a bug
 }
 inline void NodeMemory::start_write(const MemoryRef& /*to*/, std::span<const std::byte> /*from*/, Accessed /*done*/) {
   std::abort();

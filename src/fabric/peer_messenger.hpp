@@ -12,7 +12,7 @@ namespace outrigger::fabric {
 
 class PeerMessenger {
  public:
-  // Hands a message to another service process (never to itself). Ordered per pair, not lost while both live. The
+  // Sends a message to another service process (never to itself). Ordered per pair, and not lost while both live. The
   // bytes are copied before the return.
   virtual void send(SpId to, std::span<const std::byte> message) = 0;
 

@@ -1,5 +1,5 @@
-// Everything the engine can ask of the world. Behind the seams stand host/ (same-node memory), ucx/ (the wire), dpu/
-// (ranks reached from a DPU) and sim/ (virtual time).
+// The engine's interface to the world. Implementations: host/ (same-node memory), ucx/ (the wire), dpu/ (ranks reached
+// from a DPU) and sim/ (virtual time).
 #pragma once
 
 #include "fabric/block_mover.hpp"

@@ -1,9 +1,9 @@
-"""Checks that a preload library is inert where there is no MPI: it must be loadable into any process.
+"""Checks that a preload library is inert without MPI: it must be loadable into any process.
 
 - it needs no MPI library and refers to no symbol of one (Open MPI's handles are data symbols);
-- it defines nothing for others but MPI names, each of them as MPI_ and PMPI_ (and Open MPI's MPIX_X_init), what
-  liboutrigger looks for, and what parting.cpp says of MPICH;
-- it leaves a program without MPI alone.
+- it exports only MPI names, each of them as MPI_ and PMPI_ (and Open MPI's MPIX_X_init), the functions that
+  liboutrigger looks up, and the one in finalize_barrier.cpp for MPICH;
+- it does not affect a program without MPI.
 """
 
 import os
@@ -40,7 +40,7 @@ def main() -> int:
     problems += [f"defines only one of {name} and P{name}" for name in names if not {name, "P" + name} <= defined]
     if "MPI_Ialltoall" not in names:
         problems.append("does not define MPI_Ialltoall")
-    if "san.so" not in needed:  # a sanitizer's runtime must come first in a process: nothing to see then
+    if "san.so" not in needed:  # a sanitizer's runtime must come first in a process, so this cannot be checked
         shell = subprocess.run(
             ["/bin/sh", "-c", "echo alive"],
             env={**os.environ, "LD_PRELOAD": library},

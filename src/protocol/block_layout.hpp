@@ -1,7 +1,7 @@
-// Where a rank's blocks for the members of a group are, in one buffer: the one description, for all who hand it on.
+// Places of a rank's blocks for the members of a group in one buffer. All layers use this description:
 //
-//   who                       Base         Extents
-//   client::BufferLayout      a pointer    a span: the caller's, copied by post()
+//   struct                    Base         Extents
+//   client::BufferLayout      a pointer    a span of the caller, copied by post()
 //   SlotLayout                a LocalRef   a LocalRef: an array in memory that the service process maps
 //   engine::BlockLayout       a MemoryRef  a vector of its own
 #pragma once
@@ -30,19 +30,19 @@ struct BlockLayout {
   // Without extents member i's block is `block_bytes` at base + i * stride_bytes.
   std::int64_t stride_bytes = 0;
   std::uint64_t block_bytes = 0;
-  // With extents, one for each member, extents[i] says where it is.
+  // With extents, one for each member, extents[i] is its place.
   Extents extents{};
 
-  // For those who have the extents at hand.
+  // For code with direct access to the extents.
   [[nodiscard]] constexpr std::uint64_t bytes(std::uint32_t member) const {
     return extents.empty() ? block_bytes : extents[member].bytes;
   }
-  // Modulo 2^64: whoever touches memory checks the range.
+  // Modulo 2^64: code that touches memory checks the range.
   [[nodiscard]] constexpr std::uint64_t offset_bytes(std::uint32_t member) const {
     return extents.empty() ? static_cast<std::uint64_t>(stride_bytes) * member
                            : static_cast<std::uint64_t>(extents[member].offset_bytes);
   }
-  // What holds all blocks; blocks of no bytes may be anywhere. Nothing when the offsets overflow.
+  // Range of all blocks, without empty ones. nullopt if the offsets overflow.
   [[nodiscard]] constexpr std::optional<OffsetRange> range(std::uint32_t members) const {
     OffsetRange all;
     const auto include = [&all](std::int64_t offset, std::uint64_t length) {

@@ -12,8 +12,7 @@ constexpr std::uint32_t kMostOfPart = 255;
 
 static_assert(kProtocolVersion <= kMostOfPart, "a build's version has a byte for its protocol");
 
-// Read only when it is asked for, from memory that the compiler knows nothing of: tests make a program of another
-// release by writing other digits into a copy of it.
+// Volatile, so that it is read at run time: tests make a program of another release by changing digits in a copy.
 constexpr char kTitle[] = "outrigger release ";
 const volatile char kMarked[] = "outrigger release " OUTRIGGER_VERSION;
 

@@ -1,5 +1,5 @@
-// What can be offloaded, by which algorithm, and how an operation ends. The numbers are part of the wire format:
-// add at the end, never renumber.
+// Collectives that can be offloaded, their algorithms, and the results of operations. The numbers are part of the wire
+// format: add at the end, never renumber.
 #pragma once
 
 #include <array>
@@ -50,9 +50,9 @@ enum class Algorithm : std::uint16_t {
 
 enum class CompletionStatus : std::uint32_t {
   ok = 0,
-  truncated = 1,        // a peer sent more than this rank has room for (MPI_ERR_TRUNCATE)
+  truncated = 1,        // a peer sent more bytes than this rank has room for (MPI_ERR_TRUNCATE)
   mismatch = 2,         // ranks disagree on collective, algorithm, root or configuration
-  rejected = 3,         // the service process could not accept the posted slot (malformed, out of bounds)
+  rejected = 3,         // the service process rejected the post (malformed, out of bounds)
   memory_fault = 4,     // a named range could not be read or written
   peer_lost = 5,        // a rank or service process that this operation needs is gone
   passed_natively = 6,  // a rank has left its call to its MPI: the counts differ between ranks (MPI_ERR_TRUNCATE)
@@ -73,7 +73,7 @@ inline constexpr std::array kAlgorithms{
     AlgorithmName{Algorithm::chain, "chain"},
 };
 
-// Its place in kAlgorithms, which stand in the order of the numbers.
+// Index in kAlgorithms, which is in the order of the numbers.
 [[nodiscard]] constexpr std::size_t index_of(Algorithm algorithm) {
   return static_cast<std::size_t>(algorithm) - 1;
 }
@@ -84,13 +84,12 @@ static_assert([] {
   return true;
 }());
 
-// What there is, one row a collective: its algorithms (the last is repeated where there are fewer than the row has room
-// for).
+// One row per collective. Its algorithms: the last is repeated to fill the row.
 struct CollectiveRow {
   Collective collective;
   std::string_view name;
-  // The standard makes all blocks equally long, or their mean the same, and known to all ranks. (Of neighbors it does
-  // so, too, but who has none need not know it.)
+  // The standard makes all blocks, or their mean, equally long and known to all ranks. (Neighbor collectives too, but
+  // ranks without neighbors need not know it.)
   bool one_size;
   std::array<Algorithm, 3> algorithms;
 };
@@ -129,7 +128,7 @@ inline constexpr std::array kCollectives{
     CollectiveRow{Collective::ineighbor_allgatherv, "ineighbor_allgatherv", false, detail::kPulls},
 };
 
-// Its row; rows stand in the order of the numbers.
+// Index of its row; rows are in the order of the numbers.
 [[nodiscard]] constexpr std::size_t index_of(Collective collective) {
   return static_cast<std::size_t>(collective) - 1;
 }
@@ -143,12 +142,12 @@ static_assert([] {
   return true;
 }());
 
-// A reduction in which each rank has a result of its own: of the ranks up to it, or before it.
+// A reduction in which each rank has its own result: of the ranks up to it, or before it.
 [[nodiscard]] constexpr bool is_prefix(Collective collective) {
   return collective == Collective::iscan || collective == Collective::iexscan;
 }
 
-// Combines what ranks contribute; its operation and type travel beside it.
+// Combines the ranks' contributions; operation and type are separate fields.
 [[nodiscard]] constexpr bool is_reduction(Collective collective) {
   return collective == Collective::iallreduce || collective == Collective::ireduce ||
          collective == Collective::ireduce_scatter_block || collective == Collective::ireduce_scatter ||
@@ -159,7 +158,7 @@ static_assert([] {
   return kCollectives[index_of(collective)].algorithms[0];
 }
 
-// Does the collective exist, and is this one of its algorithms?
+// True if the collective exists and has this algorithm.
 [[nodiscard]] constexpr bool has_algorithm(Collective collective, Algorithm algorithm) {
   if (!is_known(collective)) return false;
   for (const Algorithm known : kCollectives[index_of(collective)].algorithms) {
@@ -216,7 +215,7 @@ static_assert([] {
   return collective == Collective::ireduce || collective == Collective::igather || collective == Collective::igatherv;
 }
 
-// Each rank exchanges blocks with some ranks, its neighbors, whom it names: no other rank knows them.
+// Each rank exchanges blocks with some ranks, its neighbors. Only the rank itself knows them.
 [[nodiscard]] constexpr bool is_of_neighbors(Collective collective) {
   switch (collective) {
     case Collective::ineighbor_alltoall:
@@ -228,14 +227,14 @@ static_assert([] {
   }
 }
 
-// Do ranks get blocks from others than their sources?
+// True if ranks get blocks from ranks other than their sources.
 [[nodiscard]] constexpr bool passes_on(Collective collective, Algorithm algorithm) {
   return algorithm == Algorithm::node_pull || algorithm == Algorithm::hierarchical ||
          collective == Collective::ibcast || collective == Collective::iallreduce || is_prefix(collective);
 }
 
-// What every rank of a group must agree on for one operation. Travels in each announcement; a difference is an error
-// with a name, never a hang.
+// Digest of the values on which all ranks of a group must agree. Every announcement has it, so a difference is an
+// error, not a hang.
 [[nodiscard]] constexpr std::uint64_t operation_digest(Collective collective, Algorithm algorithm, std::uint32_t root,
                                                        std::uint32_t group_size, std::uint64_t configuration) {
   std::uint64_t digest = 0xCBF29CE484222325ULL;
@@ -252,7 +251,7 @@ static_assert([] {
   return digest;
 }
 
-// The same for a reduction of so many bytes, which MPI makes equal everywhere.
+// The same for a reduction of `bytes` bytes, which MPI makes equal on all ranks.
 [[nodiscard]] constexpr std::uint64_t reduction_digest(std::uint64_t operation_digest, const Reduction& reduction,
                                                        std::uint64_t bytes) {
   std::uint64_t digest = operation_digest;

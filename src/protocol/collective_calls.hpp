@@ -1,7 +1,7 @@
-// All collectives of MPI by name: what a report counts. From this one table come the
-// entry points of the preload library, where in a call's arguments its bytes are, and the names.
+// All collectives of MPI, for reports. This table generates the preload library's entry points, the places of a call's
+// bytes in its arguments, and the names.
 //
-// The numbers are shared between a rank and its keeper, which are of one version.
+// A rank and its keeper share the numbers; both have the same version.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 #include "protocol/collective.hpp"
 
-// X(A, name, name behind MPI_I, number of arguments: blocking, nonblocking, persistent). A is for X alone.
+// X(A, name, name behind MPI_I, number of arguments: blocking, nonblocking, persistent). A is passed through to X.
 #define OUTRIGGER_OFFLOADED_CALLS(X, A)                     \
   X(A, Alltoall, alltoall, 7, 8, 9)                         \
   X(A, Alltoallv, alltoallv, 9, 10, 11)                     \
@@ -36,7 +36,7 @@
   X(A, Neighbor_alltoallw, neighbor_alltoallw, 9, 10, 11)   \
   X(A, Neighbor_allgather, neighbor_allgather, 7, 8, 9)     \
   X(A, Neighbor_allgatherv, neighbor_allgatherv, 8, 9, 10)
-// Apart, since it has no form with large counts.
+// Separate, since it has no form with large counts.
 #define OUTRIGGER_BARRIER_CALL(X, A) X(A, Barrier, barrier, 1, 2, 3)
 
 namespace outrigger {
@@ -52,21 +52,20 @@ enum class CollectiveCall : std::uint8_t {
 };
 inline constexpr auto kCollectiveCalls = static_cast<std::size_t>(CollectiveCall::count);
 
-// How often what count and type say is handed over.
+// Number of blocks of the given count and type.
 enum class CallExtent : std::uint8_t {
   nothing,
   once,
-  own_of_counts,     // the count is one of an array, by rank
-  peers,             // as often as the communicator has ranks
-  counts,            // the count is an array, one of each rank
-  counts_and_types,  // so is the type
-  neighbors,         // as often as the rank has neighbors to send to
-  neighbor_counts,   // as above, of these
+  own_of_counts,     // one block; its count is in an array, by rank
+  peers,             // one per rank of the communicator
+  counts,            // an array of counts, one per rank
+  counts_and_types,  // arrays of counts and types
+  neighbors,         // one per neighbor that the rank sends to
+  neighbor_counts,   // like `counts`, one per neighbor
   neighbor_counts_and_types
 };
 
-// Places of a call's arguments, counted from 0, where the bytes are that a rank hands over, or gets where it hands over
-// none.
+// Indexes of the arguments, from 0, that give the bytes which a rank sends, or receives if it sends none.
 struct CallSide {
   CallExtent extent = CallExtent::nothing;
   std::int8_t count = 0;
@@ -75,7 +74,7 @@ struct CallSide {
 struct CallArguments {
   std::int8_t comm = 0;
   CallSide usual{};
-  std::int8_t buffer = -1;  // MPI_IN_PLACE there: the other side counts
+  std::int8_t buffer = -1;  // if this argument is MPI_IN_PLACE, the other side counts
   CallSide in_place{};
 };
 
@@ -109,7 +108,7 @@ struct CallArguments {
   return {};
 }
 
-// The collective that can be offloaded and does the same.
+// The collective with the same effect that can be offloaded.
 [[nodiscard]] constexpr std::optional<Collective> offloaded_as(CollectiveCall call) {
   switch (call) {
     case CollectiveCall::alltoall: return Collective::ialltoall;
@@ -138,7 +137,7 @@ struct CallArguments {
   }
 }
 
-// A call and its form, as a report's rows name it. Forms with large counts (MPI_X_c) count as the others.
+// A call and its form, as in a report's rows. Forms with large counts (MPI_X_c) count as the others.
 struct CallKind {
   CollectiveCall call = CollectiveCall::alltoall;
   CallForm form = CallForm::blocking;
@@ -148,7 +147,6 @@ inline constexpr std::size_t kCallKinds = kCollectiveCalls * kCallForms;
 [[nodiscard]] constexpr std::size_t index_of(CallKind kind) {
   return static_cast<std::size_t>(kind.call) * kCallForms + static_cast<std::size_t>(kind.form);
 }
-// `index` below kCallKinds.
 [[nodiscard]] constexpr CallKind call_kind_at(std::size_t index) {
   return {static_cast<CollectiveCall>(index / kCallForms), static_cast<CallForm>(index % kCallForms)};
 }

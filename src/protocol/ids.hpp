@@ -1,4 +1,4 @@
-// Names of things, one type each, so that a world rank is never passed where a group rank is meant.
+// Ids, one type each, so that a world rank is never passed as a group rank.
 //
 // All are plain values: trivially copyable, comparable, hashable, no ownership, safe from any thread.
 #pragma once
@@ -30,14 +30,15 @@ using SlotIndex = StrongId<struct SlotIndexTag, std::uint32_t>;  // operation sl
 using RegionId = StrongId<struct RegionIdTag, std::uint32_t>;    // range of a rank's memory, unique per rank
 using Epoch = StrongId<struct EpochTag, std::uint32_t>;          // incarnation of a service process, from 1
 
-// Private memory: not shared with service processes, reachable by cross-memory attach only.
+// Private memory: not shared with service processes, reachable only by cross-memory attach.
 inline constexpr RegionId kPrivateRegion{0};
 // The arena inside the rank's own control segment.
 inline constexpr RegionId kArenaRegion{1};
-// The first id a client gives to a region it adds. Ids are never reused.
+// First id of regions that a client adds. Ids are never reused.
 inline constexpr RegionId kFirstAddedRegion{2};
 
-// Ranges that are registered for RDMA name their place in the segment's key table. Ids of one place go up.
+// Ranges that are registered for RDMA: their index in the segment's key table is part of the id. Ids of one index
+// increase.
 inline constexpr std::uint32_t kKeyedRegionBit = 1U << 31;
 inline constexpr std::uint32_t kKeyIndexBits = 9;
 [[nodiscard]] constexpr RegionId keyed_region(std::uint32_t index, std::uint32_t generation) {
@@ -64,7 +65,7 @@ struct OperationId {
   constexpr auto operator<=>(const OperationId&) const = default;
 };
 
-// What one rank of a group sends another in one collective. Never reused within a job.
+// The block of one rank for another in one collective. Never reused within a job.
 struct BlockId {
   OperationId operation;
   GroupRank source;

@@ -1,7 +1,7 @@
-// Where bytes are: a range of one rank's memory, in that rank's own virtual addresses.
+// A range of one rank's memory, in that rank's virtual addresses.
 //
-// Plain values. Naming a range gives no right to it: whoever moves bytes checks the range against the regions that
-// the owner has registered, and the owner is known from the connection, never from the message alone.
+// Plain values. A range gives no rights: code that moves bytes checks it against the owner's registered regions, and
+// takes the owner from the connection, never from the message alone.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct MemoryRef {
   constexpr bool operator==(const MemoryRef&) const = default;
 };
 
-// The bytes one rank owes another within an operation.
+// The bytes that one rank sends another within an operation.
 struct Block {
   MemoryRef memory;
   std::uint64_t bytes = 0;
@@ -33,7 +33,7 @@ struct PairExtent {
 };
 static_assert(sizeof(PairExtent) == 16);
 
-// The same of one peer among few, by its rank in the group.
+// The same for a neighbor, by its rank in the group.
 struct NeighborExtent {
   PairExtent block;
   std::uint32_t rank = 0;
@@ -42,16 +42,16 @@ struct NeighborExtent {
 };
 static_assert(sizeof(NeighborExtent) == 24);
 
-// How bytes travelled. Counted per operation for the report.
+// Route of the bytes. Counted per operation for the report.
 enum class Reach : std::uint8_t {
   mapped = 0,  // one memcpy by the service process between shared mappings
-  cma = 1,     // one cross-memory copy, the other side mapped
+  cma = 1,     // one cross-memory copy; the other side is mapped
   relay = 2,   // two cross-memory copies through the service process's staging
-  wire = 3,    // between nodes, through the network
-  copier = 4,  // one copy by a helper thread in one of the two ranks' processes
-  xpmem = 5,   // one memcpy by the service process, private memory attached by XPMEM
-  rdma = 6,    // within a node whose service processes run on a DPU, through memory of theirs
-  alias = 7,   // the same by the network alone, from one rank's memory to the other's
+  wire = 3,    // between nodes, over the network
+  copier = 4,  // one copy by a helper thread of one of the two ranks
+  xpmem = 5,   // one memcpy by the service process; private memory is attached by XPMEM
+  rdma = 6,    // within a node, through the memory of its DPU's service processes
+  alias = 7,   // within a node by the network card alone, from rank to rank
 };
 inline constexpr std::uint32_t kReachCount = 8;
 

@@ -1,4 +1,4 @@
-// What a reduction does to which elements. The numbers are part of the wire format: add at the end, never renumber.
+// Operation and element type of a reduction. The numbers are part of the wire format: add at the end, never renumber.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ enum class ReduceOperation : std::uint8_t {
   minloc = 12,
 };
 
-// By representation: MPI's many names for the same bytes are one here.
+// By representation: MPI has several names for the same bytes.
 enum class ElementType : std::uint8_t {
   int8 = 1,
   int16 = 2,
@@ -45,14 +45,14 @@ enum class ElementType : std::uint8_t {
   logical32 = 17,
   logical64 = 18,
   byte = 19,
-  // A value and an index, as C lays the struct out.
+  // A value and an index, laid out like the C struct.
   float_int = 20,
   double_int = 21,
   long_int = 22,
   two_int = 23,  // also Fortran's 2INTEGER
   short_int = 24,
   long_double_int = 25,
-  // Fortran's, whose index has the value's type.
+  // Fortran's pairs: the index has the value's type.
   two_real = 26,
   two_double = 27,
 };
@@ -76,7 +76,7 @@ struct ElementTypeRow {
   ElementType type;
   std::string_view name;
   ElementKind kind;
-  std::uint8_t bytes;  // from one element to the next, gaps included
+  std::uint8_t bytes;  // distance between elements, including gaps
 };
 namespace detail {
 template <class Value, class Index>
@@ -117,7 +117,7 @@ inline constexpr std::array kElementTypes{
     ElementTypeRow{ElementType::two_double, "two_double", ElementKind::located, 16},
 };
 
-// The places of their rows, which stand in the order of the numbers.
+// Indexes of their rows, which are in the order of the numbers.
 [[nodiscard]] constexpr std::size_t index_of(ReduceOperation operation) {
   return static_cast<std::size_t>(operation) - 1;
 }
@@ -147,7 +147,7 @@ static_assert([] {
   return row_of(type).name;
 }
 
-// Does MPI define the operation for such elements?
+// True if MPI defines the operation for such elements.
 [[nodiscard]] constexpr bool is_defined(ReduceOperation operation, ElementKind kind) {
   switch (operation) {
     case ReduceOperation::max:
@@ -167,7 +167,7 @@ static_assert([] {
   return false;
 }
 
-// An operation and the elements that it is applied to; only what MPI defines can be made of numbers.
+// An operation and its element type; decode_reduction() accepts only pairs that MPI defines.
 struct Reduction {
   ReduceOperation operation = ReduceOperation::sum;
   ElementType type = ElementType::byte;
@@ -176,20 +176,20 @@ struct Reduction {
   [[nodiscard]] constexpr std::uint64_t element_bytes() const { return outrigger::element_bytes(type); }
 };
 
-// Does the order in which contributions are reduced show in the result? But for NaNs and the signs of zeros.
+// True if the result depends on the order of reduction, other than by NaNs and signs of zeros.
 [[nodiscard]] constexpr bool rounds(const Reduction& reduction) {
   const ElementKind kind = row_of(reduction.type).kind;
   const bool inexact = kind == ElementKind::floating || kind == ElementKind::complex;
   return inexact && (reduction.operation == ReduceOperation::sum || reduction.operation == ReduceOperation::prod);
 }
 
-// Has the result the same bits in whatever order contributions are reduced, and wherever?
+// True if the result has the same bits in any order and on any processor.
 [[nodiscard]] constexpr bool is_exact(const Reduction& reduction) {
   const ElementKind kind = row_of(reduction.type).kind;
   return kind == ElementKind::integer || kind == ElementKind::logical || kind == ElementKind::byte;
 }
 
-// Of what another process has written; nothing: it is not a reduction.
+// From numbers of another process; nullopt if they are not a reduction.
 [[nodiscard]] constexpr std::optional<Reduction> decode_reduction(std::uint32_t operation, std::uint32_t type) {
   if (operation > UINT8_MAX || type > UINT8_MAX) return std::nullopt;
   const Reduction reduction{static_cast<ReduceOperation>(operation), static_cast<ElementType>(type)};

@@ -5,7 +5,7 @@
 namespace outrigger::reduce {
 namespace {
 
-// Part by part: the last bytes of a long double belong to nobody.
+// By parts: the last bytes of a long double are undefined.
 template <class T>
 struct [[gnu::packed, gnu::may_alias]] Parts {
   T real;

@@ -1,5 +1,5 @@
-// Products of complex numbers, compiled once for all instruction sets: C's rules for infinities leave nothing to do at
-// once, and gcc 12 fuses them where it has AVX-512, whatever -ffp-contract says.
+// Products of complex numbers, compiled once for all instruction sets. C's rules for infinities prevent vectorization,
+// and gcc 12 fuses the products with AVX-512 despite -ffp-contract.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,5 @@
-// The kernels as templates, compiled once for each instruction set. `Set` is only a name: it keeps what is compiled for
-// one processor from being taken by the linker for what is compiled for another. For the same reason nothing of the
-// standard library is called here.
+// The kernels as templates, compiled once for each instruction set. `Set` is only a name: it keeps the linker from
+// merging code for different processors. For the same reason no standard library function is called here.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +31,7 @@ struct Min {
     return right < left ? right : left;
   }
 };
-// Integers come unsigned, so that they wrap; 1U keeps short ones from becoming signed.
+// Integers are unsigned, so that they wrap; 1U keeps short ones from becoming signed.
 template <class Set>
 struct Sum {
   template <class T>
@@ -94,8 +93,8 @@ struct BitXor {
   }
 };
 
-// Two loops, each of which the compiler knows to have no overlaps: it would otherwise look at run time and, where the
-// result goes to one of the operands, take one element after the other.
+// Two loops without overlaps for the compiler. With one loop it would check at run time, and process single elements if
+// the result replaces an operand.
 template <class Set, class T, class Operation>
 void elementwise(const std::byte* left, const std::byte* right, std::byte* into, std::size_t elements) {
   using Element = Cell<Set, T>;
@@ -109,7 +108,7 @@ void elementwise(const std::byte* left, const std::byte* right, std::byte* into,
   for (std::size_t i = 0; i < elements; ++i) to[i].value = Operation::of(first[i].value, from[i].value);
 }
 
-// Of complex numbers that are added part by part.
+// Complex numbers, added by parts.
 template <class Set, class T>
 void complex_sum(const std::byte* left, const std::byte* right, std::byte* into, std::size_t elements) {
   elementwise<Set, T, Sum<Set>>(left, right, into, 2 * elements);
@@ -121,7 +120,7 @@ struct LocatedValue {
   Index index;
 };
 
-// `Better`: Max or Min. Member by member, as what is between them belongs to nobody.
+// `Better`: Max or Min. By members, as the gaps between them are undefined.
 template <class Set, class Value, class Index, bool greater>
 void located(const std::byte* left, const std::byte* right, std::byte* into, std::size_t elements) {
   using Element = Cell<Set, LocatedValue<Set, Value, Index>>;

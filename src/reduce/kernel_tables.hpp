@@ -7,12 +7,12 @@
 
 namespace outrigger::reduce {
 
-// into[i] = left[i] op right[i] for `elements` of them, at any alignment. `into` may be `left`; otherwise it overlaps
-// neither of the others.
+// into[i] = left[i] op right[i] for `elements` elements, at any alignment. `into` may be `left`; otherwise it overlaps
+// neither operand.
 using Kernel = void (*)(const std::byte* left, const std::byte* right, std::byte* into, std::size_t elements);
 
 struct KernelTable {
-  // By index_of() of both; null where the operation is not defined for the type.
+  // By index_of() of both; nullptr if the operation is not defined for the type.
   Kernel kernels[kReduceOperations.size()][kElementTypes.size()];
 };
 

@@ -58,10 +58,11 @@ Kernel kernel_of(const Reduction& reduction) {
 
 void apply(const Reduction& reduction, std::span<const std::byte> left, std::span<const std::byte> right,
            std::span<std::byte> into) {
-  assert(left.size() == into.size() && right.size() == into.size() && "a reduction has three equally long ends");
-  assert(into.size() % reduction.element_bytes() == 0 && "and whole elements");
+  assert(left.size() == into.size() && right.size() == into.size() &&
+         "operands and result of a reduction have the same length");
+  assert(into.size() % reduction.element_bytes() == 0 && "a reduction has whole elements");
   const Kernel kernel = kernel_of(reduction);
-  assert(kernel != nullptr && "decode_reduction() has let through only what is defined");
+  assert(kernel != nullptr && "decode_reduction() accepts only defined reductions");
   kernel(left.data(), right.data(), into.data(), into.size() / reduction.element_bytes());
 }
 

@@ -65,7 +65,7 @@ TEST(Attach, SilentKeeperTimesOut) {
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(200));
 }
 
-// Not when the time is over: whoever knows a keeper's address learnt it when somebody listened there.
+// At once, not after the timeout: an address is known only after a listener existed.
 TEST(Attach, NobodyListensIsKnownAtOnce) {
   AttachOptions options;
   options.init_timeout_ms = 30000;

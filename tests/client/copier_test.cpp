@@ -1,4 +1,4 @@
-// When a client has a copier, and what becomes of it. What it copies: tests/host/copier_test.cpp.
+// Start and end of a client's copier. Its copies: tests/host/copier_test.cpp.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
@@ -33,7 +33,7 @@ FakeNodeOptions options(std::uint32_t reach, int cpu, std::optional<copy::CoreSh
   return options;
 }
 
-// One that is started counts from then on, whatever it has come to.
+// A started thread counts from then on, in any state.
 std::ptrdiff_t threads() {
   return std::ranges::distance(std::filesystem::directory_iterator("/proc/self/task"));
 }
@@ -79,7 +79,7 @@ class WithoutCopierReach : public CopierOfClient {
  protected:
   WithoutCopierReach() : CopierOfClient(kReachMapped | kReachCma) {}
 };
-// It could run there: only the keeper's word keeps it away.
+// It could run there: only the keeper's setting prevents it.
 class WithoutCore : public CopierOfClient {
  protected:
   WithoutCore() : CopierOfClient(kReachAll, allowed_cpu(), copy::CoreShare::none) {}
@@ -136,8 +136,8 @@ TEST_F(CopierOfClient, AChildHasNoneAndEndsAsItLikes) {
   if (child == 0) {
     if (client_->lending().copier_runs()) ::_exit(1);
     group_.reset();
-    client_.reset();  // waits for nobody
-    std::exit(0);     // and neither does what runs at exit
+    client_.reset();  // waits for no thread
+    std::exit(0);     // and neither do exit handlers
   }
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
@@ -146,12 +146,12 @@ TEST_F(CopierOfClient, AChildHasNoneAndEndsAsItLikes) {
   post();
 }
 
-// A program that ends without MPI_Finalize (here a child of a process that has no threads yet): the copier must not
-// write to what its destructors give back.
+// A program that ends without MPI_Finalize (here a child of a process without threads): the copier must not write to
+// memory that its destructors free.
 TEST(Exit, CopierIsNotThereAnyMoreWhenTheProgramsDestructorsRun) {
   const pid_t child = ::fork();
   if (child == 0) {
-    // Of the program as a whole, as MPI's are: nobody gives them back.
+    // Leaked on purpose, as MPI's are.
     static auto& node = *new FakeNode(options(kReachAll, allowed_cpu()));
     static auto& client = **new AttachedEndpoint(node.attach());
     node.header().copies.wanted.store(1);

@@ -1,5 +1,5 @@
-// A keeper and a service process in threads of the test, so that the client is tested without the daemon: speaks the
-// control messages, maps segment and regions, and completes slots when told to.
+// A keeper and a service process in threads of the test, so that the client is tested without the daemon: sends and
+// receives control messages, maps segment and regions, and completes slots on request.
 #pragma once
 
 #include <array>
@@ -37,7 +37,7 @@ struct FakeNodeOptions {
   std::uint32_t segment_rank = 3;  // the rank is 3 of 8
   std::uint32_t reach = kReachAll;
   std::int32_t cpu = -1;
-  std::optional<copy::CoreShare> core_share;  // by `cpu`, unless given
+  std::optional<copy::CoreShare> core_share;  // by `cpu` unless set
 };
 
 class FakeNode {
@@ -53,18 +53,18 @@ class FakeNode {
 
   // The service process's side. One thread at a time; not while serving.
   [[nodiscard]] std::optional<SlotIndex> take_post(std::chrono::milliseconds at_most = std::chrono::seconds(40));
-  // Of a slot, or of an overflow record.
+  // The memory of a slot, or of an overflow record.
   [[nodiscard]] OperationSlot& place(SlotIndex slot) const;
   [[nodiscard]] SlotRequestBody body(SlotIndex slot) const { return place(slot).body; }
   void complete(SlotIndex slot, CompletionStatus status = CompletionStatus::ok, std::uint32_t late = 0);
-  // Completes everything that is posted, until stop_serving(). With `sleepy` it sleeps for the doorbell in between.
+  // Completes all posts until stop_serving(). With `sleepy` it sleeps for the doorbell in between.
   void start_serving(bool sleepy = false);
   void stop_serving();
   [[nodiscard]] std::uint64_t served() const { return served_.load(); }
-  // Since the last question; not while it serves.
+  // Since the last call; not while it serves.
   [[nodiscard]] bool doorbell_was_rung() const;
   [[nodiscard]] std::uint64_t doorbells() const { return doorbells_.load(); }
-  // What is known of the memory at `ref`: null when it is not all in one shared region.
+  // The memory at `ref`; nullptr if it is not all in one shared region.
   [[nodiscard]] std::byte* at(LocalRef ref, std::uint64_t bytes) const;
   [[nodiscard]] SegmentHeader& header() const { return segment_.header(); }
 
@@ -102,7 +102,7 @@ class FakeNode {
   UniqueFd doorbell_;
   SegmentView segment_;
   std::uint32_t head_ = 0;
-  std::vector<LocalRef> records_;  // all overflow records taken; the slots' indexes go on with theirs
+  std::vector<LocalRef> records_;  // all overflow records taken; their indexes follow the slots'
   mutable std::mutex mutex_;
   ControlSocket socket_;
   std::optional<HelloBody> hello_;
@@ -121,7 +121,7 @@ class FakeNode {
 // Polls until done or the time is over.
 [[nodiscard]] bool finish(RankEndpoint& client, PendingOperation& operation,
                           std::chrono::milliseconds at_most = std::chrono::seconds(60));
-// Waits until `condition()` holds; false when it never did.
+// Waits until `condition()` holds; false on timeout.
 template <class Condition>
 [[nodiscard]] bool eventually(Condition condition, std::chrono::milliseconds at_most = std::chrono::seconds(40)) {
   const auto deadline = std::chrono::steady_clock::now() + at_most;

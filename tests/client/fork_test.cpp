@@ -12,7 +12,7 @@
 namespace outrigger::client::test {
 namespace {
 
-// Runs `body` in a forked child, which ends with the number it returns.
+// Runs `body` in a forked child, which exits with its result.
 template <class Body>
 int in_child(Body body) {
   const pid_t pid = ::fork();
@@ -58,14 +58,14 @@ TEST_F(Fork, ChildIsInert) {
   });
   EXPECT_EQ(failed_step, 0);
   EXPECT_FALSE(node_.said_goodbye());
-  // The parent goes on as if nothing had been.
+  // The parent continues unchanged.
   EXPECT_EQ(client_->fatal(), std::nullopt);
   node_.complete(node_.take_post().value());
   EXPECT_TRUE(client_->poll(*operation));
   EXPECT_FALSE(node_.take_post(std::chrono::milliseconds(5)));
 }
 
-// One end tells the other that it has got so far.
+// Tells the other side that this one has reached a point.
 class Signal {
  public:
   Signal() { EXPECT_EQ(::pipe(ends_.data()), 0); }
@@ -99,7 +99,7 @@ TEST_F(Fork, ParentAndChildHaveMemoryOfTheirOwn) {
       if (memory[0] != 41 || memory[1500] != 42) return 1;
       memory[0] = 99;
       memory[1500] = 99;
-      // Children of the child have memory of their own, too.
+      // Grandchildren have memory of their own, too.
       const int grandchild = in_child([&] {
         if (memory[0] != 99) return 1;
         memory[0] = 100;
@@ -123,7 +123,7 @@ TEST_F(Fork, ParentAndChildHaveMemoryOfTheirOwn) {
   EXPECT_TRUE(release(memory));
 }
 
-// The next allocation is mapped again, once an operation has asked for it.
+// The next allocation is mapped again, once an operation has used it.
 TEST_F(Fork, MemoryOfAfterAForkIsSharedAgain) {
   void* before = client_->heap().allocate_for_program(8192);
   const RegionId first = client_->region_of(before, 1);
@@ -142,7 +142,7 @@ TEST_F(Fork, MemoryOfAfterAForkIsSharedAgain) {
   EXPECT_TRUE(release(after));
 }
 
-// A network card that has the pages registered goes on with the same ones.
+// A network card with registrations of the pages keeps using the same ones.
 TEST_F(Fork, HeldMemoryStaysTheSameInTheParent) {
   auto* memory = static_cast<std::byte*>(client_->heap().allocate_for_program(3 * 4096));
   const RegionId region = client_->region_of(memory, 1);
@@ -199,7 +199,7 @@ TEST_F(Fork, WhileOtherThreadsPostAndAllocate) {
     }
   });
   for (int i = 0; i < 30; ++i) {
-    if (i == 15) {  // after 32 forks that each meet new memory there is none left for the tests that follow
+    if (i == 15) {  // after 32 forks with new memory each there would be none left for later tests
       stop_allocating = true;
       allocator.join();
     }

@@ -36,7 +36,7 @@ struct Held {
   std::uint64_t bytes;
 };
 
-// What the heap's functions tell. One test at a time.
+// Results of the heap's functions. One test at a time.
 std::atomic<std::uint64_t> serial{0};
 Generation current;
 std::vector<Held> held;
@@ -66,7 +66,7 @@ class Heap : public ::testing::Test {
     serial = ++last;
   }
 
-  // Posts an operation from and to the generation's memory; the region of what is sent.
+  // Posts an operation from and to the generation's memory; `region` gets the send block's region.
   PendingOperationPtr post(const std::byte* base, std::uint32_t& region) {
     OperationRequest request;
     request.group = group_;
@@ -102,7 +102,7 @@ TEST_F(Heap, IsARegionAsAWhole) {
   EXPECT_EQ(region, client_->region_of(base, 1).value());
   finish(*operation);
   client_.reset();
-  current.mapping.base()[0] = std::byte{1};  // the client does not unmap what is the heap's
+  current.mapping.base()[0] = std::byte{1};  // the client does not unmap the heap's memory
 }
 
 TEST_F(Heap, IsNotSharedWhereServiceProcessesCannotMapIt) {
@@ -134,7 +134,7 @@ TEST_F(Heap, ANewGenerationIsMappedByAndBy) {
   const Generation former = std::move(current);
   begin_generation();
 
-  // The former one is private memory for what is posted now, and still mapped for what was posted before.
+  // The former generation is private for new posts, and still mapped for earlier ones.
   const auto second = post(former.mapping.base(), region);
   EXPECT_EQ(region, kPrivateRegion.value());
   finish(*second);

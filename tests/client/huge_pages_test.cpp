@@ -1,5 +1,5 @@
-// Which buffers become huge pages and when, what stays as it was, and that their contents stay. Tests of what the
-// kernel makes of them are skipped where it has none; all others run everywhere.
+// Which buffers become huge pages and when, which stay unchanged, and that contents stay. Tests of the kernel's work
+// are skipped if it has no huge pages; all others run everywhere.
 #include "client/memory/huge_pages.hpp"
 
 #include <fcntl.h>
@@ -34,9 +34,9 @@ using namespace std::chrono_literals;
 constexpr std::uint64_t kUsualPageBytes = 2U << 20;
 constexpr std::uint64_t kSmallPageBytes = 4096;
 constexpr const char* kNone = "this kernel has no huge pages of a size that is used";
-constexpr std::chrono::milliseconds kNeverTooLong = 10min;  // these tests also run on machines with other work to do
+constexpr std::chrono::milliseconds kNeverTooLong = 10min;  // the machine may have other work
 constexpr std::uint32_t kManyUses = 100;
-// So many that half of them are more than what a test and its sanitizers touch by the way.
+// Half of these are more pages than a test and its sanitizers touch otherwise.
 constexpr std::uint64_t kManyPages = 8;
 
 std::uint64_t huge_page_bytes() {
@@ -65,7 +65,7 @@ bool has_pattern(std::span<const std::byte> memory) {
   return true;
 }
 
-// Of the mappings in [begin, end).
+// Bytes in huge pages of the mappings in [begin, end).
 std::uint64_t huge_bytes_between(std::uint64_t begin, std::uint64_t end) {
   std::ifstream maps("/proc/self/smaps");
   std::uint64_t kib = 0;
@@ -80,14 +80,14 @@ std::uint64_t huge_bytes_between(std::uint64_t begin, std::uint64_t end) {
   return kib << 10;
 }
 
-// The kernel's own thread makes huge pages too, of memory that was touched since it last looked. A process that forgets
-// what it has touched keeps it away; whoever asks for huge pages gets them all the same.
+// khugepaged makes huge pages too, of memory that was touched since its last scan. Clearing the access bits keeps it
+// away; explicit requests still work.
 void hide_from_khugepaged() {
   std::ofstream("/proc/self/clear_refs") << '1';
 }
 
-// Some pages' room for addresses, at a boundary of huge pages; what is not mapped there cannot be touched and has
-// nothing in it, and what is has no neighbours.
+// Address space for some pages, aligned to huge pages. Unmapped parts cannot be touched, and mapped parts have no
+// neighbors.
 class Room {
  public:
   explicit Room(std::uint64_t pages) : bytes_((pages + 1) * huge_page_bytes()) {
@@ -103,13 +103,13 @@ class Room {
   [[nodiscard]] std::uint64_t end() const { return reinterpret_cast<std::uintptr_t>(base_) + bytes_; }
   [[nodiscard]] std::uint64_t huge_bytes() const { return huge_bytes_between(begin(), end()); }
 
-  // New memory in small pages with the pattern in it, instead of what was there.
+  // Maps new memory in small pages filled with the pattern, in place of the former memory.
   [[nodiscard]] std::span<std::byte> map(std::uint64_t offset, std::uint64_t bytes) const {
     auto* const at = reinterpret_cast<std::byte*>(begin_ + offset);  // NOLINT(performance-no-int-to-ptr)
     unmap(offset, bytes);
     constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
     EXPECT_EQ(::mmap(at, bytes, PROT_READ | PROT_WRITE, kFlags, -1, 0), at);
-    (void)::madvise(at, bytes, MADV_NOHUGEPAGE);  // while it is touched, where all memory gets huge pages
+    (void)::madvise(at, bytes, MADV_NOHUGEPAGE);  // while it is touched, in case all memory gets huge pages
     write_pattern({at, bytes});
     hide_from_khugepaged();
     (void)::madvise(at, bytes, MADV_HUGEPAGE);
@@ -125,7 +125,7 @@ class Room {
   std::uint64_t begin_ = 0;
 };
 
-// An emulator of processors may say yes and do nothing.
+// An emulator may report success and do nothing.
 bool one_can_be_made() {
   const std::uint64_t bytes = huge_page_support().bytes;
   if (bytes == 0 || bytes > HugePages::kMostBytes) return false;
@@ -141,7 +141,7 @@ bool kernel_has_them() {
 
 class HugePagesTest : public ::testing::Test {
  protected:
-  // The trial has page faults of its own, which would look like the program's between two uses.
+  // The trial has page faults of its own, which would count as the program's between two uses.
   HugePagesTest() {
     (void)kernel_has_them();
     pages_.allow(page_, kNeverTooLong);
@@ -150,7 +150,7 @@ class HugePagesTest : public ::testing::Test {
   bool note(std::span<const std::byte> buffer) {
     return pages_.note_source(reinterpret_cast<std::uintptr_t>(buffer.data()), buffer.size());
   }
-  // The use at which it was handed over, from 1; 0: none of so many.
+  // The use at which it was handed over, from 1; 0: at none of `uses`.
   template <class Noted>
   static std::uint32_t handed_over_at(std::uint32_t uses, const Noted& noted) {
     for (std::uint32_t use = 1; use <= uses; ++use) {
@@ -164,7 +164,7 @@ class HugePagesTest : public ::testing::Test {
   std::uint32_t use(std::uint64_t address, std::uint64_t bytes) {
     return handed_over_at(kManyUses, [&] { return pages_.note_source(address, bytes); });
   }
-  // How often it takes.
+  // Returns the number of calls.
   std::uint64_t advance_to_the_end() {
     std::uint64_t calls = 0;
     for (; pages_.anything() && calls < 1'000'000; ++calls) pages_.advance();
@@ -266,7 +266,7 @@ TEST_F(HugePagesTest, MappingsTooSmallForAPageStayAsTheyAre) {
   EXPECT_EQ(room.huge_bytes(), 0U);
   EXPECT_EQ(pages_.bytes(), 0U);
   EXPECT_TRUE(has_pattern(buffer));
-  room.unmap(0, in_between);  // now nothing at all is beside it
+  room.unmap(0, in_between);  // now it has no neighbors
   room.unmap(in_between + page_ / 2, page_);
   HugePages again;
   again.allow(page_, kNeverTooLong);
@@ -279,7 +279,7 @@ TEST_F(HugePagesTest, MappingsTooSmallForAPageStayAsTheyAre) {
   EXPECT_TRUE(has_pattern(buffer));
 }
 
-// The kernel says that it has collapsed such a page where either mapping has room for others.
+// The kernel reports success for such a page if either mapping has room for others.
 TEST_F(HugePagesTest, APageThatTwoMappingsShareIsNotCounted) {
   const Room room(4);
   const auto mapping = room.map(0, 4 * page_);
@@ -311,7 +311,7 @@ TEST_F(HugePagesTest, AHoleInABufferIsNotFilled) {
   EXPECT_NE(::msync(mapping.data() + page_ + kSmallPageBytes, kSmallPageBytes, MS_ASYNC), 0) << "still a hole";
 }
 
-// As a buffer may look whose blocks lie anywhere in the address space.
+// As of a buffer whose blocks are spread over the address space.
 TEST_F(HugePagesTest, TerabytesWithNothingInThemEndSoon) {
   constexpr std::uint64_t kTebibytes = std::uint64_t{5} << 40;
   const Room room(64);
@@ -326,7 +326,7 @@ TEST_F(HugePagesTest, TerabytesThatBeginWithMemoryEndSoonToo) {
   const Room room(8 * HugePages::kMostBytes / page_);
   const auto memory = room.map(0, HugePages::kMostBytes);
   ASSERT_NE(use(room.begin(), kTebibytes), 0U);
-  constexpr std::uint32_t kTriesAgain = 3;  // a page was in use just then
+  constexpr std::uint32_t kTriesAgain = 3;  // a page was in use at that moment
   EXPECT_LE(advance_to_the_end(), 5U + kTriesAgain);
   EXPECT_EQ(pages_.bytes(), memory.size());
   EXPECT_EQ(room.huge_bytes(), memory.size());
@@ -340,7 +340,7 @@ TEST_F(HugePagesTest, BuffersBeyondTheLastAddressAreNone) {
   EXPECT_FALSE(pages_.anything());
 }
 
-// Somebody has a hold on a page of it: here a pipe that it has been spliced into.
+// Holds a page: here by a pipe into which it was spliced.
 class PageInUse {
  public:
   explicit PageInUse(std::span<std::byte> buffer) {
@@ -400,7 +400,7 @@ TEST_F(HugePagesTest, TheMostOfABufferThatIsUsedIsMade) {
   EXPECT_EQ(pages_.bytes(), buffer.size());
 }
 
-// As benchmarks do that go through sizes: the smallest is no reason to leave the largest as it is.
+// Benchmarks go through sizes: small blocks must not keep later large ones from being collapsed.
 TEST_F(HugePagesTest, ABufferThatIsUsedForMoreLaterIsAskedForAgain) {
   const Room room(8);
   const auto buffer = room.map(0, 8 * page_);
@@ -442,7 +442,7 @@ TEST_F(HugePagesTest, MemoryThatStaysIsNotAskedForAgain) {
   for (std::uint32_t round = 0; round < 4 * HugePages::kUsesPerLook; ++round) {
     ASSERT_FALSE(note(buffer));
     write_pattern(buffer.first(page_));
-    (void)room.map(elsewhere, 4 * kSmallPageBytes);  // a few new pages by the way
+    (void)room.map(elsewhere, 4 * kSmallPageBytes);  // a few unrelated new pages
   }
   EXPECT_EQ(pages_.bytes(), bytes);
 }
@@ -480,7 +480,7 @@ TEST_F(HugePagesTest, MemoryThatStayedForLongIsWorthItAtOnce) {
   EXPECT_EQ(use(buffer), HugePages::kUsesPerLook - 1 + HugePages::kLeastUses);
 }
 
-// Never more than so many uses, however often it is given back.
+// At most this many uses, however often it is freed.
 TEST_F(HugePagesTest, MemoryThatIsGivenBackAlwaysIsAskedForNowAndThen) {
   const Room room(1);
   auto buffer = room.map(0, page_);
@@ -547,7 +547,7 @@ TEST_F(HugePagesTest, PagesThatTakeTooLongAreTheLast) {
   EXPECT_TRUE(has_pattern(other));
 }
 
-// The thread that posts may have looked just before.
+// The posting thread may have checked just before.
 TEST_F(HugePagesTest, WhatIsHandedOverWhenTheyAreGivenUpIsLeftAlone) {
   const Room room(4);
   const auto buffer = room.map(kSmallPageBytes, 2 * page_);
@@ -587,7 +587,7 @@ TEST_F(HugePagesTest, PrivateMemoryStaysPrivate) {
   for (const int end : parent_wrote) ::close(end);
 }
 
-// ---------------------------------------------------------------- a client's
+// ---------------------------------------------------------------- with a client
 
 class HugePagesOfClient : public ::testing::Test {
  protected:
@@ -628,7 +628,7 @@ class HugePagesOfClient : public ::testing::Test {
     ASSERT_TRUE(eventually([&] { return client_->lending().copier_runs(); }));
     for (std::uint32_t i = 0; i < 2 * HugePages::kLeastUses; ++i) post(send, receive);
   }
-  // The copier is rung when a buffer is handed over to it, and for nothing else while nothing is copied.
+  // The copier is woken when it gets a buffer, and for nothing else while there are no copies.
   std::uint32_t rings() { return node_.header().copies.bell.load(); }
   bool becomes_huge(std::uint64_t bytes) {
     return eventually([&] { return client_->statistics().huge_bytes == bytes; });

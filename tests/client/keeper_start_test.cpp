@@ -20,7 +20,7 @@
 namespace outrigger::client::test {
 namespace {
 
-// A directory with a script in the place of outriggerd.
+// A directory with a script in place of outriggerd.
 class KeeperStart : public ::testing::Test {
  protected:
   KeeperStart() {
@@ -89,7 +89,7 @@ exit 0)");
   pid_t group = -1;
   pid_t sid = -1;
   session >> pid >> group >> sid;
-  EXPECT_EQ(group, pid);  // out of reach of what is meant for the program
+  EXPECT_EQ(group, pid);  // out of reach of signals to the program
   EXPECT_EQ(sid, ::getsid(0));
 }
 
@@ -142,10 +142,10 @@ TEST_F(KeeperStart, ProgramThatIgnoresChildrenIsNoProblem) {
   EXPECT_TRUE(address.ok()) << address.error();
 }
 
-// In a process of its own: what it reaps is all that there is.
+// In a process of its own, so that it reaps only its own children.
 class UnseenStart {
  public:
-  // What the program has seen of the start: "" where that is nothing.
+  // The start as the program sees it: "" if it sees nothing.
   static std::string seen_by(const KeeperOptions& options) {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     struct sigaction count {};
@@ -194,13 +194,13 @@ TEST_F(KeeperStart, NoPathIsAnError) {
   EXPECT_FALSE(start_keeper(options_).ok());
 }
 
-// Ranks know the address before it is known whether a keeper can be started. Those who have come already find that it
-// cannot, as do those who come later; neither waits until its time is over.
-TEST_F(KeeperStart, DoorThatNoKeeperOpensLetsNobodyWait) {
-  auto door = open_keeper_door();
-  ASSERT_TRUE(door.ok()) << door.error();
+// Ranks know the address before a keeper has started. If its start fails, ranks that are connected notice at once, and
+// so do later ones; none waits for the timeout.
+TEST_F(KeeperStart, NobodyWaitsForAListenerWithoutKeeper) {
+  auto listener = open_keeper_listener();
+  ASSERT_TRUE(listener.ok()) << listener.error();
   AttachOptions options;
-  options.keeper = door.value().address;
+  options.keeper = listener.value().address;
   options.init_timeout_ms = 30000;
   options.world_size = 1;
   options.local_size = 1;
@@ -208,7 +208,7 @@ TEST_F(KeeperStart, DoorThatNoKeeperOpensLetsNobodyWait) {
   std::string early;
   std::thread rank([&] { early = attach(options).error(); });
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  EXPECT_FALSE(start_keeper(options_, std::move(door).value()).ok());  // no such program
+  EXPECT_FALSE(start_keeper(options_, std::move(listener).value()).ok());  // no such program
   rank.join();
   EXPECT_NE(early.find("closed the connection"), std::string::npos) << early;
   const auto late = attach(options);
@@ -217,7 +217,7 @@ TEST_F(KeeperStart, DoorThatNoKeeperOpensLetsNobodyWait) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
-// The socket exists before the keeper runs: ranks may connect at once; it ends with the last descriptor of it.
+// The socket exists before the keeper runs: ranks may connect at once; it ends with its last descriptor.
 TEST_F(KeeperStart, SocketEndsWithTheKeeper) {
   write_script("exit 0");
   const auto address = start_keeper(options_);

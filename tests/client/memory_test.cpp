@@ -24,7 +24,7 @@ TEST_F(Memory, IsPageAlignedAndSharedOnceItIsUsed) {
   ASSERT_NE(memory, nullptr);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory) % 4096, 0U);
   memory[0] = std::byte{1};
-  EXPECT_EQ(node_.regions_ever(), 0U);  // nobody has been told
+  EXPECT_EQ(node_.regions_ever(), 0U);  // nothing has been announced
   const RegionId region = client_->region_of(memory, 5000);
   ASSERT_NE(region, kPrivateRegion);
   std::byte* seen = node_.at(LocalRef{region.value(), 0, reinterpret_cast<std::uintptr_t>(memory)}, 5000);
@@ -133,7 +133,7 @@ TEST_F(Memory, TheLimitOnFileSizesIsNoSignal) {
   EXPECT_TRUE(release(before_it));
 }
 
-// Not one more from now on, until this is gone.
+// No descriptors can be opened during its life.
 class NoDescriptors {
  public:
   NoDescriptors() {
@@ -150,7 +150,7 @@ class NoDescriptors {
   rlimit before_{};
 };
 
-// The first that the descriptor limit of this process refuses, the others that of its keeper.
+// The first is refused by this process's descriptor limit, the others by its keeper's.
 TEST_F(Memory, StagingNeedsNoDescriptor) {
   RankEndpoint& client = *client_;  // the sanitizers look at the fixture through a pipe, which takes descriptors
   const auto expect_private = [&client](std::uint64_t bytes) {

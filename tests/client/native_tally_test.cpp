@@ -1,4 +1,4 @@
-// Native calls of communicators, as the rank counts them and a service process finds them.
+// Native calls of communicators: the rank's counts, and their use by a service process.
 #include "client/operations/native_tally.hpp"
 
 #include <gtest/gtest.h>

@@ -69,12 +69,12 @@ TEST(NodeLayout, SameNameOnAnotherMachineIsAnotherNode) {
   std::vector<RankOrigin> ranks = on_hosts({5, 5});
   ranks[1].machine = 1;
   EXPECT_EQ(NodeLayout(ranks, 0, 1).nodes(), 2U);
-  ranks[0].machine = ranks[1].machine = 0;  // not known: the name decides
+  ranks[0].machine = ranks[1].machine = 0;  // unknown: the name decides
   EXPECT_EQ(NodeLayout(ranks, 0, 1).nodes(), 1U);
 }
 
 TEST(NodeLayout, HostsPretendToBeSeveralNodes) {
-  const auto ranks = on_hosts({1, 2, 1, 1, 1, 1});  // five ranks of one, one of the other
+  const auto ranks = on_hosts({1, 2, 1, 1, 1, 1});  // five ranks of one host, one of the other
   const NodeLayout layout(ranks, 4, 2);
   EXPECT_EQ(layout.node_of_rank, (std::vector<std::uint32_t>{0, 1, 0, 0, 2, 2}));
   EXPECT_EQ(layout.leaders, (std::vector<std::uint32_t>{0, 1, 4}));
@@ -122,7 +122,7 @@ TEST(CoreLoad, RanksSpreadOverWhatTheyMayUse) {
   const NodeLayout layout(ranks, 0, 1);
   const CoreLoad load = load_of_cores(ranks, layout, 0, 2);
   EXPECT_DOUBLE_EQ(load.cores, 2);
-  EXPECT_DOUBLE_EQ(load.ranks, 1 + 1 + 0.5);  // not the one of another machine
+  EXPECT_DOUBLE_EQ(load.ranks, 1 + 1 + 0.5);  // without the one of another machine
   EXPECT_DOUBLE_EQ(load.services, 1);         // two on four cores, two of which are this rank's
 }
 
@@ -130,7 +130,7 @@ TEST(CoreLoad, NodesOfOneMachineShareItsCores) {
   std::vector<RankOrigin> ranks = on_hosts({1, 2});
   ranks[1].machine = ranks[0].machine;
   EXPECT_DOUBLE_EQ(load_of_cores(ranks, NodeLayout(ranks, 0, 1), 0, 0).ranks, 2);
-  ranks[0].machine = ranks[1].machine = 0;  // not known: taken for two
+  ranks[0].machine = ranks[1].machine = 0;  // unknown: counted as two
   EXPECT_DOUBLE_EQ(load_of_cores(ranks, NodeLayout(ranks, 0, 1), 0, 0).ranks, 1);
 }
 

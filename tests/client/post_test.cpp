@@ -205,7 +205,7 @@ TEST_F(Post, SideWithoutBytesIsPrivateAndNull) {
 }
 
 TEST_F(Post, RegionOnlyWhenItHoldsEveryBlock) {
-  constexpr std::uint64_t kBytes = 1 << 20;  // staging of this size is a region by itself
+  constexpr std::uint64_t kBytes = 1 << 20;  // staging of this size has a region of its own
   constexpr std::int64_t kStride = kBytes / kSize;
   auto* memory = static_cast<std::byte*>(client_->staging().allocate(kBytes));
   ASSERT_NE(memory, nullptr);
@@ -295,7 +295,7 @@ TEST_F(Post, SlotsAreUsedAgainOnceAllRecordsAreTaken) {
       node_.complete(taken.back());
       ASSERT_TRUE(client_->poll(*operations[i]));
     }
-    operations.push_back(client_->post(request(sequence++)));  // behind the others, although slots are free
+    operations.push_back(client_->post(request(sequence++)));  // after the others, although slots are free
     for (std::uint32_t i = 0; i < 11; ++i) {
       taken.push_back(node_.take_post().value());
       ASSERT_GE(taken.back().value(), kSlotCount);
@@ -310,7 +310,7 @@ TEST_F(Post, SlotsAreUsedAgainOnceAllRecordsAreTaken) {
   }
 }
 
-// From the segment alone: what another service process needs that takes over.
+// From the segment alone, as a replacement service process must.
 TEST_F(Post, RecordsThatAreNotDoneAreFoundFromTheHeader) {
   std::vector<PendingOperationPtr> operations;
   std::vector<SlotIndex> taken;
@@ -365,7 +365,7 @@ TEST_F(Post, ArgumentMemoryGrowsWithoutBlocking) {
   }
   std::vector<SlotIndex> slots;
   for (std::uint64_t i = 0; i < 400; ++i) {
-    ASSERT_TRUE(eventually([&] {  // with no further call of the program
+    ASSERT_TRUE(eventually([&] {  // without a further call of the program
       const auto slot = node_.take_post(std::chrono::milliseconds(0));
       if (slot) slots.push_back(*slot);
       return slot.has_value();
@@ -521,7 +521,7 @@ TEST_F(Post, AbandonedOperationKeepsItsMemoryUntilItIsDone) {
   EXPECT_EQ(client_->usage().slots, 0U);
 }
 
-// The service process says that all receive blocks are there, and that others have yet to read.
+// The service process reports that all receive blocks are placed, while others still read.
 void tell_filled(FakeNode& node, SlotIndex slot, std::uint64_t bytes) {
   node.place(slot).result.bytes_by_reach[0] = bytes;
   node.place(slot).state.store(static_cast<std::uint32_t>(SlotState::filled));
@@ -549,7 +549,7 @@ TEST_F(Post, AKeptOperationEndsWhenItIsFilledAndIsKeptUntilOthersHaveRead) {
   EXPECT_EQ(client_->usage().staging_bytes, 0U);
 }
 
-// Nobody can read it any more once this process has ended, which it may when the operation has.
+// The memory ends with this process, which may end after the operation.
 TEST_F(Post, AnOperationOnPrivateMemoryIsNotKept) {
   std::array<std::byte, kSize> bytes{};
   for (const bool sends : {true, false}) {
@@ -564,8 +564,8 @@ TEST_F(Post, AnOperationOnPrivateMemoryIsNotKept) {
   }
 }
 
-// A communicator that is freed while others have yet to read: the operation is the last that holds the group, and what
-// forgets a group takes the lock.
+// A communicator is freed while others still read: the operation then is the last to hold the group, and forgetting a
+// group takes the lock.
 TEST_F(Post, AKeptOperationMayBeTheLastThatHoldsItsGroup) {
   const auto other = client_->define_group(GroupId{7, 10}, world(kSize), GroupRank(3));
   const auto forgotten = static_cast<std::uint16_t>(SlotRequest::forget_group);

@@ -25,7 +25,7 @@ std::size_t resident_pages(const void* memory, std::uint64_t bytes) {
 
 class ProgramMemoryTest : public ::testing::Test {
  protected:
-  ~ProgramMemoryTest() override { allocate_and_free(2 * ProgramMemory::kMostKept); }  // leaves nothing kept
+  ~ProgramMemoryTest() override { allocate_and_free(2 * ProgramMemory::kMostKept); }  // leaves no kept ranges
   void allocate_and_free(std::uint64_t bytes) {
     void* memory = memory_.allocate(bytes);
     EXPECT_TRUE(memory_.release(memory));

@@ -37,7 +37,7 @@ TEST(RangeAllocator, RandomUseNeverOverlapsAndEverythingComesBack) {
   }
   for (const auto& [address, range] : used) allocator.release(range);
   EXPECT_EQ(allocator.bytes_in_use(), 0U);
-  // No fragments left: both chunks whole.
+  // No fragments left: both chunks are whole.
   EXPECT_TRUE(allocator.allocate(1 << 20));
   EXPECT_TRUE(allocator.allocate(1 << 20));
   EXPECT_FALSE(allocator.allocate(1));

@@ -1,4 +1,4 @@
-// Registrations of a rank's memory: found again, never for other memory, and never more than there is room for.
+// Registrations of a rank's memory: they are reused, never for other memory, and never exceed the limit.
 #include "client/memory/registration_cache.hpp"
 
 #include <gtest/gtest.h>
@@ -16,8 +16,7 @@ namespace {
 
 constexpr std::uint64_t kPage = 4096;
 
-// Memory as the test has it: each page has a number that changes when it is unmapped. A registration holds the numbers
-// of its pages as they were.
+// Test memory: each page has a number that changes when it is unmapped. A registration keeps the numbers of its pages.
 class FakeRegistrar final : public Registrar {
  public:
   void* add(std::uint64_t base, std::uint64_t bytes, KeyEntry& entry) override {
@@ -123,7 +122,7 @@ TEST_F(RegistrationCacheTest, TooManyNotesForgetEverything) {
   EXPECT_EQ(registrar_.live.size(), 1U);
 }
 
-// Random memory coming and going: no registration is ever found for memory that is not the one it was made for.
+// Random memory comes and goes: a registration is never found for other memory than its own.
 TEST_F(RegistrationCacheTest, NeverServesOtherMemory) {
   constexpr int kSteps = 100'000;
   constexpr std::uint64_t kPages = 256;
@@ -144,7 +143,7 @@ TEST_F(RegistrationCacheTest, NeverServesOtherMemory) {
         const bool used = std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
           return use.begin < begin + bytes && begin < use.begin + use.bytes;
         });
-        if (used) continue;  // programs keep what they have handed over
+        if (used) continue;  // programs keep buffers that are in use
         notes_->note(begin, begin + bytes);
         registrar_.unmap(begin, bytes);
       } else if (below(3) == 0 && !uses.empty()) {

@@ -16,7 +16,7 @@ std::int64_t system_ns() {
   return time_on(CLOCK_MONOTONIC).count();
 }
 
-// A thread that loses its core between two readings shows a difference that is none: the least of some counts.
+// A thread that loses its core between two readings shows a false difference, so take the least of several.
 std::int64_t least_difference_ns() {
   std::int64_t least = INT64_MAX;
   for (int i = 0; i < 100; ++i) {

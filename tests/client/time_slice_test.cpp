@@ -12,7 +12,7 @@
 namespace outrigger::client::test {
 namespace {
 
-using Attributes = std::array<std::uint64_t, 6>;  // as the kernel has them: the slice is in the fourth
+using Attributes = std::array<std::uint64_t, 6>;  // the kernel's layout: the slice is in the fourth
 
 Attributes attributes() {
   Attributes found{};

@@ -50,7 +50,7 @@ TEST(UnmappedRanges, WithOneMoreEverythingIsGone) {
   EXPECT_EQ(drained(ranges), (Ranges{{5, 6}}));
 }
 
-// Whatever is noted before a drain comes out of it or of one after it, by itself or with everything.
+// Each note comes out of the next drain or a later one, by itself or with everything.
 TEST(UnmappedRanges, NothingIsLostAmongThreads) {
   constexpr std::uint64_t kThreads = 3;
   constexpr std::uint64_t kEach = 20'000;

@@ -1,4 +1,4 @@
-// When threads that wait help their service process, and that none of them sleeps through a question. What they copy:
+// When waiting threads help their service process, and that no thread sleeps through a request. Their copies:
 // tests/host/wait_copies_test.cpp.
 #include "client/copies/wait_helper.hpp"
 
@@ -27,14 +27,14 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kLongSleep = std::chrono::seconds(60);
-// A thread that waits for so many bytes waits at once whenever it does so within some hours.
+// So many bytes that any wait within some hours counts as soon after the post.
 constexpr std::uint64_t kBytesForHours = std::uint64_t{1} << 50;
 
 std::uint64_t number_of(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer);
 }
 
-// What a service process does, for copies within this process.
+// Acts as the service process, for copies within this process.
 class Asking {
  public:
   explicit Asking(SegmentHeader& header) : header_(header), board_(header.copies) {}
@@ -74,7 +74,7 @@ class WaitingClient : public ::testing::Test {
   static FakeNodeOptions with_reach(std::uint32_t reach, std::int32_t cpu) {
     FakeNodeOptions options;
     options.reach = reach;
-    options.cpu = cpu;  // of the copier, which nobody wants
+    options.cpu = cpu;  // of the copier, which is not wanted
     return options;
   }
   AttachedEndpoint attach(bool wait_copies) const {
@@ -85,7 +85,7 @@ class WaitingClient : public ::testing::Test {
     return std::move(attached).value();
   }
   CopyBoard& board() { return node_.header().copies; }
-  // Of two blocks, so far from each other.
+  // Posts an operation of two blocks that are far apart.
   void post(std::uint64_t bytes) {
     OperationRequest request;
     request.group = group_;
@@ -139,7 +139,7 @@ TEST_F(WaitingClient, SaysThatItWaitsAndHelpsWhenAsked) {
   EXPECT_EQ(board().rank_waits.load(), 0U);
 }
 
-// Most of the copies are made by then.
+// Most copies are made by then.
 TEST_F(WaitingClient, DoesNotHelpOnceTheProgramHasComputed) {
   EXPECT_FALSE(client_->lending().enter_wait()) << "nothing was posted";
   post(1 << 20);
@@ -188,7 +188,7 @@ TEST_F(WaitingClient, DoesNotHelpWhenItTests) {
   EXPECT_EQ(to, 0U);
 }
 
-// It sleeps until then, and nobody else tells it.
+// It sleeps until then, and nothing else wakes it.
 TEST_F(AloneClient, WakesTheServiceProcessAfterTheLastCopy) {
   const std::array<std::uint64_t, 2> from{77, 78};
   std::array<std::uint64_t, 2> to{};
@@ -227,7 +227,7 @@ TEST_F(WithoutCopiers, DoesNotHelp) {
   expect_no_help(*client_, board(), asking_);
 }
 
-// A wake-up that is lost would cost a minute.
+// A lost wake-up would cost a minute.
 TEST_F(WaitingClient, NoThreadSleepsThroughAQuestion) {
   constexpr std::size_t kRounds = 3000;
   post(kBytesForHours);
@@ -287,7 +287,7 @@ TEST_F(WaitingClient, AChildDoesNotHelp) {
   client_->lending().leave_wait();
 }
 
-// Outside the fixtures: none of the process's threads, in which a filter would stay.
+// Without fixtures: a filter would stay in their threads.
 TEST(WaitHelper, DoesNotTryWhatTheProgramHasForbiddenItselfSince) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -319,7 +319,7 @@ TEST(WaitHelper, DoesNotTryWhatTheProgramHasForbiddenItselfSince) {
   EXPECT_EQ(status, 0);
 }
 
-// At the program's end: what threads copy into is given back next.
+// At the program's end the destinations of copies are freed next.
 TEST(WaitHelper, StopWaitsForTheCopyUnderWay) {
   constexpr std::uint64_t kBytes = 64U << 20;
   const std::vector<std::byte> from(kBytes, std::byte{3});

@@ -1,4 +1,4 @@
-// Who copies a block within a node, as a table: what docs/inside/memory.md says.
+// The choice of copier and lane of a block within a node, as a table; docs/inside/memory.md describes it.
 #include "copy/policy.hpp"
 
 #include <gtest/gtest.h>
@@ -25,8 +25,8 @@ constexpr Memory kPrivate = Memory::private_memory;
 struct Row {
   Memory from;
   Memory to;
-  Lane between_ranks;  // where a lender is there
-  Lane within_one;     // the same, of a rank's own block
+  Lane between_ranks;  // with a lender
+  Lane within_one;     // the same for a rank's own block
   Lane by_service;     // without a lender
 };
 

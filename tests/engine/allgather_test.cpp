@@ -50,7 +50,7 @@ TEST_P(OncePerNode, ABlockComesToANodeOnceWhateverTheMapping) {
   }
 }
 
-// Where a node has several ranks only the block's home knows which of them reads it, and only when they have come.
+// On a node with several ranks only the block's home knows the reader, once ranks have arrived.
 TEST(NodePull, SendsEagerlyToRanksThatAreAloneOnTheirNode) {
   struct Case {
     std::vector<std::uint32_t> sp_of_rank;
@@ -72,7 +72,7 @@ TEST(NodePull, SendsEagerlyToRanksThatAreAloneOnTheirNode) {
 }
 
 // Four nodes of two service processes: three times two segments of each block, and each comes to each other node once.
-// A rank that alone has much to send sends it once.
+// A rank with a single large block sends it once.
 TEST(Hierarchical, LargeBlocksGoInSegmentsFromMoreThanTheirSource) {
   EngineLimits limits;
   limits.split_bytes = 8;
@@ -84,7 +84,7 @@ TEST(Hierarchical, LargeBlocksGoInSegmentsFromMoreThanTheirSource) {
     posted.receive.extents[0].bytes = 64;
     cluster.post(std::move(posted));
   }
-  cluster.hold_moves = true;  // until all have asked: ranks that send nothing do not wait for their node's others
+  cluster.hold_moves = true;  // until all have asked: ranks without blocks do not wait for their node's others
   cluster.settle();
   cluster.hold_moves = false;
   cluster.settle();
@@ -95,7 +95,7 @@ TEST(Hierarchical, LargeBlocksGoInSegmentsFromMoreThanTheirSource) {
   EXPECT_EQ(cluster.broken(), std::nullopt);
 }
 
-// Whoever leaves while it gets a block for its node hands that on to one of those that wait for it.
+// A rank that leaves while it gets a block for its node hands that to a waiting rank.
 TEST_P(OncePerNode, ARankThatLeavesHandsOnWhatItGets) {
   for (std::uint32_t leaves = 0; leaves < 3; ++leaves) {
     Cluster cluster({0, 0, 0, 1}, {}, nullptr, {0, 1});
@@ -120,7 +120,7 @@ TEST_P(OncePerNode, AServiceProcessWithoutARankInTheOperationPassesItOn) {
     cluster.post(cluster.gather(rank, 0, 64, GetParam()));
   }
   cluster.settle();
-  EXPECT_EQ(cluster.moves_between_nodes, 4U + 1U);  // all that there is came, and rank 6's block went
+  EXPECT_EQ(cluster.moves_between_nodes, 4U + 1U);  // all existing blocks came, and rank 6's block went
   for (std::uint32_t source : {0U, 1U, 2U, 3U, 6U}) EXPECT_TRUE(cluster.marked(6, 0, source));
   EXPECT_FALSE(cluster.completed(6, 0));
   for (const std::uint32_t rank : {4U, 5U, 7U}) cluster.post(cluster.gather(rank, 0, 64, GetParam()));
@@ -131,10 +131,10 @@ TEST_P(OncePerNode, AServiceProcessWithoutARankInTheOperationPassesItOn) {
   EXPECT_TRUE(cluster.idle());
 }
 
-// The rank that others read from stays until they have, though its service process has forgotten them.
+// A rank stays until its readers have finished, even if its service process was restarted.
 TEST(NodePull, ARestartWaitsForThoseWhoRead) {
   Cluster cluster({0, 1, 2}, {}, nullptr, {0, 1, 1});
-  const auto reader = [&](std::uint32_t rank) {  // sends nothing, so waits for nobody's release
+  const auto reader = [&](std::uint32_t rank) {  // sends nothing, so waits for no release
     PostedOperation posted = cluster.gather(rank, 0, 64, Algorithm::node_pull);
     posted.send.block_bytes = 0;
     posted.receive.extents.assign(3, PairExtent{});
@@ -152,7 +152,7 @@ TEST(NodePull, ARestartWaitsForThoseWhoRead) {
   cluster.settle();
   ASSERT_EQ(cluster.fabric(2).moves.size(), 1U);
   EXPECT_EQ(cluster.fabric(2).moves.front().from.memory.owner, WorldRank{1});
-  EXPECT_FALSE(cluster.completed(1, 0));  // it is read
+  EXPECT_FALSE(cluster.completed(1, 0));  // it is being read
 
   cluster.restart(1);
   PostedOperation replayed = reader(1);

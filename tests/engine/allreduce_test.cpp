@@ -1,4 +1,4 @@
-// Reductions to all: every bit, in whatever order ranks come, what is read how often, and restarts.
+// Allreduce: every bit, in any order of ranks, the number of reads, and restarts.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -76,7 +76,7 @@ TEST(Allreduce, ReadsEachContributionOnce) {
   }
 }
 
-// The others' slices cross to a node once, whatever it has of service processes; contributions one by one.
+// Other nodes' slices come to a node once, whatever its number of service processes; contributions come one by one.
 TEST(Allreduce, ASliceComesToANodeOnce) {
   Cluster cluster({0, 1, 2, 3}, {}, nullptr, {0, 0, 1, 1});
   for (std::uint32_t rank = 0; rank < 4; ++rank) cluster.post(cluster.allreduce(rank, 0, 4 * 16384));
@@ -170,10 +170,10 @@ TEST(Allreduce, MemoryThatIsNotThereEndsItForAll) {
   EXPECT_TRUE(cluster.idle());
 }
 
-// A service process that takes another's place reduces again, but not where somebody still reads what that had made.
+// A replacement service process reduces again, but not into memory that is still being read.
 TEST(Allreduce, ARestartWaitsForThoseWhoRead) {
   EngineLimits limits;
-  limits.segment_bytes = 64;  // two pieces, of which one is there when the service process dies
+  limits.segment_bytes = 64;  // two pieces, one of which is placed when the service process dies
   Cluster cluster({0, 1}, limits);
   const auto post = [&](std::uint32_t rank) { cluster.post(cluster.allreduce(rank, 0, 128)); };
   post(0);
@@ -198,7 +198,7 @@ TEST(Allreduce, ARestartWaitsForThoseWhoRead) {
   EXPECT_EQ(cluster.broken(), std::nullopt);
 }
 
-// Of slices that are marked nothing is done again.
+// Marked slices are not reduced again.
 TEST(Allreduce, AMarkedSliceStays) {
   Cluster cluster({0, 0}, small_slices());
   cluster.post(cluster.allreduce(0, 0, 32));
@@ -224,8 +224,8 @@ TEST(Allreduce, AMarkedSliceStays) {
   for (std::uint32_t rank = 0; rank < 2; ++rank) EXPECT_TRUE(cluster.summed_right(rank, 0, 32));
 }
 
-// Each contribution to whoever reduces the slice, unless contributions are put together before they go; and each slice
-// to each other node. Where slices are long, nobody has room for what he has not asked for.
+// Each contribution goes to the slice's owner, unless contributions are combined before; each slice goes to each other
+// node. Long slices are sent only on request.
 TEST(Allreduce, ShortSlicesAreSentBeforeTheyAreAskedFor) {
   struct Case {
     std::vector<std::uint32_t> sp_of_rank;

@@ -1,4 +1,4 @@
-// Barriers: nobody leaves before all have come, by few messages, whoever is restarted.
+// Barriers: no rank leaves before all have arrived, with few messages, with restarts.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -60,7 +60,7 @@ TEST(Barrier, KeptMemoryIsNoReasonToLeave) {
   EXPECT_TRUE(cluster.fabric(0).told_filled.empty());
 }
 
-// Every service process in turn begins anew before the last rank has come, and once more when some have left.
+// Every service process is restarted before the last rank has arrived, and again when some have left.
 TEST(Barrier, IsReplayed) {
   for (const BarrierPlacement& placement : kBarrierPlacements) {
     for (std::uint32_t restarted = 0; restarted < placement.node_of_sp.size(); ++restarted) {

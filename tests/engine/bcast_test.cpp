@@ -1,4 +1,4 @@
-// Broadcasts: every byte, the tree, the segments of large blocks, and who waits for late ranks.
+// Broadcasts: every byte, the tree, the segments of large blocks, and waits for late ranks.
 #include <gtest/gtest.h>
 
 #include "cluster.hpp"
@@ -71,8 +71,8 @@ EngineLimits splitting() {
   return limits;
 }
 
-// Each byte comes to each node but the root's once; in as many segments as there are nodes besides the root's, of
-// hierarchical times the most service processes of a node.
+// Each byte comes to each node but the root's once, in one segment per node other than the root's (hierarchical: times
+// the largest number of service processes of a node).
 TEST_P(Bcast, LargeBlocksGoInSegments) {
   struct Shape {
     std::vector<std::uint32_t> sp_of_rank;
@@ -101,8 +101,8 @@ TEST_P(Bcast, LargeBlocksGoInSegments) {
   }
 }
 
-// What others here read for this node too they have by the time it asks: so it first reads what it is the home of, two
-// segments at a time, and after each asks for the rest of its round.
+// A home first reads its own segments, two at a time, and after each asks for the rest of its round: other homes have
+// read theirs by then.
 TEST_P(Bcast, WhatANodeIsHomeOfComesFirst) {
   EngineLimits limits;
   limits.split_bytes = 4;
@@ -117,7 +117,7 @@ TEST_P(Bcast, WhatANodeIsHomeOfComesFirst) {
   ASSERT_TRUE(cluster.finish_move(1));
   cluster.settle();
   EXPECT_EQ(moves(1), 1U + 1U + 2U) << "the second, the third, and two that late nodes are the homes of";
-  // Another one has its own in the meantime, and the first gets what it asks for then from there.
+  // Another home has its segment by now, and the first gets it from there on request.
   cluster.post(operation(cluster, 2, 0));
   cluster.settle();
   EXPECT_EQ(moves(2), 2U);
@@ -130,7 +130,7 @@ TEST_P(Bcast, WhatANodeIsHomeOfComesFirst) {
   EXPECT_EQ(cluster.broken(), std::nullopt);
 }
 
-// flat's tree has a place for each service process, that of hierarchical for each node.
+// flat's tree has a place for each service process, hierarchical's for each node.
 TEST_P(Bcast, SmallBlocksComeToANodeOnceOrToEachOfItsServiceProcesses) {
   Cluster cluster({0, 2, 4, 1, 3, 5}, {}, nullptr, {0, 0, 1, 1, 2, 2});
   for (std::uint32_t rank = 0; rank < 6; ++rank) cluster.post(operation(cluster, rank, 4));
@@ -143,7 +143,7 @@ TEST_P(Bcast, SmallBlocksComeToANodeOnceOrToEachOfItsServiceProcesses) {
   EXPECT_EQ(cluster.moves_done, 5U);
 }
 
-// The server of a node has no rank in the operation: a sibling gets the block, and the server's rank has it from there.
+// The server of a node has no rank in the operation: a sibling gets the block, and the server's rank reads it there.
 TEST(BcastHierarchical, ALateServerHasItFromItsSibling) {
   Cluster cluster({0, 1, 2, 2}, {}, nullptr, {0, 1, 1});
   for (const std::uint32_t rank : {0U, 2U, 3U}) {
@@ -163,8 +163,8 @@ TEST(BcastHierarchical, ALateServerHasItFromItsSibling) {
   EXPECT_TRUE(cluster.idle());
 }
 
-// The server of node 1 has told service process 2 to get the block for the node, and sent 3 to it when its rank was
-// done, so 2 has told 3 the same. Now late ranks of all three enter at once: 1 asks 2, 2 asks 3, and 3 asks 1.
+// The server of node 1 has told service process 2 to get the block for the node, and has forwarded 3 to it after its
+// rank was done; so 2 has told 3 the same. Now late ranks of all three enter at once: 1 asks 2, 2 asks 3, and 3 asks 1.
 TEST(BcastHierarchical, LateRanksThatAreSentOnDoNotWaitInACircle) {
   Cluster cluster({0, 1, 2, 2, 3, 3}, {}, nullptr, {0, 1, 1, 1});
   const auto post = [&](std::uint32_t rank) {

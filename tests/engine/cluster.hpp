@@ -1,4 +1,4 @@
-// A few engines in one thread with real bytes and no delays, driven step by step: what tests of single situations use.
+// A few engines in one thread with real bytes and no delays, driven step by step, for tests of single situations.
 #pragma once
 
 #include <algorithm>
@@ -42,13 +42,13 @@ class ClusterFabric final : public fabric::sim::BareFabric {
     Block from;
     Block to;
     fabric::MoveCompletion* completion;
-    // Of a reduction, whose first operand is `from`.
+    // Reductions only; `from` is the first operand.
     std::optional<Reduction> reduction;
     std::vector<Block> others;
   };
   std::deque<MoveInFlight> moves;
   std::vector<WorldRank> told_filled;
-  std::vector<BlockId> eager;  // told to be sent; nothing is
+  std::vector<BlockId> eager;  // blocks given to send_eager(); none is sent
   std::vector<BlockId> withdrawn;
 
  private:
@@ -71,16 +71,16 @@ class Cluster {
   [[nodiscard]] ClusterFabric& fabric(std::uint32_t sp) { return *services_[sp].fabric; }
   [[nodiscard]] std::size_t services() const { return services_.size(); }
 
-  // A regular operation of `bytes` a block on all ranks; the caller may change it before posting.
+  // A regular operation of `bytes` a block on all ranks; the caller may change it before the post.
   [[nodiscard]] PostedOperation operation(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
                                           Algorithm algorithm);
-  // The same buffers for an allgather: the first block is sent to everybody.
+  // The same buffers for an allgather: the first block is sent to all ranks.
   [[nodiscard]] PostedOperation gather(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
                                        Algorithm algorithm);
-  // The same for a broadcast: the root's first block, into everybody's own place for it.
+  // The same for a broadcast: the root's first block, into each rank's own place for it.
   [[nodiscard]] PostedOperation bcast(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
                                       std::uint32_t root, Algorithm algorithm);
-  // The same for blocks that are for the root alone, into its places for them, and for the root's blocks for each.
+  // The same for a gather, with blocks for the root into its places for them, or a scatter of the root's blocks.
   [[nodiscard]] PostedOperation to_root(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
                                         std::uint32_t root);
   [[nodiscard]] PostedOperation from_root(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
@@ -91,10 +91,10 @@ class Cluster {
                                                   const std::vector<std::uint32_t>& sources);
   // A barrier, for which there are no buffers.
   [[nodiscard]] PostedOperation barrier(std::uint32_t rank, std::uint64_t sequence);
-  // The same for a reduction to all: the first block is what the rank contributes, floats whose sums are rounded.
+  // The same for an allreduce: the first block is the rank's contribution, floats whose sums are rounded.
   [[nodiscard]] PostedOperation allreduce(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
                                           const Reduction& reduction = {ReduceOperation::sum, ElementType::float32});
-  // The same to one rank, and for blocks of so many bytes of which each rank gets its own.
+  // The same for a reduction to one rank, and for a reduce_scatter with blocks of `bytes`.
   [[nodiscard]] PostedOperation reduce(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
                                        std::uint32_t root);
   [[nodiscard]] PostedOperation reduce_scatter(std::uint32_t rank, std::uint64_t sequence, std::uint64_t block_bytes);
@@ -106,18 +106,18 @@ class Cluster {
                                        Collective collective);
   void post(PostedOperation operation);
 
-  // Runs engines, moves and messages until nothing is left to do. Moves stop when `hold_moves`.
+  // Runs engines, moves and messages until nothing is left to do. Moves stop if `hold_moves`.
   void settle();
   bool hold_moves = false;
-  // One move of a service process, although moves are held. False: it has none.
+  // Ends one move of a service process, although moves are held. False: it has none.
   bool finish_move(std::uint32_t sp);
   bool hold_messages = false;
-  // Of each rank, as in its segment.
+  // For each rank, as in its segment.
   std::map<std::uint32_t, NativeCalls> native_calls;
   // Fails the moves whose source is this rank.
   std::optional<WorldRank> faulty_source;
 
-  // A new incarnation that knows nothing.
+  // A new incarnation without state.
   void restart(std::uint32_t sp);
 
   struct Completion {
@@ -130,16 +130,16 @@ class Cluster {
   }
   [[nodiscard]] bool all_completed(std::uint64_t sequence);
   [[nodiscard]] bool bytes_right(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes);
-  // Bit by bit what adding in the order of ranks comes to.
+  // True if the result equals a sum in the order of ranks, bit by bit.
   [[nodiscard]] bool summed_right(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes) {
     return summed_right(rank, sequence, 0, bytes);
   }
-  // The same of the result's part from `offset` on.
+  // The same for the result's part from `offset` on.
   [[nodiscard]] bool summed_right(std::uint32_t rank, std::uint64_t sequence, std::uint64_t offset,
                                   std::uint64_t bytes) {
     return summed_right(rank, sequence, offset, bytes, static_cast<std::uint32_t>(ranks()));
   }
-  // The same of the first `sources` ranks.
+  // The same for the first `sources` ranks.
   [[nodiscard]] bool summed_right(std::uint32_t rank, std::uint64_t sequence, std::uint64_t offset, std::uint64_t bytes,
                                   std::uint32_t sources);
   [[nodiscard]] bool gathered_right(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes);

@@ -1,4 +1,4 @@
-// Tasks, the ready queue and the window: order, ownership, and that dropping destroys.
+// Tasks, the ready queue and the window: order, ownership, and destruction by dropping.
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Whole operations: both algorithms, one to several service processes, and everything that is not the plain case.
+// Whole operations: both algorithms, one to several service processes, and all unusual cases.
 #include <gtest/gtest.h>
 
 #include "cluster.hpp"
@@ -32,7 +32,7 @@ TEST_P(BothAlgorithms, MovesEveryByte) {
   }
 }
 
-// By turns from the one behind it, wherever its ranks are in the group.
+// Round-robin from the next one, wherever its ranks are in the group.
 TEST_P(BothAlgorithms, EachSpeaksFirstToTheNextAndNoneIsEverybodysFirst) {
   for (const std::vector<std::uint32_t>& shape : {std::vector<std::uint32_t>{0, 1, 2, 3}, {0, 1, 2, 3, 0, 1, 2, 3}}) {
     Cluster cluster(shape);
@@ -212,7 +212,7 @@ TEST_P(BothAlgorithms, ManyOperationsStayInOrderWithOneCredit) {
   EXPECT_TRUE(cluster.idle());
 }
 
-// A rank that is ahead holds the only credit while one that is behind has an earlier operation to announce.
+// A rank that is ahead holds the only credit while a rank that is behind has an earlier operation to announce.
 TEST_P(BothAlgorithms, ARankAheadDoesNotHoldUpOneBehind) {
   EngineLimits limits;
   limits.announce_credits = 1;

@@ -1,4 +1,4 @@
-// A fabric for what the engine itself costs: every move ends at the next progress(). Messages reach nobody, as one
+// A fabric for measuring the engine itself: every move ends at the next progress(). There are no messages, as one
 // service process serves all ranks.
 #pragma once
 
@@ -25,7 +25,7 @@ class InstantFabric final : public fabric::sim::BareFabric {
     ++completions;
   }
 
-  // True when a move ended.
+  // False if there was none.
   bool progress() {
     if (moves_.empty()) return false;
     std::swap(moves_, ending_);

@@ -1,4 +1,4 @@
-// Peer messages: what is written is read, what is bent is refused, what is claimed is checked.
+// Peer messages: encoded ones are decoded, damaged ones are rejected, and claims are checked.
 #include <gtest/gtest.h>
 
 #include "cluster.hpp"
@@ -107,7 +107,7 @@ TEST(PeerMessages, ABentByteIsRefusedOrReadConsistently) {
   }
 }
 
-// Each claim that a peer could make and that is not its own to make.
+// Each false claim that a peer could make.
 TEST(PeerMessages, TheEngineChecksClaims) {
   engine::testing::Cluster cluster({0, 1, 2, 0});
   cluster.post(cluster.operation(0, 0, 8, Algorithm::ring_pull));
@@ -129,16 +129,17 @@ TEST(PeerMessages, TheEngineChecksClaims) {
     return changed;
   };
   EXPECT_FALSE(refused(announce));
-  EXPECT_TRUE(refused(announce, 2));                                             // another's rank
+  EXPECT_TRUE(refused(announce, 2));                                             // another service process's rank
   EXPECT_TRUE(refused(announce, 0));                                             // from itself
   EXPECT_TRUE(refused(with([](Announce& a) { a.rank = WorldRank{100}; })));      // no such rank
-  EXPECT_TRUE(refused(with([](Announce& a) { a.group_rank = GroupRank{2}; })));  // another's place
+  EXPECT_TRUE(refused(with([](Announce& a) { a.group_rank = GroupRank{2}; })));  // another rank's place
   EXPECT_TRUE(refused(with([](Announce& a) { a.group_rank = GroupRank{4}; })));  // outside the group
-  EXPECT_TRUE(refused(with([](Announce& a) { a.members = 3; })));                // not how many are here
+  EXPECT_TRUE(refused(with([](Announce& a) { a.members = 3; })));                // not the number of local ranks
   EXPECT_TRUE(refused(with([](Announce& a) { a.count = 3; })));                  // beyond them
   EXPECT_FALSE(refused(Release{GroupRank{0}, GroupRank{1}, CompletionStatus::ok}));
-  EXPECT_TRUE(refused(Release{GroupRank{0}, GroupRank{2}, CompletionStatus::ok}));  // another's destination
-  EXPECT_TRUE(refused(Release{GroupRank{2}, GroupRank{1}, CompletionStatus::ok}));  // not our source
+  // another service process's destination
+  EXPECT_TRUE(refused(Release{GroupRank{0}, GroupRank{2}, CompletionStatus::ok}));
+  EXPECT_TRUE(refused(Release{GroupRank{2}, GroupRank{1}, CompletionStatus::ok}));  // not a local source
   EXPECT_TRUE(refused(Release{GroupRank{9}, GroupRank{1}, CompletionStatus::ok}));
   EXPECT_TRUE(refused(Delivered{GroupRank{2}, GroupRank{0}, Epoch{1}, CompletionStatus::ok, Reach::mapped, 8, 8}));
   EXPECT_TRUE(refused(Finished{WorldRank{2}, CompletionStatus::ok}));
@@ -148,7 +149,7 @@ TEST(PeerMessages, TheEngineChecksClaims) {
   ReplicaAnswer answer;
   answer.where = Where::here;
   answer.holder = GroupRank{2};
-  EXPECT_TRUE(refused(answer));  // another's rank
+  EXPECT_TRUE(refused(answer));  // another service process's rank
   answer.holder = GroupRank{9};
   EXPECT_TRUE(refused(answer));
   EXPECT_EQ(cluster.broken(), std::nullopt);

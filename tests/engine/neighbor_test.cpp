@@ -1,5 +1,4 @@
-// Exchanges of neighbors: whose blocks move, who hears of whom, who waits for whom, and what is said again after a
-// restart.
+// Neighbor exchanges: the moved blocks, announcements, waits, and repetitions after a restart.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -43,7 +42,7 @@ void post_all(Cluster& cluster, const Edges& edges) {
   for (std::uint32_t rank = 0; rank < edges.size(); ++rank) cluster.post(halo(cluster, edges, rank));
 }
 
-// Blocks of neighbors are there, and nothing else has been written.
+// Blocks of neighbors are placed, and nothing else has been written.
 void expect_exchanged(Cluster& cluster, const Edges& edges, std::uint64_t sequence = 0) {
   for (std::uint32_t rank = 0; rank < edges.size(); ++rank) {
     ASSERT_TRUE(cluster.completed(rank, sequence)) << rank;
@@ -95,7 +94,7 @@ TEST(Neighbors, AloneHearOfEachOther) {
   }
 }
 
-// One announcement to a service process, and of its ranks only those between the first and the last neighbor.
+// One announcement per service process, which covers only its ranks between the first and the last neighbor.
 TEST(Neighbors, AreAnnouncedToOncePerServiceProcess) {
   Cluster cluster({0, 1, 1, 1, 1, 1, 1});
   Edges edges = no_edges(7);
@@ -128,7 +127,7 @@ TEST(Neighbors, AreNotWaitedForByOthers) {
   expect_exchanged(cluster, edges);
 }
 
-// As far as it likes.
+// It may be any number of operations ahead.
 TEST(Neighbors, WhoHasNoneIsDoneAtOnce) {
   Cluster cluster({0, 1, 2});
   Edges edges = no_edges(3);
@@ -170,7 +169,7 @@ TEST(Neighbors, WhoSendMoreThanThereIsRoomForAreTruncated) {
   EXPECT_EQ(cluster.completion(1, 0).record.status, CompletionStatus::ok);
 }
 
-// Whichever service process begins anew when some blocks are there; also where blocks go one way only.
+// Any service process is restarted when some blocks are placed; also with blocks in one direction only.
 TEST(Neighbors, AreReplayedFromTheMarks) {
   const std::vector<std::uint32_t> placement{0, 1, 1, 2};
   Edges one_way = no_edges(4);

@@ -1,4 +1,4 @@
-// Restarts: what is replayed, what is answered, and that nothing moves twice.
+// Restarts: replays, answers, and that nothing moves twice.
 #include <gtest/gtest.h>
 
 #include "cluster.hpp"
@@ -25,7 +25,7 @@ TEST_P(Replay, AnOperationSurvivesTheRestartOfEitherSide) {
   for (const std::uint32_t victim : {0U, 1U}) {
     Cluster cluster({0, 0, 1, 1});
     for (std::uint32_t rank : {0U, 1U, 2U}) cluster.post(cluster.operation(rank, 0, 32, GetParam()));
-    cluster.settle();  // all but what concerns rank 3
+    cluster.settle();  // everything but rank 3's blocks
     const std::uint64_t before = cluster.moves_done;
     EXPECT_EQ(before, 9U);
     cluster.restart(victim);
@@ -47,7 +47,7 @@ TEST_P(Replay, AnOperationSurvivesTheRestartOfEitherSide) {
 TEST_P(Replay, ALostReleaseIsAskedFor) {
   Cluster cluster({0, 1});
   for (std::uint32_t rank : {0U, 1U}) cluster.post(cluster.operation(rank, 0, 32, GetParam()));
-  // Everything up to the last messages: stop as soon as one side has completed.
+  // Up to the last messages: stops as soon as one side has completed.
   while (!cluster.completed(0, 0) && !cluster.completed(1, 0)) {
     cluster.hold_messages = true;
     cluster.settle();
@@ -61,7 +61,7 @@ TEST_P(Replay, ALostReleaseIsAskedFor) {
   const std::uint32_t finished = cluster.completed(0, 0) ? 0 : 1;
   const std::uint32_t open = 1 - finished;
   ASSERT_FALSE(cluster.completed(open, 0));
-  cluster.restart(finished);  // takes its last messages with it
+  cluster.restart(finished);  // its last messages are lost
   cluster.engine(finished).restore_progress(WorldRank{finished}, GroupId{1, 1}, 1);
   cluster.settle();
   EXPECT_TRUE(cluster.completed(open, 0));
@@ -70,8 +70,7 @@ TEST_P(Replay, ALostReleaseIsAskedFor) {
   EXPECT_TRUE(cluster.idle());
 }
 
-// Of operations whose memory is kept: as soon as a rank's receive blocks are there, though others have yet to read from
-// it.
+// With kept memory: as soon as a rank's receive blocks are placed, though others still read its send blocks.
 TEST(Filled, IsToldBeforeWhatIsSentIsReleased) {
   Cluster cluster({0, 1});
   for (const std::uint32_t rank : {0U, 1U}) {
@@ -119,7 +118,7 @@ TEST_P(Replay, AFreedGroupStillAnswers) {
   ASSERT_TRUE(cluster.all_completed(0));
   cluster.engine(0).forget_group(WorldRank{0}, GroupId{1, 1});
   cluster.settle();
-  // Rank 1's completion was never seen by it, its service process is replaced, and it says everything again.
+  // Rank 1 has not seen its completion. Its service process is replaced and repeats all announcements.
   cluster.restart(1);
   cluster.post(replayed(cluster, 1, 0));
   cluster.settle();

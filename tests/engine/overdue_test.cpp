@@ -1,5 +1,5 @@
-// Ranks whose counts differ: some have left the call to their MPI, and the operation of the others fails instead of
-// waiting for ever.
+// Ranks whose counts differ: some have left the call to their MPI, and the others' operation fails instead of waiting
+// for ever.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -52,7 +52,7 @@ bool some_wait(Cluster& cluster, const std::vector<std::uint32_t>& posted) {
   return std::ranges::any_of(posted, [&](std::uint32_t rank) { return !cluster.completed(rank, 0); });
 }
 
-// Each rank in turn is native alone, and posts alone.
+// Each rank in turn is the only native one, and the only one that posts.
 TEST(Overdue, WhoWaitsForRanksThatWentNativeFails) {
   std::uint64_t failed = 0;
   for (const auto& placement : kPlacementsOfDiffering) {
@@ -113,7 +113,7 @@ TEST(Overdue, WhoIsLateIsWaitedFor) {
   }
 }
 
-// A message to each service process after 2, 4, 8 and 16 looks.
+// A message to each service process after 2, 4, 8 and 16 checks.
 TEST(Overdue, IsAskedAboutLessAndLessOften) {
   Cluster cluster({0, 1, 2});
   cluster.post(cluster.operation(0, 0, kSmallBytes, Algorithm::ring_pull));

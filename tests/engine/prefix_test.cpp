@@ -1,4 +1,4 @@
-// Scans and exscans: every bit, in whatever order ranks come, what is read how often, who waits for whom, and restarts.
+// Scans and exscans: every bit, in any order of ranks, the number of reads, waits, and restarts.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -52,7 +52,7 @@ TEST_P(Prefix, IsRightToTheBit) {
   }
 }
 
-// The work of a chain: one reduction a rank but for the first, of two operands.
+// A chain's work: one reduction of two operands per rank, except for the first.
 TEST_P(Prefix, MakesEachResultOfTheOneBefore) {
   for (const auto& places : kRankPlaces) {
     const auto ranks = static_cast<std::uint32_t>(places.size());
@@ -79,7 +79,7 @@ TEST_P(Prefix, TheOrderOfArrivalMakesNoDifference) {
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
-// What the first ranks get is there before the last has come, though they are kept.
+// The first ranks have their results before the last rank has arrived, though they are kept.
 TEST_P(Prefix, NobodysResultWaitsForLaterRanks) {
   Cluster cluster({0, 0, 1});
   post(cluster, 0, 64);
@@ -104,7 +104,7 @@ TEST_P(Prefix, OfNothingWaitsForNobody) {
   EXPECT_TRUE(cluster.idle());
 }
 
-// But those that make theirs of two contributions.
+// Except ranks that reduce two contributions.
 TEST_P(Prefix, EachAsksTheOneBefore) {
   Cluster cluster({0, 1, 2, 3}, EngineLimits(), nullptr, {0, 1, 2, 3});
   cluster.hold_moves = true;
@@ -158,7 +158,7 @@ TEST_P(Prefix, WhatIsNoneIsRejected) {
   EXPECT_EQ(rejected(0, [](PostedOperation& posted) { posted.receive.block_bytes = 64; }), excludes_own());
 }
 
-// Of the first rank after it, which was at its result, and of the one whose result that is made of.
+// Restarts the first later rank's service process, which was reading its result, and that of the rank before.
 TEST_P(Prefix, AServiceProcessThatTakesAnothersPlaceGoesOn) {
   for (const std::uint32_t killed : {0U, 1U, 2U}) {
     for (std::uint32_t moves = 0; moves < 3; ++moves) {

@@ -68,7 +68,7 @@ TEST(ReadySet, GoesOnFromTheLastTaken) {
   EXPECT_EQ(ready.take(), GroupRank{4});
 }
 
-// As a sorted set would, in groups of several words of summary.
+// Like a sorted set, in groups with several summary words.
 TEST(ReadySet, FindsTheNextInLargeSparseGroups) {
   for (const std::uint32_t size : {4096U, 4097U, 12'345U}) {
     Pool pool;

@@ -1,4 +1,4 @@
-// Reductions to one rank, and of blocks of which each rank gets its own.
+// Reductions to one rank, and reduce_scatter.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ TEST(Reduce, GivesTheRootEveryBitAndOthersNothing) {
   }
 }
 
-// An announcement and a release of each of the others, and an announcement of the root to each.
+// An announcement and a release by each of the others, and the root's announcement to each.
 TEST(Reduce, IsBetweenTheRootAndEachOther) {
   Cluster cluster({0, 1, 2, 3});
   for (std::uint32_t rank = 0; rank < 4; ++rank) cluster.post(cluster.reduce(rank, 0, 100, 2));
@@ -85,7 +85,7 @@ TEST(ReduceScatter, GivesEachRankItsOwnWhateverItsLength) {
   for (const auto& placement : kPlacements) {
     const auto ranks = static_cast<std::uint32_t>(placement.size());
     for (std::uint32_t kind = 0; kind < 3; ++kind) {
-      std::vector<std::uint64_t> blocks;  // some empty, one alone, all long
+      std::vector<std::uint64_t> blocks;  // some empty, only one, all long
       for (std::uint32_t rank = 0; rank < ranks; ++rank) {
         blocks.push_back(kind == 0 ? rank % 3 * 36 : kind == 1 ? (rank == ranks / 2 ? 200 : 0) : 60 + 4 * rank);
       }

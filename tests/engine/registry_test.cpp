@@ -12,7 +12,7 @@ struct Row {
   Algorithm algorithm;
 };
 
-// The next number that an algorithm would have.
+// The next free algorithm number.
 constexpr auto kNew = static_cast<Algorithm>(kAlgorithms.size() + 1);
 
 TEST(RegistryTest, EveryAlgorithmOfTheTablesIsBuiltIn) {

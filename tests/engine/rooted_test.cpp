@@ -1,4 +1,4 @@
-// Gathers and scatters: who exchanges what with the root, who waits for whom, and what is said again after a restart.
+// Gathers and scatters: exchanges with the root, waits, and repetitions after a restart.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ PostedOperation post_of(Cluster& cluster, Collective collective, std::uint32_t r
   return cluster.from_root(rank, 0, kBlockBytes, root);
 }
 
-// The block of `source` is where it belongs, and nothing of others is there.
+// The block of `source` is in its place, and no other block is.
 bool has_block_of(Cluster& cluster, std::uint32_t rank, std::uint32_t source) {
   const std::byte* block = &cluster.buffers(rank, 0).receive[source * kBlockBytes];
   for (std::uint64_t i = 0; i < kBlockBytes; ++i) {
@@ -63,7 +63,7 @@ TEST_P(Rooted, MovesTheBlocksOfTheRootAndNoOthers) {
   }
 }
 
-// One each way between the root and each other, and a release of the block.
+// One announcement each way between the root and each other rank, and a release of the block.
 TEST_P(Rooted, SendsThreeMessagesForEachOtherRank) {
   Cluster cluster({0, 1, 2, 3});
   for (std::uint32_t rank = 0; rank < 4; ++rank) cluster.post(post_of(cluster, GetParam(), rank, 2));
@@ -71,7 +71,7 @@ TEST_P(Rooted, SendsThreeMessagesForEachOtherRank) {
   EXPECT_EQ(cluster.messages_sent, 9U);
 }
 
-// Ranks that the root's service process serves as well hear nothing of what is not for them.
+// Other ranks of the root's service process get no messages that are not for them.
 TEST_P(Rooted, IsBetweenTheRootAndEachOtherAlone) {
   Cluster cluster({0, 0, 0, 1});
   for (std::uint32_t rank = 0; rank < 4; ++rank) cluster.post(post_of(cluster, GetParam(), rank, 1));
@@ -103,7 +103,7 @@ TEST_P(Rooted, WaitsForTheRoot) {
   expect_right(cluster, GetParam(), 0);
 }
 
-// Whichever service process begins anew when some blocks are there.
+// Any service process is restarted when some blocks are placed.
 TEST_P(Rooted, IsReplayedFromTheMarks) {
   for (std::uint32_t restarted = 0; restarted < 3; ++restarted) {
     Cluster cluster({0, 1, 1, 2});

@@ -1,4 +1,4 @@
-// What a move costs the engine. The limits here are far above what is measured: they catch a step that has become
+// Cost of a move in the engine. The limits are far above measured values: they catch a step that has become
 // proportional to the group, not a slow machine.
 #include <gtest/gtest.h>
 

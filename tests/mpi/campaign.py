@@ -1,7 +1,7 @@
-"""The differential test by thousands: random operations under every algorithm, number of service processes and place.
+"""The differential test with thousands of operations: every algorithm, number of service processes and placement.
 
-`./dev differential` builds and calls this. A seed names a run: its setting, its ranks and its operations. So a run that
-fails is repeated by its seed, and a campaign that was stopped goes on from the next one.
+`./dev differential` builds and calls this. A seed determines a run: its setting, ranks and operations. So a failed run
+can be repeated by its seed, and a stopped campaign continues from the next one.
 """
 
 from __future__ import annotations
@@ -34,36 +34,36 @@ ALGORITHMS = {
     for row in tables.read(artifacts.find()).collectives
     if not any(word in row.name for word in REDUCING)
 }
-"""Of what `differential` calls."""
+"""Algorithms of the collectives that `differential` calls."""
 FORCED = tuple(dict.fromkeys(name for names in ALGORITHMS.values() for name in names))
 SERVICES = (1, 2, 4)
 NODES = (1, 2, 3)
 LIMIT_S = 300.0
-"""Of a run; --patience multiplies it."""
+"""Time limit of a run; --patience multiplies it."""
 MOST_FAILURES = 5
-"""After which a campaign ends: what fails all the time need not be tried on."""
+"""Failures after which a campaign ends."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Where operations run, and by which algorithm."""
+    """Placement and algorithm of a run's operations."""
 
     algorithm: str
     services: int
     nodes: int
-    """Pretended ones of this machine, or hosts of a cluster."""
+    """Pretended nodes of this machine, or hosts of a cluster."""
 
     def rules(self) -> list[str]:
         return [] if self.algorithm == TABLE else [self.algorithm]
 
     def ranks(self, least: int) -> int:
-        """Enough that every node has a rank for nearly every service process, and not all nodes have as many."""
+        """Enough for a rank per service process on nearly every node, with different numbers of ranks on nodes."""
         return max(least, self.nodes + self.services, min(8, self.nodes * self.services + 1))
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a seed names."""
+    """The run of a seed."""
 
     seed: int
     setting: Setting
@@ -80,7 +80,7 @@ class Run:
     def program(self, operations: int) -> list[str]:
         words = ["differential", "--seed", str(self.seed), "--operations", str(operations)]
         words += ["--threads", str(self.threads), "--blocking", str(int(self.blocking))]
-        # Longer than a machine may stand still: what hangs is ended by the limit of the run.
+        # Longer than a machine may hang: the run's own limit ends hangs.
         return [*words, "--stall-s", str(int(LIMIT_S * Job.patience) - 10)]
 
     def environment(self) -> dict[str, str]:
@@ -90,7 +90,7 @@ class Run:
 
 
 def settings(hosts: int | None) -> list[Setting]:
-    """All there are, neighbours in the list being unlike each other in more than one way."""
+    """All settings; neighbors in the list differ in more than one way."""
     nodes = NODES if hosts is None else (hosts,)
     every = [Setting(*words) for words in itertools.product((TABLE, *FORCED), SERVICES, nodes)]
     step = next(step for step in range(len(every) // 3, len(every)) if _coprime(step, len(every)))
@@ -104,7 +104,7 @@ def _coprime(one: int, other: int) -> bool:
 
 
 def run_of(seed: int, hosts: int | None = None) -> Run:
-    """Everything about a run but the number of its operations and its MPI."""
+    """Everything about a run except the number of its operations and its MPI."""
     every = settings(hosts)
     setting = every[seed % len(every)]
     chance = random.Random(seed)
@@ -113,7 +113,7 @@ def run_of(seed: int, hosts: int | None = None) -> Run:
 
 
 def complaint(run: Run, result: Result) -> str | None:
-    """What is wrong with how a run ended; None: nothing."""
+    """The error of a run; None: no error."""
     if result.returncode != 0 or "no difference" not in result.out:
         return f"returned {result.returncode}; its output ends:\n{result.out[-3000:]}"
     if result.report is None:
@@ -133,7 +133,7 @@ def complaint(run: Run, result: Result) -> str | None:
 
 
 def run_one(mpi: Mpi, run: Run, operations: int) -> tuple[str | None, Result | None]:
-    """What is wrong, and the result, which there is none of a run that did not end."""
+    """The error, and the result, which is None for a run that did not end."""
     mpi.pretend_nodes = 1 if mpi.hosts is not None else run.setting.nodes
     try:
         result = mpi.run(
@@ -160,15 +160,15 @@ class Campaign:
     runs: int = 0
     offloaded: int = 0
     failed: list[int] = field(default_factory=list)
-    """Seeds."""
+    """Seeds of failed runs."""
 
     def command(self, seed: int) -> str:
-        """That begins with a seed."""
+        """The command that repeats from a seed."""
         hosts = f" --hosts {self.arguments.hosts}" if self.arguments.hosts else ""
         return f"./dev differential --mpi {self.mpi.installed}{hosts} --each {self.arguments.each} --seed {seed}"
 
     def go(self, until: float) -> bool:
-        """True when all operations were made and none differed."""
+        """True if all operations were made and none differed."""
         seed = self.arguments.seed
         while self.operations < self.arguments.operations and len(self.failed) < MOST_FAILURES:
             if time.monotonic() > until:
@@ -219,7 +219,7 @@ def there(prefixes: Sequence[str]) -> list[Installed]:
 
 
 def chosen(names: Sequence[str], prefixes: Sequence[str], build: Path) -> list[Installed]:
-    """Those of the names; without names all for which the program was built."""
+    """The named ones; without names all for which the program was built."""
     found = {str(one): one for one in there(prefixes)}
     if unknown := [name for name in names if name not in found]:
         sys.exit(f"differential: there is no MPI called {', '.join(unknown)}; there are {', '.join(found)}")

@@ -1,4 +1,4 @@
-"""Launches MPI programs under each MPI, native and offloaded, and looks for what they leave behind."""
+"""Launches MPI programs under each MPI, native and offloaded, and checks that they leave nothing behind."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from outrigger.errors import UserError
 
 HERE = Path(__file__).parent
 SETTLE_S = 10.0
-"""How long processes of ours may take to go away after a job's end."""
+"""Time limit for the end of our processes after a job's end."""
 MOST_DEATHS = 10
-"""In a service process's place, before the job ends; it does with the seventh where they die at the same operation."""
+"""Deaths in a service process's place before the job ends; the seventh ends it if they die at the same operation."""
 GIVEN_UP = "the job cannot go on"
 INIT_TIMEOUT_MS = 60_000
-"""A fifth of it is for a DPU to reach memory. Longer than by default: a busy machine is no reason to run natively."""
+"""A fifth of it is for a DPU to reach memory. Longer than the default: a busy machine must not run natively."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -67,8 +67,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "one_machine: of no use with --cluster")
     config.addinivalue_line("markers", "any_mpi: tests what is alike under each MPI; see --in-turn")
     config.addinivalue_line("markers", "xdist_group: run by the same one of several sessions, one after the other")
-    # Shells start what runs in their background with SIGINT ignored, and what is ignored stays so in all that they
-    # start: under such a launcher Open MPI leaves segments on other hosts.
+    # Shells start background commands with SIGINT ignored, which children inherit. With such a launcher Open MPI leaves
+    # segments on other hosts.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -98,7 +98,7 @@ QUICK = {
     "test_wait_copies.py": {"test_waiting_ranks_copy": "", "test_ranks_copy_alone_where_no_core_is_spare": ""},
     "test_xpmem.py": {"test_private_memory_is_attached": ""},
 }
-"""What ./dev test --quick runs under each MPI: one of each kind, the first whose id has the text."""
+"""Tests of ./dev test --quick under each MPI: one of each kind, the first whose id has the text."""
 
 
 OF_THE_MACHINE = {
@@ -111,7 +111,7 @@ OF_THE_MACHINE = {
     "test_restart_nodes.py",
     "test_slurm.py",
 }
-"""Where tests have clusters of hosts, or look for all jobs on the machine: no two of them run at a time."""
+"""Tests with clusters of hosts, or that check all jobs on the machine: no two of them run at a time."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -145,8 +145,9 @@ def mark_quick(items: list[pytest.Item]) -> None:
 
 
 def those_of_other_turns(items: list[pytest.Item]) -> list[pytest.Item]:
-    """MPIs take turns from one test to the next, in the order of a file: which is whose does not depend on what else
-    is run."""
+    """MPIs rotate from one test to the next, in the order of a file: the assignment does not depend on the selected
+    tests.
+    """
     under: dict[tuple[object, ...], list[pytest.Item]] = {}
     for item in items:
         parameters = parameters_of(item)
@@ -158,19 +159,19 @@ def those_of_other_turns(items: list[pytest.Item]) -> list[pytest.Item]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Every test runs under each MPI, but for those that name one."""
+    """Every test runs under each MPI, except tests that name one."""
     named = any("mpi" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
     if "mpi" in metafunc.fixturenames and not named:
         metafunc.parametrize("mpi", installed.at(metafunc.config.getoption("--mpi-prefix")), ids=str, indirect=True)
 
 
 def with_copiers() -> dict[str, str]:
-    """Ranks are not bound here, so no core is free; a service process has a core, and with it copiers, by name only."""
+    """Ranks are not bound here, so no core is free; only a named core gives a service process copiers."""
     return {"OUTRIGGER_SERVICE_CPUS": str(max(os.sched_getaffinity(0)))}
 
 
 def always_offloaded(env: dict[str, str]) -> dict[str, str]:
-    """What no rule of the test's names is offloaded, small blocks too, however busy this machine is."""
+    """Calls without a rule of the test are offloaded, small blocks too, however busy this machine is."""
     rules = filter(None, [env.get("OUTRIGGER_ALGORITHM"), "all=on"])
     return {"OUTRIGGER_ALGORITHM": ",".join(rules)}
 
@@ -185,7 +186,7 @@ def build_directory() -> Path:
     return build
 
 
-# --- what is running ----------------------------------------------------------------------------------------------
+# --- running processes ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -195,7 +196,7 @@ class Process:
 
     @property
     def role(self) -> str:
-        """What an outriggerd does: serve or keep."""
+        """Role of an outriggerd: serve or keep."""
         return self.command[1] if len(self.command) > 1 else ""
 
     def cpu_seconds(self) -> float:
@@ -203,11 +204,11 @@ class Process:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def started_ticks(self) -> int:
-        """Since the machine has; -1: it is gone."""
+        """Start time since the machine's boot; -1: it is gone."""
         return self._number_in_stat(19)
 
     def parent(self) -> int:
-        """Its pid; -1: the process is gone."""
+        """Its parent's pid; -1: the process is gone."""
         return self._number_in_stat(1)
 
     def _number_in_stat(self, after_name: int) -> int:
@@ -236,11 +237,10 @@ class Serving(NamedTuple):
 
 
 def victims(serving: Iterable[Serving], killed: Sequence[Serving]) -> list[Serving]:
-    """Who may be killed next, the best last: whoever has started last, and then whoever has taken the place of the one
-    before it.
+    """Candidates for the next kill, the best last: the youngest one, and then the replacement of the last killed one.
 
-    That one has the same keeper. Those of other nodes may be replaced meanwhile, too: UCX ends some whose peer dies
-    while they connect to it. Deaths count for each place, so that whoever kills here and there has no job ended.
+    It has the same keeper. Those of other nodes may be replaced meanwhile, too: UCX ends some whose peer dies while
+    they connect to it. Deaths count per place, so kills in different places end no job.
     """
 
     def may_follow(one: Serving) -> bool:
@@ -250,7 +250,7 @@ def victims(serving: Iterable[Serving], killed: Sequence[Serving]) -> list[Servi
 
 
 def processes_under(directory: Path) -> list[Process]:
-    """All processes whose executable lies in a directory."""
+    """All processes whose executable is in a directory."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -271,19 +271,19 @@ def shared_memory_files() -> set[str]:
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
-    """A machine, or all of the tests, that stood still for longer than the limit is no reason to give up."""
+    """A hang of the machine, or of all tests, beyond the limit does not count."""
     return condition() or Stopwatch().sees(condition, timeout_s)
 
 
 class Stopwatch:
-    """Seconds from now on, less those in which the machine gave no turn even to a thread that sleeps.
+    """Seconds from now on, without those in which the machine did not even run a sleeping thread.
 
-    For promises of times: a machine that stands still, or is taken away from its guests, keeps nobody's.
+    For time limits: a machine that hangs, or is taken away from its guests, keeps none.
     """
 
     BEAT_S = 0.05
     LATE_S = 0.1
-    """Less is no standing still."""
+    """A smaller delay is no hang."""
 
     def __init__(self) -> None:
         self._started = self._beat = time.monotonic()
@@ -293,7 +293,7 @@ class Stopwatch:
 
     @staticmethod
     def _watch(one: weakref.ref[Stopwatch]) -> None:
-        """As long as somebody has it."""
+        """Runs while the stopwatch is referenced."""
         while (stopwatch := one()) is not None:
             stopwatch.seconds(beat=True)
             del stopwatch
@@ -332,17 +332,17 @@ class Result:
         return self
 
     def offloaded(self) -> int:
-        """Calls that service processes ran, as rank 0 reports."""
+        """Offloaded calls, as rank 0 reports."""
         assert self.report is not None, f"{self.command}\nwrote no report: was anything offloaded?\n{self.out}"
         return sum(entry["offloaded"] for entry in self.report["collectives"])
 
 
 class Job:
-    """A running mpirun. Its output is kept in a file, its process group dies with it."""
+    """A running mpirun. Its output goes to a file; its process group is killed with it."""
 
     patience = 1.0
     END_FILE = "end"
-    """Programs that run for some time end when it is there."""
+    """Long-running programs end when this file exists."""
 
     def __init__(self, command: list[str], env: dict[str, str], directory: Path) -> None:
         self.command = " ".join(command)
@@ -369,12 +369,12 @@ class Job:
         assert seen and text in self.text(), f"{self.command}\nnever printed {text!r}\n{self.text()}"
 
     def end_soon(self) -> None:
-        """What has been done to it is over: it may have a few more operations, and has no more time to wait for."""
+        """The test is over: the job may have a few more operations, without a time limit for waits."""
         time.sleep(0.2)
         (self.directory / self.END_FILE).touch()
 
     def rank_pids(self) -> list[int]:
-        """Of `steady`, by rank."""
+        """The pids of `steady`, by rank."""
         lines = [line.split() for line in self.text().splitlines() if " is process " in line]
         return [int(words[-1]) for words in sorted(lines, key=lambda words: int(words[2]))]
 
@@ -406,7 +406,7 @@ class Job:
         )
 
     def disturb(self, moments: random.Random, seconds: float) -> None:
-        """Stops ranks and lets them go on, one at a time, for so long, or until the job ends."""
+        """Stops and continues ranks, one at a time, for `seconds`, or until the job ends."""
         end = time.monotonic() + seconds
         with contextlib.suppress(ProcessLookupError):
             while time.monotonic() < end and self.process.poll() is None:
@@ -424,7 +424,9 @@ class Job:
 
 @dataclass
 class Mpi:
-    """One MPI, and how programs run under it: natively or offloaded, where and with how many service processes."""
+    """One MPI, and the way programs run under it: natively or offloaded, the place, and the number of service
+    processes.
+    """
 
     installed: Installed
     build: Path
@@ -432,14 +434,14 @@ class Mpi:
     native_only: bool
     pretend_nodes: int = 1
     measured_choice: bool = False
-    """What no rule names is offloaded or not as the library sees fit, as it is for users."""
+    """For calls without a rule the library decides, as for users."""
     hosts: Hosts | None = None
-    """Where the ranks run; None: here."""
+    """The ranks' hosts; None: this machine."""
     jobs: list[Job] = field(default_factory=list)
 
     @property
     def name(self) -> str:
-        """Of the ABI: openmpi, mpich or mpiabi."""
+        """Name of the ABI: openmpi, mpich or mpiabi."""
         return self.installed.family
 
     @property
@@ -469,7 +471,8 @@ class Mpi:
         under: list[str] | None = None,
     ) -> Job:
         """Starts `program` (a name, or a path, and arguments) on n ranks; services=None runs it without Outrigger.
-        `under`: words of a command that the launcher is started by."""
+        `under`: words of a command that starts the launcher.
+        """
         executable = self.programs / program[0] if "/" not in program[0] else Path(program[0])
         assert executable.exists(), f"{executable} is not built: build the target mpi_programs"
         if services is None:
@@ -498,8 +501,9 @@ class Mpi:
         return job
 
     def start_mixed(self, ranks: str, program: str, having: dict[str, dict[str, str]]) -> Job:
-        """Starts a program that not all ranks have the library under. `ranks` has a letter for each, `having` further
-        variables for the letters of those that do."""
+        """Starts a program of which only some ranks have the library. `ranks` has a letter for each; `having` has
+        further variables for the letters of those with the library.
+        """
         self._require_library()
         self.must_end_natively()
         directory = Path(tempfile.mkdtemp(dir=self.directory))
@@ -517,7 +521,7 @@ class Mpi:
         return job
 
     def must_end_natively(self) -> None:
-        """For programs that are not offloaded, with the library or without."""
+        """For programs that are not offloaded, with or without the library."""
         if self.hosts is not None and str(self.installed) == "mpich":
             pytest.skip("MPICH 4.0 over TCP hangs in MPI_Finalize between hosts, natively")
 
@@ -532,8 +536,9 @@ class Mpi:
         return [process for process in found if role is None or process.role == role]
 
     def kill_services_for_good(self, *, how: int = signal.SIGKILL, pause_s: float = 0.1) -> int:
-        """One after the other, until none takes their place any more; the last one. In a place six are replaced, or
-        up to nine that die at different operations."""
+        """Kills service processes in sequence until none is replaced; returns the last one. Six are replaced per place,
+        or up to nine that die at different operations.
+        """
         killed: list[Serving] = []
 
         def given_up() -> bool:
@@ -563,7 +568,7 @@ class Mpi:
         assert gone, f"left behind {timeout_s} s after the end: {self.leftovers()}"
 
     def clean_up(self) -> None:
-        """Kills what a failed test left, so that the next one starts clean."""
+        """Kills the processes of a failed test, so that the next one starts clean."""
         for job in self.jobs:
             if job.process.poll() is None:
                 job.kill()
@@ -586,7 +591,7 @@ class Mpi:
         if "OUTRIGGER_SANITIZE:STRING=address" in cache:  # its runtime must be the first library
             runtime = subprocess.check_output(["gcc", "-print-file-name=libasan.so"], text=True).strip()
             wanted.insert(0, runtime)
-        # The native MPIs leak at exit, which is not what is looked for.
+        # The native MPIs leak at exit, which is not tested.
         return {"LD_PRELOAD": ":".join(wanted), "ASAN_OPTIONS": "detect_leaks=0"}
 
     def _launcher(self, n: int, for_ranks: dict[str, str], directory: Path) -> list[str]:
@@ -596,7 +601,7 @@ class Mpi:
     def _started(self, n: int, directory: Path) -> list[str]:
         if self.hosts is not None:
             return self.installed.launcher_on_hosts(n, self.hosts.shares(n), directory)
-        # Shared memory of ranks that are killed is removed with the test's directory.
+        # Shared memory of killed ranks is removed with the test's directory.
         return self.installed.launcher(n, self._shared_directory())
 
     def _on_first(self, command: list[str]) -> list[str]:
@@ -610,19 +615,19 @@ class Mpi:
     def _environment(self) -> dict[str, str]:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("OUTRIGGER_", "LD_PRELOAD"))}
         return {
-            "OUTRIGGER_CORE_CLAIMS": "off",  # tests run beside each other, and each is to find a core
+            "OUTRIGGER_CORE_CLAIMS": "off",  # tests run beside each other, and each must find a core
             "OMPI_ALLOW_RUN_AS_ROOT": "1",
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
             "OMPI_MCA_mpi_yield_when_idle": self.installed.yields,
             "OMPI_MCA_rmaps_base_oversubscribe": "1",
-            # A rank that ends waits 2 s for mpirun's word and goes; where mpirun got no turn for so long, Open MPI 4
-            # takes it for one that left without MPI_Finalize (open-mpi/ompi#7833).
+            # A rank that ends waits 2 s for mpirun's answer. If mpirun did not run for so long, Open MPI 4 reports a
+            # rank without MPI_Finalize (open-mpi/ompi#7833).
             "OMPI_MCA_orte_allowed_exit_without_sync": "1",
             "MPIR_CVAR_CH4_PROGRESS_THROTTLE": "1",  # MPICH 5
             "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT": "10",
             "I_MPI_WAIT_MODE": "1",
             "I_MPI_PIN": "0",
-            "I_MPI_ADJUST_IALLGATHERV": "2",  # else MPI_Iallgatherv may stand still
+            "I_MPI_ADJUST_IALLGATHERV": "2",  # else MPI_Iallgatherv may hang
         } | kept
 
 
@@ -633,7 +638,7 @@ def build() -> Path:
 
 @contextlib.contextmanager
 def made(hosts: Hosts) -> Iterator[Hosts]:
-    """A cluster for a while; where it cannot be had, the tests are skipped."""
+    """A cluster for a while; skips the tests if this machine cannot have one."""
     try:
         hosts.up()
     except UserError as error:
@@ -646,7 +651,7 @@ def made(hosts: Hosts) -> Iterator[Hosts]:
 
 @pytest.fixture(scope="session")
 def all_on_hosts(request: pytest.FixtureRequest) -> Iterator[Hosts | None]:
-    """What --cluster asks for."""
+    """For --cluster."""
     count = request.config.getoption("--cluster")
     if not count:
         yield None
@@ -671,7 +676,7 @@ def mpi(request: pytest.FixtureRequest, build: Path, tmp_path: Path, all_on_host
 
 @pytest.fixture
 def offload(mpi: Mpi) -> Mpi:
-    """For tests that mean something only with service processes."""
+    """For tests that need service processes."""
     if mpi.native_only:
         pytest.skip("only with Outrigger")
     return mpi
@@ -679,13 +684,13 @@ def offload(mpi: Mpi) -> Mpi:
 
 @pytest.fixture
 def services(mpi: Mpi) -> int | None:
-    """One service process, or none where --native-only says so."""
+    """One service process, or None with --native-only."""
     return None if mpi.native_only else 1
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _remove_shared_directory() -> Iterator[None]:
-    """Also of a run that is told to end, which ends as after a Ctrl-C."""
+    """Also after a run that is told to end, as by Ctrl-C."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     yield
     shutil.rmtree(Path("/dev/shm") / f"mpi-tests-{os.getpid()}", ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The hosts of a cluster on this machine, as the tests use them."""
+"""The hosts of a cluster on this machine, for tests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Hosts:
     _namespaces: dict[str, str] = field(default_factory=dict)
 
     def up(self) -> None:
-        """Raises UserError where this machine cannot have a cluster."""
+        """Raises UserError if this machine cannot have a cluster."""
         control.up(Spec(nodes=self.count, rate_bits=1_000_000_000, faults=self.faults), self.name)
         self._namespaces = {self.on(name, "readlink /proc/self/ns/uts").strip(): name for name in self.names()}
 
@@ -43,7 +43,7 @@ class Hosts:
         control.down(self.name)
 
     def renew(self) -> None:
-        """Takes it down, with all that runs there, and makes it anew."""
+        """Takes it down, with everything that runs there, and starts it again."""
         self.down()
         self.up()
 
@@ -51,11 +51,11 @@ class Hosts:
         return [host_name(index) for index in range(self.count)]
 
     def agent(self, host: str, command: str) -> list[str]:
-        """A command that runs a shell's command on a host, and ends it when it is ended."""
+        """A command that runs a shell command on a host, and ends it when it is ended."""
         return [str(control.agent(self.name)), "-n", host, command]
 
     def on(self, host: str, command: str) -> str:
-        """What a shell command on a host prints."""
+        """Output of a shell command on a host."""
         return subprocess.run(self.agent(host, command), check=True, text=True, stdout=subprocess.PIPE).stdout
 
     def of(self, pid: int) -> str | None:
@@ -66,12 +66,12 @@ class Hosts:
             return None
 
     def pid_there(self, pid: int) -> str:
-        """A process's number on its host."""
+        """A process's pid on its host."""
         status = Path(f"/proc/{pid}/status").read_text()
         return next(line.split()[-1] for line in status.splitlines() if line.startswith("NSpid:"))
 
     def shared_memory_files(self) -> list[str]:
-        """In /dev/shm of every host that is alive, but for MPICH 5's own, which it leaves natively, too."""
+        """Files in /dev/shm of all live hosts, except MPICH 5's own, which it leaves natively, too."""
         alive = [host.name for host in control.look(self.name) if host.state != "killed"]
         files = [(name, file) for name in alive for file in self.on(name, "ls -A /dev/shm").split()]
         return [f"{name}:/dev/shm/{file}" for name, file in files if not file.startswith("mpich_shm_")]
@@ -86,7 +86,7 @@ class Hosts:
         control.kill(host, self.name)
 
     def shares(self, ranks: int) -> list[tuple[str, int]]:
-        """Equally many ranks on each host, give or take one; hosts without any are left out."""
+        """Distributes ranks evenly; hosts without any are left out."""
         counts = [ranks // self.count + (index < ranks % self.count) for index in range(self.count)]
         return [(name, count) for name, count in zip(self.names(), counts, strict=True) if count]
 

@@ -1,4 +1,4 @@
-"""The MPIs that the tests run under: the system's, or those that --mpi-prefix names."""
+"""The MPIs for the tests: the system's, or those of --mpi-prefix."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SYSTEM_MPIS = pytest.mark.parametrize("mpi", SYSTEM, indirect=True)
 
 @dataclass(frozen=True)
 class Installed:
-    """An MPI, by the ABI that its programs and the preload library are built for."""
+    """An MPI, by the ABI for which its programs and the preload library are built."""
 
     family: str
     elsewhere: mpis.Mpi | None = None
@@ -33,7 +33,7 @@ class Installed:
 
     @property
     def libraries(self) -> Path | None:
-        """Where its libmpi is; None: where the loader looks by itself."""
+        """Directory of its libmpi; None: on the loader's path."""
         library = self.elsewhere.library if self.elsewhere is not None else None
         return None if library is None else library.parent
 
@@ -42,16 +42,16 @@ class Installed:
 
     @property
     def yields(self) -> str:
-        """For mpi_yield_when_idle. Open MPI 5 that yields takes minutes for what takes seconds on virtual machines."""
+        """Value of mpi_yield_when_idle. Yielding slows Open MPI 5 from seconds to minutes on virtual machines."""
         return "1" if self._is_open_mpi_4() else "0"
 
     def has_fortran(self) -> bool:
-        """Its bindings for the Fortran compiler here."""
+        """True if it has bindings for the Fortran compiler here."""
         names = ("libmpi_mpifh.so.40", "libmpichfort.so.12")
         return self.libraries is None or any((self.libraries / name).exists() for name in names)
 
     def launcher(self, ranks: int, shared_directory: str) -> list[str]:
-        """What starts ranks on this machine, unbound. Open MPI keeps its shared memory in a directory of the test's."""
+        """Launcher for ranks on this machine, unbound. Open MPI keeps its shared memory in a directory of the test."""
         if self.implementation != "openmpi":
             return [self._command("mpirun.mpich"), "-n", str(ranks)]
         transport = "vader" if self._is_open_mpi_4() else "sm"
@@ -61,7 +61,7 @@ class Installed:
         ]  # fmt: skip
 
     def launcher_on_hosts(self, ranks: int, hosts: list[tuple[str, int]], directory: Path) -> list[str]:
-        """What starts so many ranks on each of some hosts, by ssh."""
+        """Launcher for a number of ranks on each of some hosts, by ssh."""
         file = directory / "hosts"
         separator = " slots=" if self.implementation == "openmpi" else ":"
         file.write_text("".join(f"{name}{separator}{share}\n" for name, share in hosts))
@@ -76,7 +76,7 @@ class Installed:
         return system if self.elsewhere is None else str(self.elsewhere.launcher)
 
     def search(self, directory: Path) -> list[str]:
-        """For LD_LIBRARY_PATH: its libraries, by the names that the programs built here know."""
+        """For LD_LIBRARY_PATH: its libraries, by the names that the programs built here use."""
         if self.libraries is None:
             return []
         names = directory / "names"

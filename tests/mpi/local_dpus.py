@@ -1,4 +1,4 @@
-"""`outriggerd dpu` on this machine in place of DPUs, and what jobs on it did."""
+"""`outriggerd dpu` on this machine in place of DPUs, and checks of jobs on it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-ONE_MPI = pytest.mark.parametrize("mpi", ("mpich",), indirect=True)  # what is tested has no MPI in it
+ONE_MPI = pytest.mark.parametrize("mpi", ("mpich",), indirect=True)  # the tested part does not depend on the MPI
 
 READY = "outriggerd: dpu ready "
 BY_CMA = "cma,sysv,posix,self"
@@ -27,7 +27,7 @@ def ucx_libraries() -> Path:
 
 
 class Dpus:
-    """DPUs of this machine, and what ranks must be told of them."""
+    """DPUs of this machine, and their addresses for ranks."""
 
     def __init__(
         self, daemon: Path, transports: str, log: Path, environment: dict[str, str], under: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class Dpus:
         return {**self.environment, "OUTRIGGER_DPUS": f"{self.secret}@{addresses}"}
 
     def probe(self) -> subprocess.CompletedProcess[str]:
-        """What the first of them can do with memory of this machine, as `outrigger info` asks."""
+        """Tests the first one's access to memory of this machine, as `outrigger info` does."""
         return subprocess.run(
             [str(self.daemon), "dpu-probe", f"127.0.0.1:{self.ports[0]}"],
             input=f"{self.secret}\n",
@@ -93,7 +93,7 @@ def dpus(
     environment: dict[str, str] | None = None,
     under: tuple[str, ...] = (),
 ) -> Iterator[Dpus]:
-    """`environment`: of the DPUs and, by told(), of ranks. `under`: a command that starts them."""
+    """`environment`: for the DPUs and, by told(), for ranks. `under`: a command that starts them."""
     started = Dpus(mpi.daemon, transports, mpi.directory / "dpu.log", environment or {}, under)
     try:
         for _ in range(count):

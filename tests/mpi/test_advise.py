@@ -112,5 +112,5 @@ def test_a_table_is_measured(offload: Mpi, tmp_path: Path) -> None:
     assert cell["collective"] == "ialltoall" and cell["bytes"] == 1024
     assert "built-in" in cell["ratios"] and all(ratio > 0 for (ratio,) in cell["ratios"].values())
     assert (tmp_path / "t.png").stat().st_size > 1000
-    # One round tells no noise.
+    # One round has no measure of noise.
     assert selection.words(artifacts.find(offload.build), [str(tmp_path / "t.toml")]) == ("auto",)

@@ -1,5 +1,5 @@
-"""Service processes elsewhere whose network moves memory by exported handles: as in test_dpu.py, with a stand-in for
-the hardware (exports/fake_exports.cpp) before the UCX there.
+"""Service processes on a DPU whose network moves memory by exported handles: as in test_dpu.py, with a stand-in for the
+hardware (exports/fake_exports.cpp) in front of its UCX.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ ALL_BUT_ALIAS = "mapped,xpmem,cma,copier,rdma"
 
 
 def with_fake(offload, wrong: str = "") -> dict[str, str]:
-    """What DPUs and ranks need to find the stand-in, which behaves as `wrong` says."""
+    """Environment of DPUs and ranks with the stand-in, which has the fault `wrong`."""
     fake = offload.build / "tests" / "mpi" / "exports"
     assert (fake / "libucp.so.0").exists(), f"{fake} is not built: build the target mpi_programs"
-    # The real one under another name of the same length, which is found where its own would be.
+    # The real one under another name of the same length, on the same path.
     renamed = Path(offload.directory) / "libucq.so.0"
     ucx = ucx_libraries()
     renamed.write_bytes((ucx / "libucp.so.0").read_bytes().replace(b"\0libucp.so.0\0", b"\0libucq.so.0\0"))
@@ -40,7 +40,7 @@ def differential(offload, wrong: str, ranks: int = 3, services: int = 1, **more:
 @pytest.mark.parametrize("wrong", ["", "late=1"])
 @pytest.mark.parametrize(("ranks", "services", "algorithms"), [(3, 1, ""), (4, 2, SECOND)])
 def test_no_difference(offload, ranks, services, algorithms, wrong):
-    """`late`: with no more order than a network promises."""
+    """`late`: with only the ordering that a network guarantees."""
     result = differential(offload, wrong, ranks, services, OUTRIGGER_ALGORITHM=algorithms)
     by_reach = reached(result)
     assert "by exported handles" in result.out
@@ -50,7 +50,7 @@ def test_no_difference(offload, ranks, services, algorithms, wrong):
 
 @ONE_MPI
 def test_between_nodes(offload):
-    """Within a node by alias, between DPUs as ever."""
+    """By alias within a node, as usual between DPUs."""
     offload.pretend_nodes = 2
     program = ["differential", "--seed", "79", "--operations", "30"]
     with dpus(offload, 2, environment=with_fake(offload, "late=1")) as started:
@@ -65,7 +65,7 @@ def test_between_nodes(offload):
 @ONE_MPI
 @pytest.mark.parametrize("wrong", ["pack=1", "import=1", "read=1", "lie=1", "hang=1"])
 def test_what_does_not_work_is_not_used(offload, wrong):
-    """Found out before anything relies on it, and nobody hears of it: data is staged."""
+    """Detected before first use, without messages: data is staged."""
     result = differential(offload, wrong)
     by_reach = reached(result)
     assert by_reach["alias"] == 0, by_reach
@@ -90,7 +90,7 @@ def test_it_can_be_left_out(offload):
 
 @ONE_MPI
 def test_memory_comes_and_goes(offload, tmp_path):
-    """No handle is used whose memory is not registered any more: the stand-in would note it."""
+    """No handle of deregistered memory is used: the stand-in would note it."""
     live = tmp_path / "live"
     live.mkdir()
     fake = with_fake(offload) | {"OUTRIGGER_TEST_EXPORTS_LIVE": str(live)}

@@ -1,4 +1,4 @@
-"""outrigger.h and MPI_T from inside programs, with the preload library and without."""
+"""outrigger.h and MPI_T in programs, with and without the preload library."""
 
 from __future__ import annotations
 
@@ -100,12 +100,12 @@ def listed(out: str) -> dict[str, list[str]]:
 
 
 def members(out: str) -> set[str]:
-    """Lines that say which variable is in which category."""
+    """Lines with the variables of each category."""
     return set(re.findall(r"^of .*: [cp]var .+$", out, re.MULTILINE))
 
 
 def test_tools_find_our_variables_behind_the_native_ones(offload: Mpi) -> None:
-    """And use both. The control variable OUTRIGGER_ALGORITHM, written before MPI_Init, decides what is offloaded."""
+    """Uses both. The control variable OUTRIGGER_ALGORITHM, written before MPI_Init, decides about offloading."""
     native_out = run(offload, ["variables", "native"], services=None)
     ours_out = run(offload, ["variables", "ours"], env=NO_REPORT | {"OUTRIGGER_ALGORITHM": ""})
     native, both = listed(native_out), listed(ours_out)

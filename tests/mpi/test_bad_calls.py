@@ -1,4 +1,4 @@
-"""Bad calls on requests: what the MPI beneath makes of them, and nothing is lost."""
+"""Invalid calls on requests have the native MPI's result, and nothing is lost."""
 
 import pytest
 from conftest import Mpi
@@ -14,7 +14,7 @@ def said(mpi: Mpi, services: int | None) -> list[str]:
 
 
 def same_as_natively(mpi: Mpi) -> None:
-    """Where the MPI has no calls of MPI 4.1, what ours say is at least an error."""
+    """If the MPI lacks calls of MPI 4.1, ours at least return an error."""
     native, ours = said(mpi, None), said(mpi, 1)
     assert len(native) > 20
     if mpi.name != "mpiabi" and not any(line.startswith(OF_MPI_41) for line in native):

@@ -1,5 +1,6 @@
-"""Networks that lose, double, delay and reorder, and hosts that are cut off for a while: jobs end right, or, where
-somebody has been away for too long, with a word that says so; never with a wrong byte, and never not at all."""
+"""Networks that lose, duplicate, delay and reorder packets, and hosts that are cut off for a while. Jobs end correctly
+or, after a long cut, with a message; never with a wrong byte, and never in a hang.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from outrigger.cluster.state import Faults
 pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]  # it has hosts of its own
 
 SHORT_CUT_S = 2.0
-"""Everybody waits for so long: TCP sends again, and nobody is taken for dead."""
+"""A cut that all processes survive: TCP retransmits, and no process counts as dead."""
 LONG_CUT_S = 10.0
 ENDS_WITHIN_S = 60.0
 
@@ -42,7 +43,7 @@ def test_no_difference_over_bad_cables(offload, bad_hosts):
 
 
 def cut_for(seconds: float, mpi: Mpi, hosts: Hosts) -> Job:
-    """A job that checks what it receives, whose second host is away for a while."""
+    """A job that checks received bytes, whose second host is cut off for a while."""
     mpi.hosts = hosts
     job = mpi.start(4, ["steady", "operations", "6"])
     job.wait_for("steady: ready")

@@ -1,4 +1,4 @@
-"""What `./dev differential` runs: every setting has its seed, and what fails is told so that it can be run again."""
+"""`./dev differential`: every setting has its seed, and a failure is printed with the command that repeats it."""
 
 import campaign
 import pytest
@@ -12,7 +12,7 @@ ONE_MPI = pytest.mark.parametrize("mpi", ("openmpi",), indirect=True)
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a campaign sets is for itself."""
+    """A campaign's changes end with the test."""
     monkeypatch.setattr(Job, "patience", Job.patience)
 
 
@@ -40,7 +40,7 @@ def test_a_run(offload, capsys):
 
 @ONE_MPI
 def test_what_fails_is_told(offload, capsys, monkeypatch):
-    """A run goes to its end, and is called wrong: the rest is run, and the end names the command for this one."""
+    """A run ends with an error: the others still run, and the end names the command for this one."""
     wrong = {4: "it is wrong", 5: None}
     monkeypatch.setattr(campaign, "run_one", lambda mpi, run, operations: (wrong[run.seed], None))
     assert campaign.main([*FEW, "--operations", "15", "--seed", "4"]) == 1

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.any_mpi
 PROGRAM = HERE.parent.parent / "examples" / "cg" / "cg.py"
 SMALL = ("--rows", "40", "--columns", "30", "--iterations", "400")
 ITERATIONS = 125
-"""Or so: they vary by a few with what is rounded."""
+"""Approximate: rounding changes it by a few."""
 
 
 def solve(mpi: Mpi, tmp_path: Path, ranks: int, *arguments: str, services: int | None, rules: str = ""):
@@ -38,7 +38,7 @@ def must_be_solved(found: dict[str, Any]) -> None:
 
 
 def sums(report: dict[str, Any], form: str) -> int:
-    """What was offloaded of them, on all ranks."""
+    """Number of offloaded sums on all ranks."""
     found = [entry for entry in report["calls"] if entry["collective"] == "iallreduce" and entry["form"] == form]
     return sum(entry["offloaded"] for entry in found)
 

@@ -1,4 +1,4 @@
-"""Programs see no child but their own: none of the library's processes is a child of a rank that it can find."""
+"""Programs see only their own children: a rank cannot find any of the library's processes as its child."""
 
 import pytest
 from conftest import Mpi

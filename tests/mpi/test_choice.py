@@ -1,5 +1,6 @@
-"""Native or offloaded by what is measured: all ranks try and choose alike, whatever the program does meanwhile, few
-calls are tried, and programs that are told to be deterministic are left alone."""
+"""Native or offloaded by measurements: all ranks try and choose alike in any program, few calls are tried, and programs
+with deterministic settings are not changed.
+"""
 
 import os
 
@@ -61,7 +62,7 @@ def test_ranks_choose_alike_whatever_the_program_does(measured, mode, nodes):
 
 @pytest.mark.parametrize("placement", [{}, ON_THE_RANKS_CORE], ids=["extra", "shared"])
 def test_ranks_choose_alike_where_nothing_is_reported(measured, placement):
-    """Calls that stay native are then passed on before anything but their number is looked at."""
+    """Native calls are then passed on after their number has been checked."""
     env = {"OUTRIGGER_REPORT": "", **placement}
     result = measured.run(3, ["choices", "skewed", str(2 * CALLS)], env=env, timeout_s=180)
     assert result.returncode == 0, result.out
@@ -69,7 +70,7 @@ def test_ranks_choose_alike_where_nothing_is_reported(measured, placement):
 
 
 def test_communicators_that_come_and_go(measured):
-    count = 300 if measured.name == "openmpi" else 100  # MPICH's ranks, more than cores, do not give way to each other
+    count = 300 if measured.name == "openmpi" else 100  # with more ranks than cores, MPICH's do not yield to each other
     result = measured.run(4, ["choices", "communicators", str(count)], services=2, timeout_s=180).ok()
     assert "right" in result.out
 
@@ -105,7 +106,7 @@ def kept(mpi) -> list:
 
 
 def test_the_next_run_begins_with_what_was_chosen(measured):
-    """Natively from the first calls on where that was found to be no slower, else by the algorithm that was better."""
+    """Natively from the first calls on if that was no slower, else by the better algorithm."""
     env = {"OUTRIGGER_ALGORITHM": ""}
     measured.run(2, ["choices", "steady", "3000"], env=env, timeout_s=120).ok()
     (file,) = kept(measured)
@@ -119,7 +120,8 @@ def test_the_next_run_begins_with_what_was_chosen(measured):
             assert native(result, "measured choice") + native(result, "not tried") > 150, result.report
         else:
             (entry,) = [entry for entry in result.report["collectives"] if entry["collective"] == "ialltoall"]
-            assert list(entry["algorithms"]) == [way], entry  # some calls, if others take the service process's core
+            # some calls, if other processes take the service process's core
+            assert list(entry["algorithms"]) == [way], entry
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
-"""On the hosts of a cluster: something is lost in mid-operation, and everywhere else the job ends in time, says what
-was lost, and leaves nothing. What the MPI's own launcher does about a lost host is its own affair."""
+"""On the hosts of a cluster: a part is lost in the middle of an operation, and everywhere else the job ends in time,
+reports the loss, and leaves nothing. The MPI's own launcher handles a lost host in its own way.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def hosts() -> Iterator[Hosts]:
 
 @pytest.fixture
 def at_work(request: pytest.FixtureRequest, offload: Mpi, hosts: Hosts) -> Iterator[Job]:
-    """A job on all hosts, amid its operations, or as the parameter says."""
+    """A job on all hosts, in the middle of operations, or in the mode of the parameter."""
     offload.hosts = hosts
     job = offload.start(RANKS, ["steady", getattr(request, "param", "operations"), "60"])
     job.wait_for("steady: ready")
@@ -42,39 +43,39 @@ def at_work(request: pytest.FixtureRequest, offload: Mpi, hosts: Hosts) -> Itera
 
 
 def ours(mpi: Mpi, host: str) -> list[Process]:
-    """Processes of ours and ranks on a host."""
+    """Our processes and ranks on a host."""
     assert mpi.hosts is not None
     processes = mpi.daemons() + processes_under(mpi.build / "tests" / "mpi")
     return [process for process in processes if mpi.hosts.of(process.pid) == host]
 
 
 def must_be_gone(mpi: Mpi, since: Stopwatch) -> None:
-    """On all hosts, a cut-off one included."""
+    """On all hosts, including a cut-off one."""
     gone = since.sees(lambda: not mpi.leftovers(), GONE_WITHIN_S)
     assert gone, f"still there after {GONE_WITHIN_S} s: {mpi.leftovers()}"
     print(f"gone after {since.seconds():.1f} s")
 
 
 def must_end(job: Job) -> None:
-    """The launcher, by itself."""
+    """The launcher ends by itself."""
     assert wait_until(lambda: job.process.poll() is not None, 30.0), f"the launcher still runs\n{job.text()}"
 
 
 def must_fail(job: Job) -> None:
-    """The launcher ends by itself, and says by its exit status that something went wrong."""
+    """The launcher ends by itself, with an exit status that shows a failure."""
     must_end(job)
     assert job.process.returncode != 0, job.text()
 
 
 def must_fail_if_it_ends(mpi: Mpi, job: Job) -> None:
-    """Open MPI's mpirun waits for ever for a host that it cannot reach."""
+    """Open MPI's mpirun waits for ever for an unreachable host."""
     if mpi.name == "openmpi" and not wait_until(lambda: job.process.poll() is not None, 1.0):
         job.kill()
     must_fail(job)
 
 
 def test_service_process_is_killed(offload, at_work, hosts):
-    """Once too often."""
+    """More often than allowed."""
 
     def there() -> list[int]:
         return [process.pid for process in ours(offload, "n1") if process.role == "serve" and process.alive()]
@@ -107,7 +108,7 @@ def test_rank_is_killed(offload, at_work):
 
 
 def must_end_without(hosts: Hosts, mpi: Mpi, job: Job, damage: Callable[[str], None]) -> None:
-    """n1 is damaged, and the job ends; then the hosts are whole again."""
+    """n1 is damaged, and the job ends; then the hosts are repaired."""
     since = Stopwatch()
     damage("n1")
     try:
@@ -119,14 +120,16 @@ def must_end_without(hosts: Hosts, mpi: Mpi, job: Job, damage: Callable[[str], N
 
 @pytest.mark.parametrize("at_work", ["operations", "idle"], indirect=True)
 def test_link_is_cut(offload, at_work, hosts):
-    """Amid operations, and with all of them done: ranks may wait for others natively, and those for us."""
+    """In the middle of operations, and with all of them done: ranks may wait for others natively, and those for service
+    processes.
+    """
     must_end_without(hosts, offload, at_work, hosts.cut_link)
     assert "outrigger: node n1 is lost" in at_work.text(), at_work.text()
 
 
 def test_host_is_killed(offload, at_work, hosts):
     must_end_without(hosts, offload, at_work, hosts.kill)
-    # Open MPI's mpirun may hear of it by its ssh, and end the job before anybody waits for a sign of life.
+    # Open MPI's mpirun may detect it by its ssh, and end the job before a timeout.
     noticed = ("outrigger: node n1 is lost", "n1: the host went down")
     assert any(line in at_work.text() for line in noticed[: 2 if offload.name == "openmpi" else 1]), at_work.text()
 
@@ -154,6 +157,6 @@ def test_command_is_ended(offload, hosts, tmp_path, number):
     since = Stopwatch()
     os.kill(job.outrigger_run(), number)
     must_be_gone(offload, since)
-    # Interrupted, MPICH's launcher says now and then that all went well: natively once in 25 times.
+    # When interrupted, MPICH's launcher sometimes reports success: natively once in 25 times.
     says_so = (offload.name, number) != ("mpich", signal.SIGINT)
     must_fail(job) if says_so else must_end(job)

@@ -1,4 +1,4 @@
-"""Communicators made in every way that MPI offers, sessions, and programs that leave with operations outstanding."""
+"""Communicators made in every way of MPI, sessions, and programs that end with outstanding operations."""
 
 import pytest
 from conftest import Mpi, Result
@@ -15,7 +15,7 @@ RANKS = 4
 
 
 def by_name(result: Result) -> dict[str, dict[str, dict]]:
-    """The report's figures, by communicator and collective."""
+    """The report's entries, by communicator and collective."""
     assert result.report is not None, f"{result.command}\nwrote no report\n{result.out}"
     figures: dict[str, dict[str, dict]] = {}
     for entry in result.report["collectives"]:
@@ -45,7 +45,7 @@ def needs_natively(mpi: Mpi, ranks: int, mode: str) -> None:
 
 
 def test_every_constructor(mpi: Mpi, services: int | None) -> None:
-    """What each makes is offloaded, by every collective, from every root, and also when it is freed at once."""
+    """Collectives of all kinds and roots are offloaded on each, also if it is freed at once."""
     result = mpi.run(RANKS, ["communicators", "all"], services=services).ok()
     if services is None:
         return
@@ -53,7 +53,7 @@ def test_every_constructor(mpi: Mpi, services: int | None) -> None:
     for name in CONSTRUCTORS | (OF_MPI_4 if has_mpi_4(mpi) else set()):
         assert set(figures.get(name, ())) == set(COLLECTIVES), f"{name}: {sorted(figures)}"
         for entry in figures[name].values():
-            if entry["size"] == 1:  # of split_type, where each rank has a host for itself
+            if entry["size"] == 1:  # of split_type, if each rank has a host for itself
                 assert entry["native"] == {"group of one": entry["calls"]}, entry
             else:
                 assert 0 < entry["calls"] == entry["offloaded"], entry
@@ -72,7 +72,7 @@ def test_intercommunicators_stay_native(mpi: Mpi, services: int | None) -> None:
 
 
 def test_started_processes_stay_native(offload: Mpi) -> None:
-    """MPICH 4.0 and Intel MPI start none on one machine by themselves."""
+    """MPICH 4.0 and Intel MPI cannot start processes on one machine."""
     needs_natively(offload, 2, "spawn")
     result = offload.run(2, ["communicators", "spawn"]).ok()
     assert result.out.count("spawn: all right") == 2, result.out
@@ -81,8 +81,9 @@ def test_started_processes_stay_native(offload: Mpi) -> None:
 
 
 def test_session_beside_init(offload: Mpi) -> None:
-    """Made after MPI_Init it is offloaded until the delete callbacks of MPI_COMM_SELF, in MPI_Finalize or
-    MPI_Session_finalize. Intel MPI has either a session or MPI_Init."""
+    """A session's communicator made after MPI_Init is offloaded until the delete callbacks of MPI_COMM_SELF, in
+    MPI_Finalize or MPI_Session_finalize. Intel MPI has either a session or MPI_Init.
+    """
     needs_sessions(offload)
     needs_natively(offload, 3, "session")
     result = offload.run(3, ["communicators", "session"]).ok()
@@ -100,7 +101,7 @@ def test_session_alone(mpi: Mpi, services: int | None) -> None:
 
 
 def test_requests_let_go_before_the_end(offload: Mpi) -> None:
-    """MPI_Finalize completes what is outstanding, also where the MPI refuses to free requests of collectives."""
+    """MPI_Finalize completes outstanding operations, also if the MPI rejects freeing requests of collectives."""
     result = offload.run(3, ["communicators", "freed"]).ok()
     assert result.offloaded() == 3 * 2
 
@@ -113,14 +114,15 @@ def test_abort_with_operations_outstanding(mpi: Mpi, services: int | None) -> No
 
 
 def test_abort_while_others_are_away(offload: Mpi) -> None:
-    """They have ended an operation that they could not end without rank 0 natively, and do not look after MPI. With
-    five ranks rank 0 has not talked to all of them before."""
+    """They have ended an operation that natively needs rank 0, and do not call MPI. With five ranks rank 0 has not
+    talked to all of them before.
+    """
     result = offload.run(5, ["communicators", "abort_done"], timeout_s=10)
     assert "rank 0 calls MPI_Abort" in result.out
     assert result.returncode != 0
 
 
 def test_leaving_with_operations_outstanding(mpi: Mpi, services: int | None) -> None:
-    """What the launcher says of it is its own affair; nothing may stay behind or hang."""
+    """The launcher's report does not matter; nothing may stay behind or hang."""
     result = mpi.run(3, ["communicators", "exit"], services=services, timeout_s=30)
     assert "leaves" in result.out

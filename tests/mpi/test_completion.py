@@ -1,5 +1,6 @@
 """Requests that are completed in unusual ways: in the last call of a callback, by functions of the MPI itself, beside
-requests that only the MPI makes progress on, and by several threads. All as natively."""
+requests that only the MPI progresses, and by several threads. All as natively.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def well(mpi: Mpi, ranks: int, program: list[str], services: int | None, **optio
 @pytest.mark.parametrize("kinds", ((*COMPLETIONS, "get_status"), OF_PERSISTENT), ids=("nonblocking", "persistent"))
 @pytest.mark.parametrize("ranks", (2, 3))
 def test_a_callback_ends_with_the_call(mpi: Mpi, services: int | None, ranks: int, kinds: tuple[str, ...]) -> None:
-    """The address that the call returns to lies in the MPI. The request decides whose the call is."""
+    """The call's return address is in the MPI, so the request identifies it."""
     result = mpi.run(ranks, ["tail_calls", *kinds], services=services, timeout_s=120).ok()
     if "no persistent" in result.out:
         pytest.skip(f"{mpi.installed} has no persistent collectives")
@@ -70,13 +71,13 @@ def test_together_with_a_file(mpi: Mpi, services: int | None, tmp_path: Path) ->
 
 @pytest.mark.parametrize("comes", ("early", "late"))
 def test_together_with_one_that_fails(mpi: Mpi, services: int | None, comes: str) -> None:
-    """MPICH ends a call at the first error, and Open MPI when all others are done: nothing may be lost either way."""
+    """MPICH ends a call at the first error, and Open MPI when all others are done: nothing may be lost in either."""
     well(mpi, 2, ["failed_requests", comes], services)
 
 
 @pytest.mark.parametrize("threads", (2, 4))
 def test_threads_complete_one_request(mpi: Mpi, services: int | None, threads: int) -> None:
-    """MPI 4.1 forbids it; MPICH and Open MPI give the request to one of them, and the others find none."""
+    """MPI 4.1 forbids it; MPICH and Open MPI give the request to one thread, and the others find none."""
     well(mpi, 2, ["shared_requests", "threads", str(threads)], services, timeout_s=120)
 
 

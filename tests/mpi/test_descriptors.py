@@ -1,4 +1,4 @@
-"""Ranks that may open few files: their collectives are staged in memory of their own, or all ranks go natively.
+"""Ranks that may open few files: their collectives are staged in private memory, or all ranks go natively.
 
 With even fewer descriptors service processes cannot be started at all: tests/mpi/test_run.py.
 """
@@ -6,7 +6,7 @@ With even fewer descriptors service processes cannot be started at all: tests/mp
 import pytest
 from conftest import Mpi
 
-# Most would be too few for what service processes map: the keeper keeps 64 of its own.
+# Most are too few for regions of service processes: the keeper keeps 64 of its own.
 LIMITS = (31, 34, 48, 64, 100)
 ROOM = {"openmpi": 31, "mpich": 31}
 """With fewer these MPIs themselves may fail."""
@@ -22,7 +22,7 @@ def limited(mpi: Mpi, limit: int) -> list[str]:
 @pytest.mark.parametrize("nodes", (1, 2))
 @pytest.mark.parametrize("limit", LIMITS)
 def test_right_bytes(offload: Mpi, limit: int, nodes: int) -> None:
-    """Derived datatypes above all, which are packed."""
+    """Mainly derived datatypes, which are packed."""
     offload.pretend_nodes = nodes
     result = offload.run(2, limited(offload, limit)).ok()
     assert "no difference" in result.out, result.out
@@ -34,7 +34,7 @@ def test_right_bytes(offload: Mpi, limit: int, nodes: int) -> None:
 
 @pytest.mark.parametrize("limit", LIMITS)
 def test_where_only_mapped_memory_is_reached_all_go_natively(offload: Mpi, limit: int) -> None:
-    """None is left to wait for others: the reason is one of the start. Open MPI may have too few for itself then."""
+    """No rank waits for others, as the reason is found at the start. Open MPI may have too few for itself then."""
     native = offload.run(3, limited(offload, limit), services=None)
     result = offload.run(3, limited(offload, limit), env={"OUTRIGGER_REACH": "mapped,bounce"})
     assert (result.returncode == 0) == (native.returncode == 0), result.out

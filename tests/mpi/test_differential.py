@@ -56,7 +56,7 @@ def test_no_difference(mpi, services, request, case):
     result = mpi.run(ranks, program, services=services, env=env, timeout_s=150).ok()
     assert "no difference" in result.out
     if services is not None and ranks > 1:
-        # Half of the runs are native on purpose, and some communicators hold one rank.
+        # Half of the runs are native on purpose, and some communicators have one rank.
         assert result.offloaded() > operations // 10, result.report
         if mpi.pretend_nodes > 1 or mpi.hosts is not None:
             assert sum(entry["bytes"]["wire"] for entry in result.report["collectives"]) > 0, result.report
@@ -90,7 +90,7 @@ def test_case_count():
 
 
 def test_a_difference_is_found(mpi, services):
-    """The comparison itself works: a program that is told to spoil one byte must report it and fail."""
+    """Tests the comparison: a program that spoils one byte must report it and fail."""
     program = ["differential", "--seed", "3", "--operations", "40", "--spoil", "1"]
     result = mpi.run(2, program, services=services, env={}, timeout_s=60)
     assert result.returncode != 0

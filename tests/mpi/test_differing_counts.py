@@ -1,5 +1,6 @@
 """Counts that differ between ranks, which MPI forbids, across the limit up to which calls are native: some ranks are in
-their MPI, and the operation of the others fails with a message. Natively such programs end, well or not, or hang."""
+their MPI, and the others' operation fails with a message. Natively such programs end in any way, or hang.
+"""
 
 import pytest
 

@@ -1,8 +1,8 @@
-"""Service processes elsewhere: `outriggerd dpu` on this machine stands for a DPU. It shares no segment with ranks, and
-reaches their memory by UCX alone, through the kernel (CMA) instead of a network, while they do not progress it.
+"""Service processes on a DPU: `outriggerd dpu` on this machine stands for it. It shares no segment with ranks, and
+reaches their memory only by UCX, through the kernel (CMA) instead of a network, without their help.
 
-That takes a UCX that reads and writes by CMA without the other side's help, as 1.15 and later do: the one that
-`./dev build ucx122` puts into build/ucx-1.22, or what OUTRIGGER_TEST_UCX names.
+That needs a UCX that reads and writes by CMA without the other side's help, as 1.15 and later do: the one that `./dev
+build ucx122` puts into build/ucx-1.22, or the one of OUTRIGGER_TEST_UCX.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ pytestmark = pytest.mark.one_machine
 SOAK_OPERATIONS = int(os.environ.get("OUTRIGGER_SOAK_OPERATIONS", "250"))
 """With memory that comes and goes between them."""
 IDLE_US = "5000"
-"""kPatienceOnFreeCore of service/loop/sleeper.cpp: without work for so long, a service process begins to say so."""
+"""kPatienceOnFreeCore of service/loop/sleeper.cpp: after this time without work, a service process begins to announce
+its sleep.
+"""
 
 
 @pytest.mark.parametrize(
@@ -44,7 +46,7 @@ def test_no_difference(offload, ranks, nodes, services, algorithms):
 
 @pytest.mark.parametrize(("ranks", "nodes", "services"), [(3, 1, 1), (4, 1, 2), (5, 2, 1), (6, 3, 2)])
 def test_reductions(offload, ranks, nodes, services):
-    """On the DPUs' cores, of what they read from the hosts."""
+    """On the DPUs' cores, from data of the hosts."""
     offload.pretend_nodes = nodes
     with dpus(offload, nodes, services) as started:
         program = ["reductions", "--seed", f"{78 + ranks}", "--operations", "60"]
@@ -71,7 +73,7 @@ def test_memory_comes_and_goes(offload):
 
 @ONE_MPI
 def test_over_tcp_it_is_refused(offload):
-    """UCX's reads over TCP need the rank's help: a line says so, and the job goes on without the DPU."""
+    """UCX's reads over TCP need the rank's help: a line reports it, and the job continues without the DPU."""
     with dpus(offload, transports="tcp") as started:
         result = offload.start(2, ["differential", "--operations", "20"], env=started.told()).wait(90).ok()
     assert "no difference" in result.out
@@ -82,7 +84,7 @@ def test_over_tcp_it_is_refused(offload):
 
 @ONE_MPI
 def test_more_transports_than_reach_it_are_no_setting(offload):
-    """What would be cut off is said, and the job goes on without the DPU."""
+    """A truncated value is reported, and the job continues without the DPU."""
     with dpus(offload) as started:
         env = started.told() | {"OUTRIGGER_UCX_TLS": "tcp," * 40 + "self"}
         result = offload.start(2, ["differential", "--operations", "20"], env=env).wait(90).ok()
@@ -104,7 +106,7 @@ def test_a_dpu_that_is_not_there(offload):
 
 @ONE_MPI
 def test_the_daemon_is_killed_where_nobody_else_may_reach_memory(offload):
-    """So nobody takes its place (test_dpu_lost.py): the job ends, soon."""
+    """So it is not replaced (test_dpu_lost.py): the job ends soon."""
     with dpus(offload, environment={"OUTRIGGER_REACH": "-cma"}) as started:
         job = offload.start(2, ["steady", "operations", "60"], env=started.told())
         job.wait_for("steady: ready")
@@ -120,7 +122,7 @@ def test_the_daemon_is_killed_where_nobody_else_may_reach_memory(offload):
 
 @ONE_MPI
 def test_probe(offload):
-    """Without hardware for it exported memory handles are refused, by the UCX that is there, and nobody hears of it."""
+    """Without hardware UCX rejects exported memory handles, without messages."""
     with dpus(offload) as started:
         probed = started.probe()
     assert probed.returncode == 0, probed.stderr
@@ -131,7 +133,7 @@ def test_probe(offload):
 
 @pytest.mark.parametrize(("ranks", "services"), [(3, 1), (4, 2)])
 def test_posts_while_service_processes_go_to_sleep(offload, ranks, services):
-    """Ranks post when service processes have had nothing to do for so long that they are telling that they sleep."""
+    """Ranks post when idle service processes are announcing their sleep."""
     program = ["differential", "--seed", "80", "--operations", "120", "--stall-s", "30", "--pause-us", IDLE_US]
     with dpus(offload, services=services) as started:
         result = offload.start(ranks, program, services=services, env=started.told()).wait(150).ok()

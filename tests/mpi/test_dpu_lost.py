@@ -1,5 +1,6 @@
-"""A DPU is lost as a whole: `outriggerd dpu` ends with all of its service processes, or is silent. Others on cores of
-its host take their places, and the program notices nothing."""
+"""A whole DPU is lost: `outriggerd dpu` ends with all its service processes, or is silent. Processes on its host's
+cores replace them, unnoticed by the program.
+"""
 
 import os
 import random
@@ -37,7 +38,7 @@ def must_go_on(job: OnDpu, *, lost: int = 1) -> None:
 
 
 def must_be_right(job: OnDpu, *, lost: int = 1, goes_on_s: float = 1.0) -> Result:
-    """With one line for each DPU that is lost, and the same in the report."""
+    """With one line for each lost DPU, and the same in the report."""
     time.sleep(goes_on_s)
     job.job.end_soon()
     result = job.job.wait(90).ok()
@@ -69,7 +70,7 @@ def test_lost_at_a_random_moment(offload, services, algorithms):
 @pytest.mark.parametrize("services", (1, 2))
 @pytest.mark.parametrize("mode", ("compute", "native"))
 def test_lost_while_ranks_do_something_else(offload, mode, services):
-    """They compute, or sit in a call of their MPI: they leave the DPU all the same."""
+    """They compute, or block in their MPI, and leave the DPU nevertheless."""
     with job_on_dpus(offload, mode, LASTS_S, 5, services=services) as job:
         time.sleep(0.4)
         lose(job, 0)
@@ -79,7 +80,7 @@ def test_lost_while_ranks_do_something_else(offload, mode, services):
 
 @pytest.mark.parametrize("services", (1, 2))
 def test_lost_with_operations_of_every_kind_outstanding(offload, services):
-    """A part of each is there, the rest comes after the loss."""
+    """A part of each is placed, the rest comes after the loss."""
     with job_on_dpus(offload, "holding", LASTS_S, 0, services=services) as job:
         time.sleep(0.5)
         lose(job, 0)
@@ -100,7 +101,7 @@ def test_all_of_it_is_killed_at_once(offload):
 
 
 def test_lost_while_places_are_taken(offload):
-    """One has died, and the one in its place is at its beginning, or the next one to stand by is."""
+    """One has died, and its replacement, or the next standby process, is just starting."""
     for pause_s in (0.0, 0.03, 0.06):
         with job_on_dpus(offload, "calls", LASTS_S, 6) as job:
             time.sleep(0.3)
@@ -115,7 +116,7 @@ def test_lost_while_places_are_taken(offload):
 @pytest.mark.parametrize("nodes", (1, 2))
 @pytest.mark.parametrize("all_of_it", (False, True), ids=("its daemon", "all of it"))
 def test_one_that_is_silent_is_left(offload, all_of_it, nodes):
-    """And finds nothing to do when it goes on: what it had is in others' hands."""
+    """When it continues it has nothing to do: all its work has been replaced."""
     with job_on_dpus(offload, "calls", LASTS_S, 8, ranks=3 * nodes, nodes=nodes) as job:
         time.sleep(0.4)
         stopped = [job.started.running[0].pid]
@@ -134,7 +135,8 @@ def test_one_that_is_silent_is_left(offload, all_of_it, nodes):
         result = job.job.wait(90).ok()
     assert "WRONG" not in result.out, result.out
     restarts = [service["restarts"] for service in result.report["services"]]
-    assert restarts[0] == 1 and len(restarts) == nodes, restarts  # the other one may have begun anew to be sure
+    # the other one may have been restarted as a precaution
+    assert restarts[0] == 1 and len(restarts) == nodes, restarts
 
 
 @ONE_MPI
@@ -151,7 +153,7 @@ def test_one_that_is_silent_for_a_moment_goes_on(offload):
 
 
 def test_those_on_the_host_are_replaced_as_any(offload):
-    """They die, too; also while they take their places."""
+    """They die, too; also while they replace others."""
     for pause_s in (0.0, 0.5):
         with job_on_dpus(offload, "calls", LASTS_S, 9, services=2) as job:
             time.sleep(0.3)
@@ -181,7 +183,7 @@ def test_lost_while_the_job_starts(offload):
 @pytest.mark.parametrize("algorithms", ("", SECOND), ids=("first", "second"))
 @pytest.mark.parametrize("services", (1, 2))
 def test_one_of_several_is_lost(offload, services, algorithms):
-    """The other node's service processes go on from its DPU with those on the host."""
+    """The other node's service processes on its DPU continue with those on the host."""
     moments = random.Random(f"nodes {services} {algorithms}")
     environment = {"OUTRIGGER_ALGORITHM": algorithms}
     with job_on_dpus(offload, "calls", LASTS_S, 2, ranks=4, nodes=2, services=services, environment=environment) as job:
@@ -202,7 +204,7 @@ def test_one_of_several_is_lost_while_ranks_do_something_else(offload, mode):
 
 @pytest.mark.parametrize("pause_s", (0.0, 0.3, 2.2))
 def test_all_are_lost(offload, pause_s):
-    """At once, or one while others take the other's place."""
+    """At once, or one while the other's place is being taken."""
     with job_on_dpus(offload, "calls", LASTS_S, 4, ranks=4, nodes=2) as job:
         time.sleep(0.4)
         lose(job, 0)

@@ -1,5 +1,6 @@
-"""Service processes on a DPU are killed at any moment, and the program notices nothing: one that stands by takes the
-place of each. The DPU is `outriggerd dpu` on this machine, as in test_dpu.py."""
+"""Service processes on a DPU are killed at any moment, unnoticed by the program: a standby process replaces each. The
+DPU is `outriggerd dpu` on this machine, as in test_dpu.py.
+"""
 
 import os
 import random
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.one_machine
 
 STARTS_WITHIN_S = 10.0
 GOES_ON_S = 0.5  # after the last death
-STOPPED_FOR_S = 12.0  # until another one takes the place of a stopped one
+STOPPED_FOR_S = 12.0  # until a stopped one is replaced
 
 
 def parent_of(pid: int) -> int:
@@ -37,7 +38,7 @@ class OnDpu:
         self.services = services
 
     def by_dpu(self) -> list[list[int]]:
-        """Those that have been there longest first; the last one of each stands by."""
+        """The oldest first; the last one of each DPU is its standby process."""
         found: dict[int, list[tuple[int, int]]] = {}
         for process in self.mpi.daemons("serve"):
             if process.alive():
@@ -51,7 +52,7 @@ class OnDpu:
         return [pid for dpu in self.by_dpu() for pid in dpu[self.services :]]
 
     def kill(self, victims: list[int], how: int = signal.SIGKILL) -> None:
-        """And waits until there are as many as before."""
+        """Waits until there are as many as before."""
         for pid in victims:
             os.kill(pid, how)
         since = Stopwatch()
@@ -64,11 +65,11 @@ class OnDpu:
         assert since.sees(complete, STARTS_WITHIN_S), f"{self.by_dpu()}\n{self.job.text()}"
 
     def must_be_right(self, *deaths: int) -> Result:
-        """With so many places taken, or so many."""
+        """With one of these numbers of replacements."""
         time.sleep(GOES_ON_S)
         self.job.end_soon()
         result = self.job.wait(90).ok()
-        said = result.out.replace("outrigger: offloading:", "")  # the log, where it is asked for
+        said = result.out.replace("outrigger: offloading:", "")  # the log, if requested
         assert "WRONG" not in said and "outrigger:" not in said, result.out
         by_reach = reached(result)
         assert by_reach["wire" if self.nodes > 1 else "rdma"] > 0, by_reach
@@ -103,7 +104,7 @@ def test_killed_at_random_moments(offload, services, algorithms):
 @pytest.mark.parametrize("services", (1, 2))
 @pytest.mark.parametrize("mode", ("compute", "native"))
 def test_killed_while_ranks_do_something_else(offload, mode, services):
-    """They compute, or sit in a call of their MPI: nobody but service processes gets on."""
+    """They compute, or block in their MPI: only service processes make progress."""
     moments = random.Random(f"{mode} {services}")
     with job_on_dpus(offload, mode, LASTS_S, 5, services=services) as job:
         for _ in range(2):
@@ -114,7 +115,7 @@ def test_killed_while_ranks_do_something_else(offload, mode, services):
 
 @pytest.mark.parametrize("services", (1, 2))
 def test_killed_with_operations_of_every_kind_outstanding(offload, services):
-    """A part of each is there, the rest comes after the death."""
+    """A part of each is placed, the rest comes after the death."""
     with job_on_dpus(offload, "holding", LASTS_S, 0, services=services) as job:
         time.sleep(0.5)
         job.kill(job.serving()[:1])
@@ -122,7 +123,7 @@ def test_killed_with_operations_of_every_kind_outstanding(offload, services):
 
 
 def test_killed_again_while_no_rank_makes_a_call(offload):
-    """Their places are taken by processes that had to be connected while ranks did something else."""
+    """Their replacements had to connect while ranks did something else."""
     log = offload.directory / "services.log"
     with job_on_dpus(offload, "holding", LASTS_S, 0, environment={"OUTRIGGER_LOG": f"info:{log}"}) as job:
 
@@ -137,7 +138,7 @@ def test_killed_again_while_no_rank_makes_a_call(offload):
 
 
 def test_several_at_once(offload):
-    """One stands by; the others' places are taken by processes that are still to be connected."""
+    """One stands by; the others' replacements still have to connect."""
     for seed in range(2):
         with job_on_dpus(offload, "calls", LASTS_S, seed, ranks=4, services=3) as job:
             time.sleep(0.1 + 0.3 * seed)
@@ -147,7 +148,7 @@ def test_several_at_once(offload):
 
 @pytest.mark.parametrize("pause_s", (0.01, 0.025, 0.05))
 def test_one_that_takes_a_place_is_killed_at_once(offload, pause_s):
-    """Before it has it, or while it reads what is left there."""
+    """Before it has the place, or while it reads its state."""
     with job_on_dpus(offload, "calls", LASTS_S, 3) as job:
         time.sleep(0.3)
         (first,), (second,) = job.serving(), job.standing_by()
@@ -158,7 +159,7 @@ def test_one_that_takes_a_place_is_killed_at_once(offload, pause_s):
 
 
 def test_one_that_stands_by_is_killed(offload):
-    """Nobody notices, and another one stands by."""
+    """Unnoticed; another one stands by."""
     with job_on_dpus(offload, "calls", LASTS_S, 3) as job:
         job.kill(job.standing_by())
         time.sleep(0.5)
@@ -189,7 +190,7 @@ def test_one_that_does_not_get_on_is_replaced(offload, how):
 
 @ONE_MPI
 def test_too_many_deaths_leave_the_dpu(offload):
-    """Others on cores of the host go on."""
+    """Processes on cores of the host continue."""
     with job_on_dpus(offload, "calls", 60, 2) as job:
         for _ in range(6):
             job.kill(job.serving())
@@ -211,7 +212,7 @@ def test_too_many_deaths_leave_the_dpu(offload):
 
 @ONE_MPI
 def test_one_that_always_dies_at_an_operation_ends_the_job(offload):
-    """Those on the host as those on the DPU."""
+    """On the host as on the DPU."""
     environment = {"OUTRIGGER_FAULTS": "crash:ialltoallv:1000"}
     with job_on_dpus(offload, "calls", 60, 3, environment=environment) as job:
         result = job.job.wait(60)
@@ -223,7 +224,7 @@ def test_one_that_always_dies_at_an_operation_ends_the_job(offload):
 
 @pytest.mark.parametrize("services", (1, 2))
 def test_killed_on_several_nodes(offload, services):
-    """Now here, now there; the other nodes hear of it."""
+    """On alternating nodes; the other nodes are told."""
     moments = random.Random(services)
     with job_on_dpus(offload, "calls", LASTS_S, services, ranks=4, nodes=2, services=services) as job:
         for turn in range(4):

@@ -1,4 +1,4 @@
-"""Killed at any moment, nothing hangs and nothing stays behind; idle, nothing burns."""
+"""After kills at any moment nothing hangs and nothing stays behind; idle processes use no CPU time."""
 
 import contextlib
 import os
@@ -31,7 +31,7 @@ def start(mpi, mode: str, *, ranks: int = 3, seconds: int = 60, services: int = 
 
 
 def must_end(mpi, job, within_s: float = ENDS_WITHIN_S):
-    """The job ends in time with a failure, and everything of it goes away."""
+    """The job fails in time, and all its processes go away."""
     since = Stopwatch()
     result = job.wait(within_s + 30)
     took = since.seconds()
@@ -69,7 +69,7 @@ def test_service_process_crashes(offload):
 
 
 def test_service_process_is_stopped(offload):
-    """Nobody gets on without it, so after a while another one takes its place."""
+    """Nothing progresses without it, so it is replaced after a while."""
     job = start(offload, "operations", seconds=15)
     victim = offload.daemons("serve")[0]
     os.kill(victim.pid, signal.SIGSTOP)
@@ -80,7 +80,7 @@ def test_service_process_is_stopped(offload):
 
 
 def test_stopped_processes_that_go_on(offload):
-    """A service process for a while; the whole job, as batch systems suspend one, for longer than one may be alone."""
+    """A service process for a while; the whole job, as batch systems suspend one, for longer than the timeout."""
     job = start(offload, "operations", seconds=28)
     services = [process.pid for process in offload.daemons("serve")]
     everybody = services + job.rank_pids() + [process.pid for process in offload.daemons("keep")]
@@ -109,19 +109,19 @@ def test_rank_is_killed(offload, mode, victim):
 def test_all_ranks_are_killed(offload, mode):
     job = start(offload, mode)
     for pid in job.rank_pids():
-        with contextlib.suppress(ProcessLookupError):  # the launcher ends the others as soon as it sees one go
+        with contextlib.suppress(ProcessLookupError):  # the launcher ends the others as soon as it sees one end
             os.kill(pid, signal.SIGKILL)
     must_end(offload, job, GONE_WITHIN_S)
 
 
 @pytest.mark.parametrize("mode", ("operations", "wait"))
 def test_launcher_is_killed(offload, mode):
-    """Ranks whose launcher is gone may run on under some MPIs, but our processes must not outlive the ranks."""
+    """Ranks whose launcher is gone may continue under some MPIs, but our processes must not outlive the ranks."""
     job = start(offload, mode, seconds=15)
     os.kill(job.process.pid, signal.SIGKILL)
     job.process.wait()
     time.sleep(0.5)
-    for pid in job.rank_pids():  # what a user or a batch system would do with them
+    for pid in job.rank_pids():  # as a user or a batch system would do
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     job.kill()
@@ -129,7 +129,7 @@ def test_launcher_is_killed(offload, mode):
 
 
 def test_stopped_and_continued_ranks_get_the_right_bytes(offload):
-    """A rank is stopped in the middle of copies, its copier with it: nothing comes late, nothing is lost."""
+    """A rank and its copier are stopped in the middle of copies: nothing comes late, nothing is lost."""
     job = start(offload, "operations", seconds=4)
     job.disturb(random.Random(4), 3)
     result = job.wait(40).ok()
@@ -148,7 +148,7 @@ def test_children_see_and_spoil_nothing(offload):
 
 @pytest.mark.parametrize("mpi", ("mpich",), indirect=True)  # service processes are the same
 def test_idle_service_process_burns_nothing(offload):
-    """Below 1% of a core over 10 s, also while ranks compute with an operation outstanding."""
+    """Below 1% of a core over 10 s, also while ranks compute with an outstanding operation."""
     modes = ("idle", "compute", "wait")
     served: dict[int, str] = {}
     for mode in modes:
@@ -156,7 +156,7 @@ def test_idle_service_process_burns_nothing(offload):
         job.wait_for("steady: ready")
         served |= {process.pid: f"{process.role}, {mode}" for process in offload.daemons() if process.pid not in served}
     used: dict[str, float] = {}
-    for _ in range(3):  # on a busy machine they may not have come to rest yet
+    for _ in range(3):  # on a busy machine they may still be active
         time.sleep(2)
         processes = offload.daemons()
         assert {process.pid for process in processes} == set(served) and len(served) == 2 * len(modes), served

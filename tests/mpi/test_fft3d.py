@@ -1,4 +1,4 @@
-"""examples/fft3d: right on any number of ranks and any grid, native and offloaded."""
+"""examples/fft3d: correct on any number of ranks and any grid, native and offloaded."""
 
 import json
 
@@ -41,7 +41,7 @@ def test_native(mpi, ranks, mode):
 
 @pytest.mark.parametrize("shape", ("1,3", "3,1"))
 def test_slabs(mpi, services, shape):
-    """A process grid of one row or column: half of the exchanges are with oneself."""
+    """A process grid of one row or column: half of the exchanges are with the rank itself."""
     fft3d(mpi, 3, "--grid", "7,6,5", "--check", "--process-grid", shape, services=services).ok()
 
 

@@ -1,4 +1,4 @@
-"""examples/halo: the numbers of one rank on any number of them, native and offloaded."""
+"""examples/halo: equal numbers on any number of ranks, native and offloaded."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_native(mpi: Mpi, mode: str) -> None:
 
 
 def test_the_checksum_is_of_the_numbers_alone(offload: Mpi) -> None:
-    """Whatever the tiles; and of other numbers it is another."""
+    """Independent of the tiles; other numbers have another checksum."""
     tiles = [("1,4", 4), ("4,1", 4), ("2,2", 4), ("1,1", 1), ("3,1", 3)]
     found = {checksum(halo(offload, ranks, "--process-grid", shape, services=1).ok()) for shape, ranks in tiles}
     assert len(found) == 1

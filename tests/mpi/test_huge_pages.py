@@ -1,4 +1,4 @@
-"""Buffers that collectives send from again and again are moved to huge pages, and every byte stays right."""
+"""Buffers that collectives send often are moved to huge pages, and every byte stays correct."""
 
 import json
 import re
@@ -11,12 +11,12 @@ from conftest import with_copiers
 pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]
 OFF = {"OUTRIGGER_HUGE_PAGES": "off"}
 BLOCK_BYTES = 350_001 * 8
-"""Of `huge again`."""
+"""Block size of `huge again`."""
 
 
 @pytest.fixture
 def kernel(offload):
-    """Has huge pages that can be asked for, for copiers, which have something to do within a node."""
+    """Has huge pages on request, for copiers, which have work within a node."""
     if offload.pretend_nodes > 1:
         pytest.skip("of one node")
     command = [str(offload.daemon), "info", "--json"]
@@ -29,7 +29,7 @@ def kernel(offload):
 
 
 def kib_in_huge_pages(result) -> int:
-    """As the kernel has it."""
+    """According to the kernel."""
     found = re.search(r"huge: (\d+) of \d+ KiB in huge pages", result.out)
     assert found, result.out
     return int(found[1])
@@ -40,7 +40,7 @@ def kib_in_huge_pages(result) -> int:
 def test_buffers_are_moved(offload, ranks):
     result = offload.run(ranks, ["huge", "again", "24"], env=with_copiers()).ok()
     assert "huge: again: all right" in result.out
-    # What comes after pages that took too long on a busy machine may stay.
+    # After pages that took too long on a busy machine the rest may stay.
     assert 0 < result.report["in_huge_pages"] <= ranks * ranks * BLOCK_BYTES
     assert kib_in_huge_pages(result) > 0
 
@@ -67,7 +67,7 @@ def mappings(result) -> int:
 
 @pytest.mark.parametrize("settings", ({}, OFF), ids=("on", "off"))
 def test_the_program_decides_where_its_buffers_come_from(offload, settings):
-    """Arrays of a few hundred KiB side by side in a heap have addresses at which copying between them is slow."""
+    """Arrays of a few hundred KiB side by side in a heap have addresses between which copying is slow."""
     native = offload.run(2, ["huge", "medium", "1"], services=None).ok()
     result = offload.run(2, ["huge", "medium", "24"], env=with_copiers() | settings).ok()
     assert "huge: medium: all right" in result.out

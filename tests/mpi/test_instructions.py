@@ -1,5 +1,6 @@
-"""What a rank does inside its MPI calls does not grow with the blocks, and MPI_Start does less than MPI_Ialltoall:
-instructions retired, counted by valgrind."""
+"""A rank's work inside its MPI calls does not grow with the blocks, and MPI_Start does less than MPI_Ialltoall:
+instructions counted by valgrind.
+"""
 
 import re
 import shutil
@@ -9,10 +10,10 @@ from conftest import with_copiers
 
 SIZES = (64 << 10, 4 << 20)
 PAGE_BYTES = 4096
-# Work per page would cost an instruction a page at least. Two runs of the same call differ by up to 250.
+# Work per page would cost at least an instruction a page. Two runs of the same call differ by up to 250.
 MOST_GROWTH = (SIZES[1] - SIZES[0]) // PAGE_BYTES // 2
 CALLS = 6
-# Rank 0 under valgrind, the others not. Instrumented only where the program says so; each thread for itself.
+# Rank 0 under valgrind, the others not. Instrumented only at the program's request; each thread for itself.
 UNDER_VALGRIND = """
 case "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" in
   0) exec valgrind -q --tool=callgrind --instr-atstart=no --separate-threads=yes --callgrind-out-file="$1" \\
@@ -23,7 +24,7 @@ esac
 
 
 def profiles(directory) -> dict[str, list[int]]:
-    """Instructions of the rank's first thread, by the names that the program gives its calls."""
+    """Instructions of the rank's first thread, by the program's names of its calls."""
     found: dict[str, list[int]] = {}
     for path in directory.glob("profile*-01"):
         text = path.read_text()
@@ -52,7 +53,7 @@ def test_instructions_do_not_grow_with_size(offload, tmp_path):
         for memory in ("mapped", "malloc"):
             counts = [found.get(f"{call} {memory} {size}", []) for size in SIZES]
             assert all(len(each) == CALLS for each in counts), f"profiles are missing: {sorted(found)}\n{result.out}"
-            # A busy machine makes calls dearer: completions come late, helpers do not get on. None makes them cheaper.
+            # A busy machine makes calls slower: completions and helpers are late. Nothing makes them faster.
             small, large = map(min, counts)
             assert small > (100 if call == "end" else 500), "too few to be a call"
             assert large - small <= MOST_GROWTH, f"{call} with {memory} memory: {small} and {large} instructions"

@@ -1,4 +1,4 @@
-"""Jobs that share a node: a core that one has for its service process is not promised to another."""
+"""Jobs that share a node: a core that one has for its service process is not given to another."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [
 
 FIRST = str(min(os.sched_getaffinity(0)))
 SCOPE = f"jobs-{os.getpid()}"
-"""Other tests' jobs are none of these."""
+"""Excludes other tests' jobs."""
 HEEDING = {"OUTRIGGER_CORE_CLAIMS": SCOPE}
 
 
@@ -36,7 +36,7 @@ def claimants(by: str) -> dict[int, set[int]]:
 
 
 def begin(mpi: Mpi, **env: str) -> Job:
-    """A job whose ranks are on the first core and that is there."""
+    """A job whose ranks are on the first core, when it runs."""
     job = mpi.start(2, ["steady", "idle", "120"], cpus=FIRST, env={**HEEDING, **env})
     job.wait_for("steady: ready")
     return job
@@ -50,7 +50,7 @@ def end(*jobs: Job) -> None:
 
 
 def finish(mpi: Mpi, **env: str) -> dict:
-    """The service process of a short job beside it, which must be right."""
+    """The service process of a short job beside it, which must be correct."""
     program = ["differential", "--seed", "5", "--operations", "20"]
     result = mpi.start(2, program, cpus=FIRST, env={**HEEDING, **env}).wait(120).ok()  # the other job stays
     assert "no difference" in result.out and result.offloaded() > 0
@@ -82,7 +82,7 @@ TOLD, ALONE = "shared with another job (pid ", "no other job uses it any more"
 
 
 def begin_with_log(mpi: Mpi, directory: Path, *program: str) -> tuple[Job, Path]:
-    """Its keeper says there what it hears of other jobs."""
+    """Its keeper logs events of other jobs there."""
     log = directory / "log"
     job = mpi.start(2, ["steady", *program], cpus=FIRST, env={**HEEDING, "OUTRIGGER_LOG": f"info:{log}"})
     job.wait_for("steady: ready")
@@ -135,7 +135,7 @@ def test_it_is_told_of_a_native_one_that_the_command_has_placed(offload, tmp_pat
 
 
 def test_a_job_that_is_alone_is_not_woken(offload):
-    """What tells it of others costs nothing while there are none."""
+    """Watching for other jobs costs nothing while there are none."""
     first = begin(offload)
     (keeper,) = offload.daemons("keep")
     assert wait_until(lambda: not turns(keeper.pid, 1.0), 30), "it goes on doing something"
@@ -143,7 +143,7 @@ def test_a_job_that_is_alone_is_not_woken(offload):
 
 
 def turns(pid: int, seconds: float) -> int:
-    """How often a process has woken up in so long."""
+    """Wake-ups of a process in `seconds`."""
 
     def count() -> int:
         return int(re.findall(r"^voluntary_ctxt_switches:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(), re.M)[0])
@@ -159,7 +159,7 @@ def test_a_core_that_is_named_is_had_and_a_line_says_whose_it_is(offload):
     (core,) = claimants("service")
     second = finish(offload, OUTRIGGER_SERVICE_CPUS=str(core))
     assert second["core"] == core and second["other_job"] == keeper.pid and not second["core_is_free"]
-    assert f"another job (process {keeper.pid}) has core {core} of OUTRIGGER_SERVICE_CPUS, too" in second["out"]
+    assert f"another job (process {keeper.pid}) also uses core {core} of OUTRIGGER_SERVICE_CPUS" in second["out"]
     end(first)
 
 
@@ -171,7 +171,7 @@ def test_jobs_that_do_not_heed_others_are_as_if_alone(offload):
 
 
 def test_pretended_nodes_are_one_job(offload):
-    """Each has a keeper: they do not take each other for others."""
+    """Each has a keeper: they do not count each other as other jobs."""
     job = offload.start(2, ["steady", "idle", "120"], env={**HEEDING, "OUTRIGGER_PRETEND_NODES": "2"}, cpus=FIRST)
     job.wait_for("steady: ready")
     keepers = {process.pid for process in offload.daemons("keep")}

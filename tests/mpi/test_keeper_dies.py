@@ -1,4 +1,4 @@
-"""The keeper is killed, and the job goes on without it: unprotected, and to its right end."""
+"""The keeper is killed, and the job continues without it, without protection, to its correct end."""
 
 import contextlib
 import os
@@ -63,7 +63,7 @@ def test_the_keeper_of_one_of_two_nodes(offload):
 @pytest.mark.parametrize("mode", ("calls", "native"))
 @pytest.mark.parametrize("services", (1, 2))
 def test_a_service_process_that_dies_after_it_ends_the_job(offload, mode, services):
-    """None takes its place; ranks see it by themselves."""
+    """It is not replaced; ranks detect it themselves."""
     job = start(offload, mode, 60, 1, services=services)
     kill_keepers(offload)
     time.sleep(0.5)
@@ -79,7 +79,7 @@ def test_a_service_process_that_dies_after_it_ends_the_job(offload, mode, servic
 
 @pytest.mark.parametrize("how", HANGS)
 def test_a_service_process_that_hangs_after_it_ends_the_job(offload, how):
-    """It finds by itself that it does not get on."""
+    """It detects itself that it makes no progress."""
     job = start(offload, "calls", 90, 1, env={"OUTRIGGER_FAULTS": "hang"})
     kill_keepers(offload)
     time.sleep(0.5)
@@ -94,7 +94,7 @@ def test_a_service_process_that_hangs_after_it_ends_the_job(offload, how):
 
 
 def test_a_service_process_that_is_stopped_after_it_goes_on_at_the_end(offload):
-    """Nobody else would ever let it."""
+    """No other process would continue it."""
     job = offload.start(2, ["steady", "idle", "3"])
     job.wait_for("steady: ready")
     kill_keepers(offload)

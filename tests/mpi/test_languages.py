@@ -16,7 +16,7 @@ LANGUAGES = ("c", "mpif", "usempi", "f08", "python")
 
 
 def python_environment(mpi: Mpi) -> dict[str, str]:
-    """What lets the mpi4py wheel find this MPI: Debian's MPICH is called libmpich.so.12, mpi4py wants libmpi.so.12."""
+    """Lets the mpi4py wheel find this MPI: Debian's MPICH is called libmpich.so.12, mpi4py wants libmpi.so.12."""
     if mpi.installed.libraries is not None or mpi.name == "openmpi":
         return {"MPI4PY_MPIABI": mpi.name}
     directory = mpi.directory / "names"
@@ -30,7 +30,7 @@ def python_environment(mpi: Mpi) -> dict[str, str]:
 
 
 def digests(mpi: Mpi, language: str, services: int | None, preloads: dict[str, str] | None = None) -> list[str]:
-    """Of the file that each rank writes."""
+    """Digests of the file that each rank writes."""
     prefix = mpi.directory / f"{language}-{services}"
     if language == "python":
         pytest.importorskip("mpi4py", reason="mpi4py is not installed beside pytest")
@@ -51,13 +51,13 @@ def digests(mpi: Mpi, language: str, services: int | None, preloads: dict[str, s
         blocking = [
             entry["calls"] for entry in result.report["calls"] if entry["form"] == "blocking" and entry["collective"]
         ]
-        assert sum(blocking) == 4 * RANKS, result.report  # each once, whatever the binding calls on its way
+        assert sum(blocking) == 4 * RANKS, result.report  # each once, independent of the binding's inner calls
     return [hashlib.sha256(Path(f"{prefix}.{rank}").read_bytes()).hexdigest() for rank in range(RANKS)]
 
 
 @pytest.fixture(scope="module")
 def expected() -> list[str]:
-    """Computed here, without any MPI, from what the program's head says."""
+    """Computed here, without MPI, from the program's description."""
     import struct
 
     def value(rank: int, index: int, salt: int) -> int:
@@ -107,7 +107,7 @@ def test_offloaded(offload, expected, language, services):
 
 
 def test_switched_off(offload, expected):
-    """OUTRIGGER_ENABLE=0 leaves the program alone: right bytes, no process of ours, no report."""
+    """OUTRIGGER_ENABLE=0 disables everything: correct bytes, no process of ours, no report."""
     offload.must_end_natively()
     prefix = offload.directory / "off"
     job = offload.start(RANKS, ["alltoall_c", str(prefix)], services=1, env={"OUTRIGGER_ENABLE": "0"})
@@ -119,7 +119,7 @@ def test_switched_off(offload, expected):
 
 
 def test_no_daemon_to_be_had(offload, expected):
-    """Without outriggerd the program runs natively, and one line says why."""
+    """Without outriggerd the program runs natively, and one line tells the reason."""
     offload.must_end_natively()
     prefix = offload.directory / "none"
     env = {"OUTRIGGER_DAEMON": str(offload.directory / "no-such-outriggerd")}

@@ -1,4 +1,4 @@
-"""A running job tells who is waited for and what is hidden; one that nobody asked to count tells nothing."""
+"""A running job publishes late ranks and hidden time; one without counting publishes nothing."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ LATE_MS, WORK_MS, RANKS = 100, 30, 3
 COUNTS = {"OUTRIGGER_REPORT": "live"}
 
 pytestmark = [pytest.mark.one_machine, pytest.mark.parametrize("mpi", ("mpich",), indirect=True)]
-"""What is told is the same under every MPI."""
+"""The data are the same under every MPI."""
 
 
 def nodes_of(job: Job) -> list[Node]:
-    """Those whose ranks it has started."""
+    """Nodes whose ranks it has started."""
     group = job.process.pid
     return [node for node in keepers.read().nodes if all(_is_below(rank.pid, group) for rank in node.ranks)]
 
@@ -58,7 +58,7 @@ def test_who_is_waited_for_and_what_is_hidden(offload: Mpi) -> None:
     hidden = [rows[rank].hidden_ns * 1e-6 / rows[rank].calls for rank in range(RANKS)]
     assert calls >= 3
     assert late[2] > LATE_MS / 2 and max(late[:2]) < LATE_MS / 2, late
-    # All have what they need as soon as the last one has come: of that one's call nothing goes on while it works.
+    # The operation of the last rank's call does not overlap with its work: all have their data as soon as it arrives.
     assert min(hidden[:2]) > 0.7 * WORK_MS and hidden[2] < 0.7 * WORK_MS, hidden
     assert rows[0].exposed_ns * 1e-6 / rows[0].calls > (LATE_MS - WORK_MS) / 2
     (service,) = node.services
@@ -84,7 +84,7 @@ def test_several_nodes_are_one_job(offload: Mpi) -> None:
     assert sorted(node.node for node in nodes) == [0, 1] and len({node.job for node in nodes}) == 1
     rows = {rank: row for node in nodes for rank, row in all_to_alls(node).items()}
     late = [rows[rank].late_ns * 1e-6 / rows[rank].calls for rank in range(RANKS)]
-    assert late[2] > LATE_MS / 3 and late[2] == max(late), late  # less by the way of a message
+    assert late[2] > LATE_MS / 3 and late[2] == max(late), late  # less by the latency of a message
     assert any(node.wire for node in nodes)
     first, second = sorted(nodes, key=lambda node: node.node)
     for node, other in ((first, second), (second, first)):
@@ -130,7 +130,7 @@ except ConnectionResetError:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 def test_another_user_is_sent_away(offload: Mpi) -> None:
-    """Without a byte, while root is told all."""
+    """Not a byte, while root gets everything."""
     job = started(offload, COUNTS)
     (node,) = nodes_of(job)
     address = keepers.Keeper(node.job, node.keeper).address.hex()

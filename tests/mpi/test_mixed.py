@@ -1,4 +1,4 @@
-"""Some ranks have the library, some do not: nothing of it reaches the program, and one line says whom it lacks."""
+"""Only some ranks have the library: the program does not see it, and one line names a missing rank."""
 
 from collections.abc import Iterator
 
@@ -9,9 +9,9 @@ from installed import SYSTEM_MPIS
 
 INIT_TIMEOUT_MS = 2000
 WITHIN_S = 15.0
-"""Of which half as long again as the time limit is for finding out."""
+"""One and a half time limits of it are for finding out."""
 HAVING = ["NYYY", "YNYY", "YYYN", "YNYN", "NNYY", "NYN", "YN"]
-"""Which ranks have it. Each of them is a child of others' in the tree of the agreement."""
+"""The ranks that have it. Each is another one's child in the tree of the agreement."""
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def limit(milliseconds: int) -> dict[str, str]:
 
 
 def line_said(mpi: Mpi, ranks: str, having: dict[str, dict[str, str]]) -> str:
-    """The only one of the library's. The program has got what it should."""
+    """The library's only line. The program has received the right messages."""
     result = mpi.start_mixed(ranks, "mixed", having).wait(WITHIN_S)
     mpi.nothing_left()
     assert f"mixed: {len(ranks)} ranks received their own" in result.ok().out
@@ -34,7 +34,7 @@ def line_said(mpi: Mpi, ranks: str, having: dict[str, dict[str, str]]) -> str:
 
 
 def must_run_natively(mpi: Mpi, having: str) -> None:
-    """The line names the lowest rank that is missed by the one that says it."""
+    """The line names the lowest rank without the library."""
     said = line_said(mpi, having, {"Y": limit(INIT_TIMEOUT_MS)})
     assert "running natively: rank " in said and "is the library preloaded there?" in said, said
     missed = int(said.partition("rank ")[2].split()[0])
@@ -57,13 +57,13 @@ def test_on_pretended_nodes(offload: Mpi, having: str) -> None:
 @SYSTEM_MPIS  # MPICH 5 hangs there natively
 @pytest.mark.parametrize("having", ["NNYY", "YYNN", "NYYN"])
 def test_on_hosts(offload: Mpi, hosts: Hosts, having: str) -> None:
-    """One host without it, either; and one rank of each."""
+    """One host without it, too; and one rank of each."""
     offload.hosts = hosts
     must_run_natively(offload, having)
 
 
 def test_late_ranks_are_told(offload: Mpi) -> None:
-    """For whom rank 0 did not wait find the decision, and wait for nothing."""
+    """Ranks that rank 0 did not wait for find the decision, and wait for nothing."""
     assert "running natively: " in line_said(offload, "LYYY", {"L": limit(1), "Y": limit(INIT_TIMEOUT_MS)})
 
 
@@ -75,6 +75,6 @@ def test_settings_differ(offload: Mpi, ranks: str) -> None:
 
 
 def test_settings_are_wrong(offload: Mpi) -> None:
-    """Of a rank that the others hear from."""
+    """On a rank that the others receive from."""
     said = line_said(offload, "YYW", {"W": {"OUTRIGGER_SERVICES": "many"}, "Y": {}})
     assert "OUTRIGGER_SERVICES=many is not valid" in said

@@ -1,4 +1,4 @@
-"""mpi4py's own tests of collectives and requests, from its source distribution, offloaded as far as can be."""
+"""mpi4py's own tests of collectives and requests, from its source distribution, offloaded as far as possible."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from test_languages import python_environment
 RANKS = 3
 MODULES = "(test_cco_(nb_)?buf|test_request).py"
 LEFT_OUT = ("Self", "WorldDup", "Scan")
-"""Native in any case, or once more the same. docs/inside/testing.md says how to run everything, with the v- and
-w-forms, which have ten times as many operations."""
+"""Always native, or repetitions. docs/inside/testing.md describes the complete run, with the v- and w-forms, which have
+ten times as many operations.
+"""
 FETCH_S = 60.0
 
 
 def fetch(directory: Path) -> Path:
-    """The source distribution of the mpi4py that is installed, by pip; skips where it cannot be had."""
+    """The source distribution of the installed mpi4py, by pip; skips if pip cannot fetch it."""
     version = importlib.metadata.version("mpi4py")
     archive = directory / f"mpi4py-{version}.tar.gz"
     if not archive.exists():
-        # pip looks into it; an environment of its own to do so would cost ten times as much.
+        # pip inspects it; an environment of its own would cost ten times as much.
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-build-isolation", "--no-deps"]
         command += ["--no-binary", "mpi4py", "--disable-pip-version-check", "--dest", str(directory)]
         command += [f"mpi4py=={version}"]
@@ -53,7 +54,7 @@ def suite(build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def yielding(mpi: Mpi) -> dict[str, str]:
-    """MPICH 4.0's ranks never yield where they share cores: thousands of operations would take too long."""
+    """MPICH 4.0's ranks never yield if they share cores: thousands of operations would take too long."""
     if mpi.name != "mpich":
         return {}
     library = mpi.build / "tests" / "mpi" / "yield" / "libmpich4-yield.so"
@@ -64,7 +65,7 @@ def yielding(mpi: Mpi) -> dict[str, str]:
 @pytest.mark.slow
 @SYSTEM_MPIS
 def test_collectives(offload: Mpi, suite: Path) -> None:
-    """With two service processes, blocking forms too: all pass, and were offloaded."""
+    """With two service processes, blocking forms too: all tests pass, and were offloaded."""
     program = [sys.executable, str(suite / "main.py"), "--quiet", "-i", MODULES]
     program += [word for name in LEFT_OUT for word in ("-x", name)]
     env = python_environment(offload) | yielding(offload) | {"OUTRIGGER_BLOCKING": "on"}

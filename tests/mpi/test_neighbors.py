@@ -1,4 +1,4 @@
-"""Random collectives of neighbors, offloaded and native, must give the same bytes."""
+"""Random neighbor collectives, offloaded and native, must give the same bytes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Ranks on several nodes: what crosses them goes over the wire, and comes out the same.
+"""Ranks on several nodes: data between nodes goes over the wire, and arrives unchanged.
 
-The nodes are pretended ones of this machine, or hosts of a cluster on it. `pytest tests/mpi --pretend-nodes N`
-and `--cluster N` run the other tests of this directory across nodes, too.
+The nodes are pretended nodes of this machine, or hosts of a cluster on it. `pytest tests/mpi --pretend-nodes N` and
+`--cluster N` run the other tests of this directory across nodes, too.
 """
 
 import os
@@ -57,7 +57,7 @@ def test_no_difference(offload, request, case):
 
 @pytest.mark.parametrize("call", ("ibcast=hierarchical", "ibcast=flat", "iallgather=node_pull", "ialltoall=ring_pull"))
 def test_a_late_rank_gets_what_it_needs_from_nodes_that_are_through(offload, call):
-    """The last collective before MPI_Finalize: a node's service processes stay until all nodes' ranks are there."""
+    """The last collective before MPI_Finalize: a node's service processes stay until all nodes' ranks have arrived."""
     offload.pretend_nodes = 4
     collective = call.partition("=")[0]
     result = offload.run(4, ["leave", collective, "3", "500"], env={"OUTRIGGER_ALGORITHM": call}).ok()
@@ -68,7 +68,7 @@ def test_a_late_rank_gets_what_it_needs_from_nodes_that_are_through(offload, cal
 
 @pytest.mark.parametrize("mpi", ("mpich",), indirect=True)  # the choice is the same under all
 def test_blocking_forms_are_offloaded_where_that_pays(two_nodes):
-    """Allgathers of large blocks between nodes of several ranks; all or none where the user says so."""
+    """Allgathers of large blocks between nodes of several ranks; all or none if the user asks for that."""
 
     def offloaded(size: int, env: dict[str, str]) -> int:
         program = [str(two_nodes.build / "bench" / "mpich" / "skew"), "--collectives", "allgather,alltoall"]
@@ -101,7 +101,7 @@ algorithm = "native"
 
 
 def test_a_file_chooses_the_algorithms(two_nodes, tmp_path):
-    """The report names what the table says, by the shape of each communicator; what it does not say is as before."""
+    """The report has the table's algorithms, by the shape of each communicator; others are as by default."""
     path = tmp_path / "table.toml"
     path.write_text(TABLE)
     environment = settings.make(Artifacts(two_nodes.build), algorithms=[str(path)]).environment()
@@ -123,7 +123,7 @@ def test_a_file_chooses_the_algorithms(two_nodes, tmp_path):
 
 
 def test_wire_is_named(two_nodes):
-    """By the report, and by what OUTRIGGER_LOG=info says; also where it was not used."""
+    """By the report and OUTRIGGER_LOG=info; also if the wire was not used."""
     environment = {"OUTRIGGER_UCX_TLS": "tcp", "OUTRIGGER_LOG": "info"}
     program = ["steady", "idle", "0"]  # one operation
     used = two_nodes.run(2, program, env=environment).ok()
@@ -140,7 +140,7 @@ def test_languages(two_nodes, language):
 
 
 def test_service_processes_of_a_node_are_killed(two_nodes):
-    """Once too often; the job ends on both nodes, and the message says which it was."""
+    """More often than allowed; the job ends on both nodes, and the message names the process."""
     job = two_nodes.start(3, ["steady", "operations", "60"])
     job.wait_for("steady: ready")
     victim = two_nodes.kill_services_for_good()
@@ -176,11 +176,12 @@ def test_no_difference_between_hosts(on_hosts):
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="the service processes need a core of their own")
 def test_ranks_of_other_hosts_on_the_same_core_are_let_post(on_hosts):
-    """Containers, say: who computes after its post would keep the others from theirs for a time slice."""
+    """Containers, for example: a rank that computes after its post would delay others' posts by a time slice."""
     ranks_cpu = min(os.sched_getaffinity(0))
     result = on_hosts.run(3, ["yields", str(ranks_cpu)], env=with_copiers()).ok()
     assert result.offloaded() == 3
-    said = sorted(line for line in result.out.splitlines() if line.startswith("rank "))  # mpirun may say something, too
+    # mpirun may print something, too
+    said = sorted(line for line in result.out.splitlines() if line.startswith("rank "))
     assert said == [f"rank {rank} yields 1 times" for rank in range(3)]
 
 

@@ -1,4 +1,4 @@
-"""MPIs that `./dev mpis` has installed, without --mpi-prefix: is every ABI served there as by the system's MPIs?"""
+"""MPIs installed by `./dev mpis`, without --mpi-prefix: tests if every ABI works there as with the system's MPIs."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""MPI_Finalize begins with the delete callbacks of MPI_COMM_SELF: they find everything at work."""
+"""MPI_Finalize begins with the delete callbacks of MPI_COMM_SELF: everything still works in them."""
 
 import pytest
 from conftest import Mpi

@@ -1,7 +1,7 @@
-"""Persistent collectives: offloaded start by start, on the request that the MPI has made.
+"""Persistent collectives: each start is offloaded by itself, with the MPI's own request.
 
-Not run natively: MPICH 4.0 waits for ever for one that has not been started, and finds one that has ended twice
-(MPI_Waitsome); Open MPI 4.1 does not let go of one that is active, and uses datatypes that have been freed.
+Not run natively: MPICH 4.0 waits for ever for an inactive one, and returns a finished one twice (MPI_Waitsome); Open
+MPI 4.1 does not free an active one, and uses freed datatypes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def run(mpi: Mpi, ranks: int, words: list[str], services: int, **options) -> Res
 
 
 def started(result: Result) -> tuple[int, int]:
-    """Starts that were offloaded, and all."""
+    """Offloaded starts, and all starts."""
     assert result.report is not None
     calls = [entry for entry in result.report["calls"] if entry["form"] == "persistent" and entry["collective"]]
     assert calls, result.report["calls"]
@@ -35,7 +35,7 @@ def started(result: Result) -> tuple[int, int]:
 @pytest.mark.parametrize("seed", (1, 2, 3))
 @pytest.mark.parametrize("ranks", (2, 3, 4))
 def test_started_in_any_order(offload: Mpi, ranks: int, seed: int) -> None:
-    """Each rank has an order of its own; messages and other collectives come between."""
+    """Each rank has its own order; messages and other collectives come in between."""
     result = run(offload, ranks, ["rounds", str(ROUNDS), str(seed)], 1 + seed % 2, timeout_s=120)
     offloaded, all_starts = started(result)
     assert offloaded == all_starts > 8 * ROUNDS * ranks
@@ -75,7 +75,7 @@ def test_requests_that_are_not_active(offload: Mpi, ranks: int, mode: str) -> No
 
 
 def test_a_choice_for_each_start(offload: Mpi) -> None:
-    """Trials do the starts of one request in both ways by turns: it stays the same request, and all bytes are right."""
+    """Trials alternate both ways for the starts of one request, which does not change; all bytes are correct."""
     offload.measured_choice = True
     offloaded, all_starts = started(run(offload, 2, ["reuse", "6000", "65536"], 1, timeout_s=180))
     assert all_starts == 12_000

@@ -35,5 +35,5 @@ def test_a_traced_stencil_is_predicted(offload: Mpi, tmp_path: Path) -> None:
     assert [one["way"] for one in figures["configurations"]] == ["blocking", "nonblocking", "testing", "offloaded"]
     for one in figures["configurations"]:
         (times,) = one["seeds"]
-        # What crosses are edges of some KiB: a step is its work and little more.
+        # Messages are edges of some KiB: a step is its work and little more.
         assert 0 < times["work_us"] <= times["step_us"] < times["work_us"] + 1000, one

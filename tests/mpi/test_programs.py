@@ -1,4 +1,4 @@
-"""Programs that must behave as they do natively: rendezvous, leaks, threads, odd programs, errors."""
+"""Programs that must behave as natively: rendezvous, leaks, threads, unusual programs, errors."""
 
 import pytest
 from conftest import with_copiers
@@ -37,8 +37,9 @@ def test_posting_many_leaks_nothing(mpi, services):
 @pytest.mark.parametrize("communicators", (1, 3))
 @pytest.mark.parametrize("nodes", (1, 2))
 def test_posting_many_and_blocking_natively(offload, nodes, communicators):
-    """However many operations a rank has posted, it need not call again for all of them to go on. They are more than
-    there are slots: so many that of three communicators one has none."""
+    """All posted operations proceed without further calls of the rank. There are more than slots: with three
+    communicators one of them has no slot.
+    """
     offload.pretend_nodes = nodes
     result = offload.run(2, ["post_and_block", "6500", str(communicators)], timeout_s=120).ok()
     assert result.out.count("6500 operations went on in blocking calls") == 2
@@ -48,14 +49,14 @@ def test_posting_many_and_blocking_natively(offload, nodes, communicators):
 @pytest.mark.any_mpi
 @pytest.mark.one_machine
 def test_elements_of_any_size(offload):
-    """Of a datatype with a hole: more than PMPI_Pack is given at once, and more bytes than an int counts."""
+    """A datatype with a hole: more than PMPI_Pack takes at once, and more bytes than an int counts."""
     result = offload.run(2, ["large_type", "2200"], timeout_s=120).ok()
     assert "large_type: all bytes right" in result.out
 
 
 @pytest.mark.one_machine
 def test_soak(mpi, services):
-    """By every reach that a node has: whatever is freed and allocated meanwhile, no byte goes elsewhere."""
+    """By every reach of a node: with memory freed and allocated meanwhile, no byte goes elsewhere."""
     result = mpi.run(2, ["soak", "2000"], services=services, env=with_copiers(), timeout_s=120).ok()
     assert result.out.count("2000 operations, seed 1: all right") == 2
     if services is not None:
@@ -65,7 +66,7 @@ def test_soak(mpi, services):
 
 @pytest.mark.parametrize("nodes", (1, 2))
 def test_ranks_that_stand_still_are_served(offload, nodes):
-    """They are stopped from their posts on until their data is there."""
+    """They are stopped from their posts on until their data has come."""
     offload.pretend_nodes = nodes
     result = offload.run(2, ["stopped", str(1 << 20), "20"], timeout_s=60).ok()
     assert result.out.count("was served while it stood still") == 2
@@ -75,8 +76,8 @@ def test_ranks_that_stand_still_are_served(offload, nodes):
 def test_threads(mpi, services, ranks, service_processes):
     rounds = "200" if mpi.installed.implementation == "openmpi" else "60"  # the others take longer, natively
     services = None if services is None else service_processes
-    # Two native threads that do nothing but yield stop the clock of some virtual machines with two cores: for seconds
-    # nothing else runs there, not even the kernel's own threads.
+    # Two native threads that only yield stop the clock of some virtual machines with two cores: for seconds nothing
+    # else runs there, not even kernel threads.
     env = {"OMPI_MCA_mpi_yield_when_idle": "0"}
     result = mpi.run(ranks, ["threads", rounds], services=services, env=env, timeout_s=130).ok()
     assert "all right" in result.out
@@ -94,12 +95,12 @@ def test_odd_programs(mpi, services, mode, ranks):
 
 @pytest.mark.parametrize("ranks", (2, 3))
 def test_one_buffer_for_both_sides(offload, ranks):
-    """Legal where the parts are disjoint. A native Open MPI 4.1 takes it for MPI_IN_PLACE and gives wrong data."""
+    """Legal if the parts are disjoint. Native Open MPI 4.1 treats it as MPI_IN_PLACE and gives wrong data."""
     offload.run(ranks, ["odd", "one_buffer"], timeout_s=60).ok()
 
 
 def test_status_of_many_requests(offload):
-    """By calls of MPI 4.1, which stand on MPI_Request_get_status where the MPI has none."""
+    """By calls of MPI 4.1, implemented by MPI_Request_get_status if the MPI lacks them."""
     offload.run(2, ["odd", "status_lists"], timeout_s=60).ok()
 
 
@@ -113,17 +114,17 @@ def test_children_are_not_preloaded(offload):
 
 
 def test_communicator_freed_early(mpi, services):
-    """With two ranks: natively, Open MPI 4.1 hangs here in a group of one."""
+    """With two ranks: native Open MPI 4.1 hangs here in a group of one."""
     mpi.run(2, ["odd", "free_communicator"], services=services, timeout_s=60).ok()
 
 
 def test_communicator_churn(mpi, services):
-    """With two ranks, because a native MPICH that shares cores takes a time slice for every message."""
+    """With two ranks, because native MPICH on shared cores takes a time slice for every message."""
     mpi.run(2, ["odd", "churn", "1000"], services=services, timeout_s=120).ok()
 
 
 def test_leaving_without_finalize(mpi, services):
-    """The exit status is the MPI's own affair; nothing may stay behind or hang."""
+    """The MPI decides the exit status; nothing may stay behind or hang."""
     result = mpi.run(2, ["odd", "no_finalize"], services=services, timeout_s=30)
     assert "leaving without MPI_Finalize" in result.out
 
@@ -132,7 +133,7 @@ def test_leaving_without_finalize(mpi, services):
     "mode", ("mismatch", "mismatch_bcast", "mismatch_root", "mismatch_operation", "mismatch_vector")
 )
 def test_mismatched_arguments(offload, mode):
-    """Native MPIs differ here (Open MPI says nothing); ours must report, without an overrun or a hang."""
+    """Native MPIs differ here (Open MPI reports nothing); ours must report, without an overrun or a hang."""
     said = "truncat"
     if mode == "mismatch_root":
         said = "ibcast on a communicator of 3 ranks failed: ranks disagree about the collective"
@@ -191,7 +192,7 @@ def test_the_benchmark_of_what_is_beside_collectives(offload):
 
 @pytest.mark.one_machine
 def test_the_benchmark_of_calls_that_stay_native(offload):
-    """Every call has a cost, and nothing of it is offloaded."""
+    """Every call has a cost, and none is offloaded."""
     program = offload.build / "bench" / offload.name / "calls"
     if not program.exists():
         pytest.skip(f"{program} is not built")
@@ -214,7 +215,7 @@ def test_the_benchmark_of_late_ranks(offload):
 
 @pytest.mark.one_machine
 def test_the_benchmark_that_gives_every_round(offload):
-    """A form that blocks and one that does not; the side that says nothing is offloaded where defaults say so."""
+    """A blocking and a nonblocking form; the side without rules is offloaded by default."""
     program = offload.build / "bench" / offload.name / "orbench"
     if not program.exists():
         pytest.skip(f"{program} is not built")
@@ -227,6 +228,6 @@ def test_the_benchmark_that_gives_every_round(offload):
     assert [line.work_iterations > 0 for line in lines] == [True, True, False, False]
     assert all(5 <= len(line.judged.again) <= 6 and line.ranks == 2 for line in lines)
     calls = {entry["collective"]: entry["offloaded"] for entry in result.report["collectives"]}
-    # Of each round's three operations one: of both sizes and ranks, with those that check bytes.
+    # One of each round's three operations: of both sizes and ranks, with those that check bytes.
     assert calls["ialltoall"] >= 2 * 2 * (5 + 5)
     never_slower_cells.make_cell("any", "any", [(lines[0], lines[0])])

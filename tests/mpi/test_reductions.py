@@ -1,4 +1,4 @@
-"""Random reductions, offloaded, give what reducing in the order of ranks gives: to the last bit, on all ranks."""
+"""Random reductions, offloaded, equal a reduction in the order of ranks: to the last bit, on all ranks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def offloaded(result: Result, call: str) -> int:
 
 
 def native(result: Result, call: str) -> Counter[str]:
-    """Why calls were not offloaded, and how many."""
+    """Reasons of native calls, with their numbers."""
     assert result.report is not None
     reasons: Counter[str] = Counter()
     for entry in result.report["calls"]:
@@ -93,7 +93,7 @@ def test_persistent_forms(offload: Mpi, ranks: int) -> None:
 
 
 def test_by_default(offload: Mpi) -> None:
-    """Small ones are native, and what is native says why."""
+    """Small ones are native, and native ones have a reason."""
     env = {**with_copiers(), "OUTRIGGER_ALGORITHM": "all=auto", "OUTRIGGER_CHOICE": "fixed"}
     result = run(offload, 3, ["--seed", "7", "--operations", "400", "--max-bytes", "1000000"], 1, env=env)
     reasons = native(result, "MPI_Iallreduce")
@@ -104,6 +104,6 @@ def test_by_default(offload: Mpi) -> None:
 
 
 def test_a_choice_for_each_call(offload: Mpi) -> None:
-    """Trials reduce in both ways by turns."""
+    """Trials alternate both ways."""
     offload.measured_choice = True
     run(offload, 2, ["--seed", "8", "--operations", "1500", "--max-bytes", "65536"], 1)

@@ -1,5 +1,6 @@
-"""System calls that are refused, as a container's seccomp profile does: never a crash, a hang or a wrong byte. What is
-refused to a rank is refused to its keeper and service processes, too."""
+"""System calls that are rejected, as by a container's seccomp profile: never a crash, a hang or a wrong byte. A rank's
+keeper and service processes have the same filter.
+"""
 
 import os
 import subprocess
@@ -17,7 +18,7 @@ NEEDED = {
     "fcntl-add-seals": "fcntl(F_ADD_SEALS)", "fcntl-get-seals": "fcntl(F_GET_SEALS)",
     "madvise": "madvise(MADV_DONTFORK)", "socketpair": "socketpair",
 }  # fmt: skip
-"""Without which nothing is offloaded, and how the line names them."""
+"""Without these nothing is offloaded; with their names in the message."""
 OTHERS = (
     "close_range", "fallocate", "getrandom", "getrusage", "mlock", "pidfd_getfd", "pidfd_open", "pidfd_send_signal",
     "prctl", "prlimit64", "sched_getattr", "sched_setaffinity", "sched_setattr", "setpgid", "signalfd4", "tgkill",
@@ -40,7 +41,7 @@ def started(offload: Mpi, error: str, calls: str, env: dict[str, str]) -> Job:
 
 
 def refused(offload: Mpi, calls: str, env: dict[str, str] | None = None) -> list[Result]:
-    """The results with each error; right bytes throughout."""
+    """The results with each error; correct bytes throughout."""
     jobs = [started(offload, error, calls, env or {}) for error in ERRORS]
     results = [job.wait(40).ok() for job in jobs]
     offload.nothing_left()
@@ -110,7 +111,7 @@ print("all right")
 
 @pytest.mark.parametrize("mpi", ("openmpi",), indirect=True)
 def test_heap_of_a_program_that_restricts_itself(offload: Mpi, tmp_path: Path) -> None:
-    """The heap ends; large allocations go on elsewhere."""
+    """The heap ends; large allocations come from elsewhere."""
     if not offload.heap.exists():
         pytest.skip(f"{offload.heap} is not built")
     script = tmp_path / "restrict.py"

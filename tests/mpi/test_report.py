@@ -1,4 +1,4 @@
-"""The report has every collective that a program calls, and says how the job ended, whatever way."""
+"""The report has every collective that a program calls, and the job's end, of any kind."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]
 
 
 def bytes_of(name: str) -> int:
-    """What a rank hands over in a call of the program."""
+    """Bytes that a rank sends in a call of the program."""
     if name == "Barrier":
         return 0
     if name in TO_ALL:
@@ -61,7 +61,7 @@ def bytes_of(name: str) -> int:
 
 
 def named(found: report.Report, call: str) -> Call:
-    """The one with several ranks."""
+    """The entry with several ranks."""
     (entry,) = (entry for entry in found.calls if entry.call == call and entry.size > 1)
     return entry
 
@@ -85,7 +85,7 @@ def check_calls(found: report.Report, offloaded: bool) -> None:
 
 
 def test_every_collective_is_counted(offload: Mpi) -> None:
-    """Also the blocking forms that nobody has asked for."""
+    """Also blocking forms without a rule."""
     found = read(offload.run(RANKS, ["counted", "all", str(ROUNDS)]).ok().report)
     check_calls(found, offloaded=True)
     assert named(found, "MPI_Alltoall").native == {"blocking form": RANKS * ROUNDS}
@@ -117,7 +117,7 @@ def test_blocking_forms_that_are_offloaded(offload: Mpi) -> None:
 
 
 def test_a_job_that_runs_natively_is_counted(offload: Mpi) -> None:
-    """In all its ranks, and with the reason."""
+    """On all its ranks, with the reason."""
     found = read(offload.run(RANKS, ["counted", "all", str(ROUNDS)], env=NO_CORE).ok().report)
     check_calls(found, offloaded=False)
     assert "/bin/false" in found.native_because and found.ended.how == "finalized"
@@ -127,7 +127,7 @@ def test_a_job_that_runs_natively_is_counted(offload: Mpi) -> None:
 
 @pytest.mark.parametrize("env", [{}, NO_CORE], ids=["offloaded", "native"])
 def test_tests_and_what_lies_before_waits_are_counted(offload: Mpi, env: dict[str, str]) -> None:
-    """What is computed after a post can hide it; calls that test need not be there where it is offloaded."""
+    """Computation after a post can hide it; tests are counted if they are there."""
     entry = named(read(offload.run(RANKS, ["counted", "tests", str(ROUNDS)], env=env).ok().report), "MPI_Ialltoall")
     assert entry.offloaded == (0 if env else entry.calls)
     assert entry.tests.calls == 3 * RANKS * ROUNDS and entry.tests.seconds > 0
@@ -143,7 +143,7 @@ def test_who_comes_last_waits_least(offload: Mpi) -> None:
 
 
 def final_report(job_directory: Path) -> report.Report:
-    """Once the keeper has written it."""
+    """When the keeper has written it."""
     path = job_directory / "report.json"
     assert wait_until(lambda: path.exists() and report.read(path).ended.how != "running", 10), path.read_text()
     return report.read(path)
@@ -222,7 +222,7 @@ def test_the_terminal_shows_it_all(offload: Mpi) -> None:
         pytest.skip("the command finds the system's MPI for this program")
     result = outrigger(offload, "--report", "--", str(offload.programs / "counted"), "late")
     assert result.returncode == 0, result.stderr
-    for words in ("MPI_Barrier", "MPI_COMM_WORLD, 3 ranks", "blocking form", "who comes last", "waits least"):
+    for words in ("MPI_Barrier", "MPI_COMM_WORLD, 3 ranks", "blocking form", "the last rank waits least"):
         assert words in " ".join(result.stdout.split()), result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
 

@@ -1,4 +1,4 @@
-"""What a report costs calls that stay native, and that it still counts each of them."""
+"""Cost of a report for native calls, all of which it counts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from outrigger import report
 
 RANKS = 2
 CALLS = 2 * 1000 + 1
-"""Of each collective by each rank, on both communicators."""
+"""Number of calls of each collective by each rank, on both communicators."""
 
 pytestmark = [pytest.mark.one_machine]
 

@@ -1,4 +1,4 @@
-"""Reports of jobs on several nodes that end without MPI_Finalize: all ranks are in them, and what ended the job."""
+"""Reports of jobs on several nodes that end without MPI_Finalize have all ranks, and the cause of the end."""
 
 import signal
 
@@ -26,7 +26,7 @@ def two_nodes(offload: Mpi) -> Mpi:
     ],
 )
 def test_all_ranks_are_counted(two_nodes: Mpi, rank: int, end, how, code, number) -> None:
-    """Also where the job is ended by a rank of the node that does not write the report."""
+    """Also if the job is ended by a rank of the node that does not write the report."""
     job = two_nodes.start(RANKS, ["counted", "end", *end], env={"TEST_RANK": str(rank)})
     job.wait(40)
     two_nodes.nothing_left()

@@ -1,4 +1,4 @@
-"""Service processes are killed at any moment, and the program notices nothing: others take their places."""
+"""Service processes are killed at any moment and replaced, unnoticed by the program."""
 
 import os
 import random
@@ -13,11 +13,11 @@ pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]
 
 GONE_WITHIN_S = 10.0
 LASTS_S = 60
-"""A job that is not told to end before that."""
+"""Duration of a job that is not told to end before."""
 RESTARTS_WITHIN_S = 5.0
 
 HANGS = {"loop": signal.SIGUSR1, "block": signal.SIGUSR2}
-"""What OUTRIGGER_FAULTS=hang has a service process do at a signal, for ever."""
+"""Signals at which OUTRIGGER_FAULTS=hang makes a service process hang for ever."""
 
 REACHES = {
     "copiers": {**with_copiers()},
@@ -38,7 +38,7 @@ def services_of(mpi) -> list[int]:
 
 
 def kill(mpi, victims: list[int], *, of: int | None = None) -> None:
-    """And waits until there are as many as before, or as many as there are `of` them where some are missing now."""
+    """Waits until there are as many as before, or as many as `of` if some are missing now."""
     before = of or len(services_of(mpi))
     for pid in victims:
         os.kill(pid, signal.SIGKILL)
@@ -50,7 +50,7 @@ def kill(mpi, victims: list[int], *, of: int | None = None) -> None:
 
 
 def must_be_right(mpi, job, deaths: int, *, others=lambda: 0):
-    """`others`: how many more have died, asked when the job is over."""
+    """`others`: returns the number of further deaths, called when the job is over."""
     job.end_soon()
     result = job.wait(60).ok()
     assert "WRONG" not in result.out and "outrigger:" not in result.out, result.out
@@ -74,7 +74,7 @@ def test_killed_at_random_moments(offload, services, reach):
 @pytest.mark.parametrize("services", (1, 2))
 @pytest.mark.parametrize("mode", ("compute", "native"))
 def test_killed_while_ranks_do_something_else(offload, mode, services):
-    """They compute, or sit in a call of their MPI: nobody but service processes gets on."""
+    """They compute, or block in their MPI: only service processes make progress."""
     moments = random.Random(f"{mode} {services}")
     job = start(offload, mode, LASTS_S, 5, services=services)
     for _ in range(2):
@@ -85,7 +85,7 @@ def test_killed_while_ranks_do_something_else(offload, mode, services):
 
 @pytest.mark.parametrize("services", (1, 2))
 def test_killed_with_operations_outstanding(offload, services):
-    """A part of each is there, the rest comes after the death."""
+    """A part of each is placed, the rest comes after the death."""
     job = start(offload, "holding", LASTS_S, 0, services=services)
     time.sleep(0.5)
     kill(offload, services_of(offload)[:1])
@@ -116,7 +116,7 @@ def said_in(result) -> list[str]:
 
 
 def must_have_become_native(result) -> None:
-    """After deaths that were too many: the reason is said once, and stands in the report."""
+    """After too many deaths: the reason is printed once, and is in the report."""
     result.ok()
     assert "WRONG" not in result.out, result.out
     said = said_in(result)
@@ -135,7 +135,7 @@ def test_one_that_dies_three_times_at_an_operation_is_followed_by_a_careful_one(
     if offload.pretend_nodes > 1:
         pytest.skip("each node counts its own, and says so")
     env = with_copiers() | {"OUTRIGGER_FAULTS": f"crash:{collective}:3"}
-    # Of two communicators' operations now one would be taken first, now the other: deaths at different ones.
+    # With two communicators different operations would be first, so deaths would be at different ones.
     result = start(offload, "ordered", 3, 3, env=env).wait(60)
     must_have_become_native(result)
     assert "signal 11" in said_in(result)[0] and f"had taken {collective}, number" in said_in(result)[0]
@@ -154,7 +154,7 @@ def test_one_that_always_dies_at_an_operation_ends_the_job(offload):
 
 
 def test_all_that_die_at_once_are_replaced_as_often_as_one(offload):
-    """It is not the operation's fault, and not one place's."""
+    """Neither the operation nor the place is at fault."""
     job = start(offload, "kept", LASTS_S, 1, services=3)
     for _ in range(2):
         time.sleep(0.3)
@@ -163,7 +163,7 @@ def test_all_that_die_at_once_are_replaced_as_often_as_one(offload):
 
 
 def test_too_many_deaths_make_collectives_native(offload):
-    """Of a place six, whatever they were at; the next ones find nothing to do."""
+    """Six of a place, at any operations; later kills find no process."""
     if offload.pretend_nodes > 1:
         pytest.skip("each node counts its own, and says so")
     job = start(offload, "kept", LASTS_S, 1)
@@ -204,7 +204,7 @@ def test_one_that_does_not_get_on_is_replaced(offload, how, services):
 
 
 def test_one_that_hangs_while_ranks_compute_is_replaced_when_there_is_work(offload):
-    """Nobody rings: a loop is seen by the time that it takes."""
+    """No doorbell rings: a loop is detected by its CPU time."""
     job = start(offload, "holding", LASTS_S, 7, env=with_copiers() | {"OUTRIGGER_FAULTS": "hang"})
     time.sleep(0.5)
     (victim,) = services_of(offload)

@@ -1,7 +1,7 @@
-"""Service processes of several nodes are killed at any moment, and the program notices nothing: others take their
-places, and those of the other nodes hear where they are.
+"""Service processes of several nodes are killed at any moment and replaced, unnoticed by the program; those of other
+nodes are told the new addresses.
 
-What holds for one node, too, is in test_restart.py, which `pytest --pretend-nodes 2` runs between nodes.
+Cases that also apply to one node are in test_restart.py, which `pytest --pretend-nodes 2` runs between nodes.
 """
 
 import os
@@ -19,7 +19,7 @@ from test_restart import must_be_right as must_be_right_after
 
 pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]
 
-STOPPED_FOR_S = 12.0  # until another one takes the place of a stopped one
+STOPPED_FOR_S = 12.0  # until a stopped one is replaced
 CUT_OFF_FOR_S = 2.0
 
 ALGORITHMS = {
@@ -31,7 +31,7 @@ ALGORITHMS = {
 
 
 UCX_GIVES_UP = re.compile(r"signal 6 \(Aborted\), saying \"[^\"]*wireup_ep.*pending_count == 0")
-"""UCX ends a process whose connection breaks in the moment in which it is made."""
+"""UCX ends a process whose connection breaks while it is being made."""
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def by_node(mpi: Mpi) -> list[list[int]]:
 @pytest.mark.parametrize("algorithms", ALGORITHMS)
 @pytest.mark.parametrize("services", (1, 2))
 def test_killed_at_random_moments(two_nodes, services, algorithms):
-    """Now here, now there."""
+    """On alternating nodes."""
     moments = random.Random(f"{services} {algorithms}")
     job = start(two_nodes, "calls", LASTS_S, services, services=services, algorithms=algorithms)
     for turn in range(4):
@@ -86,7 +86,7 @@ def test_killed_at_random_moments(two_nodes, services, algorithms):
 
 @pytest.mark.parametrize("services", (1, 2))
 def test_all_of_both_nodes_are_killed_at_once(two_nodes, services):
-    """Nobody is left who has seen anything."""
+    """No process with the former state is left."""
     for seed in range(2):
         job = start(two_nodes, "calls", LASTS_S, seed, services=services)
         time.sleep(0.1 + 0.3 * seed)
@@ -115,7 +115,7 @@ def test_one_is_killed_while_another_is_being_replaced(two_nodes, pause_s):
 
 
 def test_one_in_the_place_of_another_is_killed_before_it_is_known(two_nodes):
-    """Others may hear of the second one, of the third one, or of both."""
+    """Others may be told of the second one, of the third one, or of both."""
     moments = random.Random(5)
     for seed in range(2):
         job = start(two_nodes, "calls", LASTS_S, seed)
@@ -143,7 +143,7 @@ def test_killed_while_ranks_do_something_else(two_nodes, mode):
 @pytest.mark.parametrize("algorithms", ALGORITHMS)
 @pytest.mark.parametrize("which", ("first node", "second node", "both"))
 def test_killed_with_operations_of_every_kind_outstanding(two_nodes, which, algorithms):
-    """A part of each is there, the rest comes after the death."""
+    """A part of each is placed, the rest comes after the death."""
     job = start(two_nodes, "holding", LASTS_S, 0, algorithms=algorithms)
     time.sleep(0.5)
     first, second = by_node(two_nodes)
@@ -153,7 +153,7 @@ def test_killed_with_operations_of_every_kind_outstanding(two_nodes, which, algo
 
 
 def test_killed_while_it_starts(two_nodes):
-    """Before nodes know each other, while they tell each other, and just after."""
+    """Before nodes know each other, during the exchange, and just after."""
     for delay_s in (0.0, 0.005, 0.02, 0.05, 0.1, 0.15):
         job = two_nodes.start(4, ["restarted", "calls", "1", "1"], services=1, env=with_copiers())
         since = Stopwatch()
@@ -164,7 +164,7 @@ def test_killed_while_it_starts(two_nodes):
 
 
 def test_stopped_for_a_while(two_nodes):
-    """Longer than a node may be silent that nobody answers for."""
+    """Longer than the timeout of a node whose keeper does not answer."""
     job = start(two_nodes, "calls", LASTS_S, 2)
     victim = services_of(two_nodes)[0]
     os.kill(victim, signal.SIGSTOP)
@@ -201,7 +201,7 @@ def on_hosts(offload: Mpi, three_hosts: Hosts) -> Mpi:
 
 @pytest.mark.parametrize("services", (1, 2))
 def test_killed_on_hosts(on_hosts, services):
-    """Keepers reach each other by the hosts' own network only."""
+    """Keepers reach each other only by the hosts' own network."""
     moments = random.Random(services)
     job = start(on_hosts, "calls", LASTS_S, services, ranks=6, services=services)
     for turn in range(4):
@@ -220,8 +220,9 @@ def test_all_hosts_lose_theirs_at_once(on_hosts):
 
 @pytest.mark.parametrize("where", ("elsewhere", "there", "everywhere"))
 def test_killed_while_a_host_is_cut_off(on_hosts, where):
-    """Connections to those that take their places are begun while nothing comes through. One that is started on the
-    host itself finds no network, and is replaced once there is one."""
+    """Connections to replacements begin while no packets pass. A process started on the cut-off host finds no network,
+    and is replaced once there is one.
+    """
     hosts = on_hosts.hosts
     job = start(on_hosts, "calls", LASTS_S, 2, ranks=6)
     hosts.cut_link("n2")

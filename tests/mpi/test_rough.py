@@ -1,4 +1,4 @@
-"""What programs and systems do to offloaded jobs: the bytes stay right, nothing crashes, hangs or stays behind."""
+"""Unusual programs and systems with offloaded jobs: the bytes stay correct, nothing crashes, hangs or stays behind."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_2000_communicators(offload: Mpi) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mpi", ("openmpi",), indirect=True)  # it is the service process that moves it
+@pytest.mark.parametrize("mpi", ("openmpi",), indirect=True)  # the service process moves it
 def test_blocks_of_more_than_a_gibibyte(offload: Mpi) -> None:
     available = re.search(r"MemAvailable: *(\d+)", Path("/proc/meminfo").read_text())
     if available is None or int(available[1]) < 6 * HUGE_MIB << 10:
@@ -87,8 +87,9 @@ def test_namespaces_of_jobs(offload: Mpi, kind: str, tmp_path: Path, monkeypatch
 
 @pytest.mark.parametrize("mpi", ("openmpi",), indirect=True)
 def test_user_namespaces_of_ranks(offload: Mpi) -> None:
-    """Each rank in its own. The MPI is told to use no single copies, which it does not try first. PID namespaces of
-    ranks stop the MPIs themselves."""
+    """Each rank in its own. The MPI is told to use no single copies, which it would use untested. PID namespaces of
+    ranks stop the MPIs themselves.
+    """
     env = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
     program = [shutil.which("unshare") or "", *unshare()[1:], str(offload.programs / "soak"), "60"]
     result = offload.run(2, program, env=with_copiers() | env).ok()
@@ -96,7 +97,7 @@ def test_user_namespaces_of_ranks(offload: Mpi) -> None:
 
 
 def sockets(process: Process) -> set[str]:
-    """Their numbers, as /proc/net has them."""
+    """Inode numbers of its sockets, as in /proc/net."""
     inodes = set()
     for descriptor in Path(f"/proc/{process.pid}/fd").iterdir():
         with suppress(OSError):

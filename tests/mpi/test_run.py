@@ -1,4 +1,4 @@
-"""`outrigger run` under real MPIs: how jobs end with it, and how it starts what is not simply a program with an MPI."""
+"""`outrigger run` under real MPIs: the ends of jobs, and starts of commands that are not simply MPI programs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]
 
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Path:
-    """Where jobs write; and where temporary files of the command are."""
+    """Directory for jobs' files, and for temporary files of the command."""
     (tmp_path / "temporary").mkdir()
     return tmp_path
 
 
 def start(mpi: Mpi, directory: Path, program: list[str], *options: str, ranks: int = RANKS, **environment: str) -> Job:
-    """Starts the command, with the MPI named, as one would."""
+    """Starts the command, with the MPI named, as a user would."""
     elsewhere = mpi.installed.elsewhere
     named = mpi.name if elsewhere is None else str(elsewhere.launcher)
     command = [sys.executable, "-m", "outrigger", "run", "-n", str(ranks), "--mpi", named, *options, "--", *program]
@@ -41,7 +41,7 @@ def start(mpi: Mpi, directory: Path, program: list[str], *options: str, ranks: i
 
 
 def steady(mpi: Mpi, directory: Path, mode: str) -> tuple[Job, list[int]]:
-    """A job that is at work, and the pids of the command's own children."""
+    """A running job, and the pids of the command's own children."""
     job = start(mpi, directory, [str(mpi.programs / "steady"), mode, "60"], "--report", "--no-bind")
     job.wait_for("steady: ready")
     assert mpi.daemons("serve") and mpi.daemons("keep")
@@ -74,7 +74,7 @@ def running(pid: int) -> bool:
 
 @pytest.mark.parametrize("number", (signal.SIGINT, signal.SIGTERM), ids=lambda number: number.name)
 def test_a_signal_ends_the_job_at_once(offload, run_dir, number):
-    """As soon as the launcher by itself: not after a time limit of the command's."""
+    """As soon as with the launcher alone: not after a timeout of the command."""
     job, _ = steady(offload, run_dir, "compute")
     since = Stopwatch()
     os.kill(job.process.pid, number)
@@ -111,7 +111,7 @@ def test_scripts_start_programs(offload, run_dir, how):
 
 
 def test_auto_takes_the_mpi_of_mpiexec_and_says_so(offload, run_dir):
-    """Natively the program is nobody's: `true` has no MPI, and the library no word to say."""
+    """`true` has no MPI, so natively the library prints nothing."""
     link = run_dir / "bin"
     link.mkdir()
     launcher = shutil.which(offload.installed.launcher(1, "")[0])
@@ -140,7 +140,7 @@ def test_auto_takes_the_mpi_of_mpiexec_and_says_so(offload, run_dir):
 
 
 def compiler(mpi: Mpi) -> Path:
-    """What builds programs for it."""
+    """Its compiler wrapper."""
     elsewhere = mpi.installed.elsewhere
     found = shutil.which(f"mpicc.{mpi.name}") if elsewhere is None else str(elsewhere.launcher.parent / "mpicc")
     if found is None or not Path(found).exists() or (elsewhere is not None and mpi.name == "mpiabi"):
@@ -174,7 +174,7 @@ def clang_runtime() -> str:
 @pytest.mark.parametrize("wrapped", (False, True), ids=("itself", "shell"))
 @pytest.mark.parametrize("by", ("gcc", "clang-16", "clang-16-shared"))
 def test_address_sanitizer(offload, run_dir, by, wrapped):
-    """Its runtime is put first; behind a shell it is told not to insist."""
+    """Its runtime is put first; behind a shell its check of that is switched off."""
     flags = ["-fsanitize=address", "-fno-omit-frame-pointer"]
     flags += ["-shared-libasan", clang_runtime()] if by.endswith("shared") else []
     program = built(offload, run_dir, by.removesuffix("-shared"), *flags)
@@ -221,7 +221,7 @@ def test_valgrind_takes_what_was_received_for_written(offload, run_dir, elements
 
 
 def test_memory_sanitizer_takes_what_was_received_for_written(offload, run_dir):
-    """The MPI itself is not built for it, so that no run is without reports: the program asks of its own buffers."""
+    """The MPI itself is not built for it, so every run has reports: the program checks its own buffers."""
     program = built(offload, run_dir, "clang-16", "-fsanitize=memory", "-fsanitize-recover=memory")
     job = start(offload, run_dir, [program], ranks=2, MSAN_OPTIONS="report_umrs=0:exit_code=0:symbolize=0")
     result = job.wait(60).ok()
@@ -229,7 +229,7 @@ def test_memory_sanitizer_takes_what_was_received_for_written(offload, run_dir):
 
 
 def test_too_few_descriptors_are_named(offload, run_dir):
-    """However few there are, nothing else is blamed. Below these the MPIs have too few for themselves."""
+    """With any low limit, the message names it and nothing else. Below these limits the MPIs themselves fail."""
     limits = {"openmpi": (28, 40), "mpich": (29, 30, 31)}.get(str(offload.installed))
     if limits is None:
         pytest.skip("the system's MPIs only: others need more for themselves")
@@ -244,7 +244,7 @@ def test_too_few_descriptors_are_named(offload, run_dir):
 
 
 def test_the_limit_of_the_start_is_the_one_that_was_set(offload, run_dir):
-    """Not a part of it: who raises it must know what to raise."""
+    """Not a part of it: the message must name the value to raise."""
     daemon = run_dir / "outriggerd"
     daemon.write_text("#!/bin/sh\nexec sleep 600\n")
     daemon.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Memory from malloc that service processes map: every byte is right, and children are apart from their parents."""
+"""Memory from malloc that service processes map: every byte is correct; children and parents are independent."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ def received(result, reach: str) -> int:
 
 
 def test_soak(offload):
-    """As without it, but that what is large is mapped."""
+    """As without it, except that large allocations are mapped."""
     result = offload.run(2, ["soak", "400", "2"], env=with_copiers() | ON, timeout_s=120).ok()
     assert result.out.count("400 operations, seed 2: all right") == 2
     assert result.report["shared_heap"]["allocations"] > 300
@@ -29,7 +29,7 @@ def test_children_are_apart(offload, services):
     result = offload.run(2, ["heap", "fork"], services=services, env=ON).ok()
     assert "heap: fork: all right" in result.out
     assert result.report["shared_heap"]["forks"] == 2 * 6  # 2 ranks, 6 rounds; started programs are no forks
-    # What is allocated after a fork is mapped again: in each round 600 kB of the 680 kB that a rank receives.
+    # Memory allocated after a fork is mapped again: in each round 600 kB of the 680 kB that a rank receives.
     assert received(result, "mapped") > 2 * 6 * 300_000
 
 
@@ -45,7 +45,7 @@ def test_churn(offload):
 
 @pytest.mark.parametrize("mpi", ("openmpi",), indirect=True)
 def test_without_room_it_says_so(offload):
-    """With a limit on addresses nothing can be reserved; the program runs as without a heap."""
+    """With a limit on address space nothing can be reserved; the program runs as without a heap."""
     command = f"ulimit -v 20000000; exec {offload.programs}/soak 100"
     result = offload.run(2, ["/bin/sh", "-c", command], env=ON).ok()
     assert result.out.count("100 operations, seed 1: all right") == 2
@@ -95,7 +95,7 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize("mpi", ("openmpi",), indirect=True)
 def test_python(offload, tmp_path):
-    """numpy's arrays, subprocess and multiprocessing; without MPI, as only memory is at stake."""
+    """numpy's arrays, subprocess and multiprocessing; without MPI, as only memory is tested."""
     if not offload.heap.exists():
         pytest.skip(f"{offload.heap} is not built")
     script = tmp_path / "heap.py"

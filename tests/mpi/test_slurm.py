@@ -1,7 +1,7 @@
-"""Under Slurm: in an allocation of hosts, and of hosts with their DPUs, `outrigger run` starts all by srun.
+"""Under Slurm: in an allocation of hosts, or of hosts with their DPUs, `outrigger run` starts everything by srun.
 
-The hosts are those of a cluster on this machine, with Slurm itself on them. They have no RDMA, so that DPUs are
-started, tried, and done without; tests/rdma has the same with RDMA.
+The hosts are those of a cluster on this machine, with Slurm on them. They have no RDMA, so DPUs are started, tried and
+not used; tests/rdma has the same with RDMA.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pytest
 import slurm_site
 from conftest import GIVEN_UP, MOST_DEATHS, Job, Mpi, Process, Result, Stopwatch, made, processes_under
 from hosts import Hosts
-from installed import SYSTEM_MPIS  # Slurm is the system's, too, and speaks their PMI
+from installed import SYSTEM_MPIS  # Slurm is the system's, too, and has their PMI
 from local_dpus import ONE_MPI
 from slurm_site import Slurm
 
@@ -32,14 +32,14 @@ GONE_WITHIN_S = 10.0
 UP_WITHIN_S = 60.0
 STARTS = 4
 OFFLOADING = "outrigger: offloading"
-"""What OUTRIGGER_LOG=info says in MPI_Init."""
+"""Output of OUTRIGGER_LOG=info in MPI_Init."""
 DPUS = "n[23]"
 TASK_PROLOG = Path(__file__).parents[2] / "packaging" / "slurm" / "task-prolog.sh"
 PMI = {"openmpi": "pmix", "mpich": "pmi2"}
 
 
 def plugin(build: Path) -> Path:
-    """Where it is if Slurm's headers were there when it was built."""
+    """Its place, if Slurm's headers were installed at build time."""
     return build / "lib" / "spank_outrigger.so"
 
 
@@ -75,17 +75,17 @@ class Allocation:
         self.mpi = mpi
         self.slurm = slurm
         self.hosts = hosts
-        mpi.hosts = hosts  # where to look for what a job leaves
+        mpi.hosts = hosts  # where to check for remains of a job
 
     def start(self, *words: str, options: tuple[str, ...]) -> Job:
-        """`options` are salloc's."""
+        """`options`: for salloc."""
         directory, settings = self._place()
         return self._started(
             self.slurm.allocated([f"--nodes={HOSTS}", *options], ["env", *settings, *words]), directory
         )
 
     def start_batch(self, *lines: str, options: tuple[str, ...]) -> Job:
-        """A script of these lines; `options` are sbatch's, and the script has its environment."""
+        """A script of these lines; `options` are for sbatch, and the script has its environment."""
         directory, settings = self._place()
         script = directory / "job.sh"
         script.write_text("\n".join(("#!/bin/sh", *lines, "")))
@@ -97,7 +97,7 @@ class Allocation:
         given = {
             "OUTRIGGER_BUILD": str(self.mpi.build),
             "OUTRIGGER_REPORT": str(directory / "report.json"),
-            "OUTRIGGER_INIT_TIMEOUT_MS": "30000",  # a fifth of which passes until DPUs are known to be of no use
+            "OUTRIGGER_INIT_TIMEOUT_MS": "30000",  # DPUs that do not work cost a fifth of it
         }
         return directory, [f"{name}={value}" for name, value in given.items()]
 
@@ -113,7 +113,7 @@ class Allocation:
         return self._ended(lambda: self.start_batch(*lines, options=options))
 
     def _ended(self, start: Callable[[], Job]) -> Result:
-        """Open MPI 4.1's ranks crash in MPI_Init now and then when srun starts them, without Outrigger, too."""
+        """Open MPI 4.1's ranks sometimes crash in MPI_Init when srun starts them, without Outrigger, too."""
         for _ in range(STARTS):
             result = start().wait(60)
             self.mpi.nothing_left()
@@ -128,7 +128,7 @@ class Allocation:
         return str(self.mpi.programs / name)
 
     def job(self, ranks: int, program: str, *words: str, options: tuple[str, ...] = ()) -> list[str]:
-        """`outrigger run` with a program of the tests, which has few calls: they are offloaded from the first."""
+        """`outrigger run` with a test program with few calls: they are offloaded from the first."""
         settings = {"OUTRIGGER_LOG": "info"}
         set_by = [word for name, value in settings.items() for word in ("-x", f"{name}={value}")]
         options = ("--algorithm", "on", *options)
@@ -145,7 +145,7 @@ def allocation(offload: Mpi, slurm: tuple[Slurm, Hosts]) -> Allocation:
     ("ranks", "salloc"), [(4, ("--ntasks-per-node=1",)), (6, ("--ntasks=6",))], ids=("one-each", "uneven")
 )
 def test_no_difference(allocation, ranks, salloc):
-    """Hosts and slots are Slurm's."""
+    """Slurm chooses hosts and slots."""
     command = allocation.job(ranks, "differential", "--seed", "41", "--operations", "40")
     result = allocation.run(*command, options=salloc).ok()
     assert "no difference" in result.out, result.out
@@ -155,7 +155,7 @@ def test_no_difference(allocation, ranks, salloc):
 
 @SYSTEM_MPIS
 def test_srun_by_hand(allocation):
-    """With the library in front, as the documentation says."""
+    """With the library first, as in the documentation."""
     variables = f"ALL,LD_PRELOAD={allocation.mpi.library},OUTRIGGER_LOG=info"
     command = ["srun", "-n4", "--kill-on-bad-exit", f"--mpi={PMI[allocation.mpi.name]}", f"--export={variables}"]
     program = [allocation.program("differential"), "--operations", "20"]
@@ -173,7 +173,7 @@ def with_plugin(allocation: Allocation) -> Allocation:
 
 @SYSTEM_MPIS
 def test_the_plugin_knows_the_programs_mpi(with_plugin):
-    """By one word of srun's."""
+    """By one option of srun."""
     command = ["srun", "-n4", "--kill-on-bad-exit", f"--mpi={PMI[with_plugin.mpi.name]}", "--outrigger"]
     program = [with_plugin.program("differential"), "--operations", "20"]
     result = with_plugin.run(*command, *program, options=("--ntasks-per-node=1",)).ok()
@@ -182,12 +182,12 @@ def test_the_plugin_knows_the_programs_mpi(with_plugin):
 
 
 SHOWS = "sh -c 'echo $0=$LD_PRELOAD,$OUTRIGGER_ENABLE,$OUTRIGGER_REPORT'"
-"""A program that does not show which MPI it loads."""
+"""A program whose MPI is not visible."""
 
 
 @ONE_MPI
 def test_what_can_be_asked_of_the_plugin(with_plugin):
-    """Each job step gets what was asked for, and words that nobody knows end none but their own."""
+    """Each job step gets its options, and unknown ones end only their own step."""
     script = [
         f"srun -n1 {SHOWS} unasked",
         f"srun -n2 --outrigger {SHOWS} which",
@@ -224,7 +224,7 @@ def test_an_allocation_hands_the_word_on(with_plugin):
 @SYSTEM_MPIS
 @pytest.mark.parametrize("way", ("word", "variable"))
 def test_a_batch_script(with_plugin, way):
-    """Its srun has what sbatch was told, by a word, of which the script itself gets nothing, or a variable."""
+    """Its srun gets sbatch's setting, by an option, which the script itself does not get, or by a variable."""
     library = with_plugin.mpi.library
     asked = "--outrigger" if way == "word" else f"--export=ALL,LD_PRELOAD={library},OUTRIGGER_LOG=info"
     program = f"{with_plugin.program('differential')} --operations 20"
@@ -237,7 +237,7 @@ def test_a_batch_script(with_plugin, way):
 
 @SYSTEM_MPIS
 def test_dpus_without_rdma_are_started_and_left(allocation):
-    """The second half of the hosts are DPUs to the first half. A line says why they are of no use."""
+    """The second half of the hosts are DPUs of the first half. A line tells why they do not work."""
     daemon = str(allocation.mpi.daemon)
     options = ("--dpu-pattern", DPUS, "--dpu-daemon", daemon)
     command = allocation.job(2, "differential", "--operations", "20", options=options)
@@ -250,7 +250,7 @@ def test_dpus_without_rdma_are_started_and_left(allocation):
 
 @ONE_MPI
 def test_dpus_of_an_allocation_are_tried(allocation):
-    """`outrigger info`: its exit code says that none is of use."""
+    """`outrigger info`: its exit code tells that none works."""
     command = allocation.outrigger("info", "--json", "--dpu-pattern", DPUS, "--dpu-daemon", str(allocation.mpi.daemon))
     result = allocation.run(*command, options=("--ntasks-per-node=1",))
     assert result.returncode == 1, result.out
@@ -304,10 +304,10 @@ def test_what_is_killed_ends_the_job(allocation, victims):
 @SYSTEM_MPIS
 @pytest.mark.parametrize("number", (signal.SIGKILL, signal.SIGTERM), ids=lambda number: number.name)
 def test_a_command_that_is_ended_takes_its_job_along(allocation, number):
-    """On every host: srun ends its ranks when it is told to, and is told when the command is no more."""
+    """On every host: srun ends its ranks when it is told to, and is told when the command ends."""
     job = allocation.start(*allocation.job(HOSTS, "steady", "compute", "60"), options=("--ntasks-per-node=1",))
     job.wait_for("steady: ready")
     since = Stopwatch()
     os.kill(job.outrigger_run(), number)
     assert since.sees(lambda: not allocation.mpi.leftovers(), GONE_WITHIN_S), allocation.mpi.leftovers()
-    job.wait(30)  # salloc takes a command that a signal has ended for a good one
+    job.wait(30)  # salloc reports success for a command that a signal has ended

@@ -1,4 +1,4 @@
-"""MPI_Init with Outrigger takes little longer than without, also where all ranks have one core."""
+"""MPI_Init with Outrigger takes little longer than without, also if all ranks share one core."""
 
 import os
 import re
@@ -12,9 +12,9 @@ pytestmark = pytest.mark.one_machine
 RANKS = 4
 STARTS = 5
 MORE_CPU_MS = 60.0
-"""What the start of service processes may add to a rank's CPU time."""
+"""CPU time that the start of service processes may add to a rank."""
 STALL_MS = 200.0
-"""And to its time: less than whoever waits for something that only a timeout ends."""
+"""And to its time: less than a wait that only a timeout ends."""
 
 
 def took_ms(mpi: Mpi, services: int | None) -> tuple[float, float]:
@@ -27,9 +27,9 @@ def took_ms(mpi: Mpi, services: int | None) -> tuple[float, float]:
 
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_ranks_that_share_a_core_start_soon(offload: Mpi, nodes: int) -> None:
-    """Ranks that spin while others need their core show in the CPU time, which is what it is however busy the machine.
+    """Ranks that spin while others need their core show in the CPU time, even on a busy machine.
 
-    Other programs make all starts longer, whose processes take turns with theirs; what stalls here does by a second.
+    Other programs make all starts longer, as they take turns with the ranks; a stall here takes a second.
     """
     offload.pretend_nodes = nodes
     pairs = [(took_ms(offload, None), took_ms(offload, 1)) for _ in range(STARTS)]

@@ -1,5 +1,6 @@
-"""Somebody on the network who does not belong to the job: connects to its service processes, or to `outriggerd dpu`,
-sends rubbish, or what has been recorded of another run. Nobody acts on it, and the job's bytes are right."""
+"""A stranger on the network connects to a job's service processes, or to `outriggerd dpu`, and sends garbage, or
+recorded bytes of another run. It has no effect, and the job's bytes are correct.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ Place = tuple[str, int]
 
 
 def listens_at(process: Process) -> list[Place]:
-    """Where a process lets others connect to it."""
+    """Addresses at which a process listens."""
     inodes = set()
     for descriptor in Path(f"/proc/{process.pid}/fd").iterdir():
         with contextlib.suppress(OSError):
@@ -50,9 +51,9 @@ def listens_at(process: Process) -> list[Place]:
 
 @dataclass
 class Recorder:
-    """Writes down what goes over TCP on this machine: the first bytes of each stream, in their order."""
+    """Records TCP traffic on this machine: the first bytes of each stream, in order."""
 
-    streams: dict[tuple[int, int], dict[int, bytes]] = field(default_factory=dict)  # by ports, then by place
+    streams: dict[tuple[int, int], dict[int, bytes]] = field(default_factory=dict)  # by ports, then by offset
     begins: dict[tuple[int, int], int] = field(default_factory=dict)
     _over: threading.Event = field(default_factory=threading.Event)
 
@@ -89,7 +90,7 @@ class Recorder:
                 self.streams.setdefault(stream, {})[place] = data
 
     def at(self, places: list[Place]) -> list[bytes]:
-        """What was sent there and from there, without gaps."""
+        """Bytes sent to and from these addresses, without gaps."""
         ports = {port for _, port in places}
         return [self._whole(parts) for stream, parts in self.streams.items() if ports & set(stream)]
 
@@ -183,7 +184,7 @@ def test_rubbish_at_a_service_processs_ports(two_nodes):
 
 
 def greetings_of_a_run(mpi: Mpi) -> list[tuple[int, bytes, bytes]]:
-    """What goes over the network in one: of each greeting its step, its sender's nonce, and its proof."""
+    """The handshakes in a run's traffic: step, sender's nonce and proof of each message."""
     with Recorder().at_work() as recorder:
         job, services = at_work(mpi, 60)
         places = [place for process in services for place in listens_at(process)]
@@ -198,7 +199,7 @@ def greetings_of_a_run(mpi: Mpi) -> list[tuple[int, bytes, bytes]]:
 
 
 def test_what_goes_over_the_network_proves_nothing_later(two_nodes):
-    """Each run has nonces of its own, and so proofs of its own. What becomes of recorded ones: tests/ucx."""
+    """Each run has its own nonces, and so its own proofs. Replays of recorded ones: tests/ucx."""
     runs = [greetings_of_a_run(two_nodes) for _ in range(2)]
     for greetings in runs:
         assert {step for step, _, _ in greetings} == {CALL, ANSWER, ACCEPT}, greetings
@@ -239,7 +240,7 @@ def dpu_daemon(build: Path, secret: str) -> Iterator[tuple[subprocess.Popen[str]
 
 
 def exactly(visit: socket.socket, count: int) -> bytes:
-    """Less where the other end closes before."""
+    """Fewer if the other end closes before."""
     data = b""
     while len(data) < count and (more := visit.recv(count - len(data))):
         data += more
@@ -253,7 +254,7 @@ def proof(secret: str, side: int, version: int, of_host: bytes, of_dpu: bytes) -
 
 
 def greet(port: int, secret: str, nonce: bytes) -> tuple[bytes, bool]:
-    """As a host's keeper does. All that was sent, and whether the DPU proves itself as well."""
+    """Handshake as by a host's keeper. Returns all received bytes, and if the DPU has proven itself."""
     with socket.create_connection(("127.0.0.1", port), timeout=10) as visit:
         theirs = exactly(visit, GREETING)
         magic, version, order, side = struct.unpack_from("<IIII", theirs)
@@ -266,7 +267,7 @@ def greet(port: int, secret: str, nonce: bytes) -> tuple[bytes, bool]:
 
 
 def test_strangers_do_not_keep_a_host_from_its_dpu(build):
-    """Those who say nothing, more than it listens to at once; who say rubbish; who have another secret."""
+    """Strangers that send nothing, more than its backlog; that send garbage; that have another secret."""
     secret = secrets.token_hex(16)
     with dpu_daemon(build, secret) as (daemon, port), contextlib.ExitStack() as visits:
         for _ in range(50):

@@ -1,5 +1,6 @@
-"""Native or offloaded as the library sees fit: small blocks stay native, and so does everything while others take the
-service process's core. All ranks must change at the same call, whatever is outstanding."""
+"""The library's choice of native or offloaded: small blocks stay native, and so does everything while other processes
+take the service process's core. All ranks must change at the same call, with any outstanding operations.
+"""
 
 import os
 import signal
@@ -56,7 +57,7 @@ def native(result) -> dict[str, int]:
 
 
 def test_small_blocks_are_native(measured):
-    """And nothing else: MPIs have faults of their own in rare forms, which would be found here."""
+    """Only common forms: MPIs have errors in rare forms, which would be found here."""
     fixed = {"OUTRIGGER_CHOICE": "fixed"}
     result = measured.run(2, ["differential", "--seed", "3", "--operations", "60"], env=fixed, timeout_s=150).ok()
     assert "no difference" in result.out
@@ -65,8 +66,9 @@ def test_small_blocks_are_native(measured):
 
 @pytest.mark.parametrize(("nodes", "services"), [(1, 1), (1, 2), (2, 1)])
 def test_v_forms_change_with_their_sizes(measured, nodes, services):
-    """8 calls with small blocks make the next ones native, a large one brings them back, later each time. Service
-    processes agree on it."""
+    """8 calls with small blocks make the next ones native, a large one ends that, later each time. Service processes
+    agree on it.
+    """
     measured.pretend_nodes = nodes
     fixed = {"OUTRIGGER_CHOICE": "fixed"}  # else all is native where ranks need every core, until that is tried
     result = measured.run(4, ["plans", "2", "v"], services=services, env=fixed).ok()

@@ -1,4 +1,4 @@
-"""Profiling tools count what they count natively: linked before libmpi, preloaded before the library and after it."""
+"""Profiling tools count the same as natively: linked before libmpi, preloaded before the library and after it."""
 
 import re
 from pathlib import Path
@@ -48,7 +48,7 @@ def test_tools_see_what_they_see_natively(offload, program, order):
 @pytest.mark.parametrize("order", ("tool:library", "library:tool"))
 @pytest.mark.parametrize("kind", ("-next", "-next-without-init"))
 def test_tools_that_do_not_call_pmpi_get_in_nobodys_way(offload, kind, order):
-    """They go on to the next MPI_X in the loader's order, so that nothing comes back to a library in front of them."""
+    """They call the next MPI_X in the loader's order, so no call comes back to a library in front of them."""
     result = offload.run(RANKS, ["tooled"], env=preloads(offload, order, kind)).ok()
     assert "tooled: 0 wrong" in result.out
     assert result.offloaded() == OFFLOADED
@@ -59,7 +59,7 @@ def test_tools_that_do_not_call_pmpi_get_in_nobodys_way(offload, kind, order):
 @pytest.mark.parametrize("order", ("tool:library", "library:tool"))
 @pytest.mark.parametrize("language", ("c", "mpif", "usempi", "f08"))
 def test_programs_of_all_languages_run_with_a_tool(offload, expected, language, order):  # noqa: F811
-    """Bytes and offloaded calls are the same; what a tool sees of Fortran differs between the MPIs, natively, too."""
+    """Bytes and offloaded calls are the same; a tool's view of Fortran differs between the MPIs, natively, too."""
     assert digests(offload, language, 1, preloads(offload, order)) == expected
 
 

@@ -1,4 +1,4 @@
-"""A trace has every call that the report has, whatever way the job ends, and what service processes did for it."""
+"""A trace has every call of the report, after any end of the job, and the service processes' work."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROUNDS = 3
 NO_CORE = {"OUTRIGGER_DAEMON": "/bin/false"}
 """No keeper starts: the job runs natively."""
 ANOTHER_CLOCK_S = 3600
-# Rank 1 has a clock of its own, an hour ahead.
+# Rank 1 has its own clock, an hour ahead.
 AHEAD = """
 case "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" in
   1) exec unshare --time --monotonic %d --fork "$0" "$@" ;;
@@ -50,13 +50,13 @@ def traced(
 
 
 def calls_of(parts: list[Part]) -> Counter[str]:
-    """Of all ranks; those that make persistent requests are none in a report."""
+    """Calls of all ranks, without those that make persistent requests, which are not in a report."""
     names = [(part.name("call", e.name), e.subject) for part in parts for e in part.events if e.kind is Kind.CALL]
     return Counter(name for name, request in names if request or not name.endswith("_init"))
 
 
 def check_like_report(result: Result, parts: list[Part]) -> None:
-    """As many calls of each kind, and bytes; but for those that the MPI has refused."""
+    """The same calls of each kind, and bytes; except rejected calls."""
     assert result.report is not None
     found = report.parse(json.dumps(result.report))
     expected: Counter[str] = Counter()
@@ -91,7 +91,7 @@ def test_a_trace_has_what_the_report_has(offload: Mpi, tmp_path: Path, program: 
     made = timeline.build(parts)
     if program == "all":
         check_joined(made, offloaded=True)
-        # The report counts what ranks received from others, by reach. Where nothing is reduced, that is what was moved.
+        # The report counts bytes received from others, by reach. Without reductions these are the moved bytes.
         assert result.report is not None
         moved = sum(one.args["bytes"] for one in made.slices if one.kind == "move")
         received = sum(
@@ -113,7 +113,7 @@ def test_perfetto_itself_finds_all_of_a_job(offload: Mpi, tmp_path: Path) -> Non
 
 
 def phases_of(part: Part) -> Counter[tuple[str, int]]:
-    """How often each was entered, and how deep inside others."""
+    """Number of entries of each phase, by nesting depth."""
     return Counter((part.name("phase", e.name), e.number) for e in part.events if e.kind is Kind.PHASE)
 
 
@@ -152,7 +152,7 @@ def test_a_native_job_has_its_calls(offload: Mpi, tmp_path: Path) -> None:
 @pytest.mark.parametrize("mpi", ("mpich",), indirect=True)
 @pytest.mark.parametrize("end", [("abort", "7"), ("signal",)])
 def test_what_was_written_outlives_the_ranks(offload: Mpi, tmp_path: Path, end: tuple[str, ...]) -> None:
-    """Two nodes: each keeper writes for its own."""
+    """Two nodes: each keeper writes its own."""
     path = tmp_path / "t.json"
     env = {"OUTRIGGER_TRACE": str(collect.events_path(path)), "OUTRIGGER_PRETEND_NODES": "2"}
     offload.start(RANKS, ["counted", "end", *end], env=env).wait(40)
@@ -172,7 +172,7 @@ def test_a_native_rank_that_aborts_writes_what_it_has(offload: Mpi, tmp_path: Pa
 
 @pytest.mark.parametrize("mpi", ("openmpi", "mpich"), indirect=True)
 def test_another_clock_is_compared(offload: Mpi, tmp_path: Path) -> None:
-    """By the MPI's own messages: rank 1 is on a node of its own, whose clock says an hour more."""
+    """By the MPI's own messages: rank 1 is on a node of its own, whose clock is an hour ahead."""
     needs_time_namespaces()
     script = AHEAD % ANOTHER_CLOCK_S
     env = {"OUTRIGGER_TRACE": str(tmp_path / "t.json.events"), "OUTRIGGER_PRETEND_NODES": "2"}
@@ -191,7 +191,7 @@ def test_another_clock_is_compared(offload: Mpi, tmp_path: Path) -> None:
 
 @ONE_MPI
 def test_what_a_dpu_does_is_in_it(offload: Mpi, tmp_path: Path) -> None:
-    """Whose clock says an hour more."""
+    """Its clock is an hour ahead."""
     needs_time_namespaces()
     ahead = ("unshare", "--time", "--monotonic", str(ANOTHER_CLOCK_S), "--fork")
     with dpus(offload, services=2, under=ahead) as started:

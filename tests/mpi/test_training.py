@@ -1,4 +1,4 @@
-"""examples/training: the same weights on all ranks, and those of training on one rank, native and offloaded."""
+"""examples/training: equal weights on all ranks, as after training on one rank, native and offloaded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.any_mpi
 PROGRAM = HERE.parent.parent / "examples" / "training" / "training.py"
 SMALL = ("--steps", "4", "--samples", "48", "--width", "90", "--layers", "3", "--bucket-kib", "20")
 BUCKETS = 4
-"""Of the 17,836 gradients of such a model."""
+"""Buckets for the 17,836 gradients of such a model."""
 
 
 def training(mpi: Mpi, ranks: int, *arguments: str, services: int | None, rules: str = ""):
@@ -30,7 +30,7 @@ def training(mpi: Mpi, ranks: int, *arguments: str, services: int | None, rules:
 
 
 def sums(report: dict[str, Any]) -> dict[str, Any]:
-    """The gradients' entry, of all ranks."""
+    """The gradients' entry, for all ranks."""
     return next(entry for entry in report["calls"] if entry["collective"] == "iallreduce")
 
 
@@ -55,7 +55,7 @@ def test_offloaded(mpi: Mpi, tmp_path: Path, ranks: int, mode: str, memory: str)
 
 @pytest.mark.parametrize("mode, why", (("nonblocking", "rounding"), ("blocking", "blocking form")))
 def test_native(mpi: Mpi, mode: str, why: str) -> None:
-    """Sums of floating-point numbers are the MPI's own unless a rule says otherwise."""
+    """Sums of floating-point numbers are native unless a rule offloads them."""
     training(mpi, 2, "--mode", mode, "--check", services=None).ok()
     mpi.measured_choice = True  # by Outrigger's defaults
     result = training(mpi, 2, "--mode", mode, "--check", services=1).ok()

@@ -1,4 +1,4 @@
-"""Datatypes of the program stay the program's: nothing of ours runs its callbacks, and deep ones are looked at once."""
+"""The program's datatypes: the library runs none of their callbacks, and analyzes deep ones once."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Buffers that other processes cannot read, and other memory out of the ordinary, give the bytes that they give where
-the native MPI copies through shared memory."""
+"""Buffers that other processes cannot read, and other unusual memory, give the same bytes as the native MPI, which
+copies through shared memory.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ pytestmark = pytest.mark.one_machine
 KINDS = ("secret", "mixed", "swapped", "write-only", "handled", "tracked", "lazy", "file", "huge", "sysv")
 SKIPPED = 77
 BY_SHARED_MEMORY = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "UCX_TLS": "posix,self"}
-"""What MPIs copy by system calls between processes fails for such memory, natively."""
+"""Copies by system calls between processes fail for such memory, natively."""
 
 
 def right(result: Result, kind: str) -> Result:
@@ -45,7 +46,7 @@ def test_between_nodes(offload: Mpi, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ("secret", "handled", "sysv"))
 def test_beside_an_accelerator(offload: Mpi, kind: str) -> None:
-    """Any buffer may be its memory then: the MPI copies, which may know it."""
+    """Any buffer may be its memory then: the MPI copies, which may support it."""
     fake = offload.build / "tests" / "mpi" / "cuda" / "libcuda.so.1"
     env = BY_SHARED_MEMORY | {"LD_PRELOAD": f"{offload.library}:{fake}"}
     assert right(offload.run(2, ["unreadable", kind], env=env), kind).offloaded() > 0

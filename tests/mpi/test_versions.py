@@ -1,4 +1,4 @@
-"""Builds of different versions refuse each other: one line names both, and the program runs natively.
+"""Builds of different versions reject each other: one line names both, and the program runs natively.
 
 The other build is a copy of this one with another release written into it.
 """
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.one_machine
 
 
 def other_version(of: Path, directory: Path) -> Path:
-    """A copy that takes itself for another release."""
+    """A copy with another release number."""
     content = of.read_bytes()
     mine, others = (MARK + version.encode() for version in (__version__, OTHER))
     assert len(mine) == len(others) and content.count(mine) == 1, of
@@ -63,7 +63,7 @@ def test_rank_and_rank(offload: Mpi, tmp_path: Path, ranks: str) -> None:
 @ONE_MPI
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_rank_and_keeper(offload: Mpi, tmp_path: Path, nodes: int) -> None:
-    """On two nodes only the second one's keeper and service processes are others: none of them meets the first's."""
+    """On two nodes only the second one's keeper and service processes differ: none of them meets the first's."""
     offload.pretend_nodes = nodes
     daemon = {"OUTRIGGER_DAEMON": str(other_version(offload.daemon, tmp_path))}
     must_name_both(offload, "YYOO", {"Y": daemon if nodes == 1 else {}, "O": daemon})
@@ -71,7 +71,7 @@ def test_rank_and_keeper(offload: Mpi, tmp_path: Path, nodes: int) -> None:
 
 @ONE_MPI
 def test_an_upgrade_meanwhile_does_not_mix_builds(offload: Mpi, tmp_path: Path) -> None:
-    """A service process that takes another one's place is of the build that its keeper runs, whatever has its name."""
+    """A replacement service process is of its keeper's build, even if the file has been replaced."""
     daemon = Path(shutil.copy2(offload.daemon, tmp_path))
     (tmp_path / "next").mkdir()
     env = {"OUTRIGGER_DAEMON": str(daemon), "OUTRIGGER_REPORT": "live"}
@@ -118,7 +118,7 @@ def dpu_of(daemon: Path, secret: str, log: Path) -> Iterator[int]:
 
 @ONE_MPI
 def test_host_and_dpu(offload: Mpi, tmp_path: Path) -> None:
-    """`outriggerd dpu-probe`, which `outrigger info --dpufile` asks; and a job, which has its host's cores then."""
+    """`outriggerd dpu-probe`, which `outrigger info --dpufile` runs; and a job, which has its host's cores then."""
     secret = secrets.token_hex(16)
     with dpu_of(other_version(offload.daemon, tmp_path), secret, tmp_path / "dpu.log") as port:
         probe = subprocess.run(

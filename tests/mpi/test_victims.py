@@ -1,4 +1,4 @@
-"""Which service process a test kills that is to have a job ended: those of one place only, as deaths count for each."""
+"""Service processes to kill in a test that ends a job: only those of one place, as deaths count per place."""
 
 import os
 import signal
@@ -31,7 +31,7 @@ def test_one_that_is_replaced_on_another_node_meanwhile_is_left_alone() -> None:
 
 
 def test_another_place_of_the_same_node_is_left_alone() -> None:
-    """Which has been there before."""
+    """An older process."""
     killed = [Serving(20, 1003, FIRST)]
     assert victims([Serving(10, 1002, FIRST)], killed) == []
     assert victims([Serving(20, 1002, FIRST)], killed) == []  # within a hundredth of a second
@@ -40,7 +40,7 @@ def test_another_place_of_the_same_node_is_left_alone() -> None:
 @pytest.mark.one_machine
 @pytest.mark.any_mpi
 def test_deaths_in_the_places_of_several_nodes_do_not_add_up(offload: Mpi) -> None:
-    """As many as end a job where all are in one place: it goes on to its own end, and all bytes are right."""
+    """As many as end a job if all are in one place: it continues to its own end, and all bytes are correct."""
     offload.pretend_nodes = 2
     job = offload.start(3, ["steady", "operations", "5"])
     job.wait_for("steady: ready")

@@ -1,4 +1,4 @@
-"""Ranks that wait copy for their service process: when they do, and what happens when they are killed at it."""
+"""Copies by waiting ranks: the conditions, and kills during copies."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ def received(result, reach: str) -> int:
 
 @pytest.mark.parametrize("ranks", (2, 4))
 def test_waiting_ranks_copy(offload, ranks):
-    """The service process is stopped again and again: all ranks wait by the time it goes on and lends copies."""
+    """The service process is stopped repeatedly: all ranks wait when it continues and gives out copies."""
     job = offload.start(ranks, ["steady", "larger", "3"], env=with_copiers())
     job.wait_for("steady: ready")
     (service,) = offload.daemons("serve")
@@ -144,7 +144,7 @@ def test_stopped_and_continued_where_ranks_copy_alone(offload):
 
 
 def test_stopped_and_continued_while_they_copy(offload):
-    """A piece that a stopped rank holds is waited for; what it has not begun is copied without it."""
+    """A stopped rank's current piece is waited for; its other pieces are copied without it."""
     job = offload.start(2, ["steady", "large", "3"], env=with_copiers())
     job.wait_for("steady: ready")
     job.disturb(random.Random(6), 2)

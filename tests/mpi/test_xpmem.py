@@ -19,13 +19,13 @@ def bytes_by_reach(result) -> dict[str, int]:
 
 @pytest.mark.one_machine
 def test_private_memory_is_attached(offload):
-    """What cannot be attached is copied as without XPMEM."""
+    """Memory that cannot be attached is copied as without XPMEM."""
     env = with_fake(offload, OUTRIGGER_LOG="info")
     result = offload.run(2, ["odd", "shared_memory"], services=2, env=env).ok()
     if not result.report["service"]["xpmem"] and os.geteuid() != 0:
         pytest.skip("the stand-in needs CAP_CHECKPOINT_RESTORE for /proc/PID/map_files")
     assert "cross-memory attach available, XPMEM" in result.out
-    # 40 rounds: four blocks of each buffer that is shared, and as many of private memory
+    # 40 rounds: four blocks of each shared buffer, and as many of private memory
     found = bytes_by_reach(result)
     assert found["xpmem"] == 40 * 4 * 120_000
     assert found["relay"] + found["copier"] + found["own"] == 40 * 4 * 80_000

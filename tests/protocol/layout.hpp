@@ -1,4 +1,4 @@
-// Says where the fields of a struct are, as one line of text.
+// Describes the fields of a struct in one line of text.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ class Layout {
   .field(#name, &type::name) __VA_OPT__(OUTRIGGER_FIELDS_AGAIN OUTRIGGER_PARENTHESES(type, __VA_ARGS__))
 #define OUTRIGGER_FIELDS_AGAIN() OUTRIGGER_FIELDS
 #define OUTRIGGER_PARENTHESES ()
-// The preprocessor goes over its argument 63 times: so many fields may there be.
+// The preprocessor rescans its argument 63 times, which limits the number of fields.
 #define OUTRIGGER_REPEAT(...) OUTRIGGER_REPEAT5(OUTRIGGER_REPEAT5(__VA_ARGS__))
 #define OUTRIGGER_REPEAT5(...) OUTRIGGER_REPEAT4(OUTRIGGER_REPEAT4(__VA_ARGS__))
 #define OUTRIGGER_REPEAT4(...) OUTRIGGER_REPEAT3(OUTRIGGER_REPEAT3(__VA_ARGS__))

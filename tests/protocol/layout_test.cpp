@@ -1,6 +1,6 @@
-// What one machine writes, another reads: hosts and DPUs may have processors of different kinds. Every build, for
-// whatever processor, must have the layout that stands in layout.txt: fields of structs that are sent or shared, and
-// messages byte by byte. Who changes one raises kProtocolVersion (build_version.hpp) or peer::kVersion.
+// Hosts and DPUs may have processors of different kinds and read each other's data. Every build, for any processor,
+// must have the layout in layout.txt: fields of structs that are sent or shared, and messages byte by byte. A change of
+// these needs a higher kProtocolVersion (build_version.hpp) or peer::kVersion.
 #include "layout.hpp"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@
 namespace outrigger {
 namespace {
 
-// Bytes between fields would be sent as they happen to be.
+// Bytes between fields would be sent uninitialized.
 template <class... Sent>
 constexpr bool without_gaps() {
   return (std::has_unique_object_representations_v<Sent> && ...);

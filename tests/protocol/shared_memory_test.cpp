@@ -61,7 +61,7 @@ TEST(SharedMemory, IsReservedOrComesOnTouch) {
 TEST(SharedMemory, MemoryThatIsNotThereIsAnErrorAndEndsNobody) {
   const auto memory = create_sealed_memory("outrigger-test", 1ULL << 50, Backing::reserved);
   ASSERT_FALSE(memory);
-  EXPECT_NE(memory.error().find("too little memory"), std::string::npos) << memory.error();
+  EXPECT_NE(memory.error().find("not enough memory"), std::string::npos) << memory.error();
 }
 
 }  // namespace

@@ -158,7 +158,7 @@ def test_the_command_line_of_the_program() -> None:
     assert "--order" not in request.arguments()
     strided = runner.Request(("iallgatherv",), ("malloc",), (1024,), 4, 50, 2, order=command.parse_order("strided"))
     assert strided.arguments([7])[-4:] == ["--order", "strided", "--work", "7"]
-    with pytest.raises(UserError, match="--order 'random': not known; there are contiguous, strided"):
+    with pytest.raises(UserError, match="--order 'random': unknown; there are contiguous, strided"):
         command.parse_order("random")
 
 
@@ -219,7 +219,7 @@ def test_names_are_checked() -> None:
     assert [nonblocking(name) for name in (*command.PERSISTENT, "bcast")] == [*command.COLLECTIVES, "ibcast"]
     with pytest.raises(UserError, match="collective 'bcast_init'"):
         command.parse_collectives(["bcast_init"])
-    with pytest.raises(UserError, match="collective 'ialltoallx': not known; did you mean ialltoall"):
+    with pytest.raises(UserError, match="collective 'ialltoallx': unknown; did you mean ialltoall"):
         command.parse_collectives(["ialltoallx"])
     with pytest.raises(UserError, match="--memory 'stack'"):
         command.parse_memories("stack")

@@ -106,7 +106,7 @@ def runs_of(tmp_path: Path, program: str, *, compares: bool = False) -> Runs:
 def test_a_program_that_fails_by_itself_is_no_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = runs_of(tmp_path, "raise SystemExit(3)")
     monkeypatch.setattr("outrigger.chaos.runs._command", lambda runs, report: [sys.executable, runs.options[-1]])
-    with pytest.raises(UserError, match="exit code 3 although nothing is done to it"):
+    with pytest.raises(UserError, match="exit code 3 without any disturbance"):
         runs.undisturbed()
 
 
@@ -140,7 +140,7 @@ def test_the_build_that_is_named_is_the_one_that_runs(tmp_path: Path, monkeypatc
 
     def nobody_met(_screen: object, runs: Runs, *_: object) -> None:
         started.append(runs.options)
-        raise UserError("no service process was met")
+        raise UserError("no service process was found")
 
     monkeypatch.setattr(command, "_run_all", nobody_met)
     (tmp_path / "build").mkdir()

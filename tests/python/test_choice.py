@@ -121,7 +121,7 @@ def test_mpi4py_that_does_not_look_where_it_is_told_is_named_with_the_variable(m
         choose("mpich", PROGRAM, ALL)
     loads(monkeypatch, None, python=True)  # not even that of the ABI is there
     note = choose("mpich", PROGRAM, ALL).note
-    assert note is not None and note.endswith("whatever --mpi says: unset it")
+    assert note is not None and note.endswith("--mpi has no effect: unset it")
     loads(monkeypatch, None)  # no Python
     assert choose("mpich", PROGRAM, ALL) == Choice(MPICH)
     loads(monkeypatch, str(MPICH.library), python=True)  # the loader knows it

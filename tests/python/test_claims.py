@@ -189,7 +189,7 @@ def test_a_shared_core_is_named() -> None:
         domains=(((0,), (1, 3)),), ranks=(BoundRank((0,), 1, False, 0, 0),), services=(BoundService(1, False),),
         service_cpus=(1,), other_jobs=(OtherJob(1, "service", -1),),
     )  # fmt: skip
-    assert _notes_of(node) == ["another job also has CPU 1, where service processes give way"]
+    assert _notes_of(node) == ["another job also has CPU 1, where service processes yield"]
     assert "on CPU 1, which another job has, too" in str(binding._service_line(0, node, 0))
 
 

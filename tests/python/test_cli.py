@@ -176,7 +176,7 @@ def test_info_names_the_wire(wire: dict[str, str], good: bool, words: tuple[str,
 @pytest.mark.parametrize(
     ("huge", "good", "words"),
     [
-        ({"bytes": 2 << 20, "why_not": ""}, True, ("2 MiB", "copied from again and again")),
+        ({"bytes": 2 << 20, "why_not": ""}, True, ("2 MiB", "copied repeatedly")),
         ({"bytes": 0, "why_not": "needs Linux 6.1"}, False, ("no", "needs Linux 6.1")),
     ],
 )

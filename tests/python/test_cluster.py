@@ -471,5 +471,5 @@ def test_what_a_killed_cluster_leaves_is_cleared_away(spare: str) -> None:
 
 def test_a_host_of_the_cluster_cannot_take_it_down(cluster: None) -> None:
     code = f"from outrigger.cluster import control; control.down({NAME!r})"
-    assert "run it outside" in on("n0", sys.executable, "-c", code).stderr
+    assert "run the command outside" in on("n0", sys.executable, "-c", code).stderr
     assert [host.state for host in control.look(NAME)] == ["up"] * 3

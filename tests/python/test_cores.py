@@ -19,7 +19,7 @@ def test_cpu_lists_are_read_back(cpus: set[int]) -> None:
 def test_ranks_that_leave_no_core_are_said() -> None:
     assert without_spare(3, 4) == ""
     assert without_spare(2, 2).startswith("No spare core: 2 ranks, 2 cores.")
-    assert without_spare(2, 2).endswith("it would need 3 cores.")
+    assert without_spare(2, 2).endswith("a spare core needs 3 cores.")
 
 
 @pytest.mark.parametrize(("count", "ranks"), [(1, 2), (2, 2), (4, 3), (64, 4)])

@@ -120,7 +120,7 @@ def test_another_node_reads_it():
     with running(app_of()) as port:
         assert sources.exporter(f"http://127.0.0.1:{port}", None)() == answer.Told(NODES)
     told = sources.exporter(f"http://127.0.0.1:{port}", None)()
-    assert told.nodes == () and "cannot be asked" in told.problems[0]
+    assert told.nodes == () and "cannot be reached" in told.problems[0]
 
 
 def test_a_token_is_asked_for():

@@ -244,7 +244,7 @@ def test_open_mpi_5_on_hosts(build: Artifacts, agent: str) -> None:
 
 def test_the_standard_abi_has_a_library_of_its_own(build: Artifacts) -> None:
     mpi = Mpi("mpiabi", "5.0.2", Path("/opt/mpich/bin/mpiexec"), Path("/opt/mpich/lib/libmpi_abi.so.1"), "mpich")
-    with pytest.raises(UserError, match=r"liboutrigger-mpiabi\.so is missing: no MPI with the standard ABI"):
+    with pytest.raises(UserError, match=r"liboutrigger-mpiabi\.so is missing: there was no MPI with the standard ABI"):
         launch.make_plan(launch.Job(program=("./prog",), ranks=2, mpi=mpi), build)
     library = build.root / "lib" / "liboutrigger-mpiabi.so"
     library.touch()
@@ -373,7 +373,7 @@ def test_options_go_before_the_environment() -> None:
 
 def test_variables_that_are_no_settings_are_said(built: Artifacts) -> None:
     assert settings.check_names(built, {"OUTRIGGER_REACH": "cma", "OUTRIGGER_TEST_X": "1", "PATH": "/bin"}) is None
-    assert "OUTRIGGER_RAECH is no setting" in (settings.check_names(built, {"OUTRIGGER_RAECH": "cma"}) or "")
+    assert "OUTRIGGER_RAECH is unknown" in (settings.check_names(built, {"OUTRIGGER_RAECH": "cma"}) or "")
 
 
 def test_open_mpi_passes_the_variables_to_other_nodes(build: Artifacts) -> None:
@@ -668,7 +668,7 @@ def test_each_of_several_programs_gets_the_library(build: Artifacts) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("a : b", "says no number of ranks: write ': -n RANKS b'"),
+        ("a : b", "has no number of ranks: write ': -n RANKS b'"),
         ("a : -n 2", "there is no program behind ':'"),
         (": -n 2 b", "there is no program before ':'"),
         ("a : -n 0 b", "-n 0: the number of ranks must be at least 1"),
@@ -689,8 +689,6 @@ def test_another_jobs_cores_are_one_note_with_its_user_and_command() -> None:
     (note,) = launch._other_jobs_note(node)
     user = pwd.getpwuid(os.getuid()).pw_name
     assert note.startswith(f"another job of {user} (process {here}: ") and "python" in note
-    assert note.endswith(
-        ") also has CPUs 2-3, where service processes give way, and CPU 0, where ranks of this job run"
-    )
+    assert note.endswith(") also has CPUs 2-3, where service processes yield, and CPU 0, where ranks of this job run")
     assert launch._other_jobs_note(replace(node, other_jobs=(OtherJob(1, "ranks", here),))) == []
     assert OtherJob(1, "ranks", -1).who == "another job"

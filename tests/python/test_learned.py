@@ -76,7 +76,7 @@ def test_files_are_read(cache: Path) -> None:
 def test_what_is_something_else_is_said(cache: Path, text: str) -> None:
     (cache / "choices-1.txt").write_text(text)
     assert [each.readable for each in learned.read_all(cache)] == [False, True]
-    assert "choices-1.txt" in command(cache) and "not a file of choices" in command(cache)
+    assert "choices-1.txt" in command(cache) and "not a decision file" in command(cache)
 
 
 def test_choices_are_listed_with_their_date_and_cleared(cache: Path) -> None:
@@ -95,4 +95,4 @@ def test_choices_are_listed_with_their_date_and_cleared(cache: Path) -> None:
     assert "MPI_Bcast" in text and "node_pull" in text and "64 KiB" in text
     assert "Removed 1 file in" in command(cache, "--clear")
     assert [path.name for path in cache.iterdir()] == ["other.txt"]
-    assert "No run has kept a choice" in command(cache)
+    assert "No run has saved a decision" in command(cache)

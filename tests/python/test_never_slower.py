@@ -176,7 +176,7 @@ def test_colours_are_the_same_at_1_and_differ_beside_it() -> None:
         (["-n", "1"], "-n 1: at least 2 ranks are needed"),
         (["--mpi", "lam"], "--mpi 'lam'"),
         (["--from", "/nowhere.json"], "--from /nowhere.json: No such file"),
-        (["ibcast", "--from", "/nowhere.json"], "only --out goes with it"),
+        (["ibcast", "--from", "/nowhere.json"], "allows only --out"),
     ],
 )
 def test_wrong_options_are_named(tmp_path: Path, words: list[str], complaint: str) -> None:

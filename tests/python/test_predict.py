@@ -165,13 +165,13 @@ def _figures(offloaded: list[float], factor: float = 1.0) -> Figures:
 def test_the_advice_is_a_sentence_with_its_range() -> None:
     assert advice.sentences(_figures([82, 76, 88], 32 / 30), [32]) == [
         "On 4 nodes: two service processes a node on host cores: 18 % (12 to 24 %) faster than its own MPI by "
-        "nonblocking calls; two cores of 32 cost 7 % of the work, which is counted."
+        "nonblocking calls; two cores of 32 cost 7 % of the work, which is included."
     ]
     assert advice.sentences(_figures([95, 101, 94]), [32]) == [
         "On 4 nodes: its own MPI by nonblocking calls: two service processes a node on host cores may be "
         "5 % (-1 to 6 %) faster, which not every seed shows."
     ]
-    assert "would gain nothing that can be told" in advice.sentences(_figures([100, 100, 100]), [32])[0]
+    assert "would gain nothing measurable" in advice.sentences(_figures([100, 100, 100]), [32])[0]
     assert "would be slower, as it saves 20 % of their time" in advice.sentences(_figures([125, 125]), [32])[0]
 
 
@@ -190,7 +190,7 @@ def test_a_program_is_left_as_it_is_unless_a_change_surely_pays(blocking: list[f
 def test_the_range_says_what_it_is_made_of() -> None:
     assert "no intervals" in advice.uncertainty(5, True, [])
     assert "for 2 of its numbers" in advice.uncertainty(5, False, ["a.b", "c.d"])
-    assert "nothing says how sure" in advice.uncertainty(1, True, [])
+    assert "the certainty is unknown" in advice.uncertainty(1, True, [])
 
 
 def _predict(*words: str | Path) -> str:
@@ -214,7 +214,7 @@ def test_a_study_is_repeated_with_the_same_figures(built: Artifacts, tmp_path: P
     (study / "cluster-0.toml").write_text(changed)
     other = typed(["lab", "predict", "--repeat", str(study), "--build", str(built.root)])
     assert other.exit_code == 1
-    assert "Other figures than the study's." in other.output
+    assert "The figures differ from the study's." in other.output
 
 
 def test_a_faster_link_helps_where_the_link_is_the_limit(built: Artifacts, tmp_path: Path) -> None:

@@ -161,8 +161,8 @@ def test_advice_has_figures_of_this_run_only() -> None:
     (line,) = report_advice.advice(report.parse(json.dumps(EXAMPLE | CALLS)))
     assert line == (
         "1,408 MPI_Alltoallv of 96 KiB a rank, 31% of the run time, native because blocking calls are left to the MPI "
-        "unless asked for. `--blocking on` offloads it; posted earlier as MPI_Ialltoallv, up to 3.1 s of a rank could "
-        "be hidden behind what it computes. Rank 2 was in it for 1 s, rank 0 for 4 s: who comes last waits least."
+        "unless asked for. `--blocking on` offloads it; posted earlier as MPI_Ialltoallv, up to 3.1 s of a rank "
+        "could be hidden behind its computation. Rank 2 was in it for 1 s, rank 0 for 4 s: the last rank waits least."
     )
 
 
@@ -307,7 +307,7 @@ def test_buffers_in_huge_pages_have_a_line() -> None:
 def test_another_version_is_named() -> None:
     with pytest.raises(UserError, match="version 2, this command reads version 1"):
         report.parse(json.dumps(EXAMPLE | {"version": 2}))
-    with pytest.raises(UserError, match="it names no version, so it is something else"):
+    with pytest.raises(UserError, match="it has no version, so it is a different format"):
         report.parse("{}")
 
 
@@ -465,7 +465,7 @@ def short_run(calls: int, **fields: Any) -> report.Report:
 def test_a_short_run_says_that_nothing_was_tried() -> None:
     assert report_headline.headline(short_run(300)) == (
         "Nothing was offloaded: all 602 collective calls ran natively: too short to try offloading, 300 MPI_Ialltoall "
-        "of a rank in 1.6 s: `--choice early` tries it in short runs, for later ones."
+        "of a rank in 1.6 s: `--choice early` tries it early, for later runs."
     )
     assert "too few calls to try offloading, 100 MPI_Ialltoall of a rank in 1.6 s; it is tried after 140." in (
         report_headline.headline(short_run(100))

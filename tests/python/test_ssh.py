@@ -106,8 +106,8 @@ def test_jobs_of_other_hosts_come_by_a_real_ssh_and_a_connection_that_is_lost_is
     expected = (
         "node7: a keeper is odd",
         "what node8 says is of Outrigger 9.8.7",
-        "node9 cannot be asked by ssh: outrigger: it is broken",
-        "on the PATH that ssh gives",
+        "node9 cannot be reached by ssh: outrigger: it is broken",
+        "on the PATH of ssh",
         "Permission denied (publickey). (`ssh stranger` must work without a question)",
         "Host key verification failed. (`ssh unknown` must work without a question)",
     )
@@ -117,7 +117,7 @@ def test_jobs_of_other_hosts_come_by_a_real_ssh_and_a_connection_that_is_lost_is
     assert there.exists()
     monkeypatch.setattr(remote, "_TRIES_AGAIN_SECONDS", 0.0)
     hosts[0]._process.kill()  # as where the network is lost
-    until(lambda: any("node7 cannot be asked by ssh" in problem for problem in ask().problems))
+    until(lambda: any("node7 cannot be reached by ssh" in problem for problem in ask().problems))
     until(lambda: not there.exists())  # who is not read any more ends
     until(lambda: ask().nodes)  # it is tried again
     again = Path(f"/proc/{here.read_text().strip()}")

@@ -299,10 +299,10 @@ def test_what_keepers_have_written_is_put_together(tmp_path: Path) -> None:
 def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
     good = posted(0, 10)
     for bad, why in (
-        (good[:100], "ends too soon"),
-        (good[:-1], "ends too soon"),
-        (good + b"rest of a file", "ends too soon"),
-        (b"OUTRTRC2" + good[8:], "something else"),
+        (good[:100], "is truncated"),
+        (good[:-1], "is truncated"),
+        (good + b"rest of a file", "is truncated"),
+        (b"OUTRTRC2" + good[8:], "a wrong beginning"),
         (good[:8] + b"\x09" + good[9:], "version 9"),
     ):
         with pytest.raises(UserError, match=why):

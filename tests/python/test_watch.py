@@ -158,7 +158,7 @@ def test_it_says_that_there_is_no_job(browser):
 @pytest.mark.slow
 def test_names_of_a_job_are_text_and_problems_are_shown(browser):
     steps = Steps(4, mpi="<img src=x onerror=alert(1)>")
-    steps.problems = ("<b>node7</b> cannot be asked",)
+    steps.problems = ("<b>node7</b> cannot be reached",)
     with running(watch.application(steps, access(), 0.2)) as port:
         page = opened(browser, port)
         assert "<img src=x" in page.inner_text("#about") and page.inner_text("#notes li").startswith("<b>")

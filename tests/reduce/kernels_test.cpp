@@ -1,5 +1,5 @@
-// Every kernel of every instruction set that this processor has, against plain references: random and special values,
-// any count, any alignment, with the result beside the operands and in the left one.
+// Every kernel of every instruction set of this processor, against plain references: random and special values, any
+// count, any alignment, with the result in a separate buffer and in the left operand.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -29,7 +29,7 @@ void store(std::byte* to, T value, std::size_t bytes = sizeof(T)) {
   std::memcpy(to, &value, bytes);
 }
 
-// A long double of the x87 has ten bytes; what follows is nobody's.
+// An x87 long double has ten bytes; the rest is padding.
 template <class T>
 constexpr std::size_t kUsedBytes = sizeof(T);
 template <>
@@ -63,7 +63,7 @@ class Values {
       }
     }
   }
-  // Of few, so that there are ties.
+  // From few values, so that there are ties.
   template <class T>
   T one_of_few() {
     return static_cast<T>(generator_() % 3);
@@ -74,7 +74,7 @@ class Values {
   std::mt19937 generator_;
 };
 
-// ---------------------------------------------------------------- how elements are made, combined and compared
+// ---------------------------------------------------------------- making, combining and comparing elements
 
 struct Scalars {
   template <class T>
@@ -90,7 +90,7 @@ struct Scalars {
   }
 };
 
-// Wide enough for any product of two integers, then cut.
+// Wide enough for any product of two integers, then truncated.
 template <class T>
 T integer_of(ReduceOperation operation, T left, T right) {
   __extension__ using Wide = unsigned __int128;
@@ -294,7 +294,7 @@ class Kernels : public testing::TestWithParam<Case> {
     EXPECT_EQ(right.memory, right_before);
   }
 
-  // Elements, and every byte that belongs to none: guards and gaps.
+  // Compares elements, and all bytes outside of elements: guards and gaps.
   void expect_same(Bytes& got, const Bytes& wanted, std::size_t begin, std::size_t count, const char* where) const {
     const Elements elements = elements_of(GetParam().reduction.type);
     const std::size_t width = GetParam().reduction.element_bytes();

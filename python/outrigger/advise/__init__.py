@@ -1,1 +1,1 @@
-"""What pays for a program: it is run in several ways, and its reports are read."""
+"""Finds out what makes a program faster: runs it in several ways and reads the reports."""

@@ -34,7 +34,7 @@ _YIELDS = "OMPI_MCA_mpi_yield_when_idle"
 
 
 def _yielding(given: Given, many: bool) -> list[str]:
-    """Native must be at its best: unbound ranks that share cores give way, which Open MPI may not see by itself."""
+    """Native must be at its best: unbound ranks that share cores must yield, which Open MPI may not detect itself."""
     chosen = choice.choose(given.mpi, linked.find_program(given.program[0]), mpis.find_all_mpis())
     crowded = many or given.ranks > len(cores.allowed_cores())
     asked = any(word.startswith(_YIELDS) for word in given.variables) or _YIELDS in os.environ
@@ -69,7 +69,7 @@ def _tell(console: Console, trials: Trials, given: Given, json_to: Path | None) 
     console.print(show.table(results, given))
     if trials.interrupted or trials.out_of_time:
         console.print(f"[yellow]{'Interrupted' if trials.interrupted else 'At the end of the budget'}: "
-                      "these are the runs that were made.[/]")  # fmt: skip
+                      "figures are from the runs until then.[/]")  # fmt: skip
     show.advice(console, advice)
     console.print(f"\n[dim]The program's output and the reports are in {trials.place}[/]", soft_wrap=True)
     jobs.save_json(console, json_to, json.dumps(show.as_data(results, advice), indent=2))
@@ -80,7 +80,7 @@ def _tell(console: Console, trials: Trials, given: Given, json_to: Path | None) 
 
 
 def _again(given: Given, limits: Limits) -> str:
-    """The same with three runs of each, for which there was no time or which were not asked for."""
+    """The same with three runs of each, if the time was too short or the option is missing."""
     enough = [f"--budget={2 * limits.budget_s:.0f}s", f"--runs={max(limits.runs, FEWEST)}"]
     return shlex.join(["outrigger", "advise", "-n", str(given.ranks), *enough, *given.options(), "--", *given.program])
 

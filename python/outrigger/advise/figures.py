@@ -1,4 +1,4 @@
-"""What the runs took, against each other."""
+"""Times of the runs, compared."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from outrigger.noise import Band, band_of
 from outrigger.report_data import Report
 
 _FLOOR = 0.01
-"""Of the time. Less is no difference, however sure."""
+"""Smallest relative difference of times that counts."""
 
 
 @dataclass(frozen=True)
@@ -19,24 +19,24 @@ class Trial:
     """One run."""
 
     number: int
-    """Of its round: runs of one round were made one after the other."""
+    """Number of its round: runs of one round are consecutive."""
     seconds: float
-    """Of the launcher, from its start to its end."""
+    """Time of the launcher, from start to end."""
     report: Report | None = None
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """Of the times of two variants in the same rounds."""
+    """Ratio of the times of two variants in the same rounds."""
 
     band: Band
     seconds: float
-    """The median of those rounds."""
+    """Median time of those rounds."""
     base_seconds: float
 
     @property
     def verdict(self) -> int:
-        """-1: less, 1: more, 0: no difference beyond noise, or too few runs to know."""
+        """-1: less, 1: more, 0: no difference beyond noise, or too few runs."""
         if not self.band.known:
             return 0
         return (self.band.low > 1.0) - (self.band.high < 1.0)
@@ -46,7 +46,7 @@ class Ratio:
 
 
 def ratio_of(trials: Sequence[Trial], base: Sequence[Trial]) -> Ratio | None:
-    """None: they have no round in common."""
+    """None if they have no round in common."""
     of_base = {trial.number: trial.seconds for trial in base}
     pairs = [(trial.seconds, of_base[trial.number]) for trial in trials if of_base.get(trial.number)]
     if not pairs:
@@ -58,13 +58,13 @@ def ratio_of(trials: Sequence[Trial], base: Sequence[Trial]) -> Ratio | None:
 
 
 def seconds_in_collectives(report: Report) -> float:
-    """Of a rank, in the mean: in calls of collectives and in waiting for them."""
+    """Mean time of a rank in collectives and their waits."""
     return sum(entry.seconds.sum for entry in report.calls if entry.size != 1) / max(report.ranks, 1)
 
 
 @dataclass(frozen=True)
 class Row:
-    """A variant and what came of it."""
+    """A variant and its runs."""
 
     variant: Variant
     trials: tuple[Trial, ...]
@@ -76,13 +76,13 @@ class Row:
 
     @property
     def report(self) -> Report | None:
-        """Of the run that took the median time, or nearly."""
+        """Report of a run with the median time, or nearly."""
         with_reports = [trial for trial in self.trials if trial.report is not None]
         return min(with_reports, key=lambda trial: abs(trial.seconds - self.seconds)).report if with_reports else None
 
     @property
     def in_collectives(self) -> float | None:
-        """Of a rank, in the median; None: no report."""
+        """Median time of a rank in collectives; None without a report."""
         found = [seconds_in_collectives(trial.report) for trial in self.trials if trial.report is not None]
         return statistics.median(found) if found else None
 
@@ -103,40 +103,41 @@ class Results:
         return row.report if row is not None else None
 
     def in_collectives(self, key: str) -> float | None:
-        """Natively, what a run that was counted says."""
+        """For native, the time from a run with counters."""
         row = self.rows.get(COUNTED if key == NATIVE else key)
         return row.in_collectives if row is not None else None
 
     @property
     def judged(self) -> list[Row]:
-        """Those that are compared."""
+        """The compared variants."""
         return [row for row in self.rows.values() if row.variant.judged]
 
     @property
     def offloaded(self) -> list[Row]:
-        """Those that are not native."""
+        """The offloaded ones."""
         return [row for row in self.judged if not row.variant.given.native]
 
     @property
     def best_native(self) -> Row:
-        """What all ratios are to."""
+        """The reference of all ratios."""
         natives = [row for key in (NATIVE, ALL_CORES) if (row := self.rows.get(key)) is not None]
         return min(natives, key=lambda row: row.seconds)
 
     def ratio(self, row: Row) -> Ratio | None:
-        """To the best native."""
+        """Ratio to the best native."""
         return ratio_of(row.trials, self.best_native.trials)
 
     def between(self, key: str, base: str) -> Ratio | None:
-        """Of two variants with enough runs."""
+        """Ratio of two variants with enough runs."""
         one, other = self.rows.get(key), self.rows.get(base)
         ratio = ratio_of(one.trials, other.trials) if one is not None and other is not None else None
         return ratio if ratio is not None and ratio.band.known else None
 
     @property
     def best(self) -> Row:
-        """What to use: the fastest of those faster than native beyond noise, plain `outrigger run` if it is as fast.
-        Without any, native."""
+        """The recommendation: the fastest variant among those faster than native beyond noise, or plain `outrigger run`
+        if it is as fast. If there is none, native.
+        """
         faster = [
             (ratio.band.value, row)
             for row in self.offloaded
@@ -151,5 +152,5 @@ class Results:
 
     @property
     def concluded(self) -> bool:
-        """There were enough runs of something offloaded to know."""
+        """True if an offloaded variant had enough runs."""
         return any(ratio.band.known for row in self.offloaded if (ratio := self.ratio(row)) is not None)

@@ -1,4 +1,4 @@
-"""How a program is to be run, in the words of `outrigger run`."""
+"""The way to run a program, as options of `outrigger run`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from outrigger.hosts import Hosts
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """Options of `outrigger run`, as they were given; None and empty: left out."""
+    """Options of `outrigger run`, as given; None and empty: left out."""
 
     program: tuple[str, ...]
     ranks: int = 1
@@ -69,7 +69,7 @@ class Given:
         return shlex.join(["outrigger", "run", "-n", str(self.ranks), *self.options(), "--", *self.program])
 
     def typed(self) -> str:
-        """The command a user types for it: the MPI's own launcher if it is native and nothing more is asked for."""
+        """The user's command line: the MPI's own launcher if the variant is native without further options."""
         if not self.native or self.options() not in (["--native"], ["--bind", binding.NONE, "--native"]):
             return self.command()
         return shlex.join(["mpirun", "-n", str(self.ranks), *self.program])
@@ -94,7 +94,7 @@ class Given:
 
 
 def added(base: Given, other: Given) -> str:
-    """The options that `other` has beyond `base`, for people."""
+    """Options of `other` that `base` lacks, as text."""
     before = base.options()
     words: Sequence[str] = other.options()
     pairs, index = [], 0

@@ -1,4 +1,4 @@
-"""What pays, in plain words, each with what was measured and with the option that does it."""
+"""Advice in sentences, each with its measurement and the option to use."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _MOST = 8
 _LEAST_SHARE = 0.01
 _LEAST_PRIVATE = 0.2
 _APART = 0.1
-"""Of the time that a collective takes: less computation behind it hides nothing worth while."""
+"""Fraction of a collective's time: less computation before the wait hides too little."""
 _NOTABLE = 0.05
-"""Of the calls that could be offloaded. Fewer native ones are not worth a sentence."""
+"""Fraction of the calls that could be offloaded. Fewer native ones are not worth a sentence."""
 
 _REMEDIES = {
     "unknown communicator": "make its communicator from MPI_COMM_WORLD by MPI_Comm_split, MPI_Comm_dup or "
@@ -24,8 +24,8 @@ _REMEDIES = {
     "intercommunicator": "collectives between two groups stay native: make one communicator of both by "
     "MPI_Intercomm_merge",
     "group too large": "use smaller communicators",
-    "switched off": "take the info key outrigger=off from its communicator to have it offloaded",
-    "invalid arguments": "look at its arguments, which the MPI was left to judge",
+    "switched off": "remove the info key outrigger=off from its communicator to offload it",
+    "invalid arguments": "check its arguments, which were left to the MPI",
     "service core taken": "keep other processes off the service process's core",
     "your rule": "`outrigger lab tune` measures whether that is right",
     "small blocks": "nothing: blocks of up to 8 KiB are faster natively",
@@ -38,7 +38,7 @@ class Advice:
 
     text: str
     option: str = ""
-    """Of `outrigger run`, that does what it says; empty: nothing is to be set."""
+    """Option of `outrigger run`; empty: none."""
 
 
 def _compared(ratio: Ratio) -> str:
@@ -46,7 +46,7 @@ def _compared(ratio: Ratio) -> str:
 
 
 def headline(results: Results) -> Advice:
-    """Whether Outrigger pays at all."""
+    """Tells if Outrigger makes the program faster at all."""
     best, native = results.best, results.best_native
     compared = [(ratio, row) for row in results.offloaded if (ratio := results.ratio(row)) is not None]
     if not compared:
@@ -76,7 +76,7 @@ def _core(results: Results) -> Iterator[Advice]:
     ratio = results.between(variants.ALL_CORES, variants.NATIVE)
     if ratio is not None and ratio.verdict < 0:
         measured = _compared(ratio)
-        yield Advice(f"Natively the core that is left free is missed: on all cores {measured}.")
+        yield Advice(f"Natively the free core costs time: on all cores {measured}.")
     ratio = results.between(variants.TWO, variants.DEFAULT)
     if ratio is not None:
         measured = _compared(ratio)
@@ -89,7 +89,7 @@ def _core(results: Results) -> Iterator[Advice]:
 
 def _memory_moved(report: Report) -> str:
     private, whole = variants.private_bytes(report), variants.received_bytes(report)
-    return f"{format_bytes(private)} of {format_bytes(whole)} received came from or went to memory of malloc's"
+    return f"{format_bytes(private)} of {format_bytes(whole)} received came from or went to memory of malloc"
 
 
 def _memory(results: Results) -> Iterator[Advice]:
@@ -137,14 +137,14 @@ def _blocking(results: Results) -> Iterator[Advice]:
 
 
 def _apart(report: Report, collective: str) -> tuple[int, float] | None:
-    """Operations that were waited for, and the mean time between their start and that wait."""
+    """Number of operations with waits, and the mean time between their start and the wait."""
     rows = [row for row in report.calls if row.collective == collective and row.before_wait.operations]
     operations = sum(row.before_wait.operations for row in rows)
     return (operations, sum(row.before_wait.seconds for row in rows) / operations) if operations else None
 
 
 def _why_longer(report: Report, collective: str, natively_s: float) -> str:
-    """Natively the collective takes a rank `natively_s` in all."""
+    """`natively_s`: a rank's total native time in the collective."""
     apart = _apart(report, collective)
     if apart is None:
         return ""
@@ -175,7 +175,7 @@ def _left_native(results: Results) -> Iterator[Advice]:
 
 
 def _nothing_to_overlap(report: Report) -> Iterator[Advice]:
-    """From one report: waits that follow their posts at once, and take time nevertheless."""
+    """From one report: waits that directly follow their posts and still take time."""
     for row in report.calls:
         waits = row.before_wait
         if row.form != "nonblocking" or row.offloaded < row.calls or not waits.operations:
@@ -227,7 +227,7 @@ def _native_calls(row: Call) -> Iterator[tuple[str, int]]:
 
 
 def _taken(report: Report) -> Iterator[Advice]:
-    """What spoils all else."""
+    """A core that another process uses, which spoils all other measurements."""
     if report.native_because:
         yield Advice(f"The whole job ran natively: {report.native_because}.")
     taken = max((process.core_taken or 0.0 for process in report.services), default=0.0)
@@ -238,7 +238,7 @@ def _taken(report: Report) -> Iterator[Advice]:
 
 
 def _reasons(report: Report) -> Iterator[Advice]:
-    """What went native, and what to do about it."""
+    """Native calls, with their reasons and remedies."""
     if report.native_because:
         return
     for row in sorted(report.calls, key=lambda entry: -entry.seconds.sum):
@@ -252,7 +252,7 @@ def _reasons(report: Report) -> Iterator[Advice]:
 
 
 def of_results(results: Results) -> list[Advice]:
-    """Of runs in several ways: at most eight, the most telling first."""
+    """From runs in several ways: at most eight, the most important first."""
     report = results.report(variants.DEFAULT)
     found = [headline(results), *(_taken(report) if report is not None else ())]
     found += [*_core(results), *_memory(results), *_blocking(results), *_left_native(results)]
@@ -264,7 +264,7 @@ def of_results(results: Results) -> list[Advice]:
 
 
 def of_report(report: Report, native: Report | None = None) -> list[Advice]:
-    """Of the report of an offloaded run, and of a native one if there is one."""
+    """From the report of an offloaded run, and optionally of a native one."""
     found = [*_taken(report), *_reasons(report)]
     if native is not None:
         longer = variants.longer_offloaded(report, native)

@@ -1,4 +1,4 @@
-"""What was found, on the terminal and as JSON."""
+"""The results on the terminal and as JSON."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def advice(console: Console, found: Sequence[Advice]) -> None:
 
 
 def command(console: Console, line: str, what: str = "Use from now on") -> None:
-    """The last word."""
+    """The last line."""
     console.print(f"\n{what}:\n\n    [bold]{escape(line)}[/]", soft_wrap=True)
 
 

@@ -1,4 +1,4 @@
-"""Runs a program in several ways, in turn, within a time."""
+"""Runs a program in several ways, in turn, within a time limit."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from outrigger.errors import UserError
 
 _TAIL_LINES = 20
 _FEWEST = 3
-"""Rounds, for which the rest of the time is kept before more variants are tried."""
+"""Rounds for which time is reserved before more variants are tried."""
 _MORE = 1.15
-"""A run may take so many times as long as the ones before."""
+"""A run may take this many times as long as earlier ones."""
 
 
 class Progress(Protocol):
-    """Told how far it is."""
+    """Shows progress."""
 
     def shows(self, what: str, spent_s: float, expected_s: float) -> None:
-        """`what` runs; of the time that all takes so much is spent."""
+        """`what` runs; `spent_s` of the total time have passed."""
 
 
 class ProgramFailed(Exception):  # noqa: N818 - it is the program's fault
-    """The program ended with another exit code than 0."""
+    """The program ended with an exit code other than 0."""
 
     def __init__(self, variant: Variant, code: int, output: Path) -> None:
         self.variant, self.code, self.output = variant, code, output
@@ -49,7 +49,7 @@ class _NoTimeLeft(Exception):  # noqa: N818
 
 @dataclass
 class Limits:
-    """Of all runs together."""
+    """Limits of all runs together."""
 
     budget_s: float
     runs: int
@@ -57,11 +57,11 @@ class Limits:
 
 @dataclass
 class Trials:
-    """Runs variants, and keeps what came of them."""
+    """Runs variants, and keeps their results."""
 
     found: Artifacts
     place: Path
-    """Where output and reports are kept."""
+    """Directory of outputs and reports."""
     limits: Limits
     progress: Progress
     notes: dict[str, None] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Trials:
 
     @property
     def results(self) -> Results:
-        """So far."""
+        """Results so far."""
         rows = {key: Row(self._variants[key], tuple(trials)) for key, trials in self._trials.items() if trials}
         return Results(rows)
 
@@ -83,7 +83,7 @@ class Trials:
         return self.limits.budget_s - (time.monotonic() - self._began)
 
     def _expected(self, variant: Variant) -> float:
-        """How long a run of it takes; of one that has not run, as long as any."""
+        """Expected time of a run; for a new variant, the longest of all."""
         times = [trial.seconds for trial in self._trials.get(variant.key, [])]
         every = [trial.seconds for trials in self._trials.values() for trial in trials]
         return max(times or every, default=0.0)
@@ -119,7 +119,7 @@ class Trials:
         return running.run(request, self.found, start=start, say=say), took
 
     def run(self, variant: Variant, number: int, planned_s: float) -> None:
-        """Once. Raises _NoTimeLeft at the end of the time, ProgramFailed, and what the user has to know."""
+        """Runs once. Raises _NoTimeLeft at the time limit, ProgramFailed, and UserErrors."""
         looks = self._shows(variant, number, planned_s)
         looks()
         path = self.place / f"{variant.key}-{number + 1}.out"
@@ -141,7 +141,7 @@ class Trials:
         return self._expected(variant) * _MORE <= self._left()
 
     def _round(self, number: int, chosen: Sequence[Variant]) -> None:
-        """Every second one the other way round, so that what changes slowly is the same for all."""
+        """Every second round is in reverse order, so that slow changes affect all variants equally."""
         in_order = chosen if number % 2 == 0 else list(reversed(chosen))
         for position, variant in enumerate(in_order):
             if not self._fits(variant):
@@ -152,7 +152,7 @@ class Trials:
             self.run(variant, number, min(spent + rest + later, self.limits.budget_s))
 
     def _affordable(self, wanted: Sequence[Variant], more: Sequence[Variant]) -> list[Variant]:
-        """As many more, in their order, as a few rounds of all leave time for."""
+        """As many of `more`, in order, as a few rounds of all leave time for."""
         rounds = min(self.limits.runs, _FEWEST)
         kept: list[Variant] = []
         for variant in more:
@@ -162,14 +162,14 @@ class Trials:
         return kept
 
     def _first_round(self, chosen: Sequence[Variant]) -> list[Variant]:
-        """Those that are judged. The first two are needed; of the others as many as there is time for."""
+        """Compared variants. The first two are needed; of the others as many as there is time for."""
         for position, variant in enumerate(chosen):
             if position < 2 or self._affordable(chosen[:position], [variant]):
                 self.run(variant, 0, self.limits.budget_s)
         return [variant for variant in chosen if variant.judged and variant.key in self._trials]
 
     def measure(self, chosen: Sequence[Variant]) -> None:
-        """All rounds. Ends early, with what there is, at the end of the time or when it is interrupted."""
+        """All rounds. Ends early, with the results so far, at the time limit or when interrupted."""
         try:
             self._measure(chosen)
         except KeyboardInterrupt:
@@ -195,7 +195,7 @@ class Trials:
         return chosen
 
     def _try_together(self, kept: Sequence[Variant]) -> None:
-        """What gained alone, at once, if that is more than one thing: beside the best so far and native."""
+        """If several options help alone, tries them together, beside the best so far and native."""
         results = self.results
         default = self._variants[variants.DEFAULT]
         winners = [

@@ -1,4 +1,4 @@
-"""The ways in which a program is tried: which of them make sense here."""
+"""The variants in which a program is tried."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ NO_CORE, TWO, HEAP, BLOCKING, MIXED, TOGETHER = (
 )  # fmt: skip
 
 _LEAST_SHARE = 0.01
-"""Of the run time. What takes less cannot bring more."""
+"""Fraction of the run time below which a collective cannot gain enough."""
 _LEAST_PRIVATE = 0.2
-"""Of the bytes received."""
+"""Fraction of the received bytes."""
 _LONGER = 1.1
-"""Times as long offloaded as natively, from which on a collective is tried natively."""
+"""A collective that takes this many times as long offloaded is also tried natively."""
 _PRIVATE = ("copier", "relay", "cma")
-"""Reaches by which bytes go of which a service process does not map both ends."""
+"""Reaches of bytes in memory of which a service process does not map both ends."""
 
 
 @dataclass(frozen=True)
@@ -36,24 +36,24 @@ class Variant:
     title: str
     given: Given
     judged: bool = True
-    """False: it runs once, for what its report says."""
+    """False: it runs once, only for its report."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """The machine that ranks are placed on."""
+    """The machine of the ranks."""
 
     cores: int
     ranks: int
     many: bool = False
-    """There are others."""
+    """There are further nodes."""
 
 
 def first(given: Given, node: Node, yielding: Sequence[str] = ()) -> list[Variant]:
-    """What is tried before anything is known of the program.
+    """Variants that need no knowledge of the program.
 
-    `yielding`: variables for ranks that share cores unbound. But for plain `outrigger run`, no run chooses by itself
-    what this is to find out.
+    `yielding`: variables for ranks that share cores unbound. Except for plain `outrigger run`, no run decides by
+    measurements itself.
     """
     plain = Variant(PLAIN, "outrigger run, as given", given)
     given = replace(given, choice=FIXED)
@@ -77,17 +77,17 @@ def first(given: Given, node: Node, yielding: Sequence[str] = ()) -> list[Varian
 
 
 def private_bytes(report: Report) -> int:
-    """Received from or into memory that service processes do not map."""
+    """Bytes received from or into memory that service processes do not map."""
     return sum(entry.bytes.get(name, 0) for entry in report.collectives for name in _PRIVATE)
 
 
 def received_bytes(report: Report) -> int:
-    """By whatever reach; `bounce` is packed beside it."""
+    """By any reach; `bounce` is packed in addition."""
     return sum(count for entry in report.collectives for name, count in entry.bytes.items() if name != "bounce")
 
 
 def _seconds(report: Report) -> dict[str, float]:
-    """Of a rank in nonblocking calls of each collective that can be offloaded."""
+    """A rank's time in nonblocking calls of each collective that can be offloaded."""
     found: dict[str, float] = {}
     for entry in report.calls:
         if entry.collective is not None and entry.form == "nonblocking" and entry.size != 1:
@@ -96,7 +96,7 @@ def _seconds(report: Report) -> dict[str, float]:
 
 
 def longer_offloaded(offloaded: Report, native: Report) -> dict[str, tuple[float, float]]:
-    """Collectives that take the ranks longer offloaded than natively: the seconds of a rank, offloaded and natively."""
+    """Collectives that take longer offloaded than natively: a rank's seconds, offloaded and native."""
     run = offloaded.run_seconds.mean if offloaded.run_seconds is not None else 0.0
     natively = _seconds(native)
     served = {entry.collective for entry in offloaded.collectives if entry.offloaded}
@@ -111,7 +111,7 @@ def longer_offloaded(offloaded: Report, native: Report) -> dict[str, tuple[float
 
 
 def further(given: Given, offloaded: Report, native: Report | None) -> list[Variant]:
-    """What its reports say is worth trying."""
+    """Variants that the reports suggest."""
     found = []
     whole = received_bytes(offloaded)
     if given.shared_heap is None and not offloaded.service.xpmem and private_bytes(offloaded) > _LEAST_PRIVATE * whole:
@@ -129,7 +129,7 @@ def further(given: Given, offloaded: Report, native: Report | None) -> list[Vari
 
 
 def together(given: Given, winners: Sequence[Variant]) -> Variant:
-    """All that pays alone, at once."""
+    """All options that help alone, together."""
     made = given
     for variant in winners:
         other = variant.given

@@ -1,1 +1,1 @@
-"""Measuring native against offloaded collectives: running orbench, the table and the plot."""
+"""Compares native and offloaded collectives: runs orbench, prints the table and draws the plot."""

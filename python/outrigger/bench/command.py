@@ -49,7 +49,7 @@ COLLECTIVES = (
     "ineighbor_allgather",
     "ineighbor_allgatherv",
 )
-"""What `orbench` times; those of neighbors on a grid of two dimensions."""
+"""Collectives of `orbench`; neighbor collectives use a two-dimensional grid."""
 PERSISTENT = tuple(f"{name.removeprefix('i')}_init" for name in COLLECTIVES)
 """Their persistent forms."""
 _UNLESS_NAMED = COLLECTIVES[:2]
@@ -59,12 +59,12 @@ _ALL = "all"
 def _of(words: Sequence[str], known: Sequence[str], what: str) -> tuple[str, ...]:
     for word in words:
         if word not in known:
-            raise UserError(f"{what} '{word}': not known; {or_known(word, known)}")
+            raise UserError(f"{what} '{word}': unknown; {or_known(word, known)}")
     return tuple(dict.fromkeys(words))
 
 
 def parse_collectives(words: Sequence[str], known: Sequence[str] = COLLECTIVES) -> tuple[str, ...]:
-    """Checked names; none means ialltoall and ialltoallv, and all what does not block."""
+    """Checked names; default: ialltoall and ialltoallv; `all`: all nonblocking ones."""
     if list(words) == [_ALL]:
         return COLLECTIVES
     return _of(words or _UNLESS_NAMED, known, "collective")
@@ -99,9 +99,9 @@ def _elsewhere(word: str) -> Mpi:
 
 
 def choose_mpis(wanted: str) -> list[Mpi]:
-    """The MPIs asked for, by names or places with commas between, or each that is found.
+    """The requested MPIs, by names or places separated by commas, or all found ones.
 
-    The benchmark programs are built for the ABIs of Open MPI and MPICH, and serve all MPIs that have one of them.
+    The benchmark programs are built for the ABIs of Open MPI and MPICH, and run under all MPIs with these ABIs.
     """
     found = find_mpis()
     if wanted == _EACH_FOUND:
@@ -116,7 +116,7 @@ def choose_mpis(wanted: str) -> list[Mpi]:
 
 
 def choose_one_mpi(wanted: str, what: str) -> Mpi:
-    """The one that `what` is of; of auto the first."""
+    """The MPI for `what`; for auto the first."""
     found = choose_mpis(wanted)
     if len(found) > 1 and wanted != _EACH_FOUND:
         raise UserError(f"--mpi {wanted}: {what} is of one MPI")
@@ -125,18 +125,18 @@ def choose_one_mpi(wanted: str, what: str) -> Mpi:
 
 @dataclass(frozen=True)
 class Output:
-    """Where figures go beside the terminal."""
+    """Outputs beside the terminal."""
 
     json: Path | None = None
     plot: Path | None = None
     link_bits: int | None = None
-    """The rate of a host's link, to compare with."""
+    """The rate of a host's link, for comparison."""
     compares: bool = False
     """All MPIs side by side."""
 
 
 class _Comparison:
-    """All MPIs by the same work. One that cannot be measured is named, and the others go on."""
+    """All MPIs with the same work. One that fails is named, and the others continue."""
 
     def __init__(self, console: Console, runners: Sequence[Runner]) -> None:
         self.console = console
@@ -152,7 +152,7 @@ class _Comparison:
         found = []
         with Bar(self.console, draws_itself=True) as bar:
             for number, runner in enumerate(list(self.runners)):
-                bar.counts(f"{runner.mpi.title}: how long native takes", number, len(self.runners))
+                bar.counts(f"{runner.mpi.title}: duration of native", number, len(self.runners))
                 try:
                     found.append(runner.native_latency())
                 except UserError as error:
@@ -167,10 +167,10 @@ class _Comparison:
             return None
 
     def measure(self) -> list[Measurement]:
-        """The work is as long as the fastest native takes, for each configuration.
+        """The work takes as long as the fastest native run of each configuration.
 
-        After a Ctrl-C the MPIs that are measured as a whole, since figures stand side by side; of one alone what
-        there is.
+        After a Ctrl-C only completely measured MPIs are shown, since their numbers stand side by side; for a single
+        MPI, all that exist.
         """
         work = least_work(self._latencies()) if len(self.runners) > 1 else []
         measurements: list[Measurement] = []
@@ -216,7 +216,7 @@ def _draw(measurements: Sequence[Measurement], ranks: int, path: Path, output: O
 def run(
     console: Console, request: Request, mpis: Sequence[Mpi], artifacts: Artifacts, site: jobs.Site, output: Output
 ) -> None:
-    """Measures under each MPI and shows the figures: MPI by MPI, or all side by side, by the same work."""
+    """Measures under each MPI and shows the results: MPI by MPI, or all side by side with the same work."""
     runners = [Runner(request, mpi, artifacts, site) for mpi in mpis]
     if output.compares:
         measurements = _Comparison(console, runners).measure()

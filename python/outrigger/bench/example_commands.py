@@ -1,4 +1,4 @@
-"""Runs an example native and offloaded, in turn, and says what part of the network time is hidden."""
+"""Runs an example natively and offloaded, in turn, and prints the hidden share of the network time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LIKE = {2: "2048,2048", 3: "96,96,96"}
 
 
 def draw_timelines(console: Console, script: Path, traces: Path, family: str, keys: Collection[str]) -> None:
-    """One picture of the lanes that say most, of those with these keys, where the script is there."""
+    """One picture of the most informative lanes among these keys, if the script is installed."""
     shown = [lane for lane in LANES if lane.key in keys and lane.key in ("blocking", *OVERLAPPING)]
     picture = traces / f"{family}-timeline.png"
     words = [f"{lane.title}={traces / f'{family}-{lane.key}.json'}" for lane in shown]
@@ -39,9 +39,9 @@ def draw_timelines(console: Console, script: Path, traces: Path, family: str, ke
 def launch_options(
     hostfile: Path | None, agent: str | None, services: int | None, bind: str | None = None
 ) -> tuple[str, ...]:
-    """Options of `outrigger run` for all lanes: native has the offloaded one's placement.
+    """Options of `outrigger run` for all lanes: native has the offloaded lane's placement.
 
-    What is offloaded, and which cores are kept, is not left to what is measured.
+    Offloading and the reserved cores are fixed, not measured.
     """
     options = {
         "--choice": settings.FIXED,
@@ -72,7 +72,7 @@ def _prepare(traces: Path | None) -> Path | None:
 
 
 def run(console: Console, benches: Sequence[Bench], traces: Path | None, plot: Path | None) -> dict[str, Any]:
-    """Measures under each MPI and shows the figures; what --json gets."""
+    """Measures under each MPI and shows the results; returns the data for --json."""
     results: dict[str, Any] = {}
     panels = []
     measured = interrupts.each(console, benches, lambda bench: (bench.why_native(), bench.measure(console, traces)))
@@ -119,7 +119,7 @@ def _check_memory(text: str) -> str:
 
 
 def check_grid(text: str, dimensions: int) -> None:
-    """--grid, before a program is started with it."""
+    """Checks --grid before a program is started with it."""
     words = text.split(",")
     if len(words) != dimensions or not all(word.isascii() and word.isdecimal() and int(word) > 0 for word in words):
         raise UserError(
@@ -151,7 +151,7 @@ Pieces = Annotated[
 
 @dataclass(frozen=True)
 class _Where:
-    """What all of these commands are told."""
+    """Options of all these commands."""
 
     ranks: int | None
     rounds: int
@@ -271,6 +271,6 @@ def measure_training(
     build: options.Build = None,
 ) -> None:
     """Time training with gradients added up in buckets: native blocking, native nonblocking and offloaded, in turn."""
-    rules = ["iallreduce=on"]  # sums of floating-point numbers are left to the MPI otherwise
+    rules = ["iallreduce=on"]  # sums of floating-point numbers are native by default
     where = _Where(ranks, rounds, mpi, hostfile, agent, pretend_nodes, services, bind, rules, reach, json, plot, build)
     _measure(examples.training(layers, width, samples, steps, bucket_kib, memory), where)

@@ -1,4 +1,4 @@
-"""Figures of an example: what its runs took, what is hidden of the network time, the table."""
+"""Numbers of an example: times of its runs, the hidden share of the network time, the table."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ LANES = (
     Lane("testing_all_cores", "native, nonblocking, MPI_Test, all cores", "testing", all_cores=True),
 )
 COMPARED_WITH = ("compute", "blocking")
-"""Lanes without which the others say nothing."""
+"""Lanes that all others are compared with."""
 OVERLAPPING = ("nonblocking", "testing", "offloaded")
 """Lanes in the placement of `blocking` that may hide some of its network time."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What one run says. Milliseconds of a step; None: the program does not say."""
+    """Output of one run: milliseconds per step; None: not printed by the program."""
 
     median_ms: float
     wait_ms: float
@@ -80,15 +80,15 @@ def _median_of_said(times: Sequence[float | None]) -> float | None:
 
 
 def network_ms(figures: Mapping[str, LaneFigures]) -> float:
-    """What the blocking collectives add to the computation, which takes as long without them in the same placement.
+    """Time that blocking collectives add to the computation alone, in the same placement.
 
-    Not the time inside the calls: where ranks share a core, that has the others' computation in it.
+    Not the time inside the calls: on shared cores that includes the others' computation.
     """
     return figures["blocking"].median_ms - figures["compute"].median_ms
 
 
 def hidden_percent(figures: Mapping[str, LaneFigures], key: str) -> float | None:
-    """The part of the network time that a lane saves against blocking; None when there is none to save."""
+    """The part of the network time that a lane saves against blocking; None if there is none to save."""
     network = network_ms(figures)
     return 100 * (figures["blocking"].median_ms - figures[key].median_ms) / network if network > 0 else None
 
@@ -101,7 +101,7 @@ def _parts(found: LaneFigures) -> tuple[float | None, ...]:
 
 
 def table(figures: Mapping[str, LaneFigures], title: str, step: str) -> Table:
-    """A row per lane; columns of what the program says."""
+    """A row per lane; a column per number that the program prints."""
     result = Table(
         box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", header_style="dim", pad_edge=False
     )
@@ -134,7 +134,7 @@ def _ms(time: float | None) -> str:
 
 
 def legend(figures: Mapping[str, LaneFigures], step: str, rounds: int) -> str:
-    """What the columns mean."""
+    """Meaning of the columns."""
     blocking = figures["blocking"]
     parts = "computing, posting, waiting" if blocking.compute_ms is not None else "waiting"
     return (

@@ -1,4 +1,4 @@
-"""An example's lanes as a picture: what a step takes, and what of it is computation."""
+"""An example's lanes as a picture: the time of a step, and its share of computation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ALONE = "compute"
 
 
 def _drawn(figures: Mapping[str, LaneFigures]) -> list[tuple[str, str, LaneFigures]]:
-    """Title, colour, figures of each lane but the computation alone; the first one on top."""
+    """Title, color and numbers of each lane but the computation alone; the first one on top."""
     drawn = []
     for lane in LANES:
         if lane.key in figures and lane.key != _ALONE:
@@ -27,7 +27,7 @@ def _draw(axis: Any, figures: Mapping[str, LaneFigures], title: str) -> None:
     alone = figures[_ALONE].median_ms
     drawn = _drawn(figures)
     for place, (_, colour, found) in enumerate(drawn):
-        work = 0.0 if colour == ALL_CORES else min(alone, found.median_ms)  # there it takes another time
+        work = 0.0 if colour == ALL_CORES else min(alone, found.median_ms)  # the computation takes another time there
         beyond = found.median_ms - work
         spread = [[found.median_ms - found.shortest_ms], [found.longest_ms - found.median_ms]]
         axis.barh(place, work, 0.62, color=WORK)
@@ -51,7 +51,7 @@ def _draw(axis: Any, figures: Mapping[str, LaneFigures], title: str) -> None:
 
 
 def save(panels: Sequence[tuple[str, str, Mapping[str, LaneFigures]]], path: Path) -> None:
-    """Each with its title and what is timed."""
+    """Each with its title and the timed step."""
     import matplotlib
 
     matplotlib.use("Agg")

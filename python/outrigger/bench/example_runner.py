@@ -21,23 +21,23 @@ from outrigger.mpis import Mpi
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be run, and how the launcher is to be told."""
+    """The program to run, and the launcher's options."""
 
     example: Example
     ranks: int
     rounds: int
     launch: tuple[str, ...] = ()
-    """Options of `outrigger run` for all lanes: hosts and how to reach them."""
+    """Options of `outrigger run` for all lanes: hosts and their launch agent."""
     offload: tuple[str, ...] = ()
     """Options of `outrigger run` for the offloaded lane."""
     binds: bool = True
-    """Else all lanes have all cores, and the lanes of that name are left out."""
+    """Otherwise all lanes have all cores, and the lanes of that name are left out."""
     time_limit_s: int = 300
-    """Of one run."""
+    """Time limit of one run."""
 
     @property
     def lanes(self) -> tuple[Lane, ...]:
-        """Those that differ."""
+        """The distinct lanes."""
         return tuple(lane for lane in LANES if self.binds or not lane.all_cores)
 
 
@@ -52,7 +52,7 @@ class Bench:
         self.all_ended = True
         self.interrupted = False
         self.rounds = 0
-        """That all lanes have."""
+        """Rounds of all lanes."""
 
     def command(self, lane: Lane, trace: Path | None, extra: Sequence[str] = ()) -> list[str]:
         """The `outrigger run` of a lane."""
@@ -63,7 +63,7 @@ class Bench:
         return [*words, "--", *self.program, *self.request.example.words(lane, trace)]
 
     def run(self, lane: Lane, trace: Path | None = None, extra: Sequence[str] = ()) -> Run:
-        """One run, in a launcher of its own: each lane has its own placement and environment."""
+        """One run, in its own launcher: each lane has its own placement and environment."""
         command = self.command(lane, trace, extra)
         shown = f"outrigger {shlex.join(command)}"
         ended = jobs.run_command(
@@ -78,15 +78,15 @@ class Bench:
         return self.request.example.read(ended.output)
 
     def _environment(self, lane: Lane) -> dict[str, str]:
-        """Unbound ranks are not told to yield by the launcher, which does not know how many share a core."""
+        """Unbound ranks need the setting to yield: the launcher does not know how many share a core."""
         crowded = self.request.ranks > len(cores.allowed_cores()) or "--hostfile" in self.request.launch
         unbound = lane.all_cores or not self.request.binds
         yields = {"OMPI_MCA_mpi_yield_when_idle": "1"} if unbound and crowded else {}
-        one_thread = {"OMP_NUM_THREADS": "1"}  # each rank has a core or less, which numpy's libraries do not know
+        one_thread = {"OMP_NUM_THREADS": "1"}  # each rank has at most a core, which numpy's libraries do not know
         return {**one_thread, **os.environ, **yields}
 
     def why_native(self) -> str:
-        """Empty when the library offloads; a run of its own, because counting for the report costs time."""
+        """Empty if the library offloads; a separate run, because counting for the report costs time."""
         with scratch.directory() as directory:
             written = directory / "report.json"
             self.run(OFFLOADED, extra=("--report-to", str(written)))
@@ -95,13 +95,13 @@ class Bench:
             return report.offload_verdict(report.read(written), self.request.example.collectives)
 
     def _runs(self) -> Iterator[tuple[int, Lane]]:
-        """All lanes in turn, round after round; every second round the other way round."""
+        """All lanes in turn, round after round; every second round in reverse order."""
         lanes = self.request.lanes
         for number in range(self.request.rounds):
             yield from ((number, lane) for lane in (lanes if number % 2 == 0 else reversed(lanes)))
 
     def measure(self, console: Console, traces: Path | None) -> dict[str, LaneFigures]:
-        """After a Ctrl-C the lanes that have a run; it goes on where those that all are compared with have none."""
+        """After a Ctrl-C the lanes with at least one run; re-raises it if a reference lane has none."""
         runs: dict[str, list[Run]] = {lane.key: [] for lane in self.request.lanes}
         of = len(runs) * self.request.rounds
         with Bar(console, draws_itself=True) as bar:

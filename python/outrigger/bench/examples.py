@@ -1,4 +1,4 @@
-"""The programs in examples/ that `outrigger bench` times: where each is, what it is told, what it says."""
+"""The programs in examples/ that `outrigger bench` times: their places, arguments and output."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from outrigger.mpis import Mpi
 
 @dataclass(frozen=True)
 class Example:
-    """One of them, with what it is told in every lane."""
+    """An example, with its arguments in every lane."""
 
     name: str
     title: str
-    """What it does, and how much of it."""
+    """The program and its problem size."""
     step: str
-    """What is timed."""
+    """The timed step."""
     arguments: tuple[str, ...]
     collectives: tuple[str, ...]
-    """Those that overlap with the computation."""
+    """The collectives that overlap with the computation."""
     command: Callable[[Artifacts, Mpi], list[str]]
     printed: type[_Fft3d | _Halo | _Training]
     """The line of JSON that it prints."""
     pieces: int | None = None
-    """Of the computation, between which MPI_Test is called, where that can be chosen."""
+    """Pieces of the computation, between which MPI_Test is called, if that can be chosen."""
 
     def words(self, lane: Lane, trace: Path | None) -> list[str]:
         """Its arguments."""
@@ -39,7 +39,7 @@ class Example:
         return [*words, "--trace", str(trace)] if trace else words
 
     def read(self, output: str) -> Run:
-        """Its line among whatever else was printed."""
+        """Its line among other output."""
         line = formats.json_line(output, self.name)
         return formats.parse(line, self.printed, f"what {self.name} printed, {line},").run()
 
@@ -77,7 +77,7 @@ class _Fft3d:
 
 @dataclass(frozen=True)
 class _Halo:
-    """It tells no posting from waiting."""
+    """It does not distinguish posting from waiting."""
 
     step_ms: float
     mpi_ms: float
@@ -88,7 +88,7 @@ class _Halo:
 
 @dataclass(frozen=True)
 class _Training:
-    """It tells no posting from computing."""
+    """It does not distinguish posting from computing."""
 
     step_ms: float
     waited_ms: float
@@ -129,7 +129,7 @@ def halo(grid: str, fields: int, steps: int, memory: str, pieces: int) -> Exampl
 
 
 def training(layers: int, width: int, samples: int, steps: int, bucket_kib: int, memory: str) -> Example:
-    """A training step whose gradients are added up in buckets."""
+    """A training step whose gradients are summed in buckets."""
     numbers = {"layers": layers, "width": width, "samples": samples, "steps": steps, "bucket-kib": bucket_kib}
     return Example(
         name="training",

@@ -1,4 +1,4 @@
-"""What orbench measured, as data."""
+"""Results of orbench, as data."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ CONTIGUOUS = "contiguous"
 
 
 def nonblocking(name: str) -> str:
-    """What the report calls a collective, whichever its form."""
+    """The report's name of a collective, in any form."""
     return name if name.startswith("i") else f"i{name.removesuffix('_init')}"
 
 
 @dataclass(frozen=True)
 class Side:
-    """The figures of native or offloaded. Times are medians in microseconds."""
+    """Results of native or offloaded. Times are medians in microseconds."""
 
     pure_us: float
     total_us: float
     exposed_us: float
     overlap_percent: float
     cpu_us: float
-    """Inside MPI calls, the mean of the ranks."""
+    """Inside MPI calls, mean of the ranks."""
     largest_cpu_us: float | None = None
-    """Of the rank that has most in each round."""
+    """The highest value of all ranks in each round."""
 
 
 @dataclass(frozen=True)
 class OtherNative:
-    """Native by the same work in another way. Medians in microseconds."""
+    """Native with the same work in another way. Medians in microseconds."""
 
     pure_us: float
     total_us: float
@@ -40,30 +40,30 @@ class OtherNative:
     cpu_us: float
 
     def as_side(self) -> Side:
-        """To be shown beside the others; its overlap as OSU computes it was not measured."""
+        """As a side; its overlap as OSU computes it was not measured."""
         return Side(self.pure_us, self.total_us, self.exposed_us, math.nan, self.cpu_us)
 
 
 @dataclass(frozen=True)
 class Service:
-    """What service processes spend on one offloaded operation with the ranks' work, and what the network carries."""
+    """CPU time of service processes for one offloaded operation with the ranks' work, and bytes on the network."""
 
     processes: int
-    """Of the job."""
+    """In the job."""
     cpus: int
-    """That ranks and service processes of one machine may use."""
+    """CPUs that ranks and service processes of one machine may use."""
     cpu_us: float
     """CPU time of all service processes."""
     floor_us: float
-    """The least that an operation can be exposed while service processes take this CPU time from those CPUs."""
+    """Minimum exposed time of an operation while service processes use this CPU time of those CPUs."""
     wire_bytes: float
     """Between nodes, each byte once."""
     node_wire_bytes: float
-    """The most that one node receives."""
+    """Maximum of the bytes that a node receives."""
 
     @property
     def ns_per_byte(self) -> float | None:
-        """CPU time at both ends of the wire for a byte that crosses it."""
+        """CPU time at both ends of the wire per byte on it."""
         return 1e3 * self.cpu_us / self.wire_bytes if self.wire_bytes else None
 
 
@@ -82,39 +82,39 @@ class Configuration:
     offloaded: Side
     service: Service | None = None
     native_all_cores: OtherNative | None = None
-    """The ranks on all cores, those of service processes too."""
+    """The ranks on all cores, including those of service processes."""
     native_threads: OtherNative | None = None
     """With a progress thread for each rank on the cores of the service processes."""
     order: str = CONTIGUOUS
-    """Of the ranks: node by node; or strided, by turns over the nodes."""
+    """Order of the ranks: node by node, or strided: round-robin over the nodes."""
 
     @property
     def ranks_text(self) -> str:
-        """How many, and their order where it is not the usual one."""
+        """Their number, and their order if it is unusual."""
         return f"{self.ranks} ranks" if self.order == CONTIGUOUS else f"{self.ranks} {self.order} ranks"
 
     def goodput(self, side: Side) -> float | None:
-        """Of the node that receives most, by the pure latency: bytes per microsecond, which is MB/s."""
+        """At the node that receives most, by the pure latency: bytes per microsecond, which is MB/s."""
         return self.service.node_wire_bytes / side.pure_us if self.service and self.service.wire_bytes else None
 
     @property
     def total_ratio(self) -> float:
-        """Offloaded total over native total, by equal work."""
+        """Offloaded total over native total, with the same work."""
         return self.offloaded.total_us / self.native.total_us
 
     @property
     def other_natives(self) -> dict[str, OtherNative]:
-        """By what is different."""
+        """By variant."""
         found = {"all cores": self.native_all_cores, "threads": self.native_threads}
         return {name: figures for name, figures in found.items() if figures is not None}
 
     def ratio_to(self, other: OtherNative) -> float:
-        """Offloaded total over this total, by equal work."""
+        """Offloaded total over this total, with the same work."""
         return self.offloaded.total_us / other.total_us
 
     @property
     def cpu_ratio(self) -> float:
-        """Native CPU time in MPI over offloaded CPU time in MPI: how many times less."""
+        """Native CPU time in MPI over offloaded CPU time in MPI."""
         return self.native.cpu_us / self.offloaded.cpu_us if self.offloaded.cpu_us else float("inf")
 
 
@@ -126,15 +126,15 @@ class Measurement:
     title: str
     command: str
     offloaded: bool
-    """The library says that the offloaded side was offloaded."""
+    """The library reports that the offloaded side was offloaded."""
     why_native: str
     configurations: tuple[Configuration, ...]
     notes: tuple[str, ...] = ()
-    """What the user should know of the runs."""
+    """Notes about the runs for the user."""
 
 
 def read_line(line: str) -> Configuration | None:
-    """One line of orbench's output; None for a line that is not its."""
+    """One line of orbench's output; None for other lines."""
     line = line.strip()
     if not line.startswith("{"):
         return None
@@ -156,7 +156,7 @@ class Row:
 
     @property
     def other_native(self) -> OtherNative:
-        """Of a native run."""
+        """For a native run."""
         return OtherNative(self.pure_us, self.total_us, self.exposed_us, self.cpu_us)
 
 

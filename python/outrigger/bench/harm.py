@@ -1,4 +1,4 @@
-"""`outrigger bench harm`: what a program does beside its collectives, with and without Outrigger, in turn."""
+"""`outrigger bench harm`: a program's work beside its collectives, with and without Outrigger, in turn."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _TITLES = {
 
 @dataclass(frozen=True)
 class Rate:
-    """Of one test in one run: the median of its samples."""
+    """A test's result in one run: the median of its samples."""
 
     unit: str
     median: float
@@ -48,11 +48,11 @@ class Rate:
 
 @dataclass(frozen=True)
 class Run:
-    """What the program printed."""
+    """Output of the program."""
 
     ranks: int
     threads: int
-    """Of the rank that measures."""
+    """Threads of the measuring rank."""
     rates: Mapping[str, Rate]
 
 
@@ -63,12 +63,12 @@ class Compared:
     test: str
     unit: str
     native: float
-    """Median of the runs, as is `offloaded`."""
+    """Median of the runs, like `offloaded`."""
     offloaded: float
     ratio: float
     """Offloaded by native: the median of the pairs' ratios."""
     low: float
-    """The true median of such pairs is between `low` and `high` in 95 of 100 cases; with few pairs in fewer."""
+    """The true median of such pairs is between `low` and `high` in 95 of 100 cases; in fewer with few pairs."""
     high: float
 
 
@@ -86,13 +86,13 @@ class Harm:
     offloaded_threads: int
     tests: tuple[Compared, ...]
     all_ended: bool
-    """By themselves."""
+    """True if all jobs ended by themselves."""
     calls: harm_calls.Calls | None = None
     """None: interrupted before."""
 
 
 def read_run(output: str, ranks: int) -> Run:
-    """What the program printed, checked."""
+    """Output of the program, checked."""
     found = formats.parse_figures(output, Run, ranks)
     if not found.rates or any(rate.median <= 0 for rate in found.rates.values()):
         raise UserError(f"the benchmark printed rates that cannot be: {output}")
@@ -100,7 +100,7 @@ def read_run(output: str, ranks: int) -> Run:
 
 
 def compare(runs: Sequence[tuple[Run, Run]]) -> tuple[Compared, ...]:
-    """Each test, from native and offloaded runs that were made next to each other."""
+    """Each test, from native and offloaded runs made in pairs."""
     names = list(runs[0][0].rates)
     if any(list(run.rates) != names for pair in runs for run in pair):
         raise UserError("the benchmark's runs have different tests")
@@ -118,7 +118,7 @@ def compare(runs: Sequence[tuple[Run, Run]]) -> tuple[Compared, ...]:
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be measured."""
+    """The measurement's options."""
 
     ranks: int
     pairs: int
@@ -129,7 +129,7 @@ class Request:
 
     @property
     def time_limit_s(self) -> float:
-        """Of one run, generous: a sample of all tests takes some seconds on a slow machine."""
+        """Time limit of one run: a sample of all tests takes some seconds on a slow machine."""
         return 60.0 + 0.2 * self.samples * self.megabytes
 
 
@@ -202,7 +202,7 @@ def table(harm: Harm) -> Table:
 
 
 def legend(harm: Harm, request: Request) -> str:
-    """What the columns mean."""
+    """Meaning of the columns."""
     return (
         f"Rates of one rank between collectives of 256 KiB blocks in its arrays of {request.megabytes} MiB, the others "
         f"asleep.\n{harm.pairs} pairs of jobs in turn; a job's rate is the median of {request.samples} "
@@ -212,8 +212,8 @@ def legend(harm: Harm, request: Request) -> str:
 
 
 def run(console: Console, request: Request, mpis: Sequence[Mpi], found: artifacts.Artifacts) -> list[Harm]:
-    """Measures under each MPI and shows the figures."""
-    benches = [Bench(request, mpi, found) for mpi in mpis]  # what is missing is said before anything is measured
+    """Measures under each MPI and shows the results."""
+    benches = [Bench(request, mpi, found) for mpi in mpis]  # missing files are reported before the measurement
     results = []
     for bench, harm in interrupts.each(console, benches, lambda bench: bench.measure(console)):
         console.print(table(harm))

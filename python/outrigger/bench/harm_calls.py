@@ -1,4 +1,4 @@
-"""The calls of `outrigger bench harm`: what a program that offloads nothing pays for them, with and without us."""
+"""The calls of `outrigger bench harm`: their cost for a program that offloads nothing, with and without Outrigger."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ _TITLES = {
 
 @dataclass(frozen=True)
 class Run:
-    """What the program printed: medians of one rank."""
+    """Output of the program: medians of one rank."""
 
     ranks: int
     init_ms: float
     descriptors: int
-    """Open after MPI_Init, as is `resident_kib`."""
+    """Open after MPI_Init, like `resident_kib`."""
     resident_kib: int
     costs_ns: Mapping[str, float]
 
@@ -61,17 +61,17 @@ class Compared:
 
     call: str
     native_ns: float
-    """Median of the runs, as is `ours_ns`."""
+    """Median of the runs, like `ours_ns`."""
     ours_ns: float
     more_ns: float
-    """Ours without native: the median of the pairs' differences."""
+    """Ours minus native: the median of the pairs' differences."""
     low_ns: float
-    """The true median of such pairs is between `low_ns` and `high_ns` in 95 of 100 cases; with few pairs in fewer."""
+    """The true median of such pairs is between `low_ns` and `high_ns` in 95 of 100 cases; in fewer with few pairs."""
     high_ns: float
 
     @property
     def allowed_ns(self) -> float:
-        """More than native."""
+        """Allowed excess over native."""
         return max(ALLOWED_NS, ALLOWED_PART * self.native_ns)
 
     @property
@@ -108,7 +108,7 @@ class Calls:
 
 
 def read_run(output: str, ranks: int) -> Run:
-    """What the program printed, checked."""
+    """Output of the program, checked."""
     found = formats.parse_figures(output, Run, ranks)
     if not found.costs_ns or any(cost <= 0 for cost in found.costs_ns.values()):
         raise UserError(f"the benchmark printed costs that cannot be: {output}")
@@ -116,7 +116,7 @@ def read_run(output: str, ranks: int) -> Run:
 
 
 def compare(runs: Sequence[tuple[Run, Run]]) -> tuple[Compared, ...]:
-    """Each call, from native runs and runs with the library that were made next to each other."""
+    """Each call, from native runs and runs with the library made in pairs."""
     names = list(runs[0][0].costs_ns)
     if any(list(run.costs_ns) != names for pair in runs for run in pair):
         raise UserError("the benchmark's runs have different calls")
@@ -137,12 +137,12 @@ def _start(runs: Sequence[Run]) -> Start:
 
 
 def pairs_of(job: launch.Job, found: artifacts.Artifacts) -> pairs.Pairs[Run]:
-    """Under the job's MPI. `job`: whose program is the one of the calls."""
+    """Under the job's MPI. `job`: gets the program with the calls."""
     return pairs.Pairs(job, found, TIME_LIMIT_S, lambda output: read_run(output, job.ranks))
 
 
 def measure(console: Console, running: pairs.Pairs[Run], count: int) -> Calls:
-    """All pairs, or those until a Ctrl-C."""
+    """All pairs, or those before a Ctrl-C."""
     job = running.job
     runs = running.measure(console, count)
     native, ours = (_start([pair[side] for pair in runs]) for side in (0, 1))
@@ -183,7 +183,7 @@ def table(calls: Calls) -> Table:
 
 
 def legend(calls: Calls) -> str:
-    """What the columns mean, and the start."""
+    """Meaning of the columns, and the start's numbers."""
     starts = (
         f"{name}: {start.init_ms:.1f} ms, {start.descriptors:.0f} descriptors, {start.resident_kib / 1024:.1f} MiB"
         for name, start in (("natively", calls.native), ("with Outrigger", calls.ours))

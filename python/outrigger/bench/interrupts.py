@@ -1,4 +1,4 @@
-"""Measuring that Ctrl-C ends early, with what there is, and with exit code 130."""
+"""Measurements that end early at Ctrl-C, with the results so far, and with exit code 130."""
 
 from __future__ import annotations
 
@@ -15,22 +15,24 @@ _said = False
 
 
 class Measures(Protocol):
-    """Under one MPI."""
+    """A measurement under one MPI."""
 
     @property
     def interrupted(self) -> bool:
-        """What it gave is not all."""
+        """Its results are incomplete."""
 
 
 def say(console: Console) -> None:
-    """Before the figures that there are."""
+    """Printed before incomplete results."""
     global _said
     _said = True
     console.print(SAID, style="yellow")
 
 
 def leave() -> None:
-    """At the end of a command, when all is shown and written: with the exit code of an interrupted one if it is one."""
+    """Called at the end of a command, after all output: exits with an interrupted command's code if it was
+    interrupted.
+    """
     global _said
     if _said:
         _said = False
@@ -42,7 +44,7 @@ R = TypeVar("R")
 
 
 def each(console: Console, benches: Iterable[B], measure: Callable[[B], R]) -> Iterator[tuple[B, R]]:
-    """What is measured of each, one after the other, until a Ctrl-C; KeyboardInterrupt: nothing was measured."""
+    """Measures each in sequence, until a Ctrl-C; KeyboardInterrupt: nothing was measured."""
     any_there = False
     for bench in benches:
         try:

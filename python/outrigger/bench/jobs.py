@@ -1,4 +1,4 @@
-"""Where a benchmark runs, and jobs whose figures are complete before they end."""
+"""Hosts of a benchmark, and jobs whose results are complete before they end."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from outrigger.mpis import Mpi
 from outrigger.settings import Settings
 
 GRACE_S = 10.0
-"""For a job to end once its figures are there."""
+"""Time for a job to end once its results are complete."""
 _SECONDS_TO_END = 5.0
 _POLL_S = 0.2
 
 
 @dataclass(frozen=True)
 class Site:
-    """Hosts, and how ranks are placed on each."""
+    """Hosts, and the placement of ranks on each."""
 
     hosts: Hosts = field(default_factory=Hosts)
     bind: str = binding.BUNCH
@@ -42,11 +42,11 @@ class Site:
 
     @property
     def binds(self) -> bool:
-        """Ranks are bound, and a core is kept for service processes."""
+        """Ranks are bound, and a core is reserved for service processes."""
         return self.bind != binding.NONE
 
     def job(self, program: Sequence[str], ranks: int, mpi: Mpi, settings: Settings | None = None) -> launch.Job:
-        """An offloaded job here; native and other variants by `dataclasses.replace`."""
+        """An offloaded job here; use `dataclasses.replace` for native and other variants."""
         return launch.Job(
             program=tuple(program),
             ranks=ranks,
@@ -59,9 +59,9 @@ class Site:
         )
 
     def variables(self, mpi: Mpi, ranks: int) -> dict[str, str]:
-        """So that ranks that share cores give way while they wait.
+        """Makes ranks that share cores yield while they wait.
 
-        Nobody knows how many unbound ranks of other hosts share a core, so that Open MPI must be told there.
+        The number of unbound ranks of other hosts per core is unknown, so Open MPI must be told there.
         """
         name = "OMPI_MCA_mpi_yield_when_idle"
         told = self.many and not self.binds and mpi.family == "openmpi" and name not in os.environ
@@ -72,16 +72,16 @@ class Site:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a job ended."""
+    """The end of a job."""
 
     code: int
     output: str
     by_itself: bool
-    """False: its figures were complete, but it had to be ended."""
+    """False: its results were complete, but it had to be ended."""
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Ends a launcher, the leader of a process group, and with it its ranks: kindly, then by force."""
+    """Ends a launcher, the leader of a process group, and its ranks: first by SIGTERM, then by SIGKILL."""
     process.terminate()
     try:
         process.wait(_SECONDS_TO_END)
@@ -92,7 +92,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def _ended_with_us(start: Callable[[], subprocess.Popen[bytes]]) -> Iterator[subprocess.Popen[bytes]]:
-    """A launcher that whatever ends this command, be it Ctrl-C or SIGTERM, ends with its ranks."""
+    """A launcher that ends with its ranks when this command is ended, by Ctrl-C or SIGTERM."""
     early: list[int] = []
     started = False
 
@@ -123,7 +123,7 @@ def _ended_with_us(start: Callable[[], subprocess.Popen[bytes]]) -> Iterator[sub
 
 
 class _Output:
-    """What a process prints. Its errors go on to this command's until it is being ended."""
+    """Output of a process. Its errors are passed to this command's until it is being ended."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None and process.stderr is not None
@@ -145,7 +145,7 @@ class _Output:
         return "".join(self._output.take())
 
     def rest(self) -> str:
-        """Of a process that has ended. Children of its own may keep its output open."""
+        """The output of an ended process. Its children may keep the output open."""
         text, end = self.next_lines(0), time.monotonic() + _SECONDS_TO_END
         while not self._ended and (left := end - time.monotonic()) > 0:
             text += self.next_lines(left)
@@ -160,10 +160,9 @@ def run_command(
     grace_s: float = GRACE_S,
     starter: Sequence[str] = (),
 ) -> Ended:
-    """Runs a launcher; ends it when it is still there a while after `complete` says that its output has all figures.
+    """Runs a launcher; ends it some time after `complete` reports that its output has all results.
 
-    MPIs are known to hang in MPI_Finalize between hosts; what was measured before that is good. `starter`: see
-    job_process.words.
+    Some MPIs hang in MPI_Finalize between hosts; results before that are valid. `starter`: see job_process.words.
     """
     deadline = time.monotonic() + timeout_s
 
@@ -184,7 +183,7 @@ def run_command(
             if time.monotonic() > deadline:
                 break
         by_itself = process.poll() is not None
-        printed.passes_errors = by_itself or not enough  # what launchers say of being ended is of no interest
+        printed.passes_errors = by_itself or not enough  # launchers' messages about their end do not matter
     rest = printed.rest() if by_itself or not enough else ""
     output += rest if by_itself else ""
     if not by_itself and not enough:
@@ -193,18 +192,18 @@ def run_command(
 
 
 def has_json_line(output: str) -> bool:
-    """Whether a whole line of JSON has been printed."""
+    """True if a whole line of JSON has been printed."""
     return any(line.startswith("{") and line.endswith("}\n") for line in output.splitlines(keepends=True))
 
 
 def run(plan: launch.Plan, complete: Callable[[str], bool], timeout_s: float) -> Ended:
-    """Starts a plan, see run_command. However this command ends, the launcher ends with it."""
+    """Starts a plan, see run_command. The launcher ends with this command in any case."""
     environment = {**os.environ, **plan.environment}
     return run_command(plan.command, environment, complete, timeout_s, starter=job_process.words(plan.daemon))
 
 
 def unended(mpi: Mpi) -> str:
-    """What to say of jobs that had to be ended."""
+    """Note about jobs that had to be ended."""
     return (
         f"{mpi.title}: ranks had not left MPI_Finalize {GRACE_S:.0f} s after the last figure, and were ended. "
         "The figures are complete."
@@ -212,7 +211,7 @@ def unended(mpi: Mpi) -> str:
 
 
 def save_json(console: Console, path: Path | None, text: str) -> None:
-    """For --json; nothing where it was not given."""
+    """For --json; does nothing if that is not given."""
     if path is None:
         return
     try:

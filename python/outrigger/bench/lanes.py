@@ -1,4 +1,4 @@
-"""Several MPIs side by side, each native and offloaded, by the same work and against the best native figure."""
+"""Several MPIs side by side, each native and offloaded, with the same work and compared with the best native result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from outrigger.sizes import format_size
 
 @dataclass(frozen=True)
 class Lane:
-    """One MPI's native or offloaded figures of a configuration."""
+    """One MPI's native or offloaded results of a configuration."""
 
     family: str
     title: str
@@ -27,19 +27,19 @@ class Lane:
     goodput: float | None
     """MB/s."""
     service: Service | None
-    """Of offloaded ones."""
+    """For offloaded ones."""
 
     variant: str = ""
-    """What is different, of another native."""
+    """Name of another native variant."""
 
     @property
     def is_base(self) -> bool:
-        """What the others are compared with: native on the same cores."""
+        """The reference: native on the same cores."""
         return not self.offloaded and not self.variant
 
     @property
     def label(self) -> str:
-        """For people."""
+        """As text."""
         kind = "offloaded" if self.offloaded else f"native {self.variant}".strip()
         return f"{kind}, {self.title}"
 
@@ -61,12 +61,12 @@ class Group:
 
     @property
     def work_us(self) -> float:
-        """The ranks' own work, where it was disturbed least: it is the same in all lanes."""
+        """The ranks' own work, at its least disturbance: it is the same in all lanes."""
         return min(lane.work_us for lane in self.lanes)
 
     @property
     def best_total_us(self) -> float:
-        """The shortest native total by equal work."""
+        """The shortest native total with the same work."""
         return min(lane.side.total_us for lane in self.lanes if lane.is_base)
 
 
@@ -87,7 +87,7 @@ def _others(measurement: Measurement, configuration: Configuration) -> list[Lane
 
 
 def groups(measurements: Sequence[Measurement]) -> list[Group]:
-    """The configurations that all measurements have in the same order; native lanes, other natives, offloaded."""
+    """Configurations of all measurements in the same order; native lanes, other natives, offloaded."""
     result = []
     for same in zip(*(measurement.configurations for measurement in measurements), strict=True):
         pairs = list(zip(measurements, same, strict=True))
@@ -99,7 +99,7 @@ def groups(measurements: Sequence[Measurement]) -> list[Group]:
 
 
 def by_table(found: Sequence[Group]) -> list[list[Group]]:
-    """The sizes of each collective and kind of memory together."""
+    """Groups the sizes of each collective and kind of memory."""
     tables: dict[tuple[str, str], list[Group]] = {}
     for group in found:
         tables.setdefault((group.collective, group.memory), []).append(group)
@@ -107,7 +107,7 @@ def by_table(found: Sequence[Group]) -> list[list[Group]]:
 
 
 def milliseconds(time_us: float) -> str:
-    """Three figures: 0.071, 1.23, 12.3, 123."""
+    """Three digits: 0.071, 1.23, 12.3, 123."""
     value = 1e-3 * time_us
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2 if abs(value) >= 1 else 3
     return f"{value:.{digits}f}"
@@ -169,11 +169,11 @@ def table(same: Sequence[Group], link_bits: int | None) -> Table:
 
 
 def legend(measurements: Sequence[Measurement], link_bits: int | None) -> str:
-    """What the columns mean."""
+    """Meaning of the columns."""
     services = [c.service for m in measurements if m.offloaded for c in m.configurations if c.service]
     lines = [
         "Milliseconds, medians; bytes of a block. best: of the native lanes, in that column.",
-        "work: the ranks' own computation, the same in all lanes, as long as the best native's pure latency",
+        "work: the ranks' computation, the same in all lanes, as long as the best native's pure latency",
         "total: post, work, wait; exposed: total less the work alone; CPU in MPI: a rank's CPU time inside MPI calls",
     ]
     if any(found.native_all_cores for m in measurements for found in m.configurations):
@@ -189,7 +189,7 @@ def legend(measurements: Sequence[Measurement], link_bits: int | None) -> str:
         lines.append(
             f"SP floor: the ranks share {cpus} of a machine with service processes ({services[0].processes} with "
             "their keepers), whose CPU time,\npolling included, lengthens the work by at least so much of the best "
-            "native's pure latency; 0 where cores are to spare"
+            "native's pure latency; 0 with spare cores"
         )
     return "\n".join(lines)
 

@@ -21,7 +21,7 @@ _LINEAR_PERCENT = 100
 
 
 def _chosen(groups: Sequence[Group]) -> list[Group]:
-    """Of the other natives of each kind only the one that is fastest at last."""
+    """The fastest at the largest size of each kind of the other natives."""
     last = groups[-1].lanes
     variants = dict.fromkeys(lane.variant for lane in last if lane.variant)
     best = {
@@ -35,7 +35,7 @@ def _chosen(groups: Sequence[Group]) -> list[Group]:
 
 
 def _colours(groups: Sequence[Group]) -> dict[str, str]:
-    """By label; natives in one family of colours, other natives and offloaded ones in two more."""
+    """By label; natives in one family of colors, other natives and offloaded ones in two more."""
     kinds = (
         (_NATIVE, lambda lane: lane.is_base),
         (_OTHER_NATIVE, lambda lane: bool(lane.variant)),
@@ -49,7 +49,7 @@ def _colours(groups: Sequence[Group]) -> dict[str, str]:
 
 
 def _bars(axis: Any, same: Sequence[Group], colours: dict[str, str]) -> None:
-    """What is exposed, with the floor that the service processes' CPU time sets."""
+    """Exposed time, with the minimum by the service processes' CPU time."""
     step = 0.8 / max(len(group.lanes) for group in same)
     highest = lowest = 0.0
     for index, group in enumerate(same):
@@ -99,7 +99,7 @@ def _lines(
 
 
 def _draw_pure(axis: Any, same: Sequence[Group], colours: dict[str, str], link_bits: int | None) -> None:
-    """Goodput between nodes; on one node the latency."""
+    """Goodput between nodes; latency on one node."""
     if any(lane.goodput is None for group in same for lane in group.lanes):
         _lines(axis, same, colours, "pure latency, ms", lambda lane: 1e-3 * lane.side.pure_us)
         log_axis(axis)

@@ -1,4 +1,4 @@
-"""Each MPI at its best: what it is told so that it neither wastes cores nor leaves one unused."""
+"""Each MPI at its best: settings so that it neither wastes cores nor leaves one unused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from outrigger.mpis import INTEL, Mpi
 
-# What makes ranks give way while they wait. MPICH 4 has nothing like it.
+# Settings that make ranks yield while they wait. MPICH 4 has none.
 _YIELDING = {
     ("mpich", "5"): {
         "MPIR_CVAR_CH4_PROGRESS_THROTTLE": "1",
@@ -29,12 +29,12 @@ def _yielding(mpi: Mpi) -> Mapping[str, str]:
 
 
 def crowded(mpi: Mpi) -> dict[str, str]:
-    """For ranks that share cores. Open MPI's launcher sees by itself when ranks of a machine outnumber them."""
+    """For ranks that share cores. Open MPI's launcher detects itself if ranks of a machine outnumber its cores."""
     return _unless_set(_yielding(mpi))
 
 
 def can_yield(mpi: Mpi) -> bool:
-    """Whether its ranks give way to others on their core while they wait, if they are told to."""
+    """True if its ranks can yield to others on their core while they wait."""
     return mpi.implementation == "openmpi" or bool(_yielding(mpi))
 
 

@@ -48,7 +48,7 @@ def _budget_s(text: str) -> float:
 
 
 def parse_collectives(words: Sequence[str]) -> tuple[str, ...]:
-    """Checked names, of nonblocking forms and of those that block."""
+    """Checked names, of nonblocking and blocking forms."""
     if list(words) == ["all"]:
         return _ALL
     for word in words:
@@ -58,7 +58,7 @@ def parse_collectives(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def parse_sizes(text: str) -> tuple[int, ...]:
-    """Checked bytes of a block."""
+    """Checked block sizes in bytes."""
     found = tuple(sizes_of.parse_sizes(text))
     if found[-1] > _LARGEST:
         raise UserError(f"--sizes: {sizes_of.format_size(found[-1])} is more than {sizes_of.format_size(_LARGEST)}")
@@ -69,19 +69,19 @@ def parse_sizes(text: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be measured."""
+    """The measurement's options."""
 
     collectives: tuple[str, ...]
     sizes: tuple[int, ...]
     sites: Sites
     placements: tuple[str, ...] | None
-    """None: those that can be, and progress threads where Intel MPI has them."""
+    """None: all possible ones, and progress threads if there is Intel MPI."""
     budget_s: float
     command: str
 
 
 def _mpis(wanted: str, found: artifacts.Artifacts) -> tuple[list[Mpi], list[str]]:
-    """Those asked for; where all are, Intel's too. And what is to be said of that."""
+    """The requested MPIs, plus Intel's for `auto`, and notes about them."""
     if wanted != _EACH_FOUND:
         return command.choose_mpis(wanted), []
     intel = never_slower_sites.intel(found)
@@ -258,7 +258,7 @@ def measure_never_slower(
     screen = console()
     if source is not None:
         if collectives or placement or ranks or (size_list, mpi, budget) != (_SIZES, _EACH_FOUND, _BUDGET):
-            raise UserError("--from draws what was measured before: only --out goes with it")
+            raise UserError("--from draws earlier measurements and allows only --out")
         grid = _read_file(source)
         _show(screen, grid, _Writer(out).pictures(grid))
         raise typer.Exit(exit_code(grid))

@@ -13,16 +13,16 @@ from outrigger.errors import UserError
 from outrigger.sizes import format_size
 
 LIMIT = 1.02
-"""A cell is slower where all of its band is above."""
+"""A cell is slower if its whole band is above."""
 VERSION = 1
 _RESAMPLES = 300
 _OUTSIDE = 0.01
-"""Of resampled ratios, how many lie outside the band: few, because a grid has hundreds of cells."""
+"""Fraction of resampled ratios outside the band: small, because a grid has hundreds of cells."""
 
 
 @dataclass(frozen=True)
 class Elapsed:
-    """Microseconds of each round, the three sides of a round next to each other."""
+    """Microseconds of each round; the three sides of a round are consecutive."""
 
     native: tuple[float, ...]
     offloaded: tuple[float, ...]
@@ -32,7 +32,7 @@ class Elapsed:
 
 @dataclass(frozen=True)
 class Line:
-    """What orbench prints of a configuration with `--figures samples`."""
+    """orbench's output for a configuration with `--figures samples`."""
 
     collective: str
     bytes: int
@@ -40,21 +40,21 @@ class Line:
     work_iterations: int
     pure: Elapsed
     total: Elapsed | None = None
-    """Post, work, wait. None: a form that blocks."""
+    """Post, work, wait. None: a blocking form."""
 
     @property
     def key(self) -> tuple[str, int]:
-        """Which configuration."""
+        """Identifies the configuration."""
         return self.collective, self.bytes
 
     @property
     def judged(self) -> Elapsed:
-        """What decides."""
+        """The deciding times."""
         return self.total or self.pure
 
 
 def read_lines(output: str) -> list[Line]:
-    """The whole lines of JSON among whatever else was printed."""
+    """The complete lines of JSON among other output."""
     found = [line for line in output.splitlines(keepends=True) if line.startswith("{") and line.endswith("}\n")]
     lines = [formats.parse(line, Line, "a line of the benchmark", exact=True) for line in found]
     for line in lines:
@@ -67,15 +67,15 @@ def read_lines(output: str) -> list[Line]:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Offloaded by native. A band as wide as the noise goes with it."""
+    """Offloaded by native, with a band as wide as the noise."""
 
     native_us: float
-    """Median of all rounds, as is `offloaded_us`."""
+    """Median of all rounds, like `offloaded_us`."""
     offloaded_us: float
     ratio: float
-    """Of medians of one launch; of several launches the median."""
+    """Ratio of medians of one launch; median over several launches."""
     low: float
-    """From here to `high` lie 99 % of the ratios that come of drawing rounds anew, and the ratio of each launch."""
+    """`low` to `high` contain 99 % of the ratios of resampled rounds, and the ratio of each launch."""
     high: float
     rounds: int
 
@@ -93,13 +93,13 @@ class Cell:
     work_iterations: int
     pure: Ratio
     total: Ratio | None
-    """By equal work: post, work, wait. None: a form that blocks, which is judged by its latency."""
+    """With the same work: post, work, wait. None: a blocking form, which is judged by its latency."""
     floor: Ratio
-    """Native against native: how far a ratio is from 1 for no reason."""
+    """Native against native: the ratio's noise around 1."""
 
     @property
     def judged(self) -> Ratio:
-        """What decides."""
+        """The deciding ratio."""
         return self.total or self.pure
 
     @property
@@ -109,13 +109,13 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """As text."""
         return f"{self.mpi}, {self.placement}: MPI_{self.collective.capitalize()} {format_size(self.bytes)}"
 
 
 @dataclass(frozen=True)
 class Grid:
-    """All cells, and what is needed to have them again."""
+    """All cells, and the data needed to repeat them."""
 
     version: int
     command: str
@@ -129,7 +129,7 @@ class Grid:
     collectives: tuple[str, ...]
     sizes: tuple[int, ...]
     placements: dict[str, str]
-    """With what each means here."""
+    """With their meaning here."""
     cells: tuple[Cell, ...]
     notes: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
@@ -153,13 +153,13 @@ class Grid:
 
 
 def _resampled(values: Any, picks: Any) -> Any:
-    import numpy  # comes with matplotlib; loaded late, because other commands have no use for it
+    import numpy  # comes with matplotlib; loaded late, because other commands do not need it
 
     return numpy.median(values[picks], axis=1)
 
 
 def _picks(generator: Any, count: int) -> Any:
-    """Rounds drawn anew, neighbours together: what disturbs a machine lasts longer than a round."""
+    """Resamples rounds in runs of neighbors: disturbances last longer than a round."""
     import numpy
 
     block = max(1, round(count ** (1 / 3)))
@@ -168,7 +168,7 @@ def _picks(generator: Any, count: int) -> Any:
 
 
 def _one_launch(native: Any, other: Any, generator: Any, *, paired: bool) -> tuple[float, Any]:
-    """Its ratio, and the ratios by rounds drawn anew."""
+    """Its ratio, and the ratios of resampled rounds."""
     import numpy
 
     picks = _picks(generator, len(native))
@@ -177,10 +177,10 @@ def _one_launch(native: Any, other: Any, generator: Any, *, paired: bool) -> tup
 
 
 def ratio_of(launches: Sequence[tuple[Sequence[float], Sequence[float]]], *, paired: bool = True) -> Ratio:
-    """Of native's and the other side's rounds, launch by launch. `paired`: rounds of both were next to each other."""
+    """From native's and the other side's rounds, launch by launch. `paired`: rounds of both were consecutive."""
     import numpy
 
-    generator = numpy.random.default_rng(1)  # the same figures give the same band
+    generator = numpy.random.default_rng(1)  # the same data give the same band
     sides = [(numpy.asarray(native), numpy.asarray(other)) for native, other in launches]
     found = [_one_launch(native, other, generator, paired=paired) for native, other in sides]
     own = [ratio for ratio, _ in found]
@@ -194,14 +194,14 @@ def ratio_of(launches: Sequence[tuple[Sequence[float], Sequence[float]]], *, pai
 
 
 def _widened(found: Ratio, launches: Sequence[Elapsed]) -> Ratio:
-    """By how far native is from native in the same rounds: that is noise, too."""
+    """Widens the band by the difference of native from native in the same rounds, which is noise, too."""
     floor = median([median(elapsed.again) / median(elapsed.native) for elapsed in launches])
     noise = max(floor, 1 / floor)
     return replace(found, low=round(found.low / noise, 4), high=round(found.high * noise, 4))
 
 
 def make_cell(mpi: str, placement: str, launches: Sequence[tuple[Line, Line]]) -> Cell:
-    """Of the lines of native's and the offloaded job, pair by pair; they are the same line where one job has both."""
+    """From the lines of native's and the offloaded job, pair by pair; the same line if one job has both."""
     first = launches[0][0]
     paired = all(native is offloaded for native, offloaded in launches)
 
@@ -222,5 +222,5 @@ def make_cell(mpi: str, placement: str, launches: Sequence[tuple[Line, Line]]) -
 
 
 def read(text: str, source: str) -> Grid:
-    """A grid that was written before."""
+    """Reads a saved grid."""
     return formats.parse_version(text, Grid, VERSION, source)

@@ -13,15 +13,15 @@ from outrigger.bench.never_slower_cells import LIMIT, Cell, Grid
 from outrigger.bench.never_slower_table import band, heading
 from outrigger.bench.plot import INK, size_label, write
 
-# Blue and orange are told apart with any colour vision; slower cells have a frame and a mark, too.
+# Blue and orange are distinguishable with any color vision; slower cells also have a frame and a mark.
 _FASTEST, _SAME, _SLOWEST = "#1f5fa8", "#f7f7f5", "#d9701a"
 _FURTHEST = 2.0
-"""Ratios from 1 / this on have the full colour."""
+"""Ratios from 1 / this on have the full color."""
 _CELL_INCHES = (0.92, 0.46)
 
 
 def _shade(ratio: float) -> float:
-    """From 0, twice as fast, by 0.5, the same, to 1, twice as slow."""
+    """0: twice as fast, 0.5: the same, 1: twice as slow."""
     return min(max(0.5 + 0.5 * math.log(ratio) / math.log(_FURTHEST), 0.0), 1.0)
 
 
@@ -110,7 +110,7 @@ def _save_mpi(grid: Grid, mpi: str, path: Path) -> None:
 
 
 def file_name(mpi: str) -> str:
-    """Of an MPI's picture: open-mpi-4.1.4.png."""
+    """For an MPI's picture: open-mpi-4.1.4.png."""
     return re.sub(r"[^a-z0-9.]+", "-", mpi.lower()).strip("-") + ".png"
 
 

@@ -15,18 +15,18 @@ from outrigger.bench.never_slower_sites import Group
 from outrigger.errors import UserError
 
 PASSES = 3
-"""Of each cell: how launches differ shows only in several."""
+"""Launches of each cell: differences between launches show only in several."""
 _ROUNDS = 200
 _STARTUP_S = 1.5
 _SPENT = 0.6
-"""Of a launch's time for the rounds; the rest is for trials, sizing the work and checking bytes."""
+"""Fraction of a launch's time for the rounds; the rest is for trials, sizing the work and checking bytes."""
 _LEAST_MS, _MOST_MS = 10, 5000
 
 Words = tuple[str, ...]
 
 
 def arguments(collectives: Sequence[str], sizes: Sequence[int]) -> Words:
-    """Of orbench, all but those that change from launch to launch."""
+    """Arguments of orbench, except those that change between launches."""
     return (
         *("--figures", "samples", "--collectives", ",".join(collectives), "--sizes", ",".join(map(str, sizes))),
         *("--iterations", str(_ROUNDS)),
@@ -35,20 +35,20 @@ def arguments(collectives: Sequence[str], sizes: Sequence[int]) -> Words:
 
 @dataclass
 class _State:
-    """Of a group."""
+    """State of a group."""
 
     group: Group
     pairs: list[dict[tuple[str, int], tuple[Line, Line]]] = field(default_factory=list)
     work: list[int] = field(default_factory=list)
     factor: float = 1.0
-    """How much longer the rounds may be than the first guess, by what launches took."""
+    """Factor of the rounds' time over the first guess, by the launches' times."""
     least_s: float = 0.0
-    """What a pass needs, by the quickest so far."""
+    """Time of a pass, by the fastest so far."""
     broken: bool = False
     _cells: dict[tuple[str, int], Cell] = field(default_factory=dict)
 
     def cells(self) -> list[Cell]:
-        """Statistics take time: they are made anew only for cells that have new figures."""
+        """Statistics take time: they are computed only for cells with new data."""
         for key in dict.fromkeys(key for pairs in self.pairs for key in pairs):
             launches = [pairs[key] for pairs in self.pairs if key in pairs]
             if key not in self._cells or self._cells[key].launches != len(launches):
@@ -58,7 +58,7 @@ class _State:
 
 @dataclass(frozen=True)
 class Step:
-    """What is being done, for a progress bar."""
+    """The present step, for a progress bar."""
 
     what: str
     cells: int
@@ -67,7 +67,7 @@ class Step:
 
 
 class Runs:
-    """Measures groups in turn, pass by pass, so that whenever it ends there is something of each."""
+    """Measures groups in turn, pass by pass, so that an early end leaves some results of each."""
 
     def __init__(
         self, groups: Sequence[Group], cells: int, found: Artifacts, budget_s: float, show: Callable[[Step], None]
@@ -93,25 +93,25 @@ class Runs:
 
     @property
     def complete(self) -> bool:
-        """Each cell has figures of each pass."""
+        """Each cell has results of each pass."""
         return all(
             len(state.pairs) == PASSES and all(len(pairs) == self._cells for pairs in state.pairs)
             for state in self._states
         )
 
     def cells(self) -> tuple[Cell, ...]:
-        """Of what was measured so far."""
+        """Cells measured so far."""
         return tuple(cell for state in self._states for cell in state.cells())
 
     def measure(self, save: Callable[[], None]) -> None:
-        """See _all_passes; Ctrl-C ends it, between launches as within one."""
+        """See _all_passes; Ctrl-C ends it, between or within launches."""
         try:
             self._all_passes(save)
         except KeyboardInterrupt:
             self.interrupted = True
 
     def _all_passes(self, save: Callable[[], None]) -> None:
-        """All passes, or as many as the budget allows. `save` after each group while that has something new."""
+        """All passes, or as many as the budget allows. Calls `save` after each group in the first pass."""
         for number in range(PASSES):
             for state in self._states:
                 if self.interrupted or time.monotonic() > self._end - number * state.least_s:
@@ -120,11 +120,11 @@ class Runs:
                     self._launches_left -= state.group.jobs
                 else:
                     self._pass(state, number)
-                    if number == 0:  # later the statistics of all cells would take the time of launches
+                    if number == 0:  # later, the statistics of all cells would take as long as launches
                         save()
 
     def _pass(self, state: _State, number: int) -> None:
-        """One launch of each job; every second time the other way round, once native has sized the work."""
+        """One launch of each job; every second time in reverse order, once native has sized the work."""
         group = state.group
         budget_s = group.jobs * max(0.0, self._end - time.monotonic()) / max(1, self._launches_left)
         guess_ms = 1e3 * _SPENT * (budget_s / group.jobs - _STARTUP_S) / self._cells
@@ -153,7 +153,7 @@ class Runs:
             state.pairs.append(pairs)
 
     def _launch(self, state: _State, job: launch.Job, milliseconds: int) -> list[Line]:
-        """What was printed; where the job failed or was interrupted, up to then."""
+        """The output; if the job failed or was interrupted, up to then."""
         self._launches_left -= 1
         if state.broken or self.interrupted:
             return []

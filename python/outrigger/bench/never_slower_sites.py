@@ -24,7 +24,7 @@ PLACEMENTS = {
 _WITHOUT_THREADS = (EXTRA, EQUAL, SHARED, NODES)
 _NEED_A_CORE = (EXTRA, EQUAL, THREADS)
 
-# Nodes that are only pretended are one for the MPI: it is kept from the memory that they have in common.
+# Pretended nodes are one for the MPI: these settings keep it from their common memory.
 _OVER_TCP = {
     "openmpi": {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self"},
     "mpich": {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self", "FI_PROVIDER": "tcp"},
@@ -40,16 +40,16 @@ class Group:
     placement: str
     offloaded: launch.Job
     native: launch.Job | None = None
-    """None: the offloaded job has native operations on the same cores, which are compared with."""
+    """None: the offloaded job also has native operations on the same cores, for comparison."""
 
     @property
     def jobs(self) -> int:
-        """Launches for one figure of each cell."""
+        """Launches per result of each cell."""
         return 1 if self.native is None else 2
 
 
 def parse_placements(text: str | None) -> tuple[str, ...] | None:
-    """Checked; None: those that can be."""
+    """Checked; None: all possible ones."""
     if text is None:
         return None
     words = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
@@ -65,7 +65,7 @@ def _one_each(usable: Sequence[cores.Core], ranks: int) -> str:
 
 @dataclass(frozen=True)
 class Sites:
-    """The placements of so many ranks on these cores."""
+    """The placements of a number of ranks on these cores."""
 
     ranks: int
     cores: tuple[cores.Core, ...]
@@ -76,7 +76,7 @@ class Sites:
         return Sites(cores.measured_ranks(ranks), tuple(cores.allowed_cores()))
 
     def check(self, placements: Sequence[str]) -> None:
-        """Of those asked for, each must be possible."""
+        """Each requested one must be possible."""
         for name in placements:
             if name in _NEED_A_CORE and len(self.cores) < 2:
                 raise UserError(
@@ -85,7 +85,7 @@ class Sites:
                 )
 
     def default(self) -> tuple[tuple[str, ...], list[str]]:
-        """Those that can be, and what is left out."""
+        """The possible ones, and the ones left out."""
         if len(self.cores) >= 2:
             return _WITHOUT_THREADS, []
         left = tuple(name for name in _WITHOUT_THREADS if name not in _NEED_A_CORE)
@@ -106,7 +106,7 @@ class Sites:
         return natives.with_threads(job.mpi, job.ranks, cpus[0]) if cpus else None
 
     def group(self, mpi: Mpi, placement: str, program: Sequence[str], found: Artifacts) -> Group | None:
-        """None: this MPI has no such thing."""
+        """None: this MPI does not support it."""
         ranks = self.ranks_of(placement)
 
         def job_at(bind: str = binding.BUNCH) -> launch.Job:
@@ -128,7 +128,7 @@ class Sites:
 
 
 _NOTHING_LEARNED = {"XDG_CACHE_HOME": "/dev/null"}
-"""Each launch is a program's first: what the user's earlier runs have shown is neither known nor changed."""
+"""Each launch is a program's first: the user's learned choices are neither used nor changed."""
 
 
 def _with(job: launch.Job, told: dict[str, str]) -> launch.Job:
@@ -142,7 +142,7 @@ NO_INTEL = (
 
 
 def intel(found: Artifacts) -> Mpi | None:
-    """The peer, whose progress threads use the same extra core, where it is installed."""
+    """Intel MPI, if it is installed: its progress threads use the same extra core."""
     place = found.root.parent / "mpis" / "intel"
     there = [*mpis.find_all_mpis(), *(mpis.at(place) if place.is_dir() else [])]
     return next((mpi for mpi in there if mpi.implementation == INTEL), None)

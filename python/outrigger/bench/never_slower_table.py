@@ -41,7 +41,7 @@ def _text(cell: Cell | None) -> Text:
 
 
 def panels(grid: Grid) -> Iterator[tuple[str, str, dict[tuple[str, int], Cell]]]:
-    """MPI, placement and cells, of those that have some."""
+    """MPI, placement and cells, if there are any."""
     for mpi in grid.mpis:
         for placement in grid.placements:
             if cells := grid.of(mpi, placement):
@@ -49,7 +49,7 @@ def panels(grid: Grid) -> Iterator[tuple[str, str, dict[tuple[str, int], Cell]]]
 
 
 def heading(placement: str, means: str, ranks: int) -> str:
-    """Above a table or panel."""
+    """Heading of a table or panel."""
     return f"{placement} ({ranks} ranks): {means}"
 
 
@@ -75,7 +75,7 @@ def show(console: Console, grid: Grid) -> None:
 
 
 def floor_line(grid: Grid) -> str:
-    """How far native is from native."""
+    """Difference of native from native."""
     if not grid.cells:
         return "Nothing was measured."
     away = sorted(max(cell.floor.ratio, 1 / cell.floor.ratio) - 1 for cell in grid.cells)
@@ -88,7 +88,7 @@ def floor_line(grid: Grid) -> str:
 
 
 def slower_lines(grid: Grid) -> list[str]:
-    """The cells that are slower, by name."""
+    """The slower cells, by name."""
     count = len(grid.cells)
     if not count:
         return []
@@ -112,7 +112,7 @@ LEGEND = (
 
 
 def close(console: Console, grid: Grid) -> None:
-    """What the tables say, in lines."""
+    """Conclusions of the tables, in lines."""
     console.print(LEGEND, style="dim")
     for failure in grid.failures:
         console.print(f"[bold red]Not measured:[/] {escape(failure)}", soft_wrap=True)

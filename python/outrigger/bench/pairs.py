@@ -1,4 +1,4 @@
-"""Jobs of a native and an offloaded side that are run next to each other, and what their figures say."""
+"""Jobs of a native and an offloaded side that are run in pairs, and statistics of their results."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ R = TypeVar("R")
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Two of the values between which the median of all such values lies, with a probability of 95 % where that can be.
+    """Two of the values that enclose the median of all such values with a probability of 95 %, if possible.
 
-    Each value is below the median or above it like the toss of a coin, whatever their distribution.
+    Each value is below or above the median with equal probability, for any distribution.
     """
     ordered = sorted(values)
     count = len(ordered)
@@ -36,27 +36,27 @@ def median_interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def interval_title(count: int) -> str:
-    """Of a column of such intervals: few values have no interval of 95 %."""
+    """Title of a column of such intervals: few values have no interval of 95 %."""
     return "95 % interval" if 2 * 0.5**count <= 0.05 else "lowest to highest"
 
 
 class Pairs(Generic[R]):
-    """Runs one program under one MPI; `read` makes a run of its output."""
+    """Runs one program under one MPI; `read` parses its output."""
 
     def __init__(
         self, job: launch.Job, found: artifacts.Artifacts, time_limit_s: float, read: Callable[[str], R]
     ) -> None:
         self.job = job
-        """The offloaded one."""
+        """The offloaded job."""
         self._found = found
         self._time_limit_s = time_limit_s
         self._read = read
         self.all_ended = True
-        """By themselves."""
+        """True if all jobs ended by themselves."""
         self.interrupted = False
 
     def command(self) -> str:
-        """Of the offloaded job."""
+        """The offloaded job's command."""
         return shlex.join(launch.make_plan(self.job, self._found).command)
 
     def _run(self, job: launch.Job) -> R:
@@ -70,7 +70,7 @@ class Pairs(Generic[R]):
         return self._read(ended.output)
 
     def why_native(self, program: Sequence[str], collectives: Sequence[str]) -> str:
-        """Empty when the library offloads; a run of its own, because counting for the report costs time."""
+        """Empty if the library offloads; a separate run, because counting for the report costs time."""
         with scratch.directory() as directory:
             written = directory / "report.json"
             self._run(replace(self.job, program=tuple(program), report=written))
@@ -79,7 +79,7 @@ class Pairs(Generic[R]):
             return report.offload_verdict(report.read(written), collectives)
 
     def _pair(self, number: int) -> tuple[R, R]:
-        """Native and offloaded next to each other; every second time the other way round."""
+        """Native and offloaded in sequence; every second time in reverse order."""
         native = replace(self.job, native=True)
         if number % 2 == 0:
             first = self._run(native)
@@ -88,7 +88,7 @@ class Pairs(Generic[R]):
         return self._run(native), second
 
     def measure(self, console: Console, count: int) -> list[tuple[R, R]]:
-        """Native first in each pair of results. As many as there are at a Ctrl-C, which goes on where that is none."""
+        """Native first in each pair of results. After a Ctrl-C the pairs so far; re-raises it if there are none."""
         made: list[tuple[R, R]] = []
         with Bar(console, draws_itself=True) as bar:
             for number in range(count):

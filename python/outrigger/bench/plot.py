@@ -1,4 +1,4 @@
-"""Figures as a picture."""
+"""The results as a picture."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def label_sizes(axis: Any, sizes: Sequence[int]) -> None:
 
 
 def _bars(configuration: Configuration) -> list[tuple[float, float, str]]:
-    """Of one configuration: work and total, both in native's totals, and a colour."""
+    """Bars of one configuration: work and total, both in native's totals, and a color."""
     native = configuration.native.total_us
     work = configuration.work_us / native
     bars = [(work, 1.0, NATIVE), (work, configuration.total_ratio, OFFLOADED)]
@@ -69,7 +69,7 @@ def _bars(configuration: Configuration) -> list[tuple[float, float, str]]:
 
 
 def draw_totals(axis: Any, configurations: Sequence[Configuration], title: str) -> None:
-    """Total by equal work relative to native's: the part that is work, and what the collective adds."""
+    """Total with the same work relative to native's: the work, and the time that the collective adds."""
     highest = 1.0
     labelled = (OFFLOADED, ALL_CORES) if len(configurations) <= 5 else (OFFLOADED,)  # as many as there is room for
     for index, configuration in enumerate(configurations):

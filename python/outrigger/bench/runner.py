@@ -30,7 +30,7 @@ from outrigger.settings import Settings
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be measured."""
+    """The measurement's options."""
 
     collectives: tuple[str, ...]
     memories: tuple[str, ...]
@@ -38,14 +38,14 @@ class Request:
     ranks: int
     iterations: int
     seconds: int
-    """At most, for each configuration."""
+    """Maximum for each configuration."""
     settings: Settings = field(default_factory=Settings)
     order: str = CONTIGUOUS
-    """Of the ranks; strided: by turns over the nodes."""
+    """Order of the ranks; strided: round-robin over the nodes."""
 
     @property
     def configurations(self) -> int:
-        """How many lines the benchmark will print."""
+        """Number of lines that the benchmark will print."""
         return len(self.collectives) * len(self.memories) * len(self.sizes)
 
     def arguments(self, work: Sequence[int] = ()) -> list[str]:
@@ -63,7 +63,7 @@ class Request:
 
 
 def time_limit_s(request: Request) -> float:
-    """Generous: trial rounds and validation come on top of the seconds asked for."""
+    """Includes trial rounds and validation besides the requested seconds."""
     return 90.0 + 10.0 * request.configurations * request.seconds
 
 
@@ -80,7 +80,7 @@ class Runner:
         self.artifacts = artifacts
         self.site = site
         self.shows: Callable[[int], None] = lambda _done: None
-        """Is told how many configurations are measured."""
+        """Called with the number of measured configurations."""
         self.interrupted = False
         self._all_ended = True
         self._printed = ""
@@ -99,7 +99,7 @@ class Runner:
         return command, ended.output
 
     def _native_rows(self, job: launch.Job, configurations: int) -> list[Row]:
-        """What alltoall_bench prints, natively."""
+        """Output of alltoall_bench, native."""
 
         def rows(output: str) -> list[Row]:
             return read_rows(output[: output.rfind("\n") + 1])
@@ -113,9 +113,9 @@ class Runner:
         return found
 
     def why_native(self) -> str:
-        """Empty when the library offloads the benchmark's collectives; else why not.
+        """Empty if the library offloads the benchmark's collectives; else the reason.
 
-        A short run of its own, because counting for the report costs time inside the calls that are to be measured.
+        A separate short run, because counting for the report costs time inside the measured calls.
         """
         short = replace(self.request, sizes=self.request.sizes[-1:], iterations=1, seconds=1)
         job = self._job("orbench", short.arguments())
@@ -128,18 +128,18 @@ class Runner:
             return report.offload_verdict(report.read(written), names)
 
     def native_latency(self) -> list[Row]:
-        """A short native run: how long each configuration takes, and how much work that is."""
+        """A short native run: the time of each configuration, and its work."""
         job = self._job("alltoall_bench", replace(self.request, seconds=1).arguments())
         return self._native_rows(job, self.request.configurations)
 
     def _native_beside(self, configurations: Sequence[Configuration], **different: Any) -> list[OtherNative]:
-        """A native run with the work of each configuration, of a job that is different."""
+        """A native run with the work of each configuration, of a modified job."""
         work = [configuration.work_iterations for configuration in configurations]
         job = replace(self._job("alltoall_bench", self.request.arguments(work)), **different)
         return [row.other_native for row in self._native_rows(job, len(configurations))]
 
     def _threads(self, job: launch.Job) -> dict[str, str] | None:
-        """What gives native progress threads; None: it has none, or there is no core for them."""
+        """Settings for native progress threads; None: it has none, or there is no core for them."""
         cpus = launch.make_plan(job, self.artifacts).placement.service_cpus
         if self.site.many or not cpus:
             return None
@@ -172,13 +172,13 @@ class Runner:
         return command, configurations
 
     def both_sides(self, limit_s: float) -> list[Configuration]:
-        """One run of orbench, native and offloaded in turn, and nothing else. UserError: it takes longer than that."""
+        """One run of orbench, native and offloaded in turn. UserError: it takes longer than the limit."""
         return self._both_sides(self._job("orbench", self.request.arguments()), limit_s)[1]
 
     def measure(self, work: Sequence[int] = ()) -> Measurement:
-        """One run of orbench, native and offloaded in turn; then native in the other ways that it has here.
+        """One run of orbench, native and offloaded in turn; then native in its other ways.
 
-        After a Ctrl-C the configurations that are measured; it goes on where none is.
+        After a Ctrl-C the measured configurations; re-raises it if there are none.
         """
         verdict = self.why_native()
         job = self._job("orbench", self.request.arguments(work))
@@ -200,5 +200,5 @@ class Runner:
 
 
 def least_work(rows: Sequence[Sequence[Row]]) -> list[int]:
-    """For each configuration, as much work as takes as long as the fastest of some native runs of it."""
+    """For each configuration, work that takes as long as the fastest of some native runs."""
     return [min(same, key=lambda row: row.pure_us).work_iterations for same in zip(*rows, strict=True)]

@@ -26,14 +26,14 @@ _UNLESS_NAMED = "allgatherv,ialltoallv,ibcast"
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one collective in one run, medians of the rounds; or medians of the runs."""
+    """Results of one collective: medians of a run's rounds, or medians of the runs."""
 
     left_mean_ms: float
-    """How long after the last rank's arrival, and after its own work, a rank leaves: mean of the ranks."""
+    """Time from the last rank's arrival, and after its own work, until a rank leaves: mean of the ranks."""
     left_last_ms: float
-    """The same, of the rank that leaves last."""
+    """The same for the last rank to leave."""
     on_time_mpi_ms: float
-    """What the ranks that were on time spend in MPI: their mean."""
+    """Time in MPI of the punctual ranks: their mean."""
 
 
 Run = Mapping[str, Figures]
@@ -45,7 +45,7 @@ class Compared:
 
     collective: str
     native: Figures
-    """Medians of the runs, as is `offloaded`."""
+    """Medians of the runs, like `offloaded`."""
     offloaded: Figures
     ratio: Figures
     """Offloaded by native: the medians of the pairs' ratios."""
@@ -62,9 +62,9 @@ class Skew:
     """Empty: all were offloaded."""
     collectives: tuple[Compared, ...]
     all_ended: bool
-    """By themselves."""
+    """True if all jobs ended by themselves."""
     pairs: int = 0
-    """Of jobs, that were made."""
+    """Number of pairs of jobs."""
 
 
 def parse_collectives(text: str) -> tuple[str, ...]:
@@ -84,7 +84,7 @@ class _Printed:
 
 
 def read_run(output: str, ranks: int, collectives: Sequence[str]) -> Run:
-    """What the program printed, checked."""
+    """Output of the program, checked."""
     found = formats.parse_figures(output, _Printed, ranks).collectives
     if tuple(found) != tuple(collectives):
         raise UserError(f"the benchmark printed figures of other collectives than {', '.join(collectives)}: {output}")
@@ -100,7 +100,7 @@ def _medians(figures: Sequence[Figures]) -> Figures:
 
 
 def _quotient(ours: float, theirs: float) -> float:
-    """Infinite where native takes no time, or leaves before the last rank has come."""
+    """Infinite if native takes no time, or leaves before the last rank has arrived."""
     return ours / theirs if theirs > 0 else float("inf")
 
 
@@ -113,7 +113,7 @@ def _quotients(native: Figures, offloaded: Figures) -> Figures:
 
 
 def compare(runs: Sequence[tuple[Run, Run]]) -> tuple[Compared, ...]:
-    """Each collective, from native and offloaded runs that were made next to each other."""
+    """Each collective, from native and offloaded runs made in pairs."""
     return tuple(
         Compared(
             name,
@@ -127,7 +127,7 @@ def compare(runs: Sequence[tuple[Run, Run]]) -> tuple[Compared, ...]:
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be measured."""
+    """The measurement's options."""
 
     collectives: tuple[str, ...]
     ranks: int
@@ -149,7 +149,7 @@ class Request:
 
     @property
     def time_limit_s(self) -> float:
-        """Of one run, generous."""
+        """Time limit of one run."""
         return 120.0 + 20e-3 * (self.skew_ms + self.work_ms) * self.rounds * len(self.collectives)
 
 
@@ -215,7 +215,7 @@ def table(skew: Skew) -> Table:
 
 
 def legend(request: Request, made: Sequence[int]) -> str:
-    """What the columns mean; so many pairs were made under each MPI."""
+    """Meaning of the columns; `made`: pairs under each MPI."""
     counts = " and ".join(map(str, sorted(set(made))))
     lines = (
         f"Blocks of {request.block_bytes} bytes. With an i: post, {request.work_ms} ms of work, wait; else blocking.",
@@ -229,8 +229,8 @@ def legend(request: Request, made: Sequence[int]) -> str:
 
 
 def run(console: Console, request: Request, mpis: Sequence[Mpi], found: artifacts.Artifacts) -> list[Skew]:
-    """Measures under each MPI and shows the figures."""
-    benches = [Bench(request, mpi, found) for mpi in mpis]  # what is missing is said before anything is measured
+    """Measures under each MPI and shows the results."""
+    benches = [Bench(request, mpi, found) for mpi in mpis]  # missing files are reported before the measurement
     results = []
     for bench, skew in interrupts.each(console, benches, lambda bench: bench.measure(console)):
         console.print(table(skew))

@@ -1,4 +1,4 @@
-"""`outrigger bench startup`: what MPI_Init takes, native and offloaded, in turn."""
+"""`outrigger bench startup`: the time of MPI_Init, native and offloaded, in turn."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _TIME_LIMIT_S = 120.0
 
 @dataclass(frozen=True)
 class Side:
-    """One run, or the medians of some. Milliseconds."""
+    """One run, or the medians of several. Milliseconds."""
 
     init_max_ms: float
-    """MPI_Init of the rank that took longest."""
+    """MPI_Init of the slowest rank."""
     init_mean_ms: float
     job_ms: float | None
     """From the launcher's start to its end. None: it had to be ended."""
@@ -47,9 +47,9 @@ class Startup:
     native: Side
     offloaded: Side
     all_ended: bool = True
-    """By themselves."""
+    """True if all jobs ended by themselves."""
     runs: int = _RUNS
-    """Of each side, that were counted."""
+    """Counted runs of each side."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class _Printed:
 
 
 def read_output(output: str, ranks: int) -> tuple[float, float]:
-    """The largest and the mean time of MPI_Init from what the program printed."""
+    """The largest and the mean time of MPI_Init in the program's output."""
     data = formats.parse_figures(output, _Printed, ranks)
     return data.init_ms.max, data.init_ms.mean
 
@@ -117,7 +117,7 @@ class Bench:
         return made[1:]
 
     def measure(self, console: Console) -> Startup:
-        """As many runs as there are at a Ctrl-C, which goes on where that is none."""
+        """After a Ctrl-C the runs so far; re-raises it if there are none."""
         pairs = self._pairs(console)
         return Startup(
             self.mpi.title,
@@ -167,7 +167,7 @@ def run(
     site: jobs.Site,
     json_to: Path | None,
 ) -> None:
-    """Measures under each MPI and shows the figures."""
+    """Measures under each MPI and shows the results."""
     benches = [Bench(mpi, ranks, settings, artifacts, site) for mpi in mpis]
     measured = list(interrupts.each(console, benches, lambda bench: bench.measure(console)))
     results = [result for _, result in measured]

@@ -1,4 +1,4 @@
-"""Figures as a table on the terminal."""
+"""The results as a table on the terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GROUPS = (("pure", "pure_us"), ("total", "total_us"), ("exposed", "exposed_us")
 
 
 def microseconds(value: float) -> str:
-    """Three figures: 0.12, 1.23, 12.3, 123, 1 234."""
+    """Three digits: 0.12, 1.23, 12.3, 123, 1 234."""
     if abs(value) >= 100:
         return f"{value:,.0f}".replace(",", " ")
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
@@ -40,7 +40,7 @@ def _row(configuration: Configuration) -> list[Text]:
 
 
 def _row_of_other(name: str, figures: OtherNative, ratio: float) -> list[Text]:
-    """Its figures in native's columns, and the ratio to it."""
+    """Its results in native's columns, and the ratio to it."""
     cells = [Text(name)]
     for _, figure in _GROUPS:
         cells += [Text(microseconds(getattr(figures, figure))), Text("")]
@@ -67,7 +67,7 @@ def table(title: str, configurations: list[Configuration]) -> Table:
 
 
 def legend() -> str:
-    """What the columns mean."""
+    """Meaning of the columns."""
     return (
         "Microseconds, medians; bytes of a block: for each pair of ranks, of each rank (allgather), of the root "
         "(broadcast). total: post, work, wait, with the same work on both sides (as "

@@ -1,4 +1,4 @@
-"""What a core's copies take by how much memory they are between: what lies in caches, and what does not.
+"""Rates of a core's copies by the size of the buffers: those that fit in caches, and larger ones.
 
     time = bytes x (1 - part) / cached + bytes x part / missed      part = 1 - cache / buffers, at least 0
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 _FEWEST_SIZES = 4
 _STEPS = 4
-"""Caches that are tried, between two sizes."""
+"""Cache sizes that are tried between two buffer sizes."""
 _LEAST_GAIN = 1.25
-"""Of a cache's rate over what misses it: less is noise."""
+"""Minimum ratio of a cache's rate to the uncached rate: less is noise."""
 
 
 @dataclass(frozen=True)
 class Caches:
-    """Bytes, and bytes a second; of each sample."""
+    """Bytes, and bytes a second; for each sample."""
 
     cache: tuple[float, ...]
     cached: tuple[float, ...]
@@ -43,12 +43,12 @@ class _Curve:
 
 
 def missed_part(cache: float, buffers_bytes: float) -> float:
-    """Of buffers that are touched in turn."""
+    """For buffers that are touched in turn."""
     return max(0.0, 1 - cache / buffers_bytes)
 
 
 def missed_rate(rate: float, buffers_bytes: float, cache: float, cached_rate: float) -> float:
-    """Of what lies in no cache, by the rate of copies of which a part does."""
+    """Uncached rate, from the rate of partly cached copies."""
     part = missed_part(cache, buffers_bytes)
     if part == 0:
         return rate

@@ -1,4 +1,4 @@
-"""A cluster file with measured numbers, as clusters/README.md describes it."""
+"""A cluster file with measured numbers; clusters/README.md describes it."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _WIDTH = 34
 
 @dataclass(frozen=True)
 class ClusterFile:
-    """All keys of a file: words as they stand there, and numbers with what is known of them."""
+    """All keys of a file: words as text, and numbers with their estimates."""
 
     words: Mapping[str, str]
     numbers: Mapping[str, Estimate] = field(default_factory=dict)
 
 
 def _rounded(key: str, value: float, toward: float) -> float:
-    """Whole ns and bytes; `toward` -1 or 1 for a bound, so that it stays one."""
+    """Whole ns and bytes; `toward`: -1 or 1 for a bound, so that it remains one."""
     unit = _RATE_UNIT / 1000 if key not in _TIMES | _SIZES else 1.0
     in_units = value / unit
     whole = round(in_units) if toward == 0 else math.floor(in_units) if toward < 0 else math.ceil(in_units)
@@ -39,7 +39,7 @@ def _rounded(key: str, value: float, toward: float) -> float:
 
 
 def text_of(key: str, value: float, toward: float = 0) -> str:
-    """A quantity as a cluster file has it, without quotes."""
+    """A quantity in a cluster file's form, without quotes."""
     if key in _PARTS:
         return f"{value:.4f}"
     rounded = _rounded(key, value, toward)

@@ -39,7 +39,7 @@ _FEWEST_RANKS = 2
 
 
 def empty_readings(runner: Runner) -> Readings:
-    """Where and when, before anything is measured."""
+    """Place and time, before the measurements."""
     shares = find_where(runner.site.hosts, runner.request.ranks, runner.mpi.implementation, os.environ).shares
     cores, own_core = place_of(runner)
     nodes = max(len(shares), 1)
@@ -61,7 +61,7 @@ def empty_readings(runner: Runner) -> Readings:
 
 
 def read(path: Path) -> Readings:
-    """What --json has written."""
+    """Reads the file of --json."""
     try:
         text = path.read_bytes()
     except OSError as error:
@@ -146,7 +146,8 @@ def calibrate(
     bind: options.Bind = binding.BUNCH,
     json_to: options.Figures = None,
     again: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE.json", help="Measure nothing: fit what --json has written.")
+        Path | None,
+        typer.Option("--from", metavar="FILE.json", help="Measure nothing: fit the figures of an earlier --json."),
     ] = None,
     build: options.Build = None,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Numbers of a cluster file that a measurement gives by itself, each with how sure it is."""
+"""Numbers of a cluster file that follow from single measurements, with their uncertainties."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from outrigger.calibrate.readings import Rates, Reading, Readings
 from outrigger.noise import band_of
 
 LARGE_SPREAD = 0.25
-"""Half of the samples differ by more than this part of their median: something disturbed them."""
+"""A middle half that spreads over more than this part of the median was disturbed."""
 _SENT_UNASKED_US = 1500.0
-"""Half of the time after which the receiver looks."""
+"""Half of the receiver's delay."""
 _MOST_EAGER_BYTES = 1 << 20
 _STREAM_BUFFERS_BYTES = 2 * (64 << 20)
-"""Of both sides, of bench/mpi/messages.c's stream_missed."""
+"""Buffers of both sides, in bench/mpi/messages.c's stream_missed."""
 _MEDIAN_OF_DISTANCE = 1 - 2**-0.5
-"""Median of the distance of two numbers that are anywhere in the same range alike, in parts of the range."""
+"""Median distance of two uniform random numbers, in parts of their range."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value in ns, bytes, bytes a second or as a part, and between what it lies."""
+    """A value in ns, bytes, bytes a second or as a part, with its interval."""
 
     value: float
     low: float
     high: float
     how: str
     spread: float = 0.0
-    """Of the middle half of the samples, in parts of the median."""
+    """Spread of the middle half of the samples, in parts of the median."""
     measured: bool = True
 
     @property
     def doubt(self) -> str:
-        """Empty: there is none."""
+        """Empty: none."""
         return f"spread {100 * self.spread:.0f} %: the machine was busy" if self.spread > LARGE_SPREAD else ""
 
 
@@ -46,7 +46,7 @@ def assumed(value: float, why: str) -> Estimate:
 
 
 def spread(samples: Sequence[float]) -> float:
-    """The distance of the quartiles by the median."""
+    """The distance of the quartiles over the median."""
     if len(samples) < 4 or statistics.median(samples) <= 0:
         return 0.0
     first, middle, third = statistics.quantiles(samples, n=4)
@@ -54,13 +54,13 @@ def spread(samples: Sequence[float]) -> float:
 
 
 def of_samples(samples: Sequence[float], how: str, scale: float = 1.0) -> Estimate:
-    """Their median."""
+    """Estimates by the median."""
     band = band_of(samples)
     return Estimate(scale * band.value, scale * band.low, scale * band.high, how, spread(samples))
 
 
 def _combined(parts: Sequence[Reading], value: Callable[[Sequence[float]], float], how: str) -> Estimate:
-    """A function of medians; its interval is that of all combinations of the medians' bounds."""
+    """A function of medians; its interval covers all combinations of the medians' bounds."""
     bands = [band_of(part.settled_us) for part in parts]
     values = [value([band.value for band in bands])]
     for pattern in range(1 << len(bands)):
@@ -70,9 +70,9 @@ def _combined(parts: Sequence[Reading], value: Callable[[Sequence[float]], float
 
 
 def eager_bytes(readings: Sequence[Reading]) -> Estimate | None:
-    """Up to which a sender does not wait for its receiver; None: it always does, or nothing was measured.
+    """Largest size for which a sender does not wait for its receiver; None: it always does, or nothing was measured.
 
-    One size alone that waits, before others that do not, was disturbed; so was a long one that does not.
+    A single size that waits before others that do not was disturbed, and so was a long one that does not.
     """
     ordered = sorted(readings, key=lambda one: one.bytes)
     waits = [min(reading.samples_us) > _SENT_UNASKED_US for reading in ordered] + [True]
@@ -89,7 +89,7 @@ def _bytes_per_s(times_us: Sequence[float], apart_bytes: int) -> float:
 
 
 def link_rate(streams: Sequence[Reading]) -> Estimate | None:
-    """By how much longer a longer message takes; None: fewer than two sizes."""
+    """By the additional time of longer messages; None: fewer than two sizes."""
     if len(streams) < 2:
         return None
     ends = (streams[0], streams[-1])
@@ -100,7 +100,7 @@ def link_rate(streams: Sequence[Reading]) -> Estimate | None:
 
 
 def link_burst(rested: Reading, there_and_back: Reading, streams: Sequence[Reading]) -> Estimate:
-    """What a link that has rested lets through at once, in bytes: by how much less than at its rate a message takes."""
+    """Bytes that an idle link passes at once: by the time that a message takes less than at the link's rate."""
     ends = (streams[0], streams[-1])
     apart = ends[1].bytes - ends[0].bytes
 
@@ -142,7 +142,7 @@ def _of_messages(readings: Readings, found: dict[str, Estimate]) -> None:
 
 
 def _of_one_host(readings: Readings, found: dict[str, Estimate]) -> None:
-    """Whether a sender waits says nothing there: short messages may be sent unasked, and waited for all the same."""
+    """The sender's wait has no information there: short messages may be sent unasked and still be waited for."""
     protocols = find_protocols(readings.of_kind("half_round_trip"))
     if protocols is None:
         return
@@ -157,7 +157,7 @@ def _of_one_host(readings: Readings, found: dict[str, Estimate]) -> None:
 
 
 def _of_rates(rates: Rates, of_kernel: bool, found: dict[str, Estimate]) -> None:
-    """`of_kernel`: service processes have the kernel copy for them."""
+    """`of_kernel`: service processes copy by the kernel."""
     found["host.copy"] = of_samples(rates.copy, "one core copies blocks of 1 MiB")
     found["host.reduce"] = of_samples(rates.reduce, "one core adds vectors of doubles of 1 MiB")
     found["host.memory"] = of_samples(rates.memory, "all cores copy blocks of 32 MiB, read and written")
@@ -187,7 +187,7 @@ def _of_missed_streams(readings: Readings, found: dict[str, Estimate]) -> None:
 
 
 def estimate(readings: Readings) -> dict[str, Estimate]:
-    """By key, table.key; what is not there was not measured."""
+    """By key, table.key; missing ones were not measured."""
     found: dict[str, Estimate] = {}
     if readings.rates is not None:
         _of_rates(readings.rates, readings.memory == "malloc", found)
@@ -203,7 +203,7 @@ def estimate(readings: Readings) -> dict[str, Estimate]:
         _of_links(readings, found)
     if (late := readings.reading("late", 0)) is not None:
         found["noise.skew"] = of_samples(
-            late.settled_us, "how far two ranks are apart after a barrier", 1e3 / _MEDIAN_OF_DISTANCE
+            late.settled_us, "delay between two ranks after a barrier", 1e3 / _MEDIAN_OF_DISTANCE
         )
     if (work := readings.reading("work", 0)) is not None:
         least = min(work.samples_us)

@@ -1,9 +1,9 @@
-"""Fits a model's parameters to measured times: the most likely values, and how sure they are.
+"""Fits a model's parameters to measured times: the most likely values, and their uncertainties.
 
-Parameters and times are compared by their logarithms, so that nothing becomes negative and a small time counts as much
-as a large one. Each parameter has a value that is expected of it and how far it may be from that; what no time depends
-on stays there, and its interval says so. Levenberg and Marquardt's method, by differences; the intervals are those of
-the normal distribution that has the same curvature at the end (Laplace).
+Parameters and times are compared by their logarithms, so that nothing becomes negative and small times count as much as
+large ones. Each parameter has an expected value and a possible deviation; a parameter that affects no time stays there,
+and its interval shows that. The method is Levenberg and Marquardt's, with differences. The intervals are those of the
+normal distribution with the same curvature at the end (Laplace).
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ if TYPE_CHECKING:
     Vector = np.ndarray[Any, np.dtype[np.float64]]
 
 _STEP = 0.08
-"""Of a logarithm; a model of whole nanoseconds is no smooth function."""
+"""Step of a logarithm; a model of whole nanoseconds is not smooth."""
 _ITERATIONS = 12
 _ENOUGH = 1e-3
 _DAMPING = 1e-2
 _MOST_CHANGE = 1.5
-"""Of a logarithm, in one iteration."""
+"""Maximum change of a logarithm in one iteration."""
 _OF_95_PERCENT = 1.96
 
 
 @dataclass(frozen=True)
 class Expected:
-    """A parameter before it is fitted."""
+    """A parameter before the fit."""
 
     value: float
     sigma: float
-    """Of its logarithm: 0.1 is known within some ten percent, 1.5 hardly at all."""
+    """Deviation of its logarithm: 0.1 is known within ten percent, 1.5 hardly at all."""
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A parameter, and between what it lies with 95 %."""
+    """A parameter with its 95 % interval."""
 
     value: float
     low: float
     high: float
     known: bool
-    """The times say more of it than was expected before."""
+    """The times determine it better than the expectation."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,14 @@ class Fit:
 
     parameters: Mapping[str, Fitted]
     error: float
-    """Of a time, typically: the root of the mean square of the logarithms' distances."""
+    """Typical deviation of a time: the root of the mean square of the logarithms' distances."""
 
 
 Model = Callable[[Mapping[str, float]], Sequence[float]]
 
 
 class _Problem:
-    """Distances of a model from what was measured and what is expected, each in units of its sigma."""
+    """Distances of a model from measured and expected values, each in units of its sigma."""
 
     def __init__(
         self, model: Model, measured: Sequence[float], sigmas: Sequence[float], expected: Mapping[str, Expected]
@@ -139,12 +139,12 @@ def fit(
     expected: Mapping[str, Expected],
     shows: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Fit:
-    """`model` gives as many times as were measured; `sigmas` are those of their logarithms."""
+    """`model` returns as many times as were measured; `sigmas` are those of their logarithms."""
     import numpy as np
 
     problem = _Problem(model, measured, sigmas, expected)
     point, here, slopes = _improve(problem, shows)
-    # Times that are further off than they should be make everything less sure.
+    # Larger deviations than expected increase all uncertainties.
     worse = max(1.0, float(np.sqrt(np.mean(here[: problem.times] ** 2))))
     sigma = np.sqrt(np.diag(np.linalg.inv(slopes.T @ slopes)))
     found = {}

@@ -1,4 +1,4 @@
-"""Runs what calibrates: rates of the cores, messages of the MPI, collectives natively and offloaded."""
+"""Runs the measurements: rates of the cores, messages of the MPI, native and offloaded collectives."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from outrigger.calibrate.readings import Cell, Measured, Readings, Times, parse_
 from outrigger.errors import UserError
 
 ALGORITHMS = {"ialltoall": "ring_pull", "iallgather": "flat", "ibcast": "flat"}
-"""What serves each collective of a calibration."""
+"""The algorithms of a calibration."""
 _MESSAGES_TIMEOUT_S = 180.0
-# What a step takes, about, before anything is known of it.
+# Approximate time of a step, before anything is known of it.
 _RATES_S = 3.0
 _MESSAGES_S = 6.0
 _START_S = 3.0
@@ -32,7 +32,7 @@ class _Step:
 
 
 def place_of(runner: Runner) -> tuple[int, bool]:
-    """A node's cores for ranks, and whether service processes have one of their own."""
+    """A node's cores for ranks, and if service processes have one of their own."""
     program = str(runner.artifacts.benchmark(runner.mpi.family, "orbench"))
     job = runner.site.job((program,), runner.request.ranks, runner.mpi, runner.request.settings)
     node = launch.make_plan(job, runner.artifacts).placement
@@ -41,7 +41,7 @@ def place_of(runner: Runner) -> tuple[int, bool]:
 
 
 class Measuring:
-    """One step after the other; a Ctrl-C ends it with what is there."""
+    """Runs the steps in sequence; a Ctrl-C ends it with the results so far."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Measuring:
         rounds: int,
         messages: bool,
     ) -> None:
-        """`runners`: of each number of ranks; messages are between the first two of the first one's."""
+        """`runners`: for each number of ranks; messages are between the first two ranks of the first one."""
         self._runners = runners
         self._algorithms = algorithms
         self._rounds = rounds
@@ -67,7 +67,7 @@ class Measuring:
     def _measure_messages(self) -> None:
         runner = self._runners[0]
         program = str(runner.artifacts.benchmark(runner.mpi.family, "messages"))
-        # Where ranks are when service processes have their cores; those have nothing to do here.
+        # Placement of ranks with service processes' cores reserved, although these have nothing to do here.
         native = replace(runner.request.settings, algorithms=selection.words(runner.artifacts, ["all=native"]))
         job = runner.site.job((program,), runner.request.ranks, runner.mpi, native)
         ended = jobs.run(launch.make_plan(job, runner.artifacts), lambda text: '"work"' in text, _MESSAGES_TIMEOUT_S)
@@ -114,7 +114,7 @@ class Measuring:
                     )
 
     def measure(self, shows: Callable[[str, float, float], None]) -> None:
-        """Until all is measured, or it is interrupted. `shows` is told of each step."""
+        """Until everything is measured, or it is interrupted. Calls `shows` at each step."""
         steps = list(self._steps())
         spent = 0.0
         try:

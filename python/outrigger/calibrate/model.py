@@ -1,4 +1,4 @@
-"""What the model says of a cell: `outrigger-sim time` on a cluster file."""
+"""The model's prediction of a cell: `outrigger-sim time` on a cluster file."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _run(command: Sequence[str]) -> str:
 
 
 def command_for(cell: Cell, work_us: float, simulator: Path, cluster: Path) -> list[str]:
-    """With the same work as was measured."""
+    """With the same work as in the measurement."""
     return [
         str(simulator), "time", "--json", "--cluster", str(cluster),
         "--pattern", f"{cell.collective}:{cell.bytes}B", "--nodes", str(cell.nodes),
@@ -60,12 +60,12 @@ def simulator_of(found: Artifacts) -> Path:
 
 
 def rates(simulator: Path) -> str:
-    """What this machine's cores do with memory, as a line of JSON."""
+    """Memory rates of this machine's cores, as a line of JSON."""
     return _run([str(simulator), "rates"])
 
 
 def predict(cell: Cell, work_us: float, simulator: Path, cluster: Path) -> Times:
-    """UserError: the cluster file is wrong, or has no room for the cell."""
+    """UserError: the cluster file is invalid, or too small for the cell."""
     output = _run(command_for(cell, work_us, simulator, cluster))
     line = formats.parse(formats.json_line(output, "outrigger-sim"), _Line, "what outrigger-sim printed")
     native, offloaded = line.native, line.offloaded

@@ -1,10 +1,10 @@
-"""What a message between two ranks of one host takes an MPI: short ones are sent unasked, longer ones are asked for.
+"""Times of an MPI's messages between two ranks of one host: short ones are sent eagerly, longer ones by rendezvous.
 
     up to `eager` bytes    begin + 2 bytes / eager_copy         into memory of the MPI's, and out of it
     longer                 begin + rendezvous + bytes / copy    from the sender's memory to the receiver's
 
-The cost model is LogGPS's (Ino, Fujimoto, Hagihara, PPoPP 2001), for copying cores: its S is `eager`, here with what
-asking costs.
+The cost model is LogGPS's (Ino, Fujimoto, Hagihara, PPoPP 2001), for copying cores: its S is `eager`, here with the
+cost of the request.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _MOST_BYTES_PER_US = 1e6
 
 @dataclass(frozen=True)
 class Protocols:
-    """The numbers of the picture above, of each sample."""
+    """The numbers of the picture above, for each sample."""
 
     eager_bytes: int
     following_bytes: int
-    """The next size, which is asked for."""
+    """The next size, which is sent by rendezvous."""
     rendezvous_us: tuple[float, ...]
     copy_bytes_per_us: tuple[float, ...]
     eager_copy_bytes_per_us: tuple[float, ...]
@@ -63,7 +63,7 @@ def _line(sizes: Sequence[int], times_us: Sequence[float], eager_bytes: int) -> 
 
 
 def find_protocols(round_trips: Sequence[Reading]) -> Protocols | None:
-    """Of half a round trip by size; None: there are too few sizes to tell."""
+    """From half of a round trip by size; None: too few sizes."""
     if len(round_trips) < _FEWEST_SIZES:
         return None
     ordered = sorted(round_trips, key=lambda one: one.bytes)

@@ -1,4 +1,4 @@
-"""What is measured before anything is fitted: samples of messages, of rates, and of collectives."""
+"""Measurements before the fit: samples of messages, of rates, and of collectives."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from outrigger.errors import UserError
 
 @dataclass(frozen=True)
 class Place:
-    """Where the two ranks were that exchanged messages."""
+    """Places of the two ranks that exchanged messages."""
 
     one_host: bool
     one_machine: bool
-    """They have one kernel, and one clock."""
+    """They share one kernel and one clock."""
     machine_cores: int
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Samples of one kind and size, as bench/mpi/messages.c describes them."""
+    """Samples of one kind and size, see bench/mpi/messages.c."""
 
     what: str
     bytes: int
@@ -36,7 +36,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class CopyRates:
-    """One core's copies between two buffers of so many bytes together."""
+    """One core's copies between two buffers of this total size."""
 
     bytes: int
     samples: tuple[float, ...]
@@ -44,7 +44,7 @@ class CopyRates:
 
 @dataclass(frozen=True)
 class Rates:
-    """Bytes a second, as `outrigger-sim rates` prints them."""
+    """Bytes a second, from `outrigger-sim rates`."""
 
     copy: tuple[float, ...]
     reduce: tuple[float, ...]
@@ -56,7 +56,7 @@ class Rates:
 
 @dataclass(frozen=True)
 class Cell:
-    """A collective of one size on one job, and who does it."""
+    """A collective of one size on one job, and its implementation."""
 
     collective: str
     bytes: int
@@ -64,11 +64,11 @@ class Cell:
     ranks_per_node: int
     services: int
     algorithm: str = "default"
-    """Of the service processes."""
+    """Algorithm of the service processes."""
 
     @property
     def name(self) -> str:
-        """For people."""
+        """As text."""
         return f"{self.collective} {self.bytes} B, {self.nodes} x {self.ranks_per_node} ranks, {self.algorithm}"
 
 
@@ -97,14 +97,14 @@ class Measured:
 
     @property
     def median(self) -> Times:
-        """Of each figure for itself."""
+        """Medians of each number separately."""
         columns = zip(*((times.work_us, *times.four) for times in self.rounds), strict=True)
         return Times(*(statistics.median(column) for column in columns))
 
 
 @dataclass
 class Readings:
-    """Everything that was measured; also what --json writes."""
+    """All measurements; also the contents of --json."""
 
     machine: str = ""
     mpi: str = ""
@@ -112,13 +112,13 @@ class Readings:
     date: str = ""
     command: str = ""
     cores: int = 1
-    """Of a node, for ranks."""
+    """Cores of a node for ranks."""
     own_core: bool = True
-    """Service processes have one that ranks have not."""
+    """Service processes have a core that ranks do not use."""
     spins: bool = False
-    """Ranks that wait natively do not yield."""
+    """Natively waiting ranks do not yield."""
     memory: str = "alloc_mem"
-    """Where buffers come from."""
+    """Source of buffers."""
     nodes: int = 1
     services: int = 1
     place: Place = field(default_factory=lambda: Place(True, True, 1))
@@ -128,7 +128,7 @@ class Readings:
     complete: bool = False
 
     def reading(self, what: str, size: int) -> Reading | None:
-        """None: it was not measured."""
+        """None: not measured."""
         return next((one for one in self.messages if (one.what, one.bytes) == (what, size)), None)
 
     def of_kind(self, what: str) -> list[Reading]:
@@ -137,7 +137,7 @@ class Readings:
 
 
 def parse_messages(output: str) -> tuple[Place, list[Reading]]:
-    """What bench/mpi/messages.c prints; what the MPI printed between is left out."""
+    """Output of bench/mpi/messages.c; skips the MPI's own output."""
     lines = [line for line in output.splitlines() if line.startswith("{")]
     if not lines:
         raise UserError("the benchmark of messages printed no figures")
@@ -146,11 +146,11 @@ def parse_messages(output: str) -> tuple[Place, list[Reading]]:
 
 
 def parse_rates(output: str) -> Rates:
-    """What `outrigger-sim rates` prints."""
+    """Output of `outrigger-sim rates`."""
     return formats.parse(formats.json_line(output, "outrigger-sim rates"), Rates, "what outrigger-sim rates printed")
 
 
 def check_sizes(sizes: Sequence[int]) -> None:
-    """Those of a calibration must differ, so that latencies and rates can be told apart."""
+    """Sizes of a calibration must differ, so that latencies and rates can be separated."""
     if len(set(sizes)) < 2:
         raise UserError("--sizes: at least two, so that latencies and rates can be told apart")

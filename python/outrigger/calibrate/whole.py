@@ -1,4 +1,4 @@
-"""All numbers of a cluster file: what one measurement gives, and what all times together say."""
+"""All numbers of a cluster file: from single measurements, and from a fit to all times."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from outrigger.calibrate.estimates import Estimate, assumed
 from outrigger.calibrate.readings import Measured, Readings
 
 _LEAST_SIGMA = 0.1
-"""Of a time's logarithm: no model is better."""
+"""Minimum sigma of a time's logarithm: no model is better."""
 _MEASURED_SIGMA = 0.4
-"""Of a number that was measured alone: in a collective it is a little different."""
+"""Sigma of a number from a single measurement: in a collective it differs a little."""
 _LINK_SIGMA = 0.05
 _UNKNOWN_SIGMA = 1.2
 _LEAST_NS = 1.0
 _MOST_NOISE = 0.2
 _OTHERWISE = ("service.copy", "noise.skew")
-"""Measured, but of something else: a copy of the host's, how ranks leave a barrier."""
+"""Measured by something similar: a copy of the host's, the ranks' exit from a barrier."""
 _FAR = 3.0
-"""So many times off, a fit contradicts what was measured alone."""
+"""A fit that is off by this factor contradicts the single measurement."""
 _BAD_ERROR = 0.4
-"""Of a time's logarithm."""
+"""Limit of the error of a time's logarithm."""
 
 
 def _shared(readings: Readings) -> bool:
@@ -34,7 +34,7 @@ def _shared(readings: Readings) -> bool:
 
 
 def _ranks_copy(readings: Readings) -> bool:
-    """What service processes cannot map is copied by ranks that wait, where no core is left for anybody else."""
+    """If no core is left for other processes, waiting ranks copy memory that service processes cannot map."""
     return readings.memory == "malloc" and not readings.own_core and readings.nodes == 1
 
 
@@ -61,7 +61,7 @@ def _words(readings: Readings) -> dict[str, str]:
 
 
 def _usual(readings: Readings) -> dict[str, Estimate]:
-    """What no measurement gives by itself. The costs of services are where a fit begins."""
+    """Numbers without a measurement of their own. The costs of service processes are the fit's start."""
     one_node = readings.nodes == 1
     network = "one node has no network" if one_node else "what TCP does"
     sleeps = not readings.own_core
@@ -73,7 +73,7 @@ def _usual(readings: Readings) -> dict[str, Estimate]:
         "host.cache": assumed(0, "no size is copied faster than others"),
         "mpi.post": assumed(1e3, "not measured"),
         "mpi.message": assumed(1e3, "not measured"),
-        "mpi.eager": assumed(65536, "no message was sent unasked, or it was not measured"),
+        "mpi.eager": assumed(65536, "no message was sent eagerly, or it was not measured"),
         "mpi.rendezvous": assumed(0, "not measured"),
         "mpi.thread_switch": assumed(5e3, "waking a thread"),
         "network.socket": assumed(1.2e9, network),
@@ -88,7 +88,7 @@ def _usual(readings: Readings) -> dict[str, Estimate]:
         "service.event": assumed(800, "nothing was offloaded"),
         "service.message": assumed(4e3 if not one_node else 800, "nothing was offloaded"),
         "service.move": assumed(800, "nothing was offloaded"),
-        "service.mark": assumed(100, "too little to be told from an event"),
+        "service.mark": assumed(100, "too little to distinguish from an event"),
         "service.copy": assumed(10e9, "as the host's"),
         "service.reduce": assumed(5e9, "as the host's"),
         "noise.skew": assumed(0, "no common clock, or not measured"),
@@ -100,7 +100,7 @@ def _first_numbers(readings: Readings) -> dict[str, Estimate]:
     alone = estimates.estimate(readings)
     numbers = {**_usual(readings), **alone}
     numbers["service.reduce"] = replace(numbers["host.reduce"], how="as host.reduce")
-    # Work that takes twice as long now and then is no noise of the machine's but another program's.
+    # Work that sometimes takes twice as long is disturbed by another program, not by the machine's noise.
     work = numbers["noise.work"]
     most = min(work.value, _MOST_NOISE)
     numbers["noise.work"] = replace(work, value=most, low=min(work.low, most))
@@ -109,11 +109,11 @@ def _first_numbers(readings: Readings) -> dict[str, Estimate]:
 
 def _to_fit(readings: Readings, numbers: Mapping[str, Estimate]) -> tuple[str, ...]:
     keys = ["mpi.message", "mpi.post", "service.notice", "service.event", "service.move", "service.copy"]
-    keys += ["host.copy", "noise.skew"]  # how ranks leave a barrier says little of how they begin by a clock
+    keys += ["host.copy", "noise.skew"]  # the ranks' exit from a barrier differs from a start by the clock
     if readings.nodes > 1:
         keys += ["network.latency", "network.link", "network.socket", "service.message"]
     keys += [key for key in ("mpi.copy", "mpi.rendezvous") if key in numbers and numbers[key].measured]
-    # Whoever has a core for itself takes it from nobody.
+    # A process with its own core takes it from no other.
     if readings.place.one_host or not readings.own_core:
         keys.append("host.switch")
     return tuple(keys)
@@ -131,7 +131,7 @@ def _sigmas(measured: Measured) -> list[float]:
 
 
 def _doubts(fit: fitting.Fit, before: Mapping[str, Estimate]) -> list[str]:
-    """What the user should not believe without measuring again."""
+    """Results that the user should measure again."""
     doubts = []
     for key, one in fit.parameters.items():
         alone = before[key]
@@ -140,14 +140,14 @@ def _doubts(fit: fitting.Fit, before: Mapping[str, Estimate]) -> list[str]:
             values = [cluster_file.text_of(key, value) for value in (alone.value, one.value)]
             doubts.append(f"{key} is {values[0]} alone, {values[1]} by the collectives: one of the two was disturbed.")
     if fit.error > _BAD_ERROR:
-        doubts.append("The times do not go together: the machine was busy, or the model does not hold here.")
+        doubts.append("The times contradict each other: the machine was busy, or the model does not apply here.")
     return doubts
 
 
 def fit_all(
     readings: Readings, simulator: Path, shows: Callable[[int, int], None] = lambda _done, _all: None
 ) -> tuple[ClusterFile, list[str]]:
-    """The file, and what is to be said of it."""
+    """The file, and notes about it."""
     words = _words(readings)
     numbers = _first_numbers(readings)
     notes = [] if readings.complete else ["Interrupted: not everything was measured."]
@@ -177,10 +177,10 @@ def fit_all(
     notes += _doubts(fit, numbers)
     for key, one in fit.parameters.items():
         before = numbers[key]
-        how = f"by the times of {len(cells)} cells" if one.known else "the times of the cells say little of it"
+        how = f"by the times of {len(cells)} cells" if one.known else "the times of the cells hardly depend on it"
         first = f"alone {cluster_file.text_of(key, before.value)}, {before.how}; " if before.measured else ""
         numbers[key] = Estimate(one.value, one.low, one.high, first + how, before.spread)
     notes.append(
-        f"Fitted to {len(times)} times of {len(cells)} cells; typically off by {100 * math.expm1(fit.error):.0f} %."
+        f"Fitted to {len(times)} times of {len(cells)} cells; typical error {100 * math.expm1(fit.error):.0f} %."
     )
     return ClusterFile(words, numbers), notes

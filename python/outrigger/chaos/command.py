@@ -29,7 +29,7 @@ from outrigger.terminal import console as make_console
 
 _PLACE = Path("outrigger-chaos")
 _MOST_WITHOUT = 20
-"""Runs in a row whose service processes could not be met: the program is too short, or offloads nothing."""
+"""Consecutive runs without a service process to strike: the program is too short, or offloads nothing."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def _run_all(screen: Console, runs: Runs, wanted: _Wanted, seed: str) -> list[Ou
     if interrupted:
         interrupts.say(screen)
     elif not any(outcome.kills for outcome in outcomes):
-        raise UserError("no service process was met: the program is over too soon, or it runs natively")
+        raise UserError("no service process was found: the program ends too soon, or it runs natively")
     return outcomes
 
 
@@ -85,9 +85,9 @@ def _show(screen: Console, outcomes: Sequence[Outcome], seed: str) -> None:
     table = Table(box=box.SIMPLE, show_header=False)
     table.add_row("runs", str(len(outcomes)))
     table.add_row("service processes killed", str(sum(outcome.kills for outcome in outcomes)))
-    table.add_row("stopped for a while", str(sum(outcome.stops for outcome in outcomes)))
+    table.add_row("stopped temporarily", str(sum(outcome.stops for outcome in outcomes)))
     if any(outcome.cuts for outcome in outcomes):
-        table.add_row("hosts cut off for a while", str(sum(outcome.cuts for outcome in outcomes)))
+        table.add_row("disconnected hosts", str(sum(outcome.cuts for outcome in outcomes)))
     rest = sum(outcome.kills for outcome in outcomes) - len(found)
     at_the_end = f"; the other {rest} were killed when the program was about to end" if rest else ""
     table.add_row("replaced", f"{len(found)}{at_the_end}")
@@ -98,8 +98,8 @@ def _show(screen: Console, outcomes: Sequence[Outcome], seed: str) -> None:
             f"{_milliseconds(max(times))}",
         )  # fmt: skip
         again = [recovery.operations for recovery in found]
-        table.add_row("operations gone on with", f"{sum(again)} in {sum(count > 0 for count in again)} takeovers")
-    table.add_row("runs that were wrong", str(len(wrong)))
+        table.add_row("continued operations", f"{sum(again)} in {sum(count > 0 for count in again)} takeovers")
+    table.add_row("wrong runs", str(len(wrong)))
     screen.print(table)
     for outcome in wrong:
         screen.print(f"run {outcome.seed}: {outcome.wrong}", soft_wrap=True, highlight=False)
@@ -126,7 +126,7 @@ def chaos(
             help="At most.",
         ),
     ] = strikes.USUAL_KILLS,
-    stops: Annotated[bool, typer.Option("--stops", help="Stop some for up to two seconds, too.")] = False,
+    stops: Annotated[bool, typer.Option("--stops", help="Also stop some for up to two seconds.")] = False,
     cluster: Annotated[
         str | None,
         typer.Option(
@@ -143,7 +143,7 @@ def chaos(
         bool, typer.Option("--compare-output", help="Standard output must be an undisturbed run's.")
     ] = False,
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIRECTORY", help="For logs and output of wrong runs.")
+        Path, typer.Option("--out", metavar="DIRECTORY", help="Directory for logs and output of wrong runs.")
     ] = _PLACE,
     json_to: options.Figures = None,
     build: options.Build = None,

@@ -1,4 +1,4 @@
-"""How a run has fared whose service processes were struck: by its exit code, its output, its report and its log."""
+"""Result of a run with struck service processes: by its exit code, its output, its report and its log."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _TAKEN = re.compile(r"replaced another service process: takes (\d+) operations a
 
 @dataclass(frozen=True)
 class Recovery:
-    """From a kill to the moment at which another service process had taken over everything."""
+    """From a kill until a replacement had taken over everything."""
 
     took_s: float
     operations: int
-    """That were under way."""
+    """Outstanding operations."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of one run."""
+    """Result of one run."""
 
     seed: str
     kills: int
@@ -31,11 +31,11 @@ class Outcome:
     took_s: float
     recoveries: tuple[Recovery, ...]
     wrong: str | None
-    """Why it is not as it should be; None: it is."""
+    """The error; None: no error."""
 
 
 def takeovers(log: str) -> list[tuple[float, int]]:
-    """When a service process had taken another's place (seconds since the epoch), and with how many operations."""
+    """Times of replacements (seconds since the epoch), with the numbers of operations."""
     found = []
     for line in log.splitlines():
         if (match := _LINE.match(line)) and (taken := _TAKEN.match(match[5])):
@@ -45,7 +45,7 @@ def takeovers(log: str) -> list[tuple[float, int]]:
 
 
 def recoveries(kills: Sequence[float], log: str) -> tuple[Recovery, ...]:
-    """Each takeover belongs to the earliest kill before it that has none yet."""
+    """Each takeover belongs to the earliest unanswered kill before it."""
     left = sorted(kills)
     found = []
     for moment, operations in sorted(takeovers(log)):

@@ -1,4 +1,4 @@
-"""Where runs are started: here, or on the hosts of a cluster on this machine."""
+"""Places of runs: here, or on the hosts of a cluster on this machine."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ class Here:
     """This machine is the only node."""
 
     def starts(self) -> tuple[str, ...]:
-        """`outrigger`, where it is to run."""
+        """`outrigger`, in its place."""
         return itself.command()
 
     def options(self) -> tuple[str, ...]:
-        """Of `outrigger run`."""
+        """Options of `outrigger run`."""
         return ()
 
     def hosts(self) -> list[str]:
-        """Whose links can be cut."""
+        """Hosts whose links can be cut."""
         return []
 
     def link(self, host: str, state: str) -> None:
-        """Cuts a host off, or joins it again."""
+        """Cuts a host off, or reconnects it."""
         raise AssertionError(f"{host} has no link to be {state}")
 
 
@@ -52,16 +52,16 @@ class OnCluster:
         return (*again, "lab", "cluster", "exec", "--name", self.name, host_name(0), "--", *again)
 
     def options(self) -> tuple[str, ...]:
-        """The hosts share this machine's cores, so ranks are bound to none."""
+        """The hosts share this machine's cores, so ranks are not bound."""
         agent = str(control.agent(self.name))
         return ("--hostfile", str(self.hostfile), "--launch-agent", agent, "--bind", "none")
 
     def hosts(self) -> list[str]:
-        """All but the first, where the launcher is."""
+        """All but the first, which has the launcher."""
         return control.spec_of(self.name).hosts()[1:]
 
     def link(self, host: str, state: str) -> None:
-        """Cuts a host off, or joins it again."""
+        """Cuts a host off, or reconnects it."""
         control.set_link(host, state, self.name)
 
 

@@ -21,23 +21,23 @@ from outrigger.errors import UserError
 
 _LOOK_S = 0.002
 _FEWEST_S, _TIMES_LONGER = 60.0, 20.0
-"""A run that takes so much longer than an undisturbed one hangs."""
+"""A run that takes this much longer than an undisturbed one hangs."""
 
 
 @dataclass(frozen=True)
 class Runs:
-    """How each is started, and where its files are until it has turned out well."""
+    """The start of runs, and the place of their files until they have succeeded."""
 
     found: Artifacts
     options: tuple[str, ...]
-    """Of `outrigger run`, with the program."""
+    """Options of `outrigger run`, with the program."""
     place: Path
     compares: bool
-    """A run's output must be that of the undisturbed one."""
+    """A run's output must equal the undisturbed one's."""
     where: Place = field(default_factory=Here)
 
     def undisturbed(self) -> Undisturbed:
-        """UserError: the program does not run as it is."""
+        """UserError: the program fails without strikes."""
         run = _Run(self, "undisturbed")
         run.strike((), "")
         if run.code == 0:
@@ -45,12 +45,12 @@ class Runs:
         else:
             ended = "hangs" if run.code is None else f"ends with exit code {run.code}"
             raise UserError(
-                f"the program {ended} although nothing is done to it; see {run.out} and {run.err}{run.last_word()}"
+                f"the program {ended} without any disturbance; see {run.out} and {run.err}{run.last_word()}"
             )
         return Undisturbed(run.took_s, run.out.read_bytes())
 
     def run(self, seed: str, drawn: Sequence[strikes.Strike], undisturbed: Undisturbed) -> Outcome:
-        """Its files stay where something was wrong."""
+        """Its files stay after an error."""
         run = _Run(self, seed.replace("/", "-"), max(_FEWEST_S, _TIMES_LONGER * undisturbed.took_s))
         run.strike(drawn, seed)
         found = recoveries(run.kills, run.log.read_text(errors="replace") if run.log.exists() else "")
@@ -72,7 +72,8 @@ class Runs:
         except UserError as error:
             return f"{error}; see {run.out}"
         restarts = sum(service.restarts for service in report.services)
-        # One that is killed at the very end need not be replaced, and one whose connections have broken asks for it.
+        # A process killed at the very end need not be replaced, and one with broken connections asks for its
+        # replacement.
         known = len(run.kills) + (asked_for(run.log.read_text(errors="replace")) if run.cuts else 0)
         if restarts <= known:
             return None
@@ -81,7 +82,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """A run to which nothing was done."""
+    """A run without strikes."""
 
     took_s: float
     output: bytes
@@ -93,14 +94,14 @@ class _Run:
     name: str
     limit_s: float = 600.0
     code: int | None = None
-    """None: it was ended at its time limit."""
+    """None: ended at its time limit."""
     took_s: float = 0.0
     kills: list[float] = field(default_factory=list)
-    """When, in seconds since the epoch."""
+    """Times in seconds since the epoch."""
     stops: int = 0
     cuts: int = 0
     _stopped: list[tuple[float, int]] = field(default_factory=list)
-    """Until when, and who."""
+    """End of the stop, and pid."""
     _cut_off: list[tuple[float, str]] = field(default_factory=list)
 
     @property
@@ -120,7 +121,7 @@ class _Run:
         return self.runs.place / f"{self.name}.json"
 
     def last_word(self) -> str:
-        """Of its errors, after a colon; empty: there is none."""
+        """The last line of its errors, after a colon; empty if there is none."""
         lines = self.err.read_text(errors="replace").split("\n") if self.err.exists() else []
         said = [line for line in lines if line.strip()]
         return f": {said[-1]}" if said else ""
@@ -151,7 +152,7 @@ class _Run:
                         jobs.end(process)
 
     def _hit(self, number: int, strike: strikes.Strike, seed: str) -> bool:
-        """False: there is nobody (yet)."""
+        """False: there is no target (yet)."""
         there = victims.service_processes(self.runs.found.daemon, self.log)
         there = [pid for pid in there if all(pid != stopped for _, stopped in self._stopped)]
         if not there:

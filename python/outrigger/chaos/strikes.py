@@ -1,4 +1,4 @@
-"""What is done to a run's service processes, and when: drawn from a seed, so that it can be had again."""
+"""Strikes on a run's service processes and their times: drawn from a seed, so that they can be repeated."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ from typing import TypeVar
 T = TypeVar("T", int, str)
 
 MOST_KILLS = 6
-"""Of a run: a node whose service processes die seven times within a minute ends its job."""
+"""Per run: a node whose service processes die seven times within a minute ends its job."""
 USUAL_KILLS = 2
-"""Of a run: after three within a minute nothing is offloaded any more, and there is little left to disturb."""
+"""Per run: after three within a minute nothing is offloaded any more."""
 _SHORTEST_STOP_S, _LONGEST_STOP_S = 0.05, 2.0
 """One that is stopped for twelve seconds counts as lost."""
 _SHORTEST_CUT_S, _LONGEST_CUT_S = 0.05, 2.0
 """A host that is away for longer may count as lost."""
 _AT_ONCE = 0.15
-"""Of the kills, as many come with the one before."""
+"""Fraction of the kills that come together with the previous one."""
 _AT_START = 0.15
-"""Of the runs' first strikes, as many meet a service process as soon as there is one."""
+"""Fraction of the runs' first strikes that hit a service process as soon as there is one."""
 
 
 @dataclass(frozen=True)
 class Strike:
-    """One service process, at a moment after the run began."""
+    """A strike on one service process, at a time after the run's start."""
 
     at_s: float
     stop_s: float | None = None
-    """For so long it is stopped, instead."""
+    """Duration of a stop instead of a kill."""
     cut_s: float | None = None
-    """For so long a host is cut off, instead."""
+    """Duration of a host's cut instead of a kill."""
 
     @property
     def kills(self) -> bool:
-        """Else one is stopped, or a host cut off."""
+        """Otherwise a stop, or a cut."""
         return self.stop_s is None and self.cut_s is None
 
 
 def draw(seed: str, lasts_s: float, kills: int, stops: bool, cuts: bool = False) -> list[Strike]:
-    """So many kills, with `stops` perhaps a stop, and with `cuts` perhaps a cut, in the order of time.
+    """A number of kills, with `stops` perhaps a stop, and with `cuts` perhaps a cut, ordered by time.
 
-    `lasts_s`: how long a run takes that nothing is done to.
+    `lasts_s`: duration of a run without strikes.
     """
     numbers = random.Random(seed)
     moments: list[float] = []
@@ -63,5 +63,5 @@ def draw(seed: str, lasts_s: float, kills: int, stops: bool, cuts: bool = False)
 
 
 def pick(seed: str, number: int, victims: Sequence[T]) -> T:
-    """Which of these a strike meets."""
+    """The target of a strike."""
     return random.Random(f"{seed}/{number}").choice(sorted(victims))

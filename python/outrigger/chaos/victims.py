@@ -1,4 +1,4 @@
-"""Service processes of one job on this machine, found by the log that they were told to write."""
+"""Service processes of one job on this machine, found by the log file of their setting."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _SERVES = b"serve"
 
 
 def setting_of(log: Path) -> str:
-    """Of the job, in LOG."""
+    """The job's, in LOG."""
     return f"info:{log}"
 
 
 def service_processes(daemon: Path, log: Path) -> list[int]:
-    """Those that are alive."""
+    """Live ones."""
     mark = f"{LOG}={setting_of(log)}".encode()
     found = []
     for entry in os.scandir("/proc"):

@@ -1,5 +1,5 @@
-"""A cluster in a box: hosts on this machine that can reach each other by the network alone.
+"""A cluster in a box: hosts on this machine that reach each other only by the network.
 
-The modules that the launch agent needs (`messages`, `session`) import the standard library only: the agent starts for
-every host of every job.
+The modules of the launch agent (`messages`, `session`) import only the standard library: the agent starts for every
+host of every job.
 """

@@ -1,10 +1,10 @@
-"""Cables that lose, double, delay and reorder frames, as a bad network does, drawn from a seed.
+"""Cables that lose, duplicate, delay and reorder frames, like a bad network, drawn from a seed.
 
     host's eth0 (a TAP device)  <-- this process -->  its port at the switch (a TAP device)
 
-A process of the cluster's reads each frame and writes it to the other end, now, later, twice or not at all. That needs
-no module of the kernel (netem would be one), and the same faults come with the same seed, as far as the same frames do.
-Frames are whole and right: their checksums are made before they come here.
+A process of the cluster reads each frame and writes it to the other end: now, later, twice or not at all. This needs no
+kernel module such as netem, and the same seed gives the same faults for the same frames. Frames are complete and
+correct: their checksums are made before they come here.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _IFF_TAP = 0x0002
 _IFF_NO_PI = 0x1000
 _FRAME_AT_MOST = 65_536
 _FRAMES_AT_A_TIME = 64
-"""From one end, so that the other ends come to their turn."""
+"""From one end, before the other ends' turn."""
 _HELD_BACK_US = (200, 5_000)
-"""How long a frame that is reordered stays behind those after it."""
+"""Delay of a reordered frame behind later ones."""
 
 
 def tap(name: str) -> int:
-    """A TAP device in the calling process's network namespace; it is there as long as the descriptor is."""
+    """A TAP device in the calling process's network namespace; it exists as long as the descriptor."""
     device = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         fcntl.ioctl(device, _TUNSETIFF, struct.pack("16sH22x", name.encode(), _IFF_TAP | _IFF_NO_PI))
@@ -45,7 +45,7 @@ def tap(name: str) -> int:
 
 @dataclass(order=True)
 class _Late:
-    """A frame that is on its way."""
+    """A delayed frame."""
 
     at: float
     number: int
@@ -54,18 +54,18 @@ class _Late:
 
 
 class Cables:
-    """All of a cluster, in one process."""
+    """All cables of a cluster, in one process."""
 
     def __init__(self, faults: Faults, latency_us: int, pairs: list[tuple[int, int]]) -> None:
         self._faults = faults
-        self._latency_s = latency_us / 2e6  # a way from host to host has two cables
+        self._latency_s = latency_us / 2e6  # a route from host to host has two cables
         self._draw = random.Random(faults.seed)
         self._other_end = {**dict(pairs), **{far: near for near, far in pairs}}
         self._late: list[_Late] = []
         self._sent = 0
 
     def run(self) -> NoReturn:
-        """Carries until killed."""
+        """Carries frames until killed."""
         selector = selectors.DefaultSelector()
         for end in self._other_end:
             selector.register(end, selectors.EVENT_READ)

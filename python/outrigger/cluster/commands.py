@@ -13,11 +13,9 @@ from outrigger.cluster import control, units
 from outrigger.cluster.state import DEFAULT_NAME, Faults, Spec
 from outrigger.errors import UserError
 
-app = typer.Typer(
-    help="A cluster on this machine: hosts that reach each other by the network alone.", no_args_is_help=True
-)
+app = typer.Typer(help="A cluster on this machine: hosts that are connected only by its network.", no_args_is_help=True)
 
-NameOption = Annotated[str, typer.Option("--name", help="Of the cluster; there may be several.")]
+NameOption = Annotated[str, typer.Option("--name", help="Name of the cluster; there may be several.")]
 
 
 def _described(spec: Spec) -> str:
@@ -50,7 +48,9 @@ def up(
     seed: Annotated[int, typer.Option("--seed", help="Which frames these are.")] = 1,
     private: Annotated[
         list[str] | None,
-        typer.Option("--private", metavar="DIRECTORY", help="Each host's own, empty at first; may be repeated."),
+        typer.Option(
+            "--private", metavar="DIRECTORY", help="Directory private to each host, empty at first; may be repeated."
+        ),
     ] = None,
     cores_per_host: Annotated[
         int | None,
@@ -61,7 +61,7 @@ def up(
         ),
     ] = None,
     unprivileged: Annotated[
-        bool, typer.Option("--unprivileged", help="By a user namespace, even if this user needs none.")
+        bool, typer.Option("--unprivileged", help="Use a user namespace, even if this user needs none.")
     ] = False,
     name: NameOption = DEFAULT_NAME,
 ) -> None:
@@ -75,7 +75,7 @@ def up(
     )
     spec = Spec(nodes, rate_bits, units.parse_latency(latency), tuple(private or ()), faults, cores_per_host)
     if control.up(spec, name, unprivileged=unprivileged):
-        print("What was left of a cluster of this name is cleared away.")
+        print("Removed the rest of a broken cluster of this name.")
     suffix = "" if name == DEFAULT_NAME else f" --name {name}"
     print(f"Up: {_described(spec)}.")
     print(f"  outrigger lab cluster exec{suffix} n0 -- COMMAND...   runs something on a host")
@@ -103,7 +103,7 @@ def execute(
 def hostfile(
     slots: Annotated[int | None, typer.Option("--slots", help="Ranks per host.", show_default="not given")] = None,
     mpi: Annotated[
-        str, typer.Option("--mpi", help="Whose form: mpich's host:slots, Outrigger's as well, or openmpi's.")
+        str, typer.Option("--mpi", help="Format: mpich's host:slots, also Outrigger's, or openmpi's.")
     ] = "mpich",
     name: NameOption = DEFAULT_NAME,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Clusters from outside: made, looked at, damaged on purpose, and taken down."""
+"""Makes, inspects, disturbs and removes clusters, from outside of them."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ T = TypeVar("T")
 _SECONDS_TO_START = 60.0
 _SECONDS_TO_END = 20.0
 _SECONDS_TO_ANSWER = 10.0
-# Mounts over these would take away what the cluster or its programs cannot do without.
+# Mounts over these would hide files that the cluster or its programs need.
 _NOT_PRIVATE = ("/", "/bin", "/dev", "/etc", "/lib", "/proc", "/sys", "/usr")
 
-# How a hostfile says how many ranks a host takes.
+# Separator between host and number of ranks in a hostfile.
 _SLOTS = {"mpich": ":", "openmpi": " slots="}
 
 
 @dataclass(frozen=True)
 class Host:
-    """A host as it is now."""
+    """Current state of a host."""
 
     name: str
     address: str
@@ -55,7 +55,7 @@ def _no_cluster(name: str) -> UserError:
 
 
 def _keeper_pid(found: Files) -> int | None:
-    """The keeper's process, as the kernel names it; None when it does not live."""
+    """PID of the keeper as seen by the kernel; None if it is not running."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(_SECONDS_TO_END)
         try:
@@ -65,12 +65,12 @@ def _keeper_pid(found: Files) -> int | None:
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     pid: int = struct.unpack("3i", credentials)[0]
     if pid == 0:
-        raise UserError("this is a host of the cluster; run it outside, where the cluster was made")
+        raise UserError("this is a host of the cluster; run the command outside, where the cluster was made")
     return pid
 
 
 def _kill(pid: int) -> None:
-    """Kills the keeper, and waits until the kernel has ended all that it held."""
+    """Kills the keeper and waits until the kernel has ended all of its processes."""
     try:
         process = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -78,7 +78,7 @@ def _kill(pid: int) -> None:
     try:
         signal.pidfd_send_signal(process, signal.SIGKILL)
         if not select.select([process], [], [], _SECONDS_TO_END)[0]:
-            raise UserError(f"process {pid}, the cluster's keeper, was killed and has not ended: see /proc/{pid}/stack")
+            raise UserError(f"process {pid}, the cluster's keeper, was killed but has not ended: see /proc/{pid}/stack")
     except ProcessLookupError:
         pass
     finally:
@@ -86,7 +86,7 @@ def _kill(pid: int) -> None:
 
 
 def _clear(found: Files) -> bool:
-    """Takes away a cluster and its files, whatever state it is in; whether there was something."""
+    """Removes a cluster and its files in any state; returns whether there was something."""
     pid = _keeper_pid(found)
     if pid is not None:
         _kill(pid)
@@ -98,7 +98,7 @@ def _clear(found: Files) -> bool:
 
 
 def _whole(found: Files) -> bool:
-    """The keeper answers, and no host of its is dead."""
+    """True if the keeper answers and none of its hosts is dead."""
     try:
         answer = messages.ask(str(found.keeper), requests.as_message(requests.Look()), _SECONDS_TO_ANSWER)
     except (OSError, messages.ClosedError):
@@ -119,7 +119,7 @@ def _check(spec: Spec, found: Files) -> None:
         raise UserError(f"{found.directory}: too long for the path of a socket; set XDG_RUNTIME_DIR to a shorter one")
 
 
-# -S, -E and -s leave out what Python would look for at its start.
+# -S, -E and -s skip files that Python would look for at its start.
 _AGENT = """#!/bin/sh
 exec {python} -S -E -s -c '
 import sys
@@ -146,7 +146,7 @@ def _write_files(found: Files, spec: Spec) -> None:
 
 
 def _start_keeper(found: Files, lock: int, *, unprivileged: bool) -> None:
-    """Starts the keeper, which holds the lock as well until all is set up, so that no half a cluster is overlooked."""
+    """Starts the keeper. It holds the lock, too, until all is set up, so that a partial cluster is not overlooked."""
     command = [*itself.module("outrigger.cluster.keeper"), str(found.directory), str(lock)]
     if unprivileged:
         command.append("unprivileged")
@@ -161,16 +161,16 @@ def _start_keeper(found: Files, lock: int, *, unprivileged: bool) -> None:
     process.wait()
     if not line:
         last = found.log.read_text(errors="replace").strip().splitlines()[-1:]
-        raise UserError(f"the cluster did not start: {last[0] if last else 'its keeper ended without a word'}")
+        raise UserError(f"the cluster did not start: {last[0] if last else 'its keeper ended without a message'}")
     requests.setup(line)
 
 
 def up(spec: Spec, name: str = DEFAULT_NAME, *, unprivileged: bool = False) -> bool:
-    """Makes a cluster; whether the rest of another had to be cleared away first."""
+    """Makes a cluster; returns whether a broken one had to be removed first."""
     with locked(name) as (found, lock):
         _check(spec, found)
         if _whole(found):
-            raise UserError(f"the cluster '{name}' is up already; take it down first: {_hint(name, 'down')}")
+            raise UserError(f"the cluster '{name}' is up already; remove it first: {_hint(name, 'down')}")
         cleared = _clear(found)
         cpusets.make(spec, found.name)
         try:
@@ -183,7 +183,7 @@ def up(spec: Spec, name: str = DEFAULT_NAME, *, unprivileged: bool = False) -> b
 
 
 def down(name: str = DEFAULT_NAME) -> bool:
-    """Ends every process of a cluster and takes its files away; whether there was one."""
+    """Ends every process of a cluster and removes its files; returns whether there was one."""
     if not files(name).directory.exists():
         return False
     with locked(name) as (found, _):
@@ -194,17 +194,17 @@ def _ask_keeper(name: str, request: requests.ForKeeper, form: type[T]) -> T:
     try:
         message = messages.ask(str(files(name).keeper), requests.as_message(request), _SECONDS_TO_ANSWER)
     except TimeoutError:
-        raise UserError(f"the cluster '{name}' does not answer; take it down with: {_hint(name, 'down')}") from None
+        raise UserError(f"the cluster '{name}' does not answer; remove it with: {_hint(name, 'down')}") from None
     except (OSError, messages.ClosedError):
         if files(name).directory.exists():
             advice = f"{_hint(name, 'up')}, or {_hint(name, 'down')}"
-            raise UserError(f"the cluster '{name}' has ended by itself; clear it away with: {advice}") from None
+            raise UserError(f"the cluster '{name}' has ended by itself; remove it with: {advice}") from None
         raise _no_cluster(name) from None
     return requests.answer(message, form)
 
 
 def spec_of(name: str = DEFAULT_NAME) -> Spec:
-    """What a cluster was made by."""
+    """Specification that a cluster was made from."""
     try:
         return files(name).read_spec()
     except FileNotFoundError:
@@ -212,7 +212,7 @@ def spec_of(name: str = DEFAULT_NAME) -> Spec:
 
 
 def look(name: str = DEFAULT_NAME) -> list[Host]:
-    """Every host as it is now."""
+    """Current state of every host."""
     states = _ask_keeper(name, requests.Look(), requests.States).states
     hosts = []
     for index, (host, state) in enumerate(states.items()):
@@ -226,19 +226,19 @@ def look(name: str = DEFAULT_NAME) -> list[Host]:
 
 
 def kill(host: str, name: str = DEFAULT_NAME) -> None:
-    """Ends a host at once, without a word to the others."""
+    """Ends a host at once; the others are not told."""
     _ask_keeper(name, requests.Kill(host), requests.Done)
 
 
 def set_link(host: str, state: str, name: str = DEFAULT_NAME) -> None:
-    """Plugs a host's cable out (down) or in (up)."""
+    """Unplugs a host's cable (down) or plugs it in (up)."""
     if state not in ("up", "down"):
         raise UserError(f"{state}: a link can be set up or down")
     _ask_keeper(name, requests.Link(host, "up" if state == "up" else "down"), requests.Done)
 
 
 def hostfile(slots: int | None = None, mpi: str = "mpich", name: str = DEFAULT_NAME) -> str:
-    """The hosts a line each, as an MPI's launcher reads them: MPICH's form is Outrigger's as well."""
+    """The hosts, one a line, for an MPI launcher; MPICH's format is Outrigger's as well."""
     if slots is not None and slots < 1:
         raise UserError(f"--slots {slots}: at least one is needed")
     if mpi not in _SLOTS:
@@ -248,7 +248,7 @@ def hostfile(slots: int | None = None, mpi: str = "mpich", name: str = DEFAULT_N
 
 
 def agent(name: str = DEFAULT_NAME) -> Path:
-    """The program that stands in for ssh."""
+    """Program that replaces ssh."""
     spec_of(name)
     return files(name).agent
 
@@ -259,14 +259,14 @@ def _limits() -> list[tuple[int, int, int]]:
 
 
 def _ignored_signals() -> list[int]:
-    """As nohup sets them; Python itself ignores two."""
+    """Signals ignored as by nohup; Python itself ignores two others."""
     python = (signal.SIGPIPE, signal.SIGXFSZ)
     every = signal.valid_signals() - set(python)
     return sorted(number for number in every if signal.getsignal(number) == signal.SIG_IGN)
 
 
 def execute(host: str, words: Sequence[str], name: str = DEFAULT_NAME) -> int:
-    """Runs a program on a host as if it were here; its exit status."""
+    """Runs a program on a host as if it were local; returns its exit status."""
     hosts = spec_of(name).hosts()
     if host not in hosts:
         raise UserError(f"{host}: there are {hosts[0]} to {hosts[-1]} in the cluster '{name}'")

@@ -1,6 +1,6 @@
-"""Cores of its own for a host: control groups with the cpuset controller, of version 1 or 2.
+"""Cores per host: control groups with the cpuset controller, version 1 or 2.
 
-Affinity alone would not do: programs may set that as they like, and service processes do.
+Affinity alone is not enough: programs can change it, and service processes do.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SECONDS_TO_EMPTY = 5.0
 
 
 def _root(mount: Path) -> Path | None:
-    """The directory of the group that all others lie in; None: the controller is not to be had."""
+    """Directory of the group that contains all others; None: the controller is not available."""
     if (mount / "cpuset" / "cpuset.cpus").exists():
         return mount / "cpuset"
     with contextlib.suppress(OSError):
@@ -29,13 +29,13 @@ def _root(mount: Path) -> Path | None:
 
 
 def _parse(cpus: str) -> list[int]:
-    """0-2,5 as the kernel writes it."""
+    """Parses the kernel's format: 0-2,5."""
     ranges = [part.partition("-") for part in cpus.strip().split(",") if part]
     return [cpu for low, _, high in ranges for cpu in range(int(low), int(high or low) + 1)]
 
 
 def _cpus_of(root: Path) -> list[int]:
-    """That a group below may have."""
+    """CPUs available to child groups."""
     for name in ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"):
         with contextlib.suppress(OSError):
             if cpus := _parse((root / name).read_text()):
@@ -44,7 +44,7 @@ def _cpus_of(root: Path) -> list[int]:
 
 
 def share(cpus: list[int], hosts: int, cores_per_host: int) -> list[list[int]]:
-    """The CPUs of each host: the next ones in turn, from the first again when there are no more."""
+    """CPUs of each host: taken in turn, starting again from the first when all are used."""
     if not 1 <= cores_per_host <= len(cpus):
         raise UserError(f"--cores-per-host {cores_per_host}: this machine has {len(cpus)} to give")
     return [
@@ -53,7 +53,7 @@ def share(cpus: list[int], hosts: int, cores_per_host: int) -> list[list[int]]:
 
 
 def _enable(group: Path) -> None:
-    """Version 2 wants to be told that groups below have the controller."""
+    """Version 2 enables a controller for child groups only on request."""
     if (group / "cgroup.subtree_control").exists():
         (group / "cgroup.subtree_control").write_text("+cpuset")
 
@@ -63,7 +63,7 @@ def _group(root: Path, cluster: str) -> Path:
 
 
 def make(spec: Spec, cluster: str, mount: Path = MOUNT) -> None:
-    """Makes the hosts' groups."""
+    """Creates the hosts' groups."""
     if spec.cores_per_host is None:
         return
     root = _root(mount)
@@ -93,7 +93,7 @@ def _restrict(group: Path, parent: Path, cpus: list[int]) -> None:
 
 
 def enter(cluster: str, host: str, mount: Path = MOUNT) -> None:
-    """Moves the calling process, and all that it starts from now on, into a host's group, if hosts have one."""
+    """Moves the calling process and its future children into a host's group, if hosts have groups."""
     root = _root(mount)
     if root is not None and (group := _group(root, cluster) / host).is_dir():
         (group / "cgroup.procs").write_text("0")
@@ -107,7 +107,7 @@ def _groups_of(root: Path, cluster: str) -> Iterator[Path]:
 
 
 def remove(cluster: str, mount: Path = MOUNT) -> None:
-    """Takes the groups away. Their processes have been killed, but may be on their way out still."""
+    """Removes the groups. Their processes have been killed, but may still be exiting."""
     root = _root(mount)
     if root is None:
         return

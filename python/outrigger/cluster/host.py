@@ -1,4 +1,4 @@
-"""A host: its files and name, and the first process in it, which starts the others."""
+"""A host: its files, its name, and its first process, which starts the others."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _QUIET = kernel.MS_NOSUID | kernel.MS_NODEV
 
 
 def _own_sysfs(spare: Path) -> None:
-    """/sys/class/net with this host's interfaces, where UCX looks; the control groups stay visible in it.
+    """/sys/class/net with this host's interfaces, which UCX reads; the control groups stay visible in it.
 
-    A container may forbid it. Its own /sys then stays, which mostly lists an eth0, too.
+    A container may forbid this. Its own /sys then stays, which usually lists an eth0, too.
     """
     try:
         kernel.mount("sysfs", spare, "sysfs", _QUIET | kernel.MS_NOEXEC)
@@ -38,7 +38,7 @@ def _own_sysfs(spare: Path) -> None:
 
 
 def set_up(files: Files, name: str, spec: Spec) -> None:
-    """Gives the calling process's namespaces a name and files of their own."""
+    """Sets the host name and private files in the calling process's namespaces."""
     socket.sethostname(name)
     _own_sysfs(files.temporary)
     kernel.mount("proc", "/proc", "proc", _QUIET | kernel.MS_NOEXEC)
@@ -51,7 +51,7 @@ def set_up(files: Files, name: str, spec: Spec) -> None:
 
 
 def listen(path: Path) -> socket.socket:
-    """A socket at a path, whose peers can see the identity of the calling process."""
+    """Unix socket whose peers can read the identity of the calling process."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(str(path))
     listener.listen(128)
@@ -59,7 +59,7 @@ def listen(path: Path) -> socket.socket:
 
 
 class Server:
-    """The first process of a host: starts processes for clients, and collects those that end."""
+    """First process of a host: starts processes for clients and reaps those that end."""
 
     def __init__(self, listener: socket.socket, place: jobs.Place) -> None:
         self._listener = listener
@@ -123,7 +123,7 @@ class Server:
         return True
 
     def _hear(self, job: jobs.Job) -> None:
-        """A signal for the process, or the end of its client."""
+        """Handles a signal for the process, or the client's disconnection."""
         try:
             message, _ = messages.receive(job.connection)
         except (messages.ClosedError, OSError, ValueError):

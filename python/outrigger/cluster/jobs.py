@@ -1,4 +1,4 @@
-"""Processes that are started on a host for a client elsewhere."""
+"""Processes that a host runs for remote clients."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from outrigger.cluster import messages, requests
 _SECONDS_TO_HANG_UP = 5.0
 _CANNOT_BE_RUN = 126
 _NOT_FOUND = 127
-# What a terminal's keys send goes to the whole process group, as from a terminal; the rest to the process alone.
+# Signals from terminal keys go to the whole process group; others to the process alone.
 _FOR_THE_GROUP = {signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTSTP, signal.SIGCONT}
-# What a login would set; a launch agent passes no environment, as ssh does not.
+# Variables that a login would set; a launch agent passes no environment, like ssh.
 _LOGIN_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ")
 
 
 @dataclass(frozen=True)
 class Place:
-    """What a host adds to the environment of its processes."""
+    """Environment that a host adds to its processes."""
 
     name: str
     temporary: str
@@ -36,16 +36,16 @@ class Place:
 
 @dataclass
 class Job:
-    """A process started for a client; it leads a session and a process group."""
+    """A process started for a client; leads a session and a process group."""
 
     pid: int
     connection: socket.socket
     client_gone: bool = field(default=False)
     kill_at: float | None = field(default=None)
-    """When to kill what is left, the client being gone."""
+    """Time to kill the remaining processes after the client disconnected."""
 
     def signal(self, number: int) -> None:
-        """A signal that the client got."""
+        """Forwards a signal of the client."""
         with contextlib.suppress(ProcessLookupError):
             if number in _FOR_THE_GROUP:
                 os.killpg(self.pid, number)
@@ -53,14 +53,14 @@ class Job:
                 os.kill(self.pid, number)
 
     def hang_up(self) -> None:
-        """The client is gone."""
+        """Handles the client's disconnection."""
         self.client_gone = True
         self.signal(signal.SIGHUP)
         self.signal(signal.SIGCONT)
         self.kill_at = time.monotonic() + _SECONDS_TO_HANG_UP
 
     def kill(self) -> None:
-        """By force, what is left of the process group."""
+        """Kills the rest of the process group."""
         self.kill_at = None
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
@@ -74,7 +74,7 @@ def _environment(given: Mapping[str, str] | None, place: Place) -> dict[str, str
 
 
 def _apply_limits(request: requests.Run) -> None:
-    """The limits that the client has; those that may not be set stay the host's."""
+    """Applies the client's limits; limits that may not be set keep the host's value."""
     os.umask(request.umask)
     with contextlib.suppress(OSError):
         os.sched_setaffinity(0, request.cpus or os.sched_getaffinity(0))
@@ -84,7 +84,7 @@ def _apply_limits(request: requests.Run) -> None:
 
 
 def _default_signals(ignored: Sequence[int]) -> None:
-    """What the keeper and Python ignore, programs must not; what the client ignores, they must."""
+    """Restores signals that the keeper and Python ignore, and ignores those that the client ignores."""
     signal.set_wakeup_fd(-1)
     for number in signal.valid_signals():
         with contextlib.suppress(OSError):  # SIGKILL, SIGSTOP
@@ -119,7 +119,7 @@ _FAULT = struct.Struct("!B")
 
 
 def _child(request: requests.Run, files: Sequence[int], place: Place, faults: int) -> None:
-    """Becomes the program, or says why not and ends."""
+    """Becomes the program; on failure, reports the reason and exits."""
     code = _CANNOT_BE_RUN
     try:
         _become(request, files, place)
@@ -137,9 +137,9 @@ def _child(request: requests.Run, files: Sequence[int], place: Place, faults: in
 
 
 def start(request: requests.Run, files: Sequence[int], place: Place, connection: socket.socket) -> Job | None:
-    """Starts a process on three open files; None after telling the client why it could not be."""
+    """Starts a process on three open files; on failure, tells the client the reason and returns None."""
     faults, faults_of_child = os.pipe()
-    # The three standard descriptors must not be among those that are put in their place.
+    # Duplicates above the standard descriptors, which they will replace.
     files = [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 10) for file in files]
     pid = os.fork()
     if pid == 0:
@@ -157,5 +157,5 @@ def start(request: requests.Run, files: Sequence[int], place: Place, connection:
 
 
 def ending(status: int) -> messages.Message:
-    """What the client is told of a process that ended."""
+    """Message to the client about the end of its process."""
     return {"code": os.waitstatus_to_exitcode(status) if not os.WIFSIGNALED(status) else 128 + os.WTERMSIG(status)}

@@ -1,7 +1,7 @@
-"""The process that holds a cluster: the switch is its network namespace, the hosts are its children.
+"""The keeper process of a cluster: its network namespace is the switch, its children are the hosts.
 
-It is the first process of a PID namespace that all hosts' namespaces are nested in: when it ends, by whatever cause,
-the kernel kills every process of the cluster, and with the last of them go the networks and mounts.
+It is the first process of a PID namespace that contains all hosts' namespaces: when it ends, for whatever reason, the
+kernel kills every process of the cluster, and networks and mounts disappear with the last of them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _report(pipe: int, fault: str | None) -> None:
 
 
 def _reported(pipe: int, action: Callable[[], None]) -> None:
-    """Does a part of the setting up, and says whether it succeeded; the process ends if it did not."""
+    """Runs a setup step and reports its result; on failure the process exits."""
     try:
         action()
         _report(pipe, None)
@@ -46,7 +46,7 @@ def _reported(pipe: int, action: Callable[[], None]) -> None:
 
 
 def _close_all_but(*kept: int) -> None:
-    """A host must hold nothing of the switch's or of other hosts'. Standard files stay."""
+    """A host must hold no descriptor of the switch or of other hosts. Standard files stay open."""
     edges = [2, *sorted(kept), os.sysconf("SC_OPEN_MAX")]
     for low, high in itertools.pairwise(edges):
         os.closerange(low + 1, high)
@@ -56,17 +56,17 @@ def _close_all_but(*kept: int) -> None:
 class _Host:
     index: int
     pid: int
-    """Of its first process."""
+    """PID of its first process."""
     go: int
-    """A pipe: its cable is there."""
+    """Pipe that signals that its cable exists."""
     reports: int
-    """A pipe with the results of setting it up: one by its first process, one of its network."""
+    """Pipe with two setup results: from its first process and from its network."""
     maker: int = 0
-    """The process that makes it; until that has ended, the host's first process is none of the keeper's children."""
+    """Process that creates it; until that has ended, the host's first process is not a child of the keeper."""
 
 
 def _host_life(files: Files, name: str, spec: Spec, reports: int) -> NoReturn:
-    """The first process of a host."""
+    """Main function of a host's first process."""
     kernel.set_process_name(f"outrigger-{name}")
 
     def prepare() -> socket.socket:
@@ -83,7 +83,7 @@ def _host_life(files: Files, name: str, spec: Spec, reports: int) -> NoReturn:
 
 
 def _make_host(files: Files, index: int, spec: Spec, go: int, reports: int, pids: int) -> NoReturn:
-    """Makes a host's namespaces, starts its first process, and connects it when told."""
+    """Makes a host's namespaces, starts its first process, and connects it on a signal."""
 
     def namespaces() -> None:
         kernel.unshare(host.NAMESPACES)
@@ -101,7 +101,7 @@ def _make_host(files: Files, index: int, spec: Spec, go: int, reports: int, pids
 
 
 class _Switch:
-    """The keeper at work."""
+    """State of the running keeper."""
 
     def __init__(self, files: Files, spec: Spec) -> None:
         self._files = files
@@ -127,7 +127,7 @@ class _Switch:
         return found
 
     def _check(self, made: _Host) -> None:
-        """Raises what went wrong in a host, if something did."""
+        """Raises the setup error of a host, if there is one."""
         with open(made.reports) as pipe:
             lines = list(pipe)
         os.waitpid(made.maker, 0)
@@ -137,7 +137,7 @@ class _Switch:
         except UserError as error:
             raise UserError(f"{host_name(made.index)}: {error}") from None
         if len(lines) < 3:
-            raise UserError(f"{host_name(made.index)}: it ended while it was set up; see {self._files.log}")
+            raise UserError(f"{host_name(made.index)}: it ended during its setup; see {self._files.log}")
 
     def set_up(self) -> None:
         """Makes the switch and every host."""
@@ -156,7 +156,7 @@ class _Switch:
             self._carry(ends)
 
     def _carry(self, ends: list[tuple[int, int]]) -> None:
-        """Starts the process that carries frames through faulty cables. It ends with this one."""
+        """Starts the process that forwards frames through faulty cables. It ends with this one."""
         if os.fork() == 0:
             try:
                 kernel.set_process_name("outrigger-cable")
@@ -168,7 +168,7 @@ class _Switch:
             os.close(end)
 
     def _reap(self) -> None:
-        """Collects who has ended. Never on SIGCHLD: a pid must stay its host's while a request is answered."""
+        """Reaps ended children. Not on SIGCHLD: a PID must stay valid while a request is handled."""
         while True:
             try:
                 pid, _ = os.waitpid(-1, os.WNOHANG)
@@ -187,7 +187,7 @@ class _Switch:
         raise UserError(f"{name}: there are {host_name(0)} to {host_name(len(self._hosts) - 1)}")
 
     def _kill(self, name: str) -> None:
-        """As when a host's power is cut: the others hear nothing more of it."""
+        """Simulates a power failure of a host: the others receive nothing more from it."""
         made = self._host(name)
         if made.pid == 0:
             raise UserError(f"{name} is killed already")
@@ -219,7 +219,7 @@ class _Switch:
         return {}
 
     def serve(self, listener: socket.socket) -> NoReturn:
-        """Answers until killed."""
+        """Answers requests until killed."""
         while True:
             connection, _ = listener.accept()
             self._reap()
@@ -235,12 +235,12 @@ class _Switch:
 
 
 def _keep(files: Files, spec: Spec, answers: int, lock: int) -> NoReturn:
-    """The life of the keeper, in its namespaces."""
+    """Main function of the keeper, in its namespaces."""
     os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     kernel.set_process_name("outrigger-switch")
-    # Mounts of the machine still come and go here; none made here is seen there.
+    # Mounts of the machine still propagate to here, but not the other way.
     kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_SLAVE)
     namespaces.mount_own_proc()
     listener = host.listen(files.keeper)
@@ -252,7 +252,7 @@ def _keep(files: Files, spec: Spec, answers: int, lock: int) -> NoReturn:
 
 
 def main(arguments: list[str]) -> None:
-    """Starts the keeper of the cluster whose files lie in a directory; what came of it is one line of output."""
+    """Starts the keeper of the cluster in a directory; prints the result in one line."""
     files, lock = Files(Path(arguments[0])), int(arguments[1])
     spec = files.read_spec()
     answers = os.dup(1)

@@ -1,4 +1,4 @@
-"""The system calls for namespaces and mounts that Python 3.11 lacks."""
+"""System calls for namespaces and mounts that Python 3.11 lacks."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def mount(source: str, target: Path | str, kind: str | None, flags: int = 0, opt
 
 
 def detach(target: Path | str) -> None:
-    """Takes a mount away, now from the tree and altogether once nothing uses it."""
+    """Removes a mount: from the tree now, completely once it is unused."""
     _check(_libc.umount2(os.fsencode(target), _MNT_DETACH), f"unmounting {target}")
 
 
 def set_process_name(name: str) -> None:
-    """The name that ps and top show; at most 15 bytes."""
+    """Sets the name shown by ps and top; at most 15 bytes."""
     _check(_libc.prctl(_PR_SET_NAME, os.fsencode(name)[:15], 0, 0, 0), "prctl")

@@ -17,15 +17,15 @@ _LENGTH_AT_MOST = 64 << 20
 
 
 class ClosedError(Exception):
-    """The other side is gone."""
+    """The peer has disconnected."""
 
 
 def send(connection: socket.socket, message: Message, files: Sequence[int] = ()) -> None:
-    """Sends a message, and duplicates of open files with it."""
+    """Sends a message and duplicates of open files."""
     text = json.dumps(message).encode()
     data = memoryview(_LENGTH.pack(len(text)) + text)
     sent = socket.send_fds(connection, [data], list(files)) if files else 0
-    if sent < len(data):  # sending nothing is an error, too, when the other side has done all and gone already
+    if sent < len(data):  # sending 0 bytes fails, too, if the peer has finished and disconnected
         connection.sendall(data[sent:])
 
 
@@ -40,7 +40,7 @@ def _receive_exactly(connection: socket.socket, count: int) -> bytes:
 
 
 def parse(text: bytes) -> Message:
-    """A message from its text."""
+    """Parses a message."""
     message = json.loads(text)
     if not isinstance(message, dict):
         raise ValueError("not a message")
@@ -48,7 +48,7 @@ def parse(text: bytes) -> Message:
 
 
 def receive(connection: socket.socket) -> tuple[Message, list[int]]:
-    """The next message and the files that came with it, which are the caller's to close."""
+    """Returns the next message and the received files, which the caller must close."""
     first, files, _, _ = socket.recv_fds(connection, _LENGTH.size, _FILES_AT_MOST)
     for file in files:
         os.set_inheritable(file, False)
@@ -62,7 +62,7 @@ def receive(connection: socket.socket) -> tuple[Message, list[int]]:
 
 
 def ask(path: str, message: Message, timeout_s: float = 30.0) -> Message:
-    """One question and its answer. Raises OSError or ClosedError when nobody answers there."""
+    """Sends a request and returns its answer. Raises OSError or ClosedError if there is no peer."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(timeout_s)
         connection.connect(path)

@@ -1,4 +1,4 @@
-"""The namespaces that a cluster lives in, and what stands against them."""
+"""Namespaces of a cluster, and reasons that prevent them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAMESPACES = kernel.CLONE_NEWNET | kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | k
 
 
 def _new_user_namespace() -> None:
-    """In which this user may make networks and mounts, and is still himself."""
+    """User namespace in which this user may make networks and mounts under the same user id."""
     user, group = os.geteuid(), os.getegid()
     kernel.unshare(kernel.CLONE_NEWUSER)
     Path("/proc/self/setgroups").write_text("deny")
@@ -23,7 +23,7 @@ def _new_user_namespace() -> None:
 
 
 def _forbidding_settings() -> Iterator[str]:
-    """The system's settings that stand against namespaces here."""
+    """System settings that forbid namespaces here."""
     for kind in ("user", "net", "pid", "mnt", "ipc", "uts"):
         with contextlib.suppress(OSError):
             if Path(f"/proc/sys/user/max_{kind}_namespaces").read_text().strip() == "0":
@@ -42,19 +42,19 @@ def _no_namespaces(error: OSError, settings: list[str]) -> str:
         "--security-opt seccomp=unconfined --security-opt apparmor=unconfined)"
     ]
     return (
-        f"a cluster needs namespaces; neither CAP_SYS_ADMIN nor a user namespace is to be had ({error.strerror}): "
+        f"a cluster needs namespaces; neither CAP_SYS_ADMIN nor a user namespace is available ({error.strerror}): "
         + "; ".join(settings)
     )
 
 
 def make(*, unprivileged: bool = False) -> None:
-    """Of the calling process, by its privileges or else by a user namespace."""
+    """Makes them for the calling process, by its privileges or in a user namespace."""
     if not unprivileged:
         try:
             kernel.unshare(_NAMESPACES)
             return
         except OSError:
-            pass  # what is wrong with it will be wrong with a user namespace, too, unless only the privilege lacks
+            pass  # unless only the privilege is missing, a user namespace would fail, too
     settings = list(_forbidding_settings())  # a user namespace has its own
     try:
         _new_user_namespace()
@@ -64,7 +64,7 @@ def make(*, unprivileged: bool = False) -> None:
 
 
 def mount_own_proc() -> None:
-    """That of the calling process's namespace."""
+    """Mounts /proc of the calling process's namespace."""
     try:
         kernel.mount("proc", "/proc", "proc")
     except PermissionError:

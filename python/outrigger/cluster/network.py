@@ -1,4 +1,4 @@
-"""The cluster's network: a bridge with a port for every host, each shaped both ways."""
+"""The cluster's network: a bridge with one port per host, each shaped in both directions."""
 
 from __future__ import annotations
 
@@ -21,18 +21,17 @@ INTERFACE = "eth0"
 # A full frame is 1514 bytes for the kernel; preamble, checksum and gap make it 1538 on a wire.
 _FRAME_BYTES = 1514
 _FRAME_ON_WIRE_BYTES = 1538
-# What passes at once after a pause: the largest segment that TCP hands to a link, which would otherwise be cut, and at
-# high rates what the timer's delay costs.
+# Burst after a pause: TCP's largest segment, which would be split otherwise, and the timer's delay at high rates.
 _BURST_BYTES = 72 * 1024
 _BURST_US = 500
-# As a switch with shared buffers has it; TCP fills it, so it bounds the delay that load adds.
+# Like a switch with shared buffers; TCP fills the queue, so it limits the delay under load.
 _QUEUE_BYTES = 256 * 1024
 _QUEUE_US = 33_000
 _NETEM_PACKETS = 100_000
 
 
 def port(index: int) -> str:
-    """The bridge's port for a host."""
+    """Port of the bridge for a host."""
     return f"port{index}"
 
 
@@ -45,7 +44,7 @@ def _index(ip: IPRoute, name: str) -> int:
 
 @contextlib.contextmanager
 def _needs(what: str, module: str) -> Iterator[None]:
-    """Says what a request to the kernel was for, and which module it takes."""
+    """Adds the purpose of a kernel request, and the module it needs, to its error."""
     try:
         yield
     except NetlinkError as error:
@@ -55,7 +54,7 @@ def _needs(what: str, module: str) -> Iterator[None]:
 
 
 def _shape(ip: IPRoute, index: int, rate_bits: int | None, latency_us: int) -> None:
-    """tbf keeps the rate; a delay is a queue within it, or stands alone."""
+    """tbf limits the rate; a delay is a queue inside it or alone."""
     parent: dict[str, Any] = {}
     if rate_bits is not None:
         rate_bytes = rate_bits * _FRAME_BYTES // (8 * _FRAME_ON_WIRE_BYTES)
@@ -76,20 +75,20 @@ def _shape(ip: IPRoute, index: int, rate_bits: int | None, latency_us: int) -> N
 
 
 def _without_ipv6() -> None:
-    """One address per host, so that no MPI has to choose. Loopback keeps ::1."""
+    """One address per host, so that MPIs need not choose. Loopback keeps ::1."""
     with contextlib.suppress(FileNotFoundError):
         Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")
 
 
 def _without_filters() -> None:
-    """A switch asks no firewall, where the machine's bridges do: that costs CPU time for each segment."""
+    """Disables firewalls on bridges, which cost CPU time for each segment."""
     for table in ("iptables", "ip6tables", "arptables"):
-        with contextlib.suppress(OSError):  # not loaded, or one for all namespaces and not ours to change
+        with contextlib.suppress(OSError):  # not loaded, or shared by all namespaces and not ours to change
             Path(f"/proc/sys/net/bridge/bridge-nf-call-{table}").write_text("0")
 
 
 def make_switch() -> None:
-    """The bridge, in the calling process's network namespace."""
+    """Creates the bridge in the calling process's network namespace."""
     _without_ipv6()
     _without_filters()
     with IPRoute() as ip:
@@ -100,7 +99,7 @@ def make_switch() -> None:
 
 
 def _faulty_cable(ip: IPRoute, host: int, pid: int) -> tuple[int, int]:
-    """Both ends, for who carries frames between them."""
+    """Both ends, for the process that forwards frames between them."""
     with _needs("--loss, --duplicate and --reorder", "tun"):
         far = cable.tap(f"far{host}")
         ip.link("set", index=_index(ip, f"far{host}"), net_ns_pid=pid, ifname=INTERFACE)
@@ -108,9 +107,9 @@ def _faulty_cable(ip: IPRoute, host: int, pid: int) -> tuple[int, int]:
 
 
 def connect(host: int, pid: int, spec: Spec) -> tuple[int, int] | None:
-    """A cable from the bridge to the network namespace of a process, where its end is eth0.
+    """Connects the bridge to the network namespace of a process, where the other end is eth0.
 
-    What comes back are the ends of one that somebody has to carry frames through.
+    Returns both ends if a process must forward frames between them.
     """
     ends = None
     with IPRoute() as ip:
@@ -127,12 +126,12 @@ def connect(host: int, pid: int, spec: Spec) -> tuple[int, int] | None:
 
 
 def prepare_host() -> None:
-    """Before the calling process's network namespace has a cable."""
+    """Prepares the calling process's network namespace before it has a cable."""
     _without_ipv6()
 
 
 def configure_host(address: str, spec: Spec) -> None:
-    """The interfaces of the calling process's network namespace, once it has its cable."""
+    """Configures the interfaces of the calling process's network namespace after it has its cable."""
     with IPRoute() as ip:
         ip.link("set", index=_index(ip, "lo"), state="up")
         index = _index(ip, INTERFACE)
@@ -142,6 +141,6 @@ def configure_host(address: str, spec: Spec) -> None:
 
 
 def set_port(host: int, state: str) -> None:
-    """Plugs a host's cable in or out, at the switch: the host sees its carrier come or go."""
+    """Connects or disconnects a host's cable at the switch; the host sees the carrier change."""
     with IPRoute() as ip:
         ip.link("set", index=_index(ip, port(host)), state=state)

@@ -1,6 +1,6 @@
-"""What is asked on the cluster's sockets, and what is answered: every message as what it must hold.
+"""Requests and answers on the cluster's sockets, with the fields of every message.
 
-The agent, which starts for every host of every job, does without: it would have to load what checks them.
+The agent does not use this module: it starts for every host of every job, and validation takes long to load.
 """
 
 from __future__ import annotations
@@ -17,52 +17,52 @@ T = TypeVar("T")
 
 
 class _Request(msgspec.Struct, tag_field="do", tag=str.lower):
-    """Its name says what is to be done."""
+    """The class name is the action."""
 
 
 class Look(_Request):
-    """How is it? To the keeper or to a host."""
+    """Asks the keeper or a host for its state."""
 
 
 class Kill(_Request):
-    """Cut a host's power."""
+    """Cuts a host's power."""
 
     host: str
 
 
 class Link(_Request):
-    """Pull a host's cable, or put it back."""
+    """Connects or disconnects a host's cable."""
 
     host: str
     state: Literal["up", "down"]
 
 
 class Run(_Request, kw_only=True):
-    """Start a program on a host, on the files that come with the message."""
+    """Starts a program on a host, on the files that come with the message."""
 
     words: list[str]
     terminal: bool = False
     environment: dict[str, str] | None = None
-    """None: as a login would set it."""
+    """None: like a login."""
     directory: str | None = None
-    """None: the user's own."""
+    """None: the user's home."""
     umask: int = 0o022
     cpus: list[int] = []
-    """None named: the host's."""
+    """Empty: all of the host."""
     limits: list[tuple[int, int, int]] = []
-    """Kind, soft, hard."""
+    """Resource, soft limit, hard limit."""
     ignored: list[int] = []
     """Signals."""
 
 
 class Signal(msgspec.Struct, frozen=True):
-    """For a program that runs; from its client."""
+    """Signal from its client, for a running program."""
 
     signal: int
 
 
 class States(msgspec.Struct, frozen=True):
-    """The keeper's answer: how its hosts are."""
+    """The keeper's answer: the state of its hosts."""
 
     states: dict[str, str]
 
@@ -74,11 +74,11 @@ class Processes(msgspec.Struct, frozen=True):
 
 
 class Done(msgspec.Struct, frozen=True):
-    """The answer where there is nothing to say."""
+    """Answer without data."""
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """A process that sets up a part of the cluster: what went wrong, or nothing."""
+    """Result of a setup process: its error, or nothing."""
 
     fault: str | None
 
@@ -88,31 +88,31 @@ ForHost = Look | Run
 
 
 def setup(line: bytes | str) -> None:
-    """A line of such a process; what went wrong is raised."""
+    """Parses the line of a setup process; raises its error."""
     if fault := formats.parse(line, Setup, "what the cluster says").fault:
         raise UserError(fault)
 
 
 def as_message(request: _Request) -> Message:
-    """For messages.send."""
+    """Converts for messages.send."""
     message: Message = msgspec.to_builtins(request)
     return message
 
 
 def for_keeper(message: Message) -> ForKeeper:
-    """What the keeper is asked."""
+    """Parses a request for the keeper."""
     asked: ForKeeper = formats.convert(message, ForKeeper, "the request")
     return asked
 
 
 def for_host(message: Message) -> ForHost:
-    """What a host is asked."""
+    """Parses a request for a host."""
     asked: ForHost = formats.convert(message, ForHost, "the request")
     return asked
 
 
 def answer(message: Message, form: type[T]) -> T:
-    """An answer; a fault in it is raised."""
+    """Parses an answer; raises its error."""
     if fault := message.get("fault"):
         raise UserError(str(fault))
     found: T = formats.convert(message, form, "an answer of the cluster")

@@ -1,6 +1,6 @@
-"""Running a program on a host, as if it were here: files, terminal, signals and exit status pass.
+"""Runs a program on a host as if it were local: forwards files, terminal, signals and exit status.
 
-The launch agent is this module; it imports little, since it starts for every host of every job.
+The launch agent is this module; it imports little because it starts for every host of every job.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from collections.abc import Callable, Iterator, Sequence
 
 from outrigger.cluster import messages
 
-_FAILED = 255  # what ssh ends with when it is ssh that failed
+_FAILED = 255  # ssh's own exit status on failure
 _PASSED_ON = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _ALL_PASSED_ON = (*_PASSED_ON, signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 _CHUNK_BYTES = 65536
-# The options of ssh that take a value; launchers give some, and here none means anything.
+# ssh options with a value; launchers pass some, and all are ignored here.
 _SSH_OPTIONS_WITH_VALUE = "BbcDEeFIiJLlmOopQRSWw"
 
 
 class HostDownError(Exception):
-    """Nobody answers on the host's socket."""
+    """The host's socket has no listener."""
 
 
 def _connect(path: str) -> socket.socket:
@@ -38,7 +38,7 @@ def _connect(path: str) -> socket.socket:
 
 
 class _Terminal:
-    """The user's terminal, handed through to one of the program's own, so that job control works in it."""
+    """Forwards the user's terminal to one of the program, so that job control works in it."""
 
     def __init__(self) -> None:
         import termios
@@ -52,7 +52,7 @@ class _Terminal:
         tty.setraw(0)
 
     def slave_or(self, descriptor: int) -> int:
-        """A file that is redirected stays so."""
+        """Redirected files stay as they are."""
         return self.slave if os.isatty(descriptor) else descriptor
 
     def copy_size(self) -> None:
@@ -64,7 +64,7 @@ class _Terminal:
             self._termios.tcsetattr(0, self._termios.TCSADRAIN, self._before)
 
     def drain(self) -> None:
-        """The program's last output."""
+        """Forwards the program's last output."""
         os.set_blocking(self.master, False)
         with contextlib.suppress(OSError):
             while data := os.read(self.master, _CHUNK_BYTES):
@@ -73,7 +73,7 @@ class _Terminal:
 
 @contextlib.contextmanager
 def _held(numbers: Sequence[signal.Signals]) -> Iterator[None]:
-    """Keeps signals back for a moment."""
+    """Blocks signals for a short time."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
         yield
@@ -87,14 +87,14 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 class _Session:
-    """One program on a host."""
+    """A program on a host."""
 
     def __init__(self, connection: socket.socket, request: messages.Message, terminal: _Terminal | None) -> None:
         self._connection = connection
         self._terminal = terminal
         self._selector = selectors.DefaultSelector()
         files = [0, 1, 2] if terminal is None else [terminal.slave, terminal.slave, terminal.slave_or(2)]
-        with _held(_ALL_PASSED_ON):  # what comes as soon as the program runs is for the program
+        with _held(_ALL_PASSED_ON):  # a signal that arrives as soon as the program runs is for the program
             messages.send(connection, request, files)
             self._handle_signals()
         if terminal is not None:
@@ -105,12 +105,12 @@ class _Session:
             messages.send(self._connection, {"signal": number})
 
     def _stop(self) -> None:
-        """Ctrl-Z: the program stops, then this process; SIGCONT wakes both."""
+        """Ctrl-Z: stops the program, then this process; SIGCONT resumes both."""
         self._signal(signal.SIGTSTP)
         os.kill(os.getpid(), signal.SIGSTOP)
 
     def _handle_signals(self) -> None:
-        """Signals go on to the program, except those that are ignored here and so are there."""
+        """Forwards signals to the program. Signals ignored here are ignored there, too."""
         handlers: dict[int, Callable[[], None]] = {
             number: (lambda number=number: self._signal(number))  # type: ignore[misc]
             for number in _PASSED_ON
@@ -127,7 +127,7 @@ class _Session:
     def _copy(self, source: int, target: int) -> None:
         try:
             data = os.read(source, _CHUNK_BYTES)
-        except OSError:  # a terminal whose other side is closed
+        except OSError:  # a terminal whose other end is closed
             data = b""
         if not data:
             self._selector.unregister(source)
@@ -135,7 +135,7 @@ class _Session:
         _write_all(target, data)
 
     def run(self) -> messages.Message:
-        """Until the program ends: its ending."""
+        """Waits for the program's end; returns its result."""
         self._selector.register(self._connection, selectors.EVENT_READ)
         if self._terminal is not None:
             master = self._terminal.master
@@ -151,7 +151,7 @@ class _Session:
 
 
 def _open_standard_files() -> None:
-    """A launcher may leave some closed; what would take their place must not travel as if it were one."""
+    """A launcher may leave some closed; files that take their numbers must not be forwarded as standard files."""
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
@@ -160,7 +160,7 @@ def _open_standard_files() -> None:
 
 
 def run(path: str, host: str, request: messages.Message, *, may_have_terminal: bool) -> int:
-    """Runs a program on the host whose socket is at `path`: its exit status, 128 + the signal that ended it."""
+    """Runs a program on the host with the socket at `path`; returns its exit status, or 128 + its signal."""
     _open_standard_files()
     try:
         connection = _connect(path)
@@ -188,7 +188,7 @@ def _complain(host: str, text: str) -> int:
 
 
 def _skip_options(arguments: list[str]) -> tuple[list[str], bool]:
-    """What follows the options of ssh, and whether -n is among them."""
+    """Words after the options of ssh, and whether -n is one of the options."""
     no_input = False
     index = 0
     while index < len(arguments) and arguments[index].startswith("-") and arguments[index] != "--":
@@ -205,7 +205,7 @@ def _skip_options(arguments: list[str]) -> tuple[list[str], bool]:
 
 
 def _names(directory: str) -> dict[str, str]:
-    """Hosts by name and by address, from the file of hosts."""
+    """Names and addresses from the hosts file."""
     names = {}
     with open(f"{directory}/hosts") as file:
         for line in file:
@@ -216,7 +216,7 @@ def _names(directory: str) -> dict[str, str]:
 
 
 def agent(directory: str, arguments: Sequence[str]) -> int:
-    """Called as ssh is: [OPTIONS] HOST COMMAND..., the command being words for a shell."""
+    """Called like ssh: [OPTIONS] HOST COMMAND..., where the command is words for a shell."""
     rest, no_input = _skip_options(list(arguments))
     if not rest:
         print("usage: agent [OPTIONS OF SSH] HOST COMMAND...", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What a cluster is, and where its files lie."""
+"""Properties of a cluster and the location of its files."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,19}")
 
 @dataclass(frozen=True)
 class Faults:
-    """What the cables do to frames that pass, each way; shares of one."""
+    """Faults of the cables, in each direction; as fractions."""
 
     loss: float = 0.0
     duplicate: float = 0.0
     reorder: float = 0.0
-    """Held back for some milliseconds, so that later ones come before them."""
+    """Held back for some milliseconds, so that later frames overtake."""
     seed: int = 1
 
     def any(self) -> bool:
-        """Are they anything but whole?"""
+        """True if there is any fault."""
         return self.loss > 0 or self.duplicate > 0 or self.reorder > 0
 
 
 @dataclass(frozen=True)
 class Spec:
-    """A cluster as it is asked for."""
+    """Requested properties of a cluster."""
 
     nodes: int
     rate_bits: int | None
-    """Of every host's link, each way; None leaves it unshaped."""
+    """Rate of every host's link in each direction; None: not limited."""
     latency_us: int = 0
-    """Added on the way from one host to another."""
+    """Added between any two hosts."""
     private: tuple[str, ...] = ()
-    """Directories that are empty at first and each host's own."""
+    """Directories that are private to each host and empty at first."""
     faults: Faults = Faults()
     cores_per_host: int | None = None
-    """Cores that a host is confined to; hosts take them in turn. None: every host has all of the machine's."""
+    """Cores per host, taken in turn. None: every host has all cores of the machine."""
 
     def hosts(self) -> list[str]:
         """The hosts' names."""
@@ -65,19 +65,19 @@ def host_name(index: int) -> str:
 
 
 def address(index: int) -> str:
-    """The address of a host's eth0. Clusters share no network, so each may have the same ones."""
+    """Address of a host's eth0. Clusters share no network, so all use the same addresses."""
     return str(_FIRST_ADDRESS + index + index // 254 * 2 + 1)
 
 
 def check_name(name: str) -> str:
-    """The name, if a cluster may have it."""
+    """Checks a cluster's name."""
     if not _NAME.fullmatch(name):
         raise UserError(f"--name {name}: up to 20 of a-z, 0-9, - and _ are needed, a letter or digit first")
     return name
 
 
 def root_directory() -> Path:
-    """Where this user's clusters have their files."""
+    """Directory of this user's clusters."""
     if os.geteuid() == 0:
         return Path("/run/outrigger")
     runtime = os.environ.get("XDG_RUNTIME_DIR")
@@ -87,7 +87,7 @@ def root_directory() -> Path:
 
 
 def _own_directory(path: Path) -> Path:
-    """Made for this user alone; one that another user made is not to be trusted."""
+    """Private directory of this user; one made by another user is not trusted."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = path.lstat()
@@ -100,7 +100,7 @@ def _own_directory(path: Path) -> Path:
 
 @dataclass(frozen=True)
 class Files:
-    """The files of one cluster."""
+    """Paths of a cluster's files."""
 
     directory: Path
 
@@ -111,36 +111,36 @@ class Files:
 
     @property
     def keeper(self) -> Path:
-        """The socket of the keeper."""
+        """Socket of the keeper."""
         return self.directory / "keeper"
 
     def host(self, name: str) -> Path:
-        """The socket of a host."""
+        """Socket of a host."""
         return self.directory / name
 
     @property
     def hosts(self) -> Path:
-        """Becomes /etc/hosts of every host."""
+        """/etc/hosts of every host."""
         return self.directory / "hosts"
 
     @property
     def spec(self) -> Path:
-        """The cluster as it was asked for."""
+        """The requested properties."""
         return self.directory / "cluster.json"
 
     @property
     def log(self) -> Path:
-        """What the keeper and the hosts say of faults."""
+        """Errors of the keeper and the hosts."""
         return self.directory / "log"
 
     @property
     def temporary(self) -> Path:
-        """TMPDIR: the same path on every host, and each host's own."""
+        """TMPDIR: the same path on every host, but private."""
         return self.directory / "tmp"
 
     @property
     def programs(self) -> Path:
-        """A directory with `ssh`, put before PATH on every host."""
+        """Directory with `ssh`, first in PATH on every host."""
         return self.directory / "bin"
 
     @property
@@ -149,24 +149,24 @@ class Files:
         return self.directory / "agent"
 
     def write_spec(self, spec: Spec) -> None:
-        """Keeps what was asked for."""
+        """Saves the requested properties."""
         self.spec.write_text(formats.as_json(spec))
 
     def read_spec(self) -> Spec:
-        """What was asked for."""
+        """Loads the requested properties."""
         return formats.parse(self.spec.read_bytes(), Spec, str(self.spec))
 
 
 def files(name: str) -> Files:
-    """Where the files of a cluster lie, whether it exists or not."""
+    """Paths of a cluster's files, whether it exists or not."""
     return Files(root_directory() / check_name(name))
 
 
 @contextmanager
 def locked(name: str) -> Iterator[tuple[Files, int]]:
-    """Keeps other `up` and `down` of this user away; the lock goes with the last process that holds its descriptor.
+    """Excludes other `up` and `down` of this user; the lock ends with the last process that holds its descriptor.
 
-    The directory that all clusters share exists meanwhile, and goes when it is empty.
+    The directory shared by all clusters exists meanwhile, and is removed when empty.
     """
     found = files(name)
     directory = root_directory()

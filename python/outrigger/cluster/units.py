@@ -1,4 +1,4 @@
-"""Rates and times as people write them."""
+"""Parses and formats rates and times."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from outrigger.errors import UserError
 _BITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 _MICROSECONDS = {"us": 1.0, "ms": 1e3, "s": 1e6}
 
-# tbf's rate field has 32 bits, of bytes per second; below the least, the burst alone would last for seconds.
+# tbf's rate field has 32 bits, in bytes per second; below the minimum, a burst would last for seconds.
 RATE_AT_LEAST_BITS = 10**6
 RATE_AT_MOST_BITS = 34 * 10**9
 _LATENCY_AT_MOST_US = 10 * 10**6
@@ -27,7 +27,7 @@ def parse_rate(text: str) -> int:
         raise UserError(f"--rate {text}: a number and a unit are needed, like 100mbit or 1gbit")
     bits = round(parts[0] * _BITS[parts[1]])
     if not RATE_AT_LEAST_BITS <= bits <= RATE_AT_MOST_BITS:
-        raise UserError(f"--rate {text}: rates from 1mbit to 34gbit can be kept")
+        raise UserError(f"--rate {text}: rates from 1mbit to 34gbit are possible")
     return bits
 
 
@@ -43,11 +43,11 @@ def parse_latency(text: str) -> int:
 
 
 def parse_share(option: str, text: str) -> float:
-    """A share of one, from text like 1%."""
+    """A fraction, from text like 1%."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", text)
     share = float(match[1]) / 100 if match else -1.0
     if not 0 <= share < 1:
-        raise UserError(f"{option} {text}: a share of the frames is needed, like 1% or 0.1%, less than 100%")
+        raise UserError(f"{option} {text}: a fraction of the frames is needed, like 1% or 0.1%, less than 100%")
     return share
 
 

@@ -1,1 +1,1 @@
-"""Commands of `outrigger`, by their options; others are with what they do."""
+"""Commands of `outrigger`, by their options; some are in the module of their topic."""

@@ -1,4 +1,4 @@
-"""`outrigger bench` but for those of its words that are commands of their own."""
+"""`outrigger bench`, without its subcommands."""
 
 from __future__ import annotations
 

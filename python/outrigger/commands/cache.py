@@ -30,11 +30,11 @@ def _table(kept: learned.Kept) -> Table:
 
 
 def show(out: Console, kept: list[learned.Kept]) -> None:
-    """A table for each kind of machine, MPI and placement."""
+    """One table per kind of machine, MPI and placement."""
     for each in kept:
         when = f"{each.changed:%Y-%m-%d %H:%M}"
         if not each.readable:
-            out.print(f"[yellow]{escape(str(each.path))}, {when}: not a file of choices; it is left alone.[/]")
+            out.print(f"[yellow]{escape(str(each.path))}, {when}: not a decision file; it stays unchanged.[/]")
             continue
         out.print(f"[bold]{escape(each.mpi)}[/] on {escape(each.machine)}", soft_wrap=True)
         out.print(f"{escape(each.cores)}; last changed {when}", style="dim", soft_wrap=True)
@@ -42,12 +42,12 @@ def show(out: Console, kept: list[learned.Kept]) -> None:
 
 
 def cache(
-    clear: Annotated[bool, typer.Option("--clear", help="Remove all of it: later runs measure again.")] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Remove all decisions: later runs measure again.")] = False,
 ) -> None:
     """List what earlier runs have measured and later runs begin with: native, or an algorithm."""
     directory = learned.place()
     if directory is None:
-        raise UserError("nothing is kept: neither XDG_CACHE_HOME nor HOME names a directory")
+        raise UserError("nothing is saved: neither XDG_CACHE_HOME nor HOME names a directory")
     out = console()
     if clear:
         try:
@@ -58,5 +58,5 @@ def cache(
     kept = learned.read_all(directory)
     show(out, kept)
     if not kept:
-        out.print(f"No run has kept a choice in {directory}.", soft_wrap=True)
+        out.print(f"No run has saved a decision in {directory}.", soft_wrap=True)
     return None

@@ -83,7 +83,7 @@ def run(
     variable: options.Variable = None,
     pretend_nodes: options.PretendNodes = 1,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the command and what it adds to the environment; start nothing.")
+        bool, typer.Option("--dry-run", help="Print the command and its added environment; start nothing.")
     ] = False,
     build: options.Build = None,
 ) -> None:

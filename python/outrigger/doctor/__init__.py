@@ -1,1 +1,1 @@
-"""`outrigger doctor`: whether Outrigger works on this machine, and what to do where it does not."""
+"""`outrigger doctor`: checks whether Outrigger works on this machine and suggests remedies."""

@@ -1,4 +1,4 @@
-"""What was found, as lines with remedies. Pure: the same facts give the same lines."""
+"""Findings as lines with remedies. Pure: the same facts give the same lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from outrigger.dpu_info import DpuFinding
 from outrigger.info import Info, Machine
 
 _SHARED_MEMORY_BYTES = 256 << 20
-"""Less is not enough for many ranks of one node; containers have 64 MiB unless told otherwise."""
+"""Less is too little for many ranks of one node; containers have 64 MiB by default."""
 _ENABLE = "OUTRIGGER_ENABLE"
 
 MPIS = "MPI"
@@ -27,18 +27,18 @@ INSTALLED = "installation"
 
 @dataclass(frozen=True)
 class Facts:
-    """Everything that was looked at."""
+    """All collected facts."""
 
     command_version: str
     info: Info
     system: System
     trials: tuple[Trial, ...]
     dpus: tuple[DpuFinding, ...] | None
-    """None: it was not asked for DPUs."""
+    """None: no DPUs were given."""
 
 
 def lines(facts: Facts) -> list[Line]:
-    """All of them, by topic."""
+    """All lines, by topic."""
     return [
         *_installation(facts),
         *_mpis(facts.trials),
@@ -76,7 +76,7 @@ def _settings(facts: Facts) -> Iterator[Line]:
         if name == _ENABLE and variable.value in ("0", "off"):
             yield Line(INSTALLED, name, "warn", variable.value, "jobs of this shell run natively until it is unset")
         elif not variable.meaning and facts.info.daemon.machine is not None:
-            yield Line(INSTALLED, name, "warn", variable.value, "nobody reads it: is the name right?")
+            yield Line(INSTALLED, name, "warn", variable.value, "unknown variable: is the name right?")
         else:
             yield Line(INSTALLED, name, "ok", variable.value)
     for path in facts.system.preloaded:
@@ -100,7 +100,7 @@ def _trial(trial: Trial, *, any_served: bool) -> Line:
         remedy = f"{trial.problem}{said}; does it run without Outrigger, by the same mpiexec?"
         return Line(MPIS, trial.mpi, "fail", "a program of two ranks failed", remedy)
     if trial.offloaded == 0:
-        remedy = trial.said or "the library was not loaded: does mpiexec pass LD_PRELOAD on?"
+        remedy = trial.said or "the library was not loaded: does mpiexec forward LD_PRELOAD?"
         return Line(MPIS, trial.mpi, "fail", "preloaded, but the program ran natively", remedy)
     value = f"{trial.offloaded} of {trial.calls} calls offloaded, data right, in {trial.seconds:.1f} s"
     return Line(MPIS, trial.mpi, "ok", f"a program of two ranks: {value}")
@@ -112,7 +112,7 @@ def _processes(system: System) -> Iterator[Line]:
         remedy = "allow these system calls in the container's or service's seccomp profile"
         yield Line(PROCESSES, "system calls", "fail", f"refused: {', '.join(system.refused_calls)}", remedy)
     else:
-        yield Line(PROCESSES, "system calls", "ok", f"all that service processes need are allowed; {filtered}")
+        yield Line(PROCESSES, "system calls", "ok", f"all calls of service processes are allowed; {filtered}")
 
 
 def _ptrace(scope: int | None) -> str:
@@ -140,7 +140,7 @@ def _memory(facts: Facts) -> Iterator[Line]:
         value = f"{report_data.format_bytes(machine.huge_pages.bytes)} for buffers"
         yield Line(MEMORY, "huge pages", "ok", value)
     elif machine is not None:
-        remedy = f"{machine.huge_pages.why_not}; copies of large buffers take more of a core"
+        remedy = f"{machine.huge_pages.why_not}; copies of large buffers take more CPU time"
         yield Line(MEMORY, "huge pages", "warn", "none", remedy)
     yield _locked(facts.system)
     if (limit := facts.system.group.memory_bytes) is not None:
@@ -151,12 +151,12 @@ def _memory(facts: Facts) -> Iterator[Line]:
 def _shared_memory(system: System) -> Line:
     found = system.shared_memory
     if found is None:
-        remedy = "mount a tmpfs there: MPIs need it. Outrigger itself does not, it takes memory without a name"
+        remedy = "mount a tmpfs there: MPIs need it. Outrigger itself uses anonymous memory"
         return Line(MEMORY, "shared memory", "warn", "no /dev/shm", remedy)
     value = f"{report_data.format_bytes(found.free_bytes)} of {report_data.format_bytes(found.bytes)} free in /dev/shm"
     if found.free_bytes >= _SHARED_MEMORY_BYTES:
         return Line(MEMORY, "shared memory", "ok", value)
-    remedy = "MPIs may fail with many ranks: remove what is left there, or in a container give --shm-size 2g"
+    remedy = "MPIs may fail with many ranks: remove old files there, or in a container give --shm-size 2g"
     return Line(MEMORY, "shared memory", "warn", value, remedy)
 
 
@@ -181,7 +181,7 @@ def _cores(info: Info, system: System) -> Iterator[Line]:
     yield from _taken(info)
     limit = system.group.cpus
     if limit is not None and limit < system.allowed_cpus:
-        remedy = "all processes are stopped when they have used it up, service processes too: raise the limit, or bind "
+        remedy = "all processes, including service processes, are stopped when it is used up: raise the limit, or bind "
         remedy += "the job to as many CPUs (cpuset) instead"
         value = f"{limit:g} CPUs' time for {system.allowed_cpus} CPUs"
         yield Line(CORES, "control group", "warn", value, remedy)
@@ -194,7 +194,7 @@ def _taken(info: Info) -> Iterator[Line]:
         return
     where = f"CPU {format_cpu_list(info.cores.services)}"
     if info.cores.taken:
-        remedy = "collectives go natively while that lasts: end what runs there, or leave the job a core of its own"
+        remedy = "collectives are native meanwhile: end the processes there, or give the job a core of its own"
         value = f"other processes use CPU {busy.in_words(info.cores.taken)}"
         yield Line(CORES, "service process's core", "warn", value, remedy)
     else:
@@ -230,9 +230,9 @@ def _rdma(facts: Facts) -> Iterator[Line]:
     machine = facts.info.daemon.machine
     usable = any(port.state == "ACTIVE" and port.usable for port in facts.system.rdma)
     if usable and machine is not None and machine.wire.kind == "messages":
-        remedy = "UCX does not take it: does `ucx_info -d` list it (Debian: ibverbs-providers, rdma-core), and does "
+        remedy = "UCX does not use it: does `ucx_info -d` list it (Debian: ibverbs-providers, rdma-core), and does "
         remedy += "UCX_TLS or UCX_NET_DEVICES leave it out?"
-        yield Line(NETWORK, "RDMA", "warn", "there are devices, and the wire is messages", remedy)
+        yield Line(NETWORK, "RDMA", "warn", "there are devices, but the transport is messages", remedy)
 
 
 def _dpus(found: Sequence[DpuFinding] | None) -> Iterator[Line]:

@@ -24,7 +24,7 @@ from outrigger.terminal import console
 
 _MARKS: dict[State, tuple[str, str]] = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "bold red")}
 _TRIAL_S = 4.0
-"""About so long one takes, for the bar."""
+"""Approximate time of one trial, for the progress bar."""
 
 
 def _trials(target: Console, artifacts: Artifacts) -> tuple[Trial, ...]:
@@ -38,7 +38,7 @@ def _trials(target: Console, artifacts: Artifacts) -> tuple[Trial, ...]:
 
 
 def examine(target: Console, artifacts: Artifacts, dpus: tuple[dpu_info.DpuFinding, ...] | None) -> checks.Facts:
-    """Looks at everything; a bar on `target` says what takes time."""
+    """Collects all facts; shows a progress bar on `target`."""
     found = info.collect(artifacts)
     return checks.Facts(
         command_version=outrigger.__version__,
@@ -50,17 +50,17 @@ def examine(target: Console, artifacts: Artifacts, dpus: tuple[dpu_info.DpuFindi
 
 
 def verdict(lines: Sequence[Line]) -> str:
-    """In a sentence."""
+    """Summary in one sentence."""
     failed, warned = count(lines, "fail"), count(lines, "warn")
     if failed:
-        return f"{failed} of {len(lines)} checks failed: what follows the arrows helps."
+        return f"{failed} of {len(lines)} checks failed: see the remedies after the arrows."
     if warned:
-        return f"Outrigger works here; {warned} of {len(lines)} checks say how it could do so better."
+        return f"Outrigger works here; {warned} of {len(lines)} checks suggest improvements."
     return f"Outrigger works here: all {len(lines)} checks passed."
 
 
 def show(target: Console, lines: Sequence[Line]) -> None:
-    """By topic, remedies below what they are for."""
+    """By topic, each remedy below its finding."""
     for topic in dict.fromkeys(line.topic for line in lines):
         target.print(f"[bold]{topic}[/]")
         table = Table(show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))

@@ -1,4 +1,4 @@
-"""What is said of one thing."""
+"""One finding of the doctor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ State = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True)
 class Line:
-    """One thing that was looked at."""
+    """A finding."""
 
     topic: str
     name: str
@@ -19,9 +19,9 @@ class Line:
     """warn: it works, but less well; fail: nothing is offloaded."""
     value: str
     remedy: str = ""
-    """What to do, in words; empty where all is well."""
+    """Remedy in words; empty if all is well."""
 
 
 def count(lines: Sequence[Line], state: State) -> int:
-    """How many are so."""
+    """Number of lines in a state."""
     return sum(line.state == state for line in lines)

@@ -1,4 +1,4 @@
-"""What the system lets processes of this user do, as far as it matters here."""
+"""System limits and permissions of this user's processes, as far as they matter here."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ _RDMA = Path("/sys/class/infiniband")
 _RDMA_DEVICES = Path("/dev/infiniband")
 _SHARED_MEMORY = Path("/dev/shm")
 _UNLIMITED_BYTES = 1 << 60
-"""Control groups of version 1 write some such number where there is no limit."""
+"""Control groups of version 1 report a number like this for no limit."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """The limits of the control groups that this process is in."""
+    """Limits of the control groups of this process."""
 
     cpus: float | None = None
-    """So many CPUs' time; None: no limit."""
+    """In CPUs; None: no limit."""
     memory_bytes: int | None = None
 
 
 @dataclass(frozen=True)
 class RdmaPort:
-    """A port of a network device that moves memory."""
+    """A port of an RDMA device."""
 
     device: str
     port: int
     state: str
-    """As the kernel says it: ACTIVE, DOWN, ..."""
+    """State from the kernel: ACTIVE, DOWN, ..."""
     rate: str
     usable: bool
-    """This user may open the device."""
+    """True if this user may open the device."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class SharedMemory:
 
 @dataclass(frozen=True)
 class System:
-    """All of it."""
+    """All of these."""
 
     kernel: str
     python: str
@@ -61,18 +61,18 @@ class System:
     allowed_cpus: int
     group: Group
     shared_memory: SharedMemory | None
-    """None: there is none."""
+    """None: does not exist."""
     refused_calls: tuple[str, ...]
-    """Of those that a rank's library needs, tried."""
+    """Calls of a rank's library that were refused."""
     seccomp: bool
-    """A filter looks at this process's system calls."""
+    """True if a filter checks this process's system calls."""
     ptrace_scope: int | None
     """None: the kernel has no such setting."""
     locked_bytes: int | None
-    """How much memory may be locked; None: no limit."""
+    """Limit of locked memory; None: no limit."""
     rdma: tuple[RdmaPort, ...]
     preloaded: tuple[str, ...]
-    """Our libraries in this shell's LD_PRELOAD."""
+    """Our libraries in the shell's LD_PRELOAD."""
 
 
 def _word(path: Path) -> str:
@@ -119,7 +119,7 @@ _NEEDED: Mapping[str, Callable[[], None]] = {
 
 
 def refused_calls(needed: Mapping[str, Callable[[], None]] = _NEEDED) -> tuple[str, ...]:
-    """Tries the calls that service processes cannot do without; each refused one with the reason."""
+    """Tries the calls that service processes need; returns each refused one with the reason."""
     refused = []
     for name, attempt in needed.items():
         try:
@@ -130,7 +130,7 @@ def refused_calls(needed: Mapping[str, Callable[[], None]] = _NEEDED) -> tuple[s
 
 
 def parse_cpu_max(text: str) -> float | None:
-    """cpu.max: microseconds of a period, or max."""
+    """Parses cpu.max: microseconds of a period, or max."""
     words = text.split()
     if len(words) != 2 or not all(word.isdecimal() for word in words) or int(words[1]) == 0:
         return None
@@ -138,12 +138,14 @@ def parse_cpu_max(text: str) -> float | None:
 
 
 def parse_bytes(text: str) -> int | None:
-    """memory.max, and memory.limit_in_bytes of version 1."""
+    """Parses memory.max, and memory.limit_in_bytes of version 1."""
     return int(text) if text.isdecimal() and int(text) < _UNLIMITED_BYTES else None
 
 
 def _group_directories(text: str) -> list[tuple[str, Path]]:
-    """Controller ("" in version 2) and directory of each of /proc/self/cgroup's lines, from the inmost to the root."""
+    """Controller ("" in version 2) and directory from each line of /proc/self/cgroup, from the innermost to
+    the root.
+    """
     found = []
     for line in text.splitlines():
         _, controllers, path = line.split(":", 2)
@@ -155,7 +157,7 @@ def _group_directories(text: str) -> list[tuple[str, Path]]:
 
 
 def _group() -> Group:
-    """The tightest limit on the way to the root."""
+    """Lowest limit on the path to the root."""
     cpus, memory = [], []
     for controller, place in _group_directories(_word(_PROC / "cgroup")):
         if controller in ("", "cpu"):
@@ -199,7 +201,7 @@ def _ptrace_scope() -> int | None:
 
 
 def look(environment: Mapping[str, str]) -> System:
-    """Looks and tries."""
+    """Collects all of it."""
     status = dict(line.split(":\t", 1) for line in _word(_PROC / "status").splitlines() if ":\t" in line)
     preloads = environment.get("LD_PRELOAD", "").replace(":", " ").split()
     return System(

@@ -1,7 +1,7 @@
-"""A small MPI program that needs no compiler, run by mpiexec as a script: some MPI_Ialltoall, by the calls of a libmpi.
+"""A small MPI program that needs no compiler: a script for mpiexec that calls some MPI_Ialltoall of a libmpi.
 
-program.py ABI LIBMPI prints a line of JSON, and fails where the ranks' data is not what it should be. The calls are
-looked for among all that is loaded, as the loader does for programs: what is preloaded comes first.
+`program.py ABI LIBMPI` prints a line of JSON, and fails if the ranks' data is wrong. The calls are looked up in all
+loaded libraries, in the order of the loader: preloaded ones come first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ REPEATS = 4
 
 @dataclass(frozen=True)
 class Handles:
-    """What mpi.h of an ABI defines."""
+    """Constants of an ABI's mpi.h."""
 
     comm_world: object
     byte: object
@@ -26,7 +26,7 @@ class Handles:
 
 
 def _handles(abi: str, libmpi: ctypes.CDLL) -> Handles:
-    if abi == "openmpi":  # the addresses of objects in the library
+    if abi == "openmpi":  # addresses of objects in the library
 
         def of(name: str) -> ctypes.c_void_p:
             return ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(libmpi, name)))
@@ -48,7 +48,7 @@ def _block(source: int, destination: int) -> bytes:
 
 
 def main() -> None:
-    """One rank."""
+    """Main function of a rank."""
     abi, path = sys.argv[1:]
     libmpi = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
     mpi = ctypes.CDLL(None)
@@ -62,7 +62,7 @@ def main() -> None:
     wanted = b"".join(_block(other, rank.value) for other in range(size.value))
     for _ in range(REPEATS):
         ctypes.memset(incoming, 0, len(outgoing))
-        request = ctypes.c_void_p()  # room for any ABI's
+        request = ctypes.c_void_p()  # large enough for any ABI
         _checked(
             mpi.MPI_Ialltoall,
             *(outgoing, BLOCK_BYTES, handles.byte),
@@ -72,7 +72,7 @@ def main() -> None:
         )
         _checked(mpi.MPI_Wait, ctypes.byref(request), handles.status_ignore)
         if incoming.raw[: len(wanted)] != wanted:
-            sys.exit("the data that came is not what was sent")
+            sys.exit("the received data is wrong")
     _checked(mpi.MPI_Finalize)
     print(json.dumps({"rank": rank.value, "ranks": size.value}), flush=True)
 

@@ -1,4 +1,4 @@
-"""A real preload into a real MPI program, of each MPI that was found."""
+"""Preloads the library into a real MPI program, under each MPI that was found."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ _RANKS = 2
 _LIMIT_S = 120.0
 _OURS = "outrigger: "
 _EVERYTHING = "all=on"
-"""Whatever the blocks' size, and whoever else uses the service processes' core."""
+"""For any block size, and even if other processes use the service processes' core."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What came of it."""
+    """Result of a trial."""
 
     mpi: str
-    """Its title."""
+    """Title of the MPI."""
     served: bool = True
-    """There is a library for it."""
+    """True if there is a library for it."""
     calls: int = 0
-    """Of all ranks."""
+    """Sum over all ranks."""
     offloaded: int = 0
     seconds: float = 0.0
     problem: str = ""
     """Not empty: it did not run, or its data was wrong."""
     said: str = ""
-    """The library's first line, where it had something to say."""
+    """First message of the library, if any."""
 
 
 def attempt(mpi: Mpi, artifacts: Artifacts) -> Trial:
-    """Two ranks and a few calls, all of which are to be offloaded."""
+    """Two ranks and a few calls, all of which must be offloaded."""
     try:
         artifacts.preload(mpi.family)
     except UserError as error:
@@ -73,7 +73,7 @@ def _no_library(mpi: Mpi) -> str:
 def _job(mpi: Mpi, library: Path, report: Path) -> launch.Job:
     script = str(Path(program.__file__).resolve())
     return launch.Job(
-        program=("env", sys.executable, "-I", script, mpi.family, str(library)),  # by env: its mpi4py is no matter
+        program=("env", sys.executable, "-I", script, mpi.family, str(library)),  # by env: its mpi4py does not matter
         ranks=_RANKS,
         mpi=mpi,
         report=report,

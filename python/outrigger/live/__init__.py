@@ -1,1 +1,1 @@
-"""Jobs while they run: what their keepers tell, on the terminal, on a page, and for Prometheus."""
+"""Running jobs, from their keepers' data: on the terminal, on a web page, and for Prometheus."""

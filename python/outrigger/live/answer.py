@@ -1,4 +1,6 @@
-"""What a machine says of its jobs to `top` and `watch` of another one: JSON, under /nodes and by `exporter --lines`."""
+"""A machine's answer about its jobs for `top` and `watch` of another machine: JSON, under /nodes and by `exporter
+--lines`.
+"""
 
 from __future__ import annotations
 
@@ -12,23 +14,23 @@ from outrigger.live import snapshot
 from outrigger.live.snapshot import Node
 
 VERSION = 1
-"""Of the format."""
+"""Version of the format."""
 _MOST_PROBLEMS = 64
 _MOST_LETTERS = 400
 
 
 @dataclass(frozen=True)
 class Told:
-    """What was found, and who could not be asked."""
+    """Nodes found, and sources that could not be read."""
 
     nodes: tuple[Node, ...]
     problems: tuple[str, ...] = ()
     refused: int = 0
-    """Keepers of other users' jobs, which tell those and root alone."""
+    """Keepers of other users' jobs, which answer only those users and root."""
 
 
 class _Head(msgspec.Struct, frozen=True, kw_only=True):
-    """What every version has."""
+    """Fields of every version."""
 
     live: int
     outrigger: str
@@ -45,25 +47,24 @@ _answers = msgspec.json.Decoder(_Answer)
 
 
 def printable(text: str) -> str:
-    """Of somebody else's words what a terminal can show."""
+    """The printable characters of text from others."""
     return "".join(letter for letter in text if letter.isprintable())[:_MOST_LETTERS]
 
 
 def encode(told: Told) -> bytes:
-    """One line."""
+    """In one line."""
     return msgspec.json.encode(
         _Answer(live=VERSION, outrigger=__version__, nodes=told.nodes, problems=told.problems, refused=told.refused)
     )
 
 
 def decode(text: bytes, what: str, who: str = "") -> Told:
-    """What encode() has made; UserError for anything else. `who`: whom its problems are said of."""
+    """Reverses encode(); raises UserError for other text. `who`: name to add to its problems."""
     try:
         head = _heads.decode(text)
         if head.live != VERSION:
             raise UserError(
-                f"{what} is of Outrigger {printable(head.outrigger)}, which this one, {__version__}, does not "
-                "understand: use the same on both"
+                f"{what} is from Outrigger {printable(head.outrigger)}, but this is {__version__}: use the same version"
             )
         answer = _answers.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Small charts of letters."""
+"""Small charts made of characters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _LEVELS = " ▁▂▃▄▅▆▇█"
 
 
 def sparkline(values: Sequence[float], width: int, top: float | None = None) -> str:
-    """The last `width` values; as high as `top`, or the highest of them."""
+    """The last `width` values, scaled to `top` or to the highest of them."""
     shown = list(values)[-width:]
     highest = max(shown, default=0.0) if top is None else top
     if highest <= 0:
@@ -19,7 +19,7 @@ def sparkline(values: Sequence[float], width: int, top: float | None = None) -> 
 
 
 def bar(parts: Sequence[tuple[float, str]], width: int) -> list[tuple[str, str]]:
-    """Parts of one, each with a style, as a bar of that width; what is left is empty."""
+    """Fractions of one, each with a style, as a bar of this width; the rest is empty."""
     pieces: list[tuple[str, str]] = []
     at = 0.0
     drawn = 0

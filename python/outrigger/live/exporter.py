@@ -25,7 +25,7 @@ _HELLO = f"outrigger exporter: {METRICS_PATH} for Prometheus, {sources.NODES_PAT
 
 
 def application(source: sources.Source, access: server.Access) -> web.Application:
-    """What is under each path."""
+    """Handlers of all paths."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Jobs(source))
 
@@ -49,19 +49,19 @@ def application(source: sources.Source, access: server.Access) -> web.Applicatio
 
 
 def _print_lines(source: sources.Source) -> None:
-    """Until nobody reads them any more."""
+    """Prints until the reader closes the pipe."""
     out = sys.stdout.buffer
     with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
         while True:
             out.write(answer.encode(source()) + b"\n")
             out.flush()
             time.sleep(1.0)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())  # what is left is written when Python ends
+    os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())  # Python flushes the rest at exit
 
 
 def exporter(
     listen: Annotated[
-        str, typer.Option("--listen", metavar="HOST:PORT", help="Beyond loopback only with --token-file.")
+        str, typer.Option("--listen", metavar="HOST:PORT", help="Address; beyond loopback only with --token-file.")
     ] = "127.0.0.1:9464",
     token_file: Annotated[
         Path | None, typer.Option("--token-file", metavar="FILE", help="Holds the token that clients must send.")

@@ -16,12 +16,12 @@ from outrigger.live.answer import Told
 _NAME = re.compile(r"@outrigger-live:([A-Za-z0-9_-]{1,24}):(\d{1,10})$", re.MULTILINE)
 _TIMEOUT_SECONDS = 2.0
 MOST_KEEPERS = 256
-"""Of one machine. Further ones are not asked."""
+"""Per machine. More are not read."""
 
 
 @dataclass(frozen=True, order=True)
 class Keeper:
-    """By its name: of which job, and which process."""
+    """Job and process, from the name of its socket."""
 
     job: str
     pid: int
@@ -33,7 +33,7 @@ class Keeper:
 
 
 def find(sockets: str) -> list[Keeper]:
-    """In a text like /proc/net/unix, each once."""
+    """In a text like /proc/net/unix, without duplicates."""
     return sorted({Keeper(found[1], int(found[2])) for found in _NAME.finditer(sockets)})[:MOST_KEEPERS]
 
 
@@ -43,16 +43,16 @@ def _user_of(link: socket.socket) -> int:
 
 
 def _is_trusted(link: socket.socket) -> bool:
-    """Anybody may take such a name: what another user says is not shown, but to root."""
+    """Any process can use such a name, so other users' data is shown only to root."""
     return os.geteuid() == 0 or _user_of(link) in (0, os.geteuid())
 
 
 class RefusedError(Exception):
-    """It is another user's job: its keeper tells that user and root alone."""
+    """The job of another user: its keeper answers only that user and root."""
 
 
 def ask(keeper: Keeper) -> snapshot.Node | None:
-    """None: it has gone. RefusedError: it is another user's."""
+    """None: it has ended. RefusedError: it belongs to another user."""
     frame = bytearray()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
         link.settimeout(_TIMEOUT_SECONDS)
@@ -63,16 +63,16 @@ def ask(keeper: Keeper) -> snapshot.Node | None:
             while chunk := link.recv(1 << 18):
                 frame += chunk
                 if len(frame) > snapshot.HEADER.size + snapshot.MOST_BYTES:
-                    raise UserError(f"keeper {keeper.pid} says more than a keeper says")
+                    raise UserError(f"keeper {keeper.pid} sends too much data")
         except OSError:
             return None
         if not frame and os.geteuid() not in (0, _user_of(link)):
             raise RefusedError
-    return snapshot.decode(bytes(frame), f"what keeper {keeper.pid} says") if frame else None
+    return snapshot.decode(bytes(frame), f"data of keeper {keeper.pid} says") if frame else None
 
 
 def read() -> Told:
-    """Every job on this machine whose figures this user may see."""
+    """Every job on this machine whose figures this user may read."""
     nodes = []
     problems = []
     refused = 0

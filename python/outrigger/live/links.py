@@ -1,4 +1,4 @@
-"""What goes between nodes: by both ends' counts, each way once."""
+"""Traffic between nodes, from both ends' counts, each direction counted once."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from outrigger.live.snapshot import Node
 from outrigger.live.view import BetweenNodes, NodeLinkView
 
 MOST_LINKS = 64
-"""Of a job, in the view; a keeper names the 32 nodes that most goes to and comes from."""
+"""Per job, in the view; a keeper names the 32 nodes with the most traffic."""
 
 
 @dataclass
 class LinkRates:
-    """Of one node, in bytes a second over the last interval."""
+    """Rates of one node, in bytes per second over the last interval."""
 
     sent: dict[int, float] = field(default_factory=dict)
-    """To each other node that it names."""
+    """To each named node."""
     received: dict[int, float] = field(default_factory=dict)
     all_sent: float = 0.0
-    """Also to those that it does not name."""
+    """Also to nodes that are not named."""
 
 
 def rates(node: Node, before: Node | None, seconds: float) -> LinkRates:
-    """Without one before: since MPI_Init. A node that was not named before has no rate yet."""
+    """Without an earlier one: since MPI_Init. A newly named node has no rate yet."""
     if before is None:
         was = {link.node: (0, 0) for link in node.links}
     else:
@@ -40,7 +40,7 @@ def rates(node: Node, before: Node | None, seconds: float) -> LinkRates:
 
 
 def between(told: Sequence[tuple[Node, LinkRates]]) -> BetweenNodes:
-    """The busiest first. Of a way that both ends tell of, the sender's count is taken."""
+    """Busiest first. If both ends report a link, the sender's count is used."""
     names = {link.node: link.name for node, _ in told for link in node.links}
     names.update({node.node: node.host for node, _ in told})
 

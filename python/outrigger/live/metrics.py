@@ -1,4 +1,4 @@
-"""Running jobs as metrics (prometheus_client): counters that only grow, and a few gauges, by job."""
+"""Running jobs as metrics (prometheus_client): monotonic counters and a few gauges, by job."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from outrigger.live.snapshot import Node, Row
 from outrigger.live.sources import Source
 
 MOST_COMMUNICATORS = 100
-"""Of a job, by their names; the rest are counted together as OTHERS: programs may make thousands."""
+"""Per job, by name; the rest is counted together as OTHERS, because programs may make thousands."""
 OTHERS = "(others)"
 _CALL = ("job", "call", "form", "communicator")
 _SERVICE = ("job", "host", "service")
 
 
 def _names(node: Node) -> list[str]:
-    """Of its communicators: those with most calls keep theirs."""
+    """Names of communicators: those with the most calls keep theirs."""
     calls = [0] * len(node.communicators)
     for row in node.rows:
         calls[row.communicator] += row.calls
@@ -30,7 +30,7 @@ def _names(node: Node) -> list[str]:
 
 
 class _Sums:
-    """By labels, in the order of their coming."""
+    """By labels, in insertion order."""
 
     def __init__(self) -> None:
         self._of: dict[tuple[str, ...], float] = {}
@@ -73,14 +73,14 @@ def _call_metrics(nodes: Iterable[Node]) -> Iterator[Metric]:
         names = _names(node)
         for row in node.rows:
             add(node, row, names[row.communicator])
-    yield calls.counter("outrigger_calls", "Collectives that ranks have called.", _CALL)
-    yield offloaded.counter("outrigger_calls_offloaded", "Those that service processes have taken.", _CALL)
-    yield native.counter("outrigger_calls_native", "Those left to the MPI, by reason.", ("job", "reason"))
-    yield sent.counter("outrigger_handed_over_bytes", "Bytes that ranks have handed over in calls.", _CALL)
-    yield received.counter("outrigger_received_bytes", "Bytes received, by how they were reached.", ("job", "reach"))
+    yield calls.counter("outrigger_calls", "Collectives called by ranks.", _CALL)
+    yield offloaded.counter("outrigger_calls_offloaded", "Collectives accepted by service processes.", _CALL)
+    yield native.counter("outrigger_calls_native", "Collectives left to the MPI, by reason.", ("job", "reason"))
+    yield sent.counter("outrigger_handed_over_bytes", "Bytes passed by ranks in calls.", _CALL)
+    yield received.counter("outrigger_received_bytes", "Bytes received, by reach.", ("job", "reach"))
     yield exposed.counter("outrigger_exposed_seconds", "Time of ranks in collectives and their waits.", _CALL)
-    yield hidden.counter("outrigger_hidden_seconds", "Time of collectives that ranks did not wait for.", _CALL)
-    yield late.counter("outrigger_late_seconds", "How late ranks came, after the first of their group.", _CALL)
+    yield hidden.counter("outrigger_hidden_seconds", "Time of collectives overlapped with other work.", _CALL)
+    yield late.counter("outrigger_late_seconds", "Delays of ranks after the first of their group.", _CALL)
 
 
 def _service_metrics(nodes: Iterable[Node]) -> Iterator[Metric]:
@@ -90,16 +90,16 @@ def _service_metrics(nodes: Iterable[Node]) -> Iterator[Metric]:
             labels = (node.job, node.host, str(service.number))
             offers.add(labels, 0 if service.warning else 1)
             restarts.add(labels, service.restarts)
-            if service.pid == 0:  # on a DPU, whose kernel nobody here can ask
+            if service.pid == 0:  # on a DPU, whose kernel cannot be read from here
                 continue
             ran.add(labels, service.ran_ns * 1e-9)
             waited.add(labels, service.waited_ns * 1e-9)
             up.add(labels, 0 if service.ran_ns == 0 else 1)
-    yield up.gauge("outrigger_service_up", "Whether the service process of this machine is there.", _SERVICE)
-    yield offers.gauge("outrigger_service_offloads", "0: it has died too often, and nothing is offloaded.", _SERVICE)
+    yield up.gauge("outrigger_service_up", "1 if the service process of this machine is running.", _SERVICE)
+    yield offers.gauge("outrigger_service_offloads", "0: it has failed too often, and nothing is offloaded.", _SERVICE)
     yield ran.counter("outrigger_service_ran_seconds", "Time on its core.", _SERVICE)
-    yield waited.counter("outrigger_service_waited_seconds", "Time for which others had its core.", _SERVICE)
-    yield restarts.counter("outrigger_service_restarts", "How often another one took its place.", _SERVICE)
+    yield waited.counter("outrigger_service_waited_seconds", "Time when others used its core.", _SERVICE)
+    yield restarts.counter("outrigger_service_restarts", "Number of its replacements.", _SERVICE)
 
 
 def _link_metrics(nodes: Iterable[Node]) -> Iterator[Metric]:
@@ -114,13 +114,13 @@ def _link_metrics(nodes: Iterable[Node]) -> Iterator[Metric]:
             read.add((node.job, node.host, node.dpu.name), node.dpu.read)
             written.add((node.job, node.host, node.dpu.name), node.dpu.written)
     by_link, by_host = ("job", "host", "peer"), ("job", "host")
-    yield sent.counter("outrigger_link_sent_bytes", "Bytes sent to another node, of those with most.", by_link)
+    yield sent.counter("outrigger_link_sent_bytes", "Bytes sent to another node; only the busiest nodes.", by_link)
     yield received.counter("outrigger_link_received_bytes", "Bytes received from it.", by_link)
     yield all_sent.counter("outrigger_wire_sent_bytes", "Bytes sent to all other nodes.", by_host)
     yield all_received.counter("outrigger_wire_received_bytes", "Bytes received from them.", by_host)
     by_dpu = ("job", "host", "dpu")
-    yield read.counter("outrigger_dpu_read_bytes", "Bytes that a DPU has read of its host's memory.", by_dpu)
-    yield written.counter("outrigger_dpu_written_bytes", "Bytes that it has written there.", by_dpu)
+    yield read.counter("outrigger_dpu_read_bytes", "Bytes that a DPU has read from its host's memory.", by_dpu)
+    yield written.counter("outrigger_dpu_written_bytes", "Bytes that a DPU has written to its host's memory.", by_dpu)
 
 
 def _job_metrics(nodes: Iterable[Node]) -> Iterator[Metric]:
@@ -132,13 +132,13 @@ def _job_metrics(nodes: Iterable[Node]) -> Iterator[Metric]:
         left_out.add((node.job, node.host), node.rows_left_out)
     by_host = ("job", "host")
     yield info.gauge("outrigger_job_info", "A job on this node.", (*by_host, "mpi", "uid"))
-    yield ranks.gauge("outrigger_job_ranks", "Its ranks here that run.", by_host)
+    yield ranks.gauge("outrigger_job_ranks", "Running ranks of the job on this node.", by_host)
     yield seconds.counter("outrigger_rank_seconds", "Time since MPI_Init, of all its ranks here.", by_host)
-    yield left_out.gauge("outrigger_rows_left_out", "Communicators and calls that are not told of.", by_host)
+    yield left_out.gauge("outrigger_rows_left_out", "Communicators and calls without figures.", by_host)
 
 
 class Jobs(Collector):
-    """Asks each time that it is asked."""
+    """Reads the jobs anew for each scrape."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -150,6 +150,6 @@ class Jobs(Collector):
         yield from _call_metrics(told.nodes)
         yield from _service_metrics(told.nodes)
         yield from _link_metrics(told.nodes)
-        problems = GaugeMetricFamily("outrigger_exporter_problems", "Keepers that could not be asked.")
+        problems = GaugeMetricFamily("outrigger_exporter_problems", "Keepers that could not be read.")
         problems.add_metric((), len(told.problems))
         yield problems

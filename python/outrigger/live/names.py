@@ -1,4 +1,4 @@
-"""What communicators are called: those without a name of their own by their sizes, and numbers to tell them apart."""
+"""Names of communicators: those without a name get one from their size and a number."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from outrigger.live.snapshot import Communicator, Node
 from outrigger.report_data import plural
 
 UNNAMED = "(unnamed)"
-"""As keepers say it (src/report/names.hpp)."""
+"""As in keepers' data (src/report/names.hpp)."""
 MOST_KEPT = 65536
-"""Communicators of a job that are told apart; the rest are called by their sizes alone."""
+"""Communicators of a job with numbers; more are called by their sizes alone."""
 
 
 def named(communicator: Communicator) -> bool:
-    """By the program or the MPI."""
+    """True if the program or the MPI named it."""
     return communicator.name != UNNAMED
 
 
 def _by_first_use(nodes: Iterable[Node]) -> list[Communicator]:
-    """Those without names. A rank's rows stand in the order of its first calls, and of several ranks' the least place
-    counts, so that whoever looks at the same job later comes to the same order."""
+    """Unnamed ones. A rank's rows are in the order of its first calls, and of several ranks' places the least counts,
+    so that later observers of the same job find the same order.
+    """
     places: dict[str, tuple[int, int]] = {}
     found: dict[str, Communicator] = {}
     for node in nodes:
@@ -37,19 +38,19 @@ def _by_first_use(nodes: Iterable[Node]) -> list[Communicator]:
 
 
 class CommunicatorNames:
-    """Of one job. A communicator keeps its number as long as the job is watched."""
+    """Names within one job. A communicator keeps its number as long as the job is watched."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
 
     def learn(self, nodes: Iterable[Node]) -> None:
-        """Gives those numbers that have neither a name nor a number yet."""
+        """Gives numbers to new unnamed communicators."""
         for communicator in _by_first_use(nodes):
             if len(self._numbers) < MOST_KEPT:
                 self._numbers.setdefault(communicator.id, len(self._numbers) + 1)
 
     def name(self, communicator: Communicator) -> str:
-        """Its own, or `#2 of 4 ranks`."""
+        """Its name, or `#2 of 4 ranks`."""
         if named(communicator):
             return communicator.name
         number = self._numbers.get(communicator.id)

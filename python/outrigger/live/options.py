@@ -1,4 +1,4 @@
-"""Options that commands for running jobs share."""
+"""Options shared by the commands for running jobs."""
 
 from __future__ import annotations
 

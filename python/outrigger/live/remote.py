@@ -1,4 +1,4 @@
-"""Other machines' jobs by ssh: `outrigger exporter --lines` runs there as long as this command does."""
+"""Jobs of other machines by ssh: `outrigger exporter --lines` runs there as long as this command."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ MOST_HOSTS = 256
 _ANSWERS_WITHIN_SECONDS = 10.0
 _TRIES_AGAIN_SECONDS = 5.0
 _OPTIONS = ("BatchMode=yes", "ConnectTimeout=8", "ServerAliveInterval=5", "ServerAliveCountMax=2")
-"""Nothing is asked of who sits here, and a connection that has been cut is noticed, as nothing is sent there."""
+"""No prompts; and a cut connection is noticed although nothing is sent there."""
 _ENDS_WITHIN_SECONDS = 3.0
 _MOST_ERRORS_BYTES = 1 << 16
 _NOT_FOUND = 127
-"""By a shell."""
+"""Exit code of a shell."""
 _WANTS_AN_ANSWER = ("Host key verification failed", "Permission denied (")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:%-]{0,254}")
-"""None begins with a dash: to ssh it would be an option."""
+"""No leading dash: ssh would read it as an option."""
 
 
 def _command() -> str:
-    """As this one was started; there it has the same path, or is found as here."""
+    """The path of this command, which must be the same there, or its name."""
     here = Path(sys.argv[0])
     return shlex.quote(str(here)) if here.is_absolute() and here.name == "outrigger" else "outrigger"
 
 
 def _why(name: str, code: int, file: bytes) -> str:
-    """What was said there last, from outrigger's own words on where there are any, and what to do."""
+    """Last lines of its error output, from outrigger's own message on if there is one, with a remedy."""
     lines = [line.strip() for line in file.decode(errors="replace").strip().splitlines()]
     own = [at for at, line in enumerate(lines) if line.startswith("outrigger: ")]
     said = answer.printable(" ".join(lines[own[-1] if own else -1 :]))
     if code == _NOT_FOUND:
-        return f"{said} (it has to be where it is here, or on the PATH that ssh gives)"
+        return f"{said} (it needs the same path as here, or must be on the PATH of ssh)"
     if any(words in said for words in _WANTS_AN_ANSWER):
         return f"{said} (`ssh {name}` must work without a question)"
     return said or f"it has ended with code {code}"
 
 
 def _end_of(process: subprocess.Popen[bytes]) -> int:
-    """Of one that says nothing more: its exit code."""
+    """Exit code of a process that has closed its output."""
     try:
         return process.wait(_ENDS_WITHIN_SECONDS)
     except subprocess.TimeoutExpired:
@@ -60,7 +60,7 @@ def _end_of(process: subprocess.Popen[bytes]) -> int:
 
 
 class Host:
-    """One that is asked. A thread takes what it says, so that a slow one keeps nobody waiting."""
+    """An observed host. A thread reads its output, so that a slow host delays no others."""
 
     def __init__(self, ssh: str, name: str) -> None:
         options = [word for option in _OPTIONS for word in ("-o", option)]
@@ -74,16 +74,16 @@ class Host:
 
     @property
     def answered(self) -> bool:
-        """It has said something, or will not."""
+        """True if it has sent data, or never will."""
         return bool(self._line or self._problem)
 
     def __call__(self) -> Told:
-        """What it has said last: a Source."""
+        """Its latest data: a Source."""
         now = time.monotonic()
         if self._process is None and (self._began == 0.0 or now - self._began > _TRIES_AGAIN_SECONDS):
             self._start(now)
         if self._problem:
-            return Told((), (f"{self._name} cannot be asked by ssh: {self._problem}",))
+            return Told((), (f"{self._name} cannot be reached by ssh: {self._problem}",))
         if now - max(self._heard, self._began) > _ANSWERS_WITHIN_SECONDS:
             return Told((), (f"{self._name} does not answer: nothing for {now - max(self._heard, self._began):.0f} s",))
         if not self._line:
@@ -114,13 +114,13 @@ class Host:
         threading.Thread(target=listen, daemon=True).start()
 
     def _end(self) -> None:
-        """With this command."""
+        """Ends it with this command."""
         if self._process is not None:
             self._process.terminate()
 
 
 def wait_for_answers(asked: Sequence[Host]) -> None:
-    """Until all have said something; not for ever."""
+    """Until all have sent data, with a time limit."""
     end = time.monotonic() + _ANSWERS_WITHIN_SECONDS
     for host in asked:
         host()
@@ -129,7 +129,7 @@ def wait_for_answers(asked: Sequence[Host]) -> None:
 
 
 def hosts(names: Sequence[str]) -> list[Host]:
-    """A source each, of names separated by commas."""
+    """One source for each name in comma-separated lists."""
     all_names = list(dict.fromkeys(name for word in names for name in word.split(",") if name))
     if len(all_names) > MOST_HOSTS:
         raise UserError(f"--hosts names {len(all_names)} hosts; at most {MOST_HOSTS}: use exporters and --from")

@@ -1,4 +1,4 @@
-"""Nodes of a job that does not exist, for tests and for looking at pages: their counts grow as a job's do."""
+"""Nodes of a simulated job, for tests and for viewing pages: their counts grow like a real job's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_LINKS = 32
 
 
 class SimulatedJob:
-    """`ranks` of them on nodes of `per_node`, with DPUs in them or without. The same seed is the same job."""
+    """`ranks` ranks on nodes of `per_node`, with or without DPUs. The same seed gives the same job."""
 
     def __init__(
         self, ranks: int, per_node: int = 64, job: str = "simulated", seed: int = 1, dpus: bool = False
@@ -29,12 +29,12 @@ class SimulatedJob:
         self._random = random.Random(seed)
         self._late = [self._random.random() ** 6 for _ in range(ranks)]
         self._counts = [[[0, 0, 0, 0] for _ in _CALLS] for _ in range(ranks)]
-        """calls, exposed, hidden and late ns of each call of each rank."""
+        """calls, exposed, hidden and late ns of each call of each rank"""
         self._nodes = -(-ranks // per_node)
         self._ran = [0] * self._nodes
 
     def steps(self, seconds: float = 1.0) -> Iterator[tuple[Node, ...]]:
-        """What the nodes say, each time so much later."""
+        """Data of the nodes, each time later by the interval."""
         time = 0.0
         while True:
             time += seconds
@@ -66,12 +66,12 @@ class SimulatedJob:
         )  # fmt: skip
 
     def _dpu(self, number: int, ranks: range) -> Dpu:
-        """All that ranks receive is read once and written once."""
+        """All received data is read once and written once."""
         moved = sum(self._counts[rank][call][0] * _BLOCK[call] for rank in ranks for call in range(2))
         return Dpu(f"node{number}-dpu", moved, moved) if self._dpus else Dpu()
 
     def _links(self, number: int, ranks: range) -> tuple[Link, ...]:
-        """All others get as much, but the next one twice that."""
+        """All others get the same amount, except the next one, which gets twice that."""
         wire = sum(self._counts[rank][call][0] * _BLOCK[call] // 2 for rank in ranks for call in range(2))
         share = wire // max(self._nodes, 1)
         others = (other for other in range(self._nodes) if other != number)

@@ -1,4 +1,4 @@
-"""What a keeper tells of its node: one frame, whose format is in src/report/live.hpp."""
+"""A keeper's data about its node: one frame, with the format of src/report/live.hpp."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ MAGIC = b"ORLV"
 VERSION = 1
 HEADER = struct.Struct("<4sII")
 MOST_BYTES = 64 << 20
-"""A keeper gives a few MiB at most."""
+"""A keeper sends a few MiB at most."""
 
 
 class Rank(msgspec.Struct, array_like=True, frozen=True):
-    """One of the node's that counts."""
+    """A counting rank of the node."""
 
     world: int
     pid: int
@@ -29,7 +29,7 @@ class Rank(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Call(msgspec.Struct, array_like=True, frozen=True):
-    """An MPI function that was called."""
+    """A called MPI function."""
 
     name: str
     form: str
@@ -37,7 +37,7 @@ class Call(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Communicator(msgspec.Struct, array_like=True, frozen=True):
-    """One that collectives were called on."""
+    """A communicator with collective calls."""
 
     id: str
     name: str
@@ -62,9 +62,9 @@ class Row(msgspec.Struct, array_like=True, frozen=True):
     most_late_ns: int
     late_peers: int
     native: tuple[tuple[int, int], ...]
-    """Places of reasons, and calls."""
+    """Indices of reasons, and calls."""
     reached: tuple[tuple[int, int], ...]
-    """Places of reaches, and bytes."""
+    """Indices of reaches, and bytes."""
 
 
 class Service(msgspec.Struct, array_like=True, frozen=True):
@@ -83,14 +83,14 @@ class Service(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Route(msgspec.Struct, array_like=True, frozen=True):
-    """How data goes between nodes."""
+    """Transport between nodes."""
 
     kind: str
     transports: str
 
 
 class Link(msgspec.Struct, array_like=True, frozen=True):
-    """What this node's service processes have exchanged with those of another node, in bytes."""
+    """Traffic between this node's service processes and those of another node, in bytes."""
 
     node: int
     name: str
@@ -99,7 +99,7 @@ class Link(msgspec.Struct, array_like=True, frozen=True):
 
 
 class AllLinks(msgspec.Struct, array_like=True, frozen=True):
-    """The same with all other nodes, of which those with most bytes are named."""
+    """The same with all other nodes; those with the most bytes are named."""
 
     nodes: int = 0
     sent: int = 0
@@ -107,16 +107,16 @@ class AllLinks(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Dpu(msgspec.Struct, array_like=True, frozen=True):
-    """One whose service processes serve the node's ranks, or did before it was lost: bytes of the host's memory."""
+    """DPU whose service processes serve the node's ranks, or did before it was lost: bytes of the host's memory."""
 
     name: str = ""
-    """Empty: there has been none."""
+    """Empty: never had one."""
     read: int = 0
     written: int = 0
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """A node of a job, as its keeper sees it."""
+    """A node of a job, from its keeper."""
 
     job: str
     host: str
@@ -145,7 +145,7 @@ _decoder = msgspec.msgpack.Decoder(Node)
 
 
 def check(node: Node, what: str) -> Node:
-    """Whether rows name only what there is, and nothing is negative that counts."""
+    """Checks that indices are in range and counts are not negative."""
     limits = (len(node.ranks), len(node.calls), len(node.communicators))
     for row in node.rows:
         places = (row.rank, row.call, row.communicator)
@@ -154,24 +154,24 @@ def check(node: Node, what: str) -> Node:
         reasons = all(0 <= place < len(node.reasons) and calls >= 0 for place, calls in row.native)
         reaches = all(0 <= place < len(node.reaches) and count >= 0 for place, count in row.reached)
         if not (named and reasons and reaches and min(counts) >= 0):
-            raise UserError(f"{what} cannot be read: it names what it does not have")
+            raise UserError(f"{what} cannot be read: an index is out of range")
     exchanged = [count for link in node.links for count in (link.node, link.sent, link.received)]
     if min((*exchanged, *msgspec.structs.astuple(node.all_links), node.dpu.read, node.dpu.written)) < 0:
-        raise UserError(f"{what} cannot be read: less than nothing went to another node or a DPU")
+        raise UserError(f"{what} cannot be read: negative traffic")
     return node
 
 
-def decode(frame: bytes, what: str = "what the keeper says") -> Node:
-    """A whole frame; UserError for anything else."""
+def decode(frame: bytes, what: str = "the keeper's data") -> Node:
+    """Decodes a whole frame; raises UserError for other data."""
     if len(frame) < HEADER.size:
         raise UserError(f"{what} cannot be read: it ends early")
     magic, version, size = HEADER.unpack_from(frame)
     if magic != MAGIC:
-        raise UserError(f"{what} cannot be read: it is no live frame")
+        raise UserError(f"{what} cannot be read: this is not a live frame")
     if version != VERSION:
         raise UserError(f"{what} has version {version}, this command reads version {VERSION}: use the one of the job")
     if size > MOST_BYTES or len(frame) != HEADER.size + size:
-        raise UserError(f"{what} cannot be read: it is not as long as it says")
+        raise UserError(f"{what} cannot be read: its length is wrong")
     try:
         node = _decoder.decode(memoryview(frame)[HEADER.size :])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

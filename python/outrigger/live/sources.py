@@ -1,4 +1,4 @@
-"""Where figures come from: this machine's keepers, exporters of other machines, or a file that plays back."""
+"""Sources of figures: this machine's keepers, exporters of other machines, or a recorded file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Source = Callable[[], Told]
 
 
 def local() -> Told:
-    """The keepers of this machine that this user may ask."""
+    """Keepers of this machine that this user may read."""
     try:
         return keepers.read()
     except UserError as error:
@@ -33,7 +33,7 @@ def local() -> Told:
 
 
 def parse_token(text: str) -> str:
-    """A bearer token: one word, long enough not to be guessed."""
+    """Checks a bearer token: one word, long enough not to be guessed."""
     token = text.strip()
     if len(token) < 16 or not token.isascii() or not token.isprintable() or " " in token:
         raise UserError("a token is one word of at least 16 characters; `openssl rand -hex 16` makes one")
@@ -41,7 +41,7 @@ def parse_token(text: str) -> str:
 
 
 def read_token(file: Path | None) -> str | None:
-    """Of --token-file."""
+    """Token in --token-file."""
     if file is None:
         return None
     try:
@@ -51,7 +51,7 @@ def read_token(file: Path | None) -> str | None:
 
 
 def exporter(url: str, token: str | None) -> Source:
-    """`outrigger exporter` of another machine."""
+    """Reads `outrigger exporter` of another machine."""
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UserError(f"--from {url}: an address like http://node7:9464 was expected")
@@ -67,12 +67,12 @@ def exporter(url: str, token: str | None) -> Source:
             ) as reply:
                 text = reply.read(snapshot.MOST_BYTES + 1)
         except urllib.error.HTTPError as error:
-            why = "it wants a token: --token-file" if error.code == 401 else f"it answers {error.code}"
+            why = "it needs a token: --token-file" if error.code == 401 else f"it answers {error.code}"
             return Told((), (f"{url}: {why}",))
         except (OSError, ValueError) as error:
-            return Told((), (f"{url} cannot be asked: {getattr(error, 'reason', error)}",))
+            return Told((), (f"{url} cannot be reached: {getattr(error, 'reason', error)}",))
         if len(text) > snapshot.MOST_BYTES:
-            return Told((), (f"{url} says more than an exporter says",))
+            return Told((), (f"{url} sends too much data",))
         try:
             return answer.decode(text, f"what {url} says", url)
         except UserError as error:
@@ -82,7 +82,7 @@ def exporter(url: str, token: str | None) -> Source:
 
 
 def feed(file: Path) -> Source:
-    """A file that holds what nodes said, a line of JSON each time: played back by the second, over and over."""
+    """Recorded data of nodes, a line of JSON each time: played back once per second, repeatedly."""
     try:
         lines = [line for line in file.read_bytes().splitlines() if line.strip()]
     except OSError as error:
@@ -97,7 +97,7 @@ def feed(file: Path) -> Source:
         again, at = divmod(turn, len(times))
         if not again:
             return times[at]
-        # Counts go on from where they were; their clock, too, so that these are news.
+        # Counts and clocks continue from their last values, so that the repetition is new data.
         shift = again * len(times) * 1_000_000_000
         nodes = tuple(msgspec.structs.replace(node, at_ns=node.at_ns + shift) for node in times[at].nodes)
         return replace(times[at], nodes=nodes)
@@ -106,7 +106,7 @@ def feed(file: Path) -> Source:
 
 
 def together(sources: Sequence[Source]) -> Source:
-    """All of them; of two that tell of the same keeper, the later one."""
+    """All of them; of two answers from the same keeper, the later one."""
 
     def ask() -> Told:
         told = [source() for source in sources]
@@ -120,10 +120,10 @@ def together(sources: Sequence[Source]) -> Source:
 def of(
     addresses: Sequence[str], token_file: Path | None, feed_file: Path | None = None, by_ssh: Sequence[Source] = ()
 ) -> Source:
-    """As --from, --token-file, --feed and --hosts say. Without any of them: this machine."""
+    """Sources from --from, --token-file, --feed and --hosts; without any: this machine."""
     if feed_file is not None:
         if addresses or by_ssh:
-            raise UserError("--feed excludes --from and --hosts: a feed is played back alone")
+            raise UserError("--feed excludes --from and --hosts: a feed is used alone")
         return feed(feed_file)
     if not addresses and not by_ssh:
         return local

@@ -23,10 +23,10 @@ from outrigger.report_data import format_bytes, format_seconds, plural
 from outrigger.terminal import console
 
 FIRST_LOOKS_SECONDS = 1.0
-"""Between the two that --once needs."""
+"""Between the two looks of --once."""
 _EXPOSED, _HIDDEN = "yellow", "green"
 _LINES_OF_ONCE = 45
-"""For each job; --json has all of it."""
+"""Per job; --json has all of it."""
 _VERY_WIDE = 150
 _NARROW = 100
 _VERY_NARROW = 72
@@ -57,7 +57,7 @@ def _table(*columns: tuple[str, str]) -> Table:
 
 
 def _line(label: str = "") -> Text:
-    """One that is cut and not wrapped, as its lines are counted."""
+    """Cut, not wrapped, because its lines are counted."""
     return Text(label, style="dim", no_wrap=True, overflow="ellipsis")
 
 
@@ -147,7 +147,7 @@ def _services(services: Sequence[ServiceView], rows: int, width: int) -> Table:
 
 
 def _ranks_line(job: JobView) -> Text:
-    """Who spends most in collectives, and who is waited for."""
+    """Ranks with the most time in collectives, and ranks waited for."""
     ranks = job.ranks
     text = _line("ranks: ")
     if not ranks.rank:
@@ -172,7 +172,7 @@ def _links_line(job: JobView) -> Text:
 
 
 def _between_line(between: BetweenNodes, width: int) -> Text:
-    """The busiest ways between nodes, and what goes over all others."""
+    """Busiest links between nodes, and the sum of all others."""
     text = _line("nodes: ")
     most = 3 if width >= _VERY_NARROW else 2
     shown, left = between.links[:most], between.links[most:]
@@ -185,7 +185,7 @@ def _between_line(between: BetweenNodes, width: int) -> Text:
 
 
 def _dpus_line(dpus: Sequence[DpuView], width: int) -> Text:
-    """The busiest, and all others together: what they read and write of their hosts' memory."""
+    """The busiest DPUs, and the sum of all others: bytes read and written in their hosts' memory."""
     text = _line("DPUs:  ")
     order = sorted(dpus, key=lambda dpu: (-dpu.read_bytes_per_second - dpu.written_bytes_per_second, dpu.node))
     most = 2 if width >= _VERY_WIDE else 1
@@ -203,7 +203,7 @@ def _both_ways(dpus: Sequence[DpuView]) -> str:
 
 
 def _job(job: JobView, width: int, rows: int) -> RenderableType:
-    """`rows`: of calls and services together."""
+    """`rows`: for calls and services together."""
     services = min(len(job.services), max(1, rows // 3))
     calls = max(1, rows - services)
     parts: list[RenderableType] = [_heading(job, width), _rates(job, width)]
@@ -224,12 +224,12 @@ def _job(job: JobView, width: int, rows: int) -> RenderableType:
 
 
 def _fixed_lines(jobs: Sequence[JobView]) -> int:
-    """Of a job, beside calls and services."""
+    """Lines of a job beside calls and services."""
     return 10 + any(job.between_nodes.links for job in jobs) + any(job.dpus for job in jobs)
 
 
 def render(view: View, width: int, height: int) -> RenderableType:
-    """All of it, in as many lines."""
+    """The whole view in this many lines."""
     others = [Text(_refused(view.refused), style="dim")] if view.refused else []
     if not view.jobs:
         problems = [Text(problem, style="red") for problem in view.problems]
@@ -263,7 +263,7 @@ def _watch(out: Console, source: sources.Source, tracker: Tracker, interval: flo
 
 
 def top(
-    once: Annotated[bool, typer.Option("--once", help="Look for a second, say what was seen, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Observe for one second, print the figures, and end.")] = False,
     json: Annotated[bool, typer.Option("--json", help="As JSON; implies --once.")] = False,
     interval: options.Interval = 1.0,
     addresses: options.From = None,
@@ -274,8 +274,8 @@ def top(
 ) -> None:
     """Show running jobs: what their collectives cost, what is hidden, who is waited for.
 
-    Jobs tell of themselves where they were started with --live or --report, or with OUTRIGGER_REPORT=live.
-    --once and --json end with code 1 where no job was seen and somebody could not be asked.
+    Shows jobs that were started with --live or --report, or with OUTRIGGER_REPORT=live.
+    --once and --json end with code 1 if no job was found and a source failed.
     """
     by_ssh = remote.hosts(hosts or [])
     source = sources.of(addresses or [], token_file, feed, by_ssh)

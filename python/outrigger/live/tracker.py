@@ -1,4 +1,4 @@
-"""From what keepers say, time after time, to what people are shown: rates, parts of the time, the last minutes."""
+"""Turns successive data of keepers into views: rates, fractions of the time, the last minutes."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from outrigger.live.view import (
 
 VERSION = 1
 MOST_HISTORY = 180
-"""Intervals kept of a job."""
+"""Intervals kept per job."""
 _KEPT_SECONDS = 10.0
-"""A silent job is shown for this long: keepers may be busy and machines slow."""
+"""A job without new data is shown for this long: keepers may be busy and machines slow."""
 
 _Counts = tuple[int, int, int, int, int]
-"""calls, bytes, exposed, hidden and late ns."""
+"""calls, bytes, exposed, hidden and late ns"""
 
 
 def _counts(row: Row) -> _Counts:
@@ -38,12 +38,12 @@ def _counts(row: Row) -> _Counts:
 
 @dataclass
 class _Seen:
-    """A node as it was last told."""
+    """Last data of a node."""
 
     node: Node
     at: float
     rows: dict[tuple[int, str, str, int], _Counts] = field(default_factory=dict)
-    """By rank, communicator, function and, should there be several such, which of them; in the order of the node's."""
+    """By rank, communicator, function and an index among equal ones; in the node's order."""
     reached: dict[str, int] = field(default_factory=dict)
     ran: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     """pid, ran_ns, waited_ns by service."""
@@ -51,17 +51,17 @@ class _Seen:
 
 @dataclass
 class _Change:
-    """A node, and what has changed since it was told before."""
+    """A node and its changes since its last data."""
 
     node: Node
     seconds: float
-    """Between the two; since MPI_Init where it is told for the first time."""
+    """Between the two; since MPI_Init for the first data."""
     rows: list[_Counts] = field(default_factory=list)
     reached: dict[str, int] = field(default_factory=dict)
     services: list[tuple[float, float]] = field(default_factory=list)
     links: LinkRates = field(default_factory=LinkRates)
     dpu: tuple[float, float] = (0.0, 0.0)
-    """Bytes that it read and wrote of its host's memory, each a second."""
+    """Bytes read and written in its host's memory, per second."""
     age: float = 0.0
 
 
@@ -82,7 +82,7 @@ def _service_parts(node: Node, before: _Seen | None, seconds: float) -> list[tup
     parts = []
     for service in node.services:
         pid, ran, waited = before.ran.get(service.number, (0, 0, 0)) if before is not None else (0, 0, 0)
-        if pid != service.pid:  # another one has taken its place
+        if pid != service.pid:  # a replacement
             ran = waited = 0
         time = max(seconds, 1e-9) * 1e9
         parts.append(
@@ -92,8 +92,9 @@ def _service_parts(node: Node, before: _Seen | None, seconds: float) -> list[tup
 
 
 def _without_overlap(node: Node, rows: Sequence[_Counts], seconds: float) -> list[_Counts]:
-    """Time hidden behind a rank's computing, counted once. Keepers also count the rest of the posts, and each of
-    several operations at the same time."""
+    """Time hidden behind a rank's computation, counted once. Keepers also count the rest of the posts, and each of
+    several operations at the same time.
+    """
     exposed, hidden = [0] * len(node.ranks), [0] * len(node.ranks)
     for row, counts in zip(node.rows, rows, strict=True):
         exposed[row.rank] += counts[2]
@@ -146,7 +147,7 @@ class _Sum:
     late_ns: int = 0
     native: dict[str, int] = field(default_factory=dict)
     new: list[float] = field(default_factory=lambda: [0.0] * 4)
-    """calls, bytes, exposed and hidden, each a second."""
+    """calls, bytes, exposed and hidden, per second."""
     latest: tuple[int, int, int] = (0, -1, 0)
     """late ns of the last interval, rank, calls."""
 
@@ -283,7 +284,7 @@ def _services(changes: Sequence[_Change]) -> list[ServiceView]:
 
 @dataclass
 class _Past:
-    """A job's last minutes."""
+    """The last minutes of a job."""
 
     values: deque[tuple[float, float, float, float, float, float]] = field(
         default_factory=lambda: deque(maxlen=MOST_HISTORY)
@@ -300,7 +301,7 @@ class _Past:
 
 
 class Tracker:
-    """Told of all nodes, time after time. Not for several threads."""
+    """Receives the data of all nodes repeatedly. Not thread-safe."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, int], _Seen] = {}
@@ -310,7 +311,7 @@ class Tracker:
         self._updated: float | None = None
 
     def update(self, nodes: Iterable[Node], now: float, problems: Sequence[str] = (), refused: int = 0) -> View:
-        """`now`: this command's clock, in seconds; the rest as sources.Told has it."""
+        """`now`: this command's clock, in seconds; the rest as in sources.Told."""
         for node in nodes:
             key = (node.host, node.keeper)
             before, seen = self._seen.get(key), _remember(node, now)

@@ -1,4 +1,4 @@
-"""What people are shown of running jobs: the same for the terminal, the page and --json."""
+"""The view of running jobs: the same for the terminal, the page and --json."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 
 @dataclass
 class ServiceView:
-    """A service process, with its core over the last interval."""
+    """A service process and its core over the last interval."""
 
     node: int
     number: int
     cpu: int
     core_is_free: bool
     ran: float
-    """Part of the time that it was on its core; 0 on a DPU."""
+    """Fraction of the time on its core; 0 on a DPU."""
     waited: float
-    """Part of the time that it was runnable, and others had the core."""
+    """Fraction of the time runnable while others had the core."""
     asleep: float
     restarts: int
     other_job: int
@@ -31,19 +31,19 @@ class NodeView:
     host: str
     ranks: int
     late_by_seconds: float = 0.0
-    """How old what it says is: not 0 where it has not answered."""
+    """Age of its data; not 0 if it has not answered."""
 
 
 @dataclass
 class CallView:
-    """One MPI function on one communicator, of all ranks together."""
+    """One MPI function on one communicator, over all ranks."""
 
     call: str
     form: str
     collective: str | None
     communicator: str
     named: bool
-    """By the program or the MPI; else `communicator` says its size and a number."""
+    """By the program or the MPI; otherwise `communicator` is its size and a number."""
     id: str
     size: int
     calls: int
@@ -54,25 +54,25 @@ class CallView:
     least_bytes: int
     most_bytes: int
     exposed_seconds: float
-    """In the calls and in what waits for them."""
+    """In the calls and in their waits."""
     hidden_seconds: float
-    """Of offloaded ones: went on while the program did something else."""
+    """In offloaded calls: overlapped with the program's work."""
     exposed: float
-    """Part of all ranks' time, over the last interval."""
+    """Fraction of all ranks' time, over the last interval."""
     hidden: float
-    """With `exposed` of all calls at most the whole time."""
+    """Together with `exposed` of all calls at most 1."""
     late_seconds: float
-    """After the first rank of the group, all ranks together."""
+    """After the first rank of the group, summed over all ranks."""
     latest_rank: int
-    """Who was waited for most, over the last interval; -1: nobody."""
+    """Rank waited for most, over the last interval; -1: none."""
     latest_mean_seconds: float
-    """How late that one came, a call."""
+    """Its mean lateness per call."""
     native: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass
 class RankColumns:
-    """One entry a rank, by world rank; parts of the last interval."""
+    """One entry per rank, by world rank; fractions of the last interval."""
 
     rank: list[int] = field(default_factory=list)
     node: list[int] = field(default_factory=list)
@@ -85,7 +85,7 @@ class RankColumns:
 
 @dataclass
 class LinkView:
-    """One way by which bytes came."""
+    """A path of bytes."""
 
     reach: str
     bytes: int
@@ -107,19 +107,19 @@ class NodeLinkView:
 
 @dataclass
 class BetweenNodes:
-    """All that goes between nodes."""
+    """All traffic between nodes."""
 
     links: list[NodeLinkView]
-    """The busiest, each direction by itself."""
+    """The busiest, by direction."""
     other_links: int
-    """So many more."""
+    """Number of others."""
     other_bytes_per_second: float
-    """Sent by the nodes that are asked, over those."""
+    """Sent by the observed nodes over those."""
 
 
 @dataclass
 class DpuView:
-    """A DPU, and what went over its host's bus: bytes of the host's memory that it has read and written."""
+    """A DPU and its traffic over the host's bus: bytes read and written in the host's memory."""
 
     node: int
     name: str
@@ -131,7 +131,7 @@ class DpuView:
 
 @dataclass
 class History:
-    """The last minutes, a value an interval, the oldest first."""
+    """The last minutes, one value per interval, oldest first."""
 
     seconds_ago: list[float] = field(default_factory=list)
     calls_per_second: list[float] = field(default_factory=list)
@@ -170,13 +170,13 @@ class JobView:
 
 @dataclass
 class View:
-    """Everything, at one time."""
+    """All jobs at one time."""
 
     version: int
     interval_seconds: float
-    """That rates and parts are of; 0: jobs are seen for the first time, and these are since MPI_Init."""
+    """Interval of rates and fractions; 0: first data of the jobs, since MPI_Init."""
     jobs: list[JobView]
     problems: list[str]
-    """What could not be asked, and why."""
+    """Failed sources, with reasons."""
     refused: int = 0
-    """Keepers of other users' jobs, which tell those users and root alone."""
+    """Keepers of other users' jobs, which answer only those users and root."""

@@ -20,7 +20,7 @@ from outrigger.live.tracker import Tracker
 from outrigger.terminal import note
 
 MOST_PAGES = 16
-"""Open at a time; further ones are told to come later."""
+"""At the same time; more get an error."""
 _PAGES = {
     "index.html": "text/html",
     "watch.css": "text/css",
@@ -31,7 +31,7 @@ _EVENTS = "/events"
 
 
 class Updates:
-    """Looks at intervals, also while nobody watches: the last minutes are there when somebody comes."""
+    """Updates at intervals, also without viewers, so that the last minutes are complete when a page opens."""
 
     def __init__(self, source: sources.Source, interval: float) -> None:
         self._source, self._interval = source, interval
@@ -40,7 +40,7 @@ class Updates:
         self._changed = asyncio.Condition()
 
     async def run(self) -> None:
-        """For ever. Looking is left to a thread, as keepers may be slow."""
+        """Forever. A thread reads the data, as keepers may be slow."""
         while True:
             began = time.monotonic()
             latest = await asyncio.to_thread(self._look)
@@ -54,14 +54,14 @@ class Updates:
         return msgspec.json.encode(self._tracker.update(told.nodes, time.monotonic(), told.problems, told.refused))
 
     async def wait(self, after: bytes) -> bytes:
-        """The latest one, which is another than `after`: who is slow misses some."""
+        """The latest data that differs from `after`: a slow page misses some."""
         async with self._changed:
             await self._changed.wait_for(lambda: self._latest is not after)
             return self._latest
 
 
 async def _send(request: web.Request, updates: Updates) -> web.StreamResponse:
-    """Server-sent events until the page goes. Uncompressed: aiohttp's compressor holds events back."""
+    """Server-sent events until the page closes. Uncompressed: aiohttp's compressor delays events."""
     answer = web.StreamResponse(headers={**server.HEADERS, "Content-Type": "text/event-stream"})
     await answer.prepare(request)
     said = b""
@@ -74,7 +74,7 @@ async def _send(request: web.Request, updates: Updates) -> web.StreamResponse:
 
 
 def application(source: sources.Source, access: server.Access, interval: float = 1.0) -> web.Application:
-    """The page and what it is told."""
+    """The page and its events."""
     updates_key = web.AppKey("updates", Updates)
     pages = 0
 
@@ -118,7 +118,7 @@ def watch(
     feed: options.Feed = None,
     access_token_file: Annotated[
         Path | None,
-        typer.Option("--access-token-file", metavar="FILE", help="The page's token, in place of a random one."),
+        typer.Option("--access-token-file", metavar="FILE", help="Token of the page, instead of a random one."),
     ] = None,
 ) -> None:
     """Show running jobs on a web page, whose address, with a token in it, is printed.

@@ -1,7 +1,7 @@
-"""A small web server: reads only, and lets in only who should be.
+"""A small read-only web server with access control.
 
-Every request passes `guard`: GET or HEAD, a Host that is this server's name (so that no page of somebody else's, whose
-name has been pointed here, reads it), and the token, if there is one: as a bearer, in a cookie, or once in the address.
+Every request passes `guard`: GET or HEAD, a Host that is this server's name (so that a foreign page whose name resolves
+to this server cannot read it), and the token, if there is one: as a bearer token, in a cookie, or once in the address.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ MOST_REQUEST_BYTES = 1024
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server listens."""
+    """Listening address of a server."""
 
     host: str
     port: int
 
     @property
     def loopback(self) -> bool:
-        """Only processes of this machine get there."""
+        """True if only processes of this machine can connect."""
         if self.host == "localhost":
             return True
         try:
@@ -65,25 +65,25 @@ def parse_address(text: str) -> Address:
 
 @dataclass
 class Access:
-    """Who may read."""
+    """Rules of access."""
 
     token: str | None
     hosts: tuple[str, ...]
-    """Names by which the server may be called, without port; empty: any, as there is a token."""
+    """Accepted names of the server, without port; empty: any, because there is a token."""
     cookie: str = ""
-    """Its name; empty: no browser comes here."""
+    """Its name; empty: no browser is expected."""
 
     def knows(self, host: str) -> bool:
-        """Of a Host header."""
+        """Checks a Host header."""
         name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
         return not self.hosts or name.lower() in self.hosts
 
     def is_token(self, said: str | None) -> bool:
-        """In a time that does not tell how much of it is right."""
+        """Compares in constant time."""
         return self.token is not None and said is not None and hmac.compare_digest(said.encode(), self.token.encode())
 
     def lets_in(self, request: web.Request) -> bool:
-        """By its token."""
+        """Checks its token."""
         if self.token is None:
             return True
         bearer = request.headers.get("Authorization", "")
@@ -93,7 +93,7 @@ class Access:
 
 
 def access_of(address: Address, token: str | None, cookie: str = "") -> Access:
-    """Beyond loopback only with a token; on loopback only by its names."""
+    """Beyond loopback a token is required; on loopback the server's names are checked."""
     if not address.loopback and token is None:
         raise UserError(f"--listen {address}: others can reach this address, so a token is needed: --token-file FILE")
     names = _LOOPBACK_NAMES if address.loopback else ()
@@ -101,19 +101,19 @@ def access_of(address: Address, token: str | None, cookie: str = "") -> Access:
 
 
 def guard(access: Access) -> Middleware:
-    """Before every handler."""
+    """Runs before every handler."""
 
     def refuse(request: web.Request) -> web.StreamResponse | None:
         if request.method not in ("GET", "HEAD"):
             return web.Response(status=405, text="this server is read only\n", headers={"Allow": "GET, HEAD"})
         if not access.knows(request.host):
-            return web.Response(status=421, text="this server has another name\n")
+            return web.Response(status=421, text="unknown host name\n")
         if access.cookie and access.is_token(request.query.get(_QUERY)):
             moved = web.Response(status=303, headers={"Location": request.path})
             moved.set_cookie(access.cookie, access.token or "", httponly=True, samesite="Strict", path="/")
             return moved
         if not access.lets_in(request):
-            text = "a token is needed: open the address that the command has printed\n" if access.cookie else ""
+            text = "a token is needed: open the address printed by the command\n" if access.cookie else ""
             return web.Response(status=401, text=text or "a token is needed\n", headers={"WWW-Authenticate": "Bearer"})
         return None
 
@@ -133,18 +133,18 @@ def guard(access: Access) -> Middleware:
 
 
 def application(access: Access) -> web.Application:
-    """With nothing in it yet."""
+    """Without handlers."""
     return web.Application(middlewares=[guard(access)], client_max_size=MOST_REQUEST_BYTES)
 
 
 @dataclass
 class Server:
-    """One that runs."""
+    """A running server."""
 
     app: web.Application
     address: Address
     started: Callable[[Address], None] = field(default=lambda _address: None)
-    """Called with the address once it listens: of port 0 the one that was chosen."""
+    """Called with the address once it listens: for port 0 with the chosen port."""
 
     async def run(self) -> None:
         """Until SIGINT or SIGTERM."""
@@ -167,5 +167,5 @@ class Server:
 
 
 def serve(server: Server) -> None:
-    """Blocks."""
+    """Blocks until its end."""
     asyncio.run(server.run())

@@ -1,4 +1,4 @@
-"""One plain sentence for each kind of job: what to do, what it gives, how sure that is."""
+"""One plain sentence for each kind of job: advice, gain, and certainty."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from outrigger.predict.figures import Figures, Job, Setup, middle
 from outrigger.sizes import format_size
 
 _SAME = 0.01
-"""What is nearer than this is no difference."""
+"""A smaller difference is none."""
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
 
 @dataclass(frozen=True)
 class Advice:
-    """Of one job."""
+    """Advice for one job."""
 
     job: Job
     setup: Setup
     against: Setup
-    """The other side's best."""
+    """The best of the other side."""
     gain: tuple[float, float, float]
-    """Of the time: median, least and most of the seeds."""
+    """Fraction of the time: median, least and most of the seeds."""
     cost: float
-    """How much longer the work takes as cores are given away."""
+    """Factor of the work's time when cores are given away."""
     forgone: tuple[float, float, float]
-    """What the other side would save, where that is more than nothing."""
+    """Saving of the other side, if there is one."""
 
 
 def _best_native(figures: Figures, job: Job) -> Setup | None:
-    """As the program is (nonblocking), unless another way is surely faster: changes to a program have to pay."""
+    """As the program is (nonblocking), unless another way is certainly faster: changes to a program must pay."""
     fastest = figures.best(job, figuring.NATIVE)
     as_it_is = figures.best(job, (figuring.NONBLOCKING,))
     if fastest is None or as_it_is is None:
@@ -41,12 +41,14 @@ def _best_native(figures: Figures, job: Job) -> Setup | None:
 
 
 def _pays(gain: tuple[float, float, float]) -> bool:
-    """It can be told, and every seed shows it."""
+    """Visible, and so for every seed."""
     return gain[0] > _SAME and gain[1] > 0
 
 
 def advise(figures: Figures, job: Job) -> Advice | None:
-    """Service processes where they are surely faster than the best that needs none; else that. None: one side lacks."""
+    """Service processes if they are certainly faster than the best way without; else that way. None: one side is
+    missing.
+    """
     native = _best_native(figures, job)
     offloaded = figures.best(job, (figuring.OFFLOADED,))
     if native is None or offloaded is None:
@@ -60,7 +62,7 @@ def advise(figures: Figures, job: Job) -> Advice | None:
 
 
 def as_written(figures: Figures) -> list[dict[str, object]]:
-    """For --json: what is advised for each job."""
+    """For --json: advice for each job."""
     found = [one for one in (advise(figures, job) for job in figures.jobs()) if one is not None]
     return [
         {
@@ -73,7 +75,7 @@ def as_written(figures: Figures) -> list[dict[str, object]]:
 
 
 def number(count: int) -> str:
-    """In letters up to twelve."""
+    """In words up to twelve."""
     return _NUMBERS[count] if count < len(_NUMBERS) else str(count)
 
 
@@ -106,7 +108,7 @@ def _cost(advice: Advice, cores: int, services: int) -> str:
     if advice.cost <= 0:
         return ""
     what = f"{number(services)} core{'s' if services > 1 else ''} of {cores}"
-    return f"; {what} cost{'s' if services == 1 else ''} {percent(advice.cost)} of the work, which is counted"
+    return f"; {what} cost{'s' if services == 1 else ''} {percent(advice.cost)} of the work, which is included"
 
 
 def _where(jobs: Sequence[Job]) -> str:
@@ -133,7 +135,7 @@ def _sentence(found: Sequence[Advice], all_cores: Sequence[int]) -> str:
     if forgone[0] > _SAME:
         return f"{native}: {services} may be {_span(forgone)} faster, which not every seed shows."
     if gain[0] <= _SAME:
-        return f"{native}: {services} would gain nothing that can be told."
+        return f"{native}: {services} would gain nothing measurable."
     return (
         f"{native}: {services} would be slower, as it saves {_span(gain)} of their time"
         f"{_cost(one, cores, one.against.services)}."
@@ -141,7 +143,7 @@ def _sentence(found: Sequence[Advice], all_cores: Sequence[int]) -> str:
 
 
 def sentences(figures: Figures, cores: Sequence[int]) -> list[str]:
-    """For all jobs of the study; those with the same advice have one together. `cores`: of a node, by cluster."""
+    """For all jobs of the study; jobs with the same advice share a sentence. `cores`: of a node, by cluster."""
     groups: dict[tuple[Setup, Setup], list[Advice]] = {}
     for job in figures.jobs():
         if found := advise(figures, job):
@@ -150,7 +152,7 @@ def sentences(figures: Figures, cores: Sequence[int]) -> list[str]:
 
 
 def uncertainty(seeds: int, noisy: bool, drawn: Sequence[str]) -> str:
-    """What the range is made of."""
+    """Sources of the range."""
     parts = []
     if noisy and seeds > 1:
         parts.append(f"noise and skew of {seeds} seeds")
@@ -158,6 +160,6 @@ def uncertainty(seeds: int, noisy: bool, drawn: Sequence[str]) -> str:
         parts.append(f"the intervals that the cluster's file states for {len(drawn)} of its numbers")
     made_of = " and ".join(parts)
     if not made_of:
-        return "The file states neither noise nor intervals, or there was one seed: nothing says how sure this is."
-    lacking = "" if drawn else " The file states no intervals for its own numbers, so their errors are not in it."
+        return "The file has neither noise nor intervals, or there was one seed: the certainty is unknown."
+    lacking = "" if drawn else " The file has no intervals for its own numbers, so their errors are not included."
     return f"The range is from {made_of}.{lacking}"

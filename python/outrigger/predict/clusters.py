@@ -1,4 +1,4 @@
-"""Cluster files: read, changed for a what-if, and drawn from the intervals that they state."""
+"""Cluster files: read, modified for a what-if, and drawn from their stated intervals."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ KEPT = ("name", "nodes")
 
 @dataclass(frozen=True)
 class ClusterFile:
-    """One, as text, with what this command needs of it."""
+    """Text of a cluster file, with the values used here."""
 
     path: str
     text: str
 
     @property
     def data(self) -> dict[str, Any]:
-        """All of it."""
+        """All values."""
         try:
             return tomllib.loads(self.text)
         except tomllib.TOMLDecodeError as error:
             raise UserError(f"{self.path}: {error}") from error
 
     def needed(self, table: str, key: str, kind: type) -> Any:
-        """A value without which nothing can be said."""
+        """A required value."""
         found = self.data.get(table, {}) if table else self.data
         value = found.get(key) if isinstance(found, dict) else None
         if not isinstance(value, kind):
@@ -46,22 +46,22 @@ class ClusterFile:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """To print."""
         return str(self.needed("", "name", str))
 
     @property
     def nodes(self) -> int:
-        """The most of a job."""
+        """Maximum of a job."""
         return int(self.needed("", "nodes", int))
 
     @property
     def cores(self) -> int:
-        """Of a node, for ranks."""
+        """For ranks, per node."""
         return int(self.needed("host", "cores", int))
 
     @property
     def all_cores(self) -> int:
-        """Of a node: those of service processes, where these have their own, are not among those for ranks."""
+        """Per node, including cores of service processes that are not among those for ranks."""
         return self.cores + (self.services if self.own_core else 0)
 
     @property
@@ -71,21 +71,21 @@ class ClusterFile:
 
     @property
     def services(self) -> int:
-        """Of a node, unless told otherwise."""
+        """Per node, by default."""
         return int(self.needed("service", "per_node", int))
 
     @property
     def own_core(self) -> bool:
-        """Whether service processes have cores of the host for themselves."""
+        """True if service processes have their own cores of the host."""
         return self.placement == "host_core" and bool(self.data["service"].get("own_core", False))
 
     @property
     def has_noise(self) -> bool:
-        """Whether two seeds can differ."""
+        """True if two seeds can differ."""
         return bool(self.data.get("noise"))
 
     def without(self, table: str) -> ClusterFile:
-        """All but a table and its own tables."""
+        """All but a table and its subtables."""
         kept = []
         inside = False
         for line in self.text.splitlines(keepends=True):
@@ -120,7 +120,7 @@ def _quoted(value: str) -> str:
 
 
 def read(path: Path) -> ClusterFile:
-    """From a disk."""
+    """From disk."""
     try:
         found = ClusterFile(str(path), path.read_text(encoding="ascii"))
     except OSError as error:
@@ -149,7 +149,7 @@ def _pairs(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Se
 
 
 def _factor(unit: str, into: str, what: str) -> float:
-    """Of one unit in another of its kind, which differ in the prefix alone."""
+    """Conversion factor between two units that differ only in the prefix."""
     if unit == into:
         return 1.0
     for base in ("s", "B/s", "B", "bit/s"):
@@ -160,7 +160,7 @@ def _factor(unit: str, into: str, what: str) -> float:
 
 
 def intervals(cluster: ClusterFile) -> dict[str, tuple[float, float, str]]:
-    """What the file says of its own numbers: least, most and unit, by table.key."""
+    """Stated intervals of the file's numbers: least, most and unit, by table.key."""
     found = {}
     for key, (low, high) in _pairs(cluster.data.get(CONFIDENCE, {})):
         ends = [_QUANTITY.fullmatch(str(end)) for end in (low, high)]
@@ -172,12 +172,12 @@ def intervals(cluster: ClusterFile) -> dict[str, tuple[float, float, str]]:
 
 
 def decimal(number: float) -> str:
-    """With six digits that count and no exponent, which quantities have none of."""
+    """Six significant digits without exponent, which quantities do not allow."""
     return f"{float(f'{number:.6g}'):.12f}".rstrip("0").rstrip(".")
 
 
 def drawn(cluster: ClusterFile, seed: int) -> ClusterFile:
-    """Each number from its interval, all values alike; the first seed has the file's own ones."""
+    """Each number from its interval, all values equally likely; the first seed has the file's own numbers."""
     plain = cluster.without(CONFIDENCE)
     if seed == 1:
         return plain

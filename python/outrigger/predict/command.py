@@ -32,12 +32,12 @@ def parse_counts(text: str | None, option: str) -> tuple[int, ...]:
     words = [] if text is None else text.split(",")
     for word in words:
         if not word.strip().isdecimal() or int(word) == 0:
-            raise UserError(f"{option} {text}: '{word}' is no number of them; write 2,4,8")
+            raise UserError(f"{option} {text}: '{word}' is not a number; write 2,4,8")
     return tuple(dict.fromkeys(int(word) for word in words))
 
 
 def _source(program: str) -> tuple[str | None, rebuild.Rebuilt | None]:
-    """A pattern, or what a trace has."""
+    """A pattern or a trace."""
     if Path(program).is_file():
         return None, rebuild.rebuild(tracing.read(Path(program)), program)
     return patterns.parse(program).text, None
@@ -53,7 +53,7 @@ def _run(found: artifacts.Artifacts, asked: Study, screen: Console) -> Figures:
                 raise
             interrupts.say(screen)
     if not runner.figures.times:
-        raise UserError("nothing of this can be predicted:\n" + "\n".join(dict.fromkeys(runner.figures.refused)))
+        raise UserError("no configuration can be predicted:\n" + "\n".join(dict.fromkeys(runner.figures.refused)))
     return runner.figures
 
 
@@ -63,7 +63,7 @@ def _show(asked: Study, figures: Figures, screen: Console) -> list[str]:
     screen.print(show.table(figures, f"{asked.title()}, on {names}"))
     screen.print(show.LEGEND, style="dim")
     if told := asked.told():
-        screen.print(f"Taken for granted: {escape('; '.join(told))}.", style="dim")
+        screen.print(f"Assumptions: {escape('; '.join(told))}.", style="dim")
     for why in dict.fromkeys(figures.refused):
         screen.print(f"Left out: {escape(why)}", style="yellow", soft_wrap=True)
     said = advice.sentences(figures, [one.all_cores for one in changed])
@@ -93,13 +93,13 @@ def _write(asked: Study, figures: Figures, said: list[str], screen: Console, out
 
 
 class _Outputs:
-    """Files."""
+    """Output files."""
 
     def __init__(self, json: Path | None, plot: Path | None, save: Path | None) -> None:
         self.json, self.plot, self.save = json, plot, save
 
     def check(self) -> None:
-        """Before anything is run."""
+        """Before any run."""
         if self.plot is not None:
             pictures.check("--plot", self.plot)
 
@@ -115,7 +115,7 @@ def _repeat(directory: Path, found: artifacts.Artifacts, outputs: _Outputs) -> N
     different = list(study.differences(before, figures))
     for line in different:
         screen.print(line, style="yellow")
-    screen.print("Other figures than the study's." if different else "The same figures as the study's.")
+    screen.print("The figures differ from the study's." if different else "The same figures as the study's.")
     _write(asked, figures, said, screen, outputs)
     interrupts.leave()
     if different:
@@ -185,10 +185,10 @@ def predict(
         float, typer.Option("--test-every-us", metavar="US", min=0.1, help="Between two calls of MPI_Test.")
     ] = 100.0,
     save: Annotated[
-        Path | None, typer.Option("--save", metavar="DIR", help="Keep all that is needed to do it again.")
+        Path | None, typer.Option("--save", metavar="DIR", help="Save everything needed to repeat it.")
     ] = None,
     repeat: Annotated[
-        Path | None, typer.Option("--repeat", metavar="DIR", help="Do again what --save has kept.")
+        Path | None, typer.Option("--repeat", metavar="DIR", help="Repeat a study saved by --save.")
     ] = None,
     json: options.Figures = None,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="A picture (.png, .svg, .pdf).")] = None,
@@ -204,7 +204,7 @@ def predict(
     found = artifacts.find(build)
     if repeat is not None:
         if program is not None or cluster:
-            raise UserError("--repeat does again what was asked for then: name no program and no cluster")
+            raise UserError("--repeat repeats a saved study: name no program and no cluster")
         return _repeat(repeat, found, outputs)
     if program is None or not cluster:
         raise UserError("name a program and a cluster: outrigger lab predict fft:N=1024,pencil --cluster FILE")

@@ -1,4 +1,4 @@
-"""What the model says of each configuration."""
+"""Results of the model for each configuration."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from statistics import median
 
 BLOCKING, NONBLOCKING, TESTING, THREADS, OFFLOADED = "blocking", "nonblocking", "testing", "threads", "offloaded"
 NATIVE = (BLOCKING, NONBLOCKING, TESTING)
-"""What needs nothing but the program and its MPI."""
+"""These need only the program and its MPI."""
 LANES = (*NATIVE, THREADS, OFFLOADED)
 TITLES = {
     BLOCKING: "native, blocking",
@@ -21,7 +21,7 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Times:
-    """Of one repetition, of one seed. Microseconds."""
+    """Times of one repetition with one seed, in microseconds."""
 
     lane: str
     seed: int
@@ -33,29 +33,29 @@ class Times:
 
 @dataclass(frozen=True)
 class Job:
-    """A program of some size on so many nodes."""
+    """A program of some size on a number of nodes."""
 
     nodes: int
     ranks: int
     size: int | None = None
-    """Of blocks, where several were asked for."""
+    """Block size, if several were requested."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """How it is run."""
+    """A way to run a job."""
 
     lane: str
     placement: str = ""
-    """host_core or dpu, where there are service processes."""
+    """host_core or dpu, with service processes."""
     services: int = 0
-    """Of a node; of progress threads: their cores."""
+    """Per node; for progress threads: their cores."""
     cluster: int = 0
-    """Which of the files."""
+    """Index of the file."""
 
     @property
     def title(self) -> str:
-        """For people."""
+        """To print."""
         if self.lane == OFFLOADED:
             where = "DPU" if self.placement == "dpu" else "host cores"
             return f"offloaded, {self.services} on {where}"
@@ -66,33 +66,33 @@ class Setup:
 
 @dataclass
 class Figures:
-    """All of a study, as far as it has come."""
+    """All results of a study so far."""
 
     times: dict[tuple[Job, Setup], list[Times]] = field(default_factory=dict)
     factors: dict[tuple[Job, Setup], float] = field(default_factory=dict)
-    """How many times longer the work takes, as cores are given away."""
+    """Factor of the work's time when cores are given away."""
     refused: list[str] = field(default_factory=list)
-    """What cannot be, and why."""
+    """Impossible configurations, with reasons."""
 
     def jobs(self) -> list[Job]:
-        """In the order in which they were asked for."""
+        """In the requested order."""
         return list(dict.fromkeys(job for job, _ in self.times))
 
     def setups(self, job: Job) -> list[Setup]:
-        """The same."""
+        """In the requested order."""
         return [setup for there, setup in self.times if there == job]
 
     def step_us(self, job: Job, setup: Setup) -> float:
-        """The median of the seeds."""
+        """Median of the seeds."""
         return median(one.step_us for one in self.times[job, setup])
 
     def best(self, job: Job, lanes: Iterable[str]) -> Setup | None:
-        """The fastest; of equally fast ones the first."""
+        """The fastest; the first of equally fast ones."""
         chosen = [setup for setup in self.setups(job) if setup.lane in lanes]
         return min(chosen, key=lambda setup: self.step_us(job, setup), default=None)
 
     def gains(self, job: Job, setup: Setup, against: Setup) -> list[float]:
-        """What part of the time is saved, by each seed that both have."""
+        """Saved fraction of the time, for each seed that both have."""
         other = {one.seed: one.step_us for one in self.times[job, against]}
         return [1 - one.step_us / other[one.seed] for one in self.times[job, setup] if one.seed in other]
 

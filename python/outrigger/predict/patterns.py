@@ -1,4 +1,4 @@
-"""Synthetic programs by a short text: fft:N=1024,pencil, training:params=25M,buckets=8,work=200ms, halo:N=8192,
+"""Synthetic programs from a short text: fft:N=1024,pencil, training:params=25M,buckets=8,work=200ms, halo:N=8192,
 ialltoall:64KiB,work=2ms.
 """
 
@@ -21,27 +21,27 @@ _US = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
 _COMPLEX_BYTES = 16
 _DOUBLE_BYTES = 8
 _GFLOPS = 2.0
-"""Of one core in a 3D FFT, unless told."""
+"""Rate of one core in a 3D FFT, by default."""
 _POINT_NS = 1.0
-"""For one field of a point of a stencil, unless told."""
+"""For one field of a stencil point, by default."""
 PLAIN = ("ialltoall", "iallgather", "ibcast", "iallreduce", "ireduce", "ireduce_scatter_block", "igather", "iscatter")
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """A program of any number of ranks."""
+    """A program for any number of ranks."""
 
     text: str
     title: str
     make: Callable[[int], Program]
     assumes: str = ""
-    """What nobody has said."""
+    """Assumed values."""
     scales: str = ""
-    """What more ranks do."""
+    """Effect of more ranks."""
 
 
 class _Words:
-    """What stands behind the colon: name=value, or a name alone."""
+    """Text after the colon: name=value, or a name alone."""
 
     def __init__(self, kind: str, text: str) -> None:
         self._kind = kind
@@ -194,7 +194,7 @@ def parse(text: str) -> Pattern:
 
 
 def with_size(text: str, size: int) -> str:
-    """The pattern with blocks of another size."""
+    """The pattern with another block size."""
     kind, _, rest = text.partition(":")
     if kind not in PLAIN:
         raise UserError(f"--size is for patterns of one collective, like ialltoall:64KiB,work=2ms, not for {kind}")

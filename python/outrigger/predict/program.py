@@ -1,4 +1,4 @@
-"""A program for the model: steps of work, posts, waits and blocking calls, as `outrigger-sim program` reads them."""
+"""A program for the model: steps of work, posts, waits and blocking calls, as read by `outrigger-sim program`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ COLUMNS = "columns"
 
 
 def near_square(ranks: int) -> tuple[int, int]:
-    """Rows and columns, as near to each other as can be; at least as many columns."""
+    """Rows and columns, as equal as possible; at least as many columns."""
     rows = next(rows for rows in range(math.isqrt(ranks), 0, -1) if ranks % rows == 0)
     return rows, ranks // rows
 
 
 def grid_communicators(rows: int, columns: int) -> dict[str, dict[str, Any]]:
-    """Of ranks in a grid, row by row: each row, each column, and all with the neighbors beside, above and below."""
+    """For ranks in a grid, row by row: each row, each column, and each rank with its four neighbors."""
     ranks = rows * columns
     neighbors = []
     for rank in range(ranks):
@@ -41,20 +41,20 @@ def grid_communicators(rows: int, columns: int) -> dict[str, dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Program:
-    """What all ranks do, again and again."""
+    """Repeated steps of all ranks."""
 
     ranks: int
     steps: Sequence[dict[str, Any]]
     communicators: dict[str, dict[str, Any]] = field(default_factory=dict)
     work_of_rank: Sequence[float] = ()
-    """Parts of the steps' work that each rank takes; empty: one."""
+    """Factors of the steps' work for each rank; empty: one."""
 
     def work_us(self) -> float:
-        """Of a repetition, by a rank that takes one part."""
+        """In a repetition, for a rank with factor one."""
         return sum(float(step.get("work_us", 0.0)) for step in self.steps)
 
     def text(self, repeat: int) -> str:
-        """The file."""
+        """Content of the file."""
         used = {step["communicator"] for step in self.steps if "communicator" in step}
         made: dict[str, Any] = {"outrigger_program": VERSION, "ranks": self.ranks, "repeat": repeat}
         made["communicators"] = {name: self.communicators[name] for name in sorted(used - {WORLD})}
@@ -69,15 +69,15 @@ def work(time_us: float) -> dict[str, Any]:
 
 
 def post(collective: str, size: int, request: str, communicator: str = WORLD) -> dict[str, Any]:
-    """A nonblocking call of blocks of so many bytes."""
+    """A nonblocking call with blocks of this many bytes."""
     return {"post": collective, "bytes": max(1, size), "communicator": communicator, "request": request}
 
 
 def wait(*requests: str) -> dict[str, Any]:
-    """For calls that were posted."""
+    """For posted calls."""
     return {"wait": list(requests)}
 
 
 def whole_elements(size: float) -> int:
-    """Bytes of a reduction: of elements of four."""
+    """Bytes of a reduction, rounded to elements of four."""
     return max(4, math.ceil(size / 4) * 4)

@@ -1,7 +1,7 @@
-"""From a trace to a program: the steps of a typical rank, what repeats of them, and how much longer others work.
+"""Makes a program from a trace: the steps of a typical rank, their repetition, and the other ranks' factors of work.
 
-What a rank does between two recorded calls is its work, whatever it is: other MPI calls, too. Communicators are known
-by the ranks that call on them, in the order of their numbers. Blocks of v-forms are taken to be of their mean length.
+All time between two recorded calls of a rank is work, including other MPI calls. Communicators are identified by their
+calling ranks, in the order of their numbers. Blocks of v-forms count with their mean length.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from outrigger.trace.timeline import Slice, Timeline
 
 _LONGEST_PERIOD = 2000
 _PER_PEER = ("ialltoall", "ialltoallv", "ialltoallw", "ireduce_scatter_block", "iscatter")
-"""What is handed over is of as many blocks as the communicator has ranks."""
+"""Their data has one block per rank of the communicator."""
 _MAY_DIFFER = 0.5
-"""Of the ranks so many must have made the calls that the typical one has."""
+"""Fraction of the ranks that must have made the same calls as the typical one."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class _Event:
     """A call or a completion of one rank. Nanoseconds."""
 
     key: tuple[Any, ...]
-    """What is alike in each repetition."""
+    """Equal in each repetition."""
     begin: int
     end: int
     calls: str = ""
-    """The collective, of a call."""
+    """Collective of a call."""
     blocking: bool = False
     bytes: int = 0
     group: str = ""
@@ -44,7 +44,7 @@ class _Event:
 
 
 def collective_of(name: str) -> tuple[str, bool]:
-    """That of a call, and whether it is blocking: MPI_Ialltoall and MPI_Alltoall are ialltoall."""
+    """Collective of a call, and whether it is blocking: MPI_Ialltoall and MPI_Alltoall are ialltoall."""
     bare = name.removeprefix("MPI_Start: ").removeprefix("MPI_")
     if name.startswith("MPI_Start"):
         return "i" + bare.removesuffix("_init").lower(), False
@@ -84,12 +84,12 @@ def _by_rank(timeline: Timeline) -> dict[int, list[_Event]]:
 
 
 def _gaps(events: Sequence[_Event]) -> list[int]:
-    """The work before each event; before the first there is none that is known."""
+    """Work before each event; unknown for the first."""
     return [0, *(max(0, after.begin - before.end) for before, after in pairwise(events))]
 
 
 def _closed(events: Sequence[_Event]) -> bool:
-    """Whether what is posted here is collected here, and nothing else is."""
+    """True if exactly the posted operations are completed here."""
     open_now: set[int] = set()
     for event in events:
         if event.calls and not event.blocking:
@@ -106,9 +106,9 @@ def _signature(event: _Event) -> tuple[Any, ...]:
 
 
 def repetition(events: Sequence[_Event]) -> tuple[int, int, int]:
-    """Where the steady part begins, how many events a repetition has, how often it is there.
+    """Start of the steady part, events per repetition, number of repetitions.
 
-    The shortest period that fills more of the events than any shorter one does, by a half and more.
+    The shortest period that covers more events than any shorter one by at least a half.
     """
     keys = [_signature(event) for event in events]
     best = (0, len(events), 1)
@@ -140,20 +140,22 @@ def _longest_run(flags: Sequence[bool]) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """A program of as many ranks as were traced, and what is known about it."""
+    """A program for the traced number of ranks, and what is known about it."""
 
     base: Program
     communicators_by_rule: bool
-    """Rows, columns and the world: it can be made for other numbers of ranks."""
+    """Rows, columns and the world: possible for other numbers of ranks."""
     repetitions: int
     events: int
     covered: int
-    """Of the typical rank's events."""
+    """Events of the typical rank."""
     notes: tuple[str, ...]
 
 
 def _name_groups(groups: Mapping[str, set[int]], ranks: int) -> tuple[dict[str, str], dict[str, list[list[int]]]]:
-    """The communicator of each group, and the groups of each: as few as can be, since groups never overlap in one."""
+    """Communicator of each group, and groups of each communicator: as few as possible, because the groups of one never
+    overlap.
+    """
     names: dict[str, str] = {}
     made: dict[str, list[list[int]]] = {}
     rows, columns = program.near_square(ranks)
@@ -214,7 +216,7 @@ class _Maker:
 
 
 def _typical(by_rank: Mapping[int, Sequence[_Event]]) -> int:
-    """That of the median work."""
+    """The rank with the median work."""
     works = sorted((sum(_gaps(events)), rank) for rank, events in by_rank.items())
     return works[len(works) // 2][1]
 
@@ -231,12 +233,12 @@ def _check(timeline: Timeline, by_rank: Mapping[int, Sequence[_Event]], what: st
 
 
 def _shape(event: _Event) -> tuple[Any, ...]:
-    """What ranks have alike: their groups and bytes may be others."""
+    """Properties that are equal on all ranks: groups and bytes may differ."""
     return (event.key[0], event.blocking) if event.calls else event.key
 
 
 def rebuild(timeline: Timeline, what: str) -> Rebuilt:
-    """The program of a trace; `what` is named where there is none."""
+    """Program of a trace; `what` is named in errors."""
     by_rank = _by_rank(timeline)
     ranks = _check(timeline, by_rank, what)
     typical = by_rank[_typical(by_rank)]
@@ -258,7 +260,7 @@ def rebuild(timeline: Timeline, what: str) -> Rebuilt:
         (place, event.calls): max(events[start + place].bytes for events in alike.values())
         for place, event in enumerate(typical[start : start + period])
         if event.calls in ("ibcast", "iscatter")
-    }  # roots alone hand something over
+    }  # only roots send data
     mean_neighbors = round(sum(map(len, grid[program.GRID]["neighbors"])) / ranks)
     steps = _steps(typical, (start, period, count), _Maker(names, most, mean_neighbors))
     return Rebuilt(
@@ -275,7 +277,7 @@ def _steps(events: Sequence[_Event], found: tuple[int, int, int], maker: _Maker)
     gaps = _gaps(events)
     steps: list[dict[str, Any]] = []
     for place in range(period):
-        # The first event of all, and so of the first repetition, may have come after whatever the program began with.
+        # The first event, and so the first repetition, may follow the program's initial work.
         repeated = [gaps[start + turn * period + place] for turn in range(count) if start + place + turn > 0]
         work_us = median(repeated) / 1e3 if repeated else 0.0
         if work_us > 0:
@@ -285,7 +287,7 @@ def _steps(events: Sequence[_Event], found: tuple[int, int, int], maker: _Maker)
 
 
 def _parts(alike: Mapping[int, Sequence[_Event]], found: tuple[int, int, int], ranks: int) -> list[float]:
-    """How much longer each rank works than the typical one; those that are not alike: as long."""
+    """Factor of each rank's work relative to the typical rank; one for ranks with other calls."""
     start, period, count = found
     works = {rank: sum(_gaps(events)[start + 1 : start + period * count]) for rank, events in alike.items()}
     middle = median(works.values())
@@ -299,20 +301,20 @@ def _notes(timeline: Timeline, events: Sequence[_Event], alike: int, ranks: int)
     nodes, cores = timeline.about.get("nodes", 1), timeline.about.get("cores", 0)
     if cores and ranks > nodes * cores:
         notes.append(
-            f"{ranks} ranks had {nodes * cores} cores: their work is taken to be as long as it lasted, whoever had the "
+            f"{ranks} ranks had {nodes * cores} cores: their work counts with its duration, even if others used the "
             "core meanwhile; trace a job that has a core for each rank"
         )
     if alike < ranks:
-        notes.append(f"{ranks - alike} of {ranks} ranks make other calls; they are taken for like the others")
+        notes.append(f"{ranks - alike} of {ranks} ranks make other calls; they are treated like the others")
     if any(event.calls.endswith(("v", "w")) for event in events):
-        notes.append("blocks of v- and w-forms are taken to be of their mean length")
+        notes.append("blocks of v- and w-forms count with their mean length")
     if any(event.calls.startswith("ineighbor_") for event in events):
-        notes.append("neighbors are taken to be those of a grid as near to a square as can be")
+        notes.append("neighbors are those of a grid as square as possible")
     return tuple(notes)
 
 
 def scaled(rebuilt: Rebuilt, ranks: int, *, strong: bool) -> Program:
-    """For another number of ranks: each has the same work and hands over as much, or all together have."""
+    """For another number of ranks: each has the same work and data, or the sum stays the same."""
     base = rebuilt.base
     if ranks == base.ranks:
         return base

@@ -16,7 +16,7 @@ from outrigger.predict.study import Study
 
 
 class Runner:
-    """Of one study; figures come as they are there, so that an interrupted one has those until then."""
+    """For one study; results are stored at once, so that an interrupted one keeps those until then."""
 
     def __init__(self, found: Artifacts, study: Study, directory: Path) -> None:
         self._program = found.programs / "outrigger-sim"
@@ -29,7 +29,7 @@ class Runner:
         self.figures = Figures()
 
     def run(self, bar: Bar) -> None:
-        """All of it."""
+        """All configurations."""
         todo = [(job, ways) for job in self._study.jobs() for ways in self._study.setups(job)]
         seeds = self._study.seeds
         for place, (job, ways) in enumerate(todo):
@@ -68,7 +68,7 @@ class Runner:
         return [*words, "--offload-blocking"] if study.offload_blocking else words
 
     def _run(self, job: Job, ways: list[Setup], program: Path, seed: int) -> list[Times] | None:
-        """None: it cannot be, which is noted."""
+        """None: impossible, which is recorded."""
         done = subprocess.run(
             self._command(job, ways, program, seed), capture_output=True, text=True, errors="replace", check=False
         )
@@ -82,5 +82,5 @@ class Runner:
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
-    """For the files that the model reads."""
+    """For files that the model reads."""
     return tempfile.TemporaryDirectory(prefix="outrigger-predict-")

@@ -34,7 +34,7 @@ def _job_text(job: Job) -> str:
 
 
 def table(figures: Figures, title: str) -> Table:
-    """A row for each way to run each job; the fastest of a job is bold."""
+    """One row for each way to run each job; the fastest of a job is bold."""
     made = Table(
         box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", header_style="dim", pad_edge=False
     )
@@ -68,14 +68,15 @@ def _add_rows(made: Table, figures: Figures, job: Job) -> None:
 
 
 LEGEND = (
-    "Of one repetition of the program, to the end of the last rank: the median of the seeds. work: what the slowest "
+    "Times of one repetition of the program, to the end of the last rank: the median of the seeds. work: what the "
+    "slowest "
     "rank computes, longer where cores are given away; exposed: the rest; in MPI: mean of the ranks. saved: of the "
     "time of the fastest native way without threads, the median, least and most of the seeds."
 )
 
 
 def save(figures: Figures, path: Path, heading: str) -> None:
-    """A panel for each job: a bar for each way, with the part that is work."""
+    """One panel per job: a bar for each way, with the work as a part."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,4 +1,4 @@
-"""What is asked for, all of it: enough to do it again with the same figures."""
+"""The complete request: enough to repeat it with the same results."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _REQUEST, _FIGURES = "study.json", "figures.json"
 
 @dataclass(frozen=True)
 class Study:
-    """A request. Cluster files are as they were read, without --set."""
+    """A request. Cluster files as read, without --set."""
 
     outrigger: str
-    """The version that made it."""
+    """Version that made it."""
     command: tuple[str, ...]
     clusters: tuple[ClusterFile, ...]
     pattern: str | None
-    """Or a trace, rebuilt."""
+    """Or a rebuilt trace."""
     trace: Rebuilt | None
     trace_name: str
     nodes: tuple[int, ...]
@@ -51,18 +51,18 @@ class Study:
     version: int = VERSION
 
     def changed_clusters(self) -> list[ClusterFile]:
-        """With what --set says."""
+        """With the values of --set."""
         return [clusters.with_settings(one, self.settings) for one in self.clusters]
 
     def title(self) -> str:
-        """Of the program."""
+        """Title of the program."""
         if self.pattern is not None:
             return patterns.parse(self.pattern).title
         assert self.trace is not None
         return f"the trace {self.trace_name} of {self.trace.base.ranks} ranks"
 
     def told(self) -> list[str]:
-        """What is assumed about the program."""
+        """Assumptions about the program."""
         if self.pattern is not None:
             pattern = patterns.parse(self.pattern)
             return [text for text in (pattern.assumes, pattern.scales) if text]
@@ -72,7 +72,7 @@ class Study:
         return [covered, *self.trace.notes, f"on other numbers of ranks {scaling}"]
 
     def jobs(self) -> list[Job]:
-        """All that are asked for."""
+        """All requested jobs."""
         first = self.changed_clusters()[0]
         nodes = self.nodes or (first.nodes,)
         per_node = self.ranks_per_node or self._ranks_per_node(first, nodes)
@@ -80,13 +80,13 @@ class Study:
         return [Job(count, count * per_node, size) for count in nodes for size in sizes]
 
     def _ranks_per_node(self, cluster: ClusterFile, nodes: Sequence[int]) -> int:
-        """A trace's ranks on the nodes where there is one number of these; else a rank a core."""
+        """For a single number of nodes, a trace's ranks divided by it; otherwise one rank per core."""
         if self.trace is not None and len(nodes) == 1 and self.trace.base.ranks % nodes[0] == 0:
             return self.trace.base.ranks // nodes[0]
         return cluster.cores
 
     def program(self, job: Job) -> Program:
-        """Of as many ranks."""
+        """For the job's number of ranks."""
         if self.pattern is None:
             assert self.trace is not None
             return rebuild.scaled(self.trace, job.ranks, strong=self.strong)
@@ -96,7 +96,7 @@ class Study:
     def setups(self, job: Job) -> list[list[Setup]]:
         """Ways to run a job; those of one list differ only in the lane.
 
-        Unless told how many, as many service processes as the file says, or fewer, so that each has as many ranks.
+        By default as many service processes as in the file, or fewer, so that each has the same number of ranks.
         """
         per_node = job.ranks // job.nodes
         ways = [[Setup(lane) for lane in figuring.NATIVE]]
@@ -111,9 +111,9 @@ class Study:
         return ways
 
     def work_factor(self, job: Job, setup: Setup) -> float:
-        """How many times longer the work takes where cores are given to service processes or threads.
+        """Factor of the work's time if service processes or threads take cores.
 
-        The program has all cores of a node, by its ranks or their threads, unless it says how many threads a rank has.
+        The program uses all cores of a node, by its ranks or their threads, unless it states the threads per rank.
         """
         cluster = self.changed_clusters()[setup.cluster]
         if setup.lane in figuring.NATIVE or not cluster.own_core:
@@ -127,7 +127,7 @@ class Study:
 
 
 def check(study: Study) -> None:
-    """What can be told before anything is run."""
+    """Checks before any run."""
     placements = {cluster.placement for cluster in study.changed_clusters()}
     for placement in study.placements:
         if placement not in PLACEMENTS:
@@ -136,7 +136,7 @@ def check(study: Study) -> None:
     for placement in sorted(lacking):
         files = ", ".join(cluster.path for cluster in study.clusters)
         raise UserError(
-            f"--placement {placement}: {files} has no costs of service processes there; name a file that has, by "
+            f"--placement {placement}: {files} has no costs of service processes there; add a file that has, by "
             "another --cluster"
         )
     if study.sizes and study.pattern is None:
@@ -148,7 +148,7 @@ def check(study: Study) -> None:
 
 
 def save(study: Study, figures: Figures, directory: Path) -> None:
-    """Into a directory: what is needed to repeat it, and the figures."""
+    """Into a directory: the data for a repetition, and the results."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for number, cluster in enumerate(study.clusters):
@@ -163,7 +163,7 @@ def save(study: Study, figures: Figures, directory: Path) -> None:
 
 
 def load(directory: Path) -> tuple[Study, list[Any]]:
-    """What save() has written: the study and its figures."""
+    """Study and results from save()."""
     try:
         text = (directory / _REQUEST).read_text(encoding="utf-8")
         figures = json.loads((directory / _FIGURES).read_text(encoding="utf-8"))
@@ -182,7 +182,7 @@ def load(directory: Path) -> tuple[Study, list[Any]]:
 
 
 def differences(before: Sequence[Any], now: Figures) -> Iterator[str]:
-    """Where a repetition does not give what the study has."""
+    """Differences between a repetition and the study."""
     after = json.loads(json.dumps(figuring.as_written(now)))
     for old, new in zip(before, after, strict=False):
         if old != new:

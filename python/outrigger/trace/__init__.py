@@ -1,1 +1,1 @@
-"""What a job did and when: events from the library, a timeline of them, and its picture."""
+"""A job over time: events from the library, their timeline, and its picture."""

@@ -1,4 +1,4 @@
-"""From what a job has written to the file that the user has asked for."""
+"""Makes the user's file from a job's output."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from outrigger.trace import timeline, trace_events
 from outrigger.trace.events import Part, read_parts
 
 _KEEPER_SECONDS = 3.0
-"""A keeper writes when its last rank has gone, which may be a moment after the launcher has heard of it."""
+"""A keeper writes after its last rank has ended, possibly after the launcher has."""
 _LOOK_SECONDS = 0.02
 
 
 def events_path(path: Path) -> Path:
-    """Where the library is to write."""
+    """Path of the library's output."""
     return path.with_name(path.name + ".events")
 
 
 def _left(path: Path, of: str) -> list[Path]:
-    """What keepers, or ranks alone, have written where MPI_Finalize was not reached."""
+    """Files of keepers, or of single ranks that did not reach MPI_Finalize."""
     events = events_path(path)
     return [
         Path(name) for name in sorted(glob.glob(f"{glob.escape(str(events))}.{of}-*")) if not name.endswith(".part")
@@ -30,7 +30,7 @@ def _left(path: Path, of: str) -> list[Path]:
 
 
 def forget(path: Path) -> None:
-    """What an earlier job has left there must not be taken for this one's."""
+    """Files of an earlier job must not be mistaken for this job's."""
     for file in (path, events_path(path), *_left(path, "node"), *_left(path, "rank")):
         if file.is_file():
             file.unlink()
@@ -44,7 +44,7 @@ def _read(file: Path) -> list[Part]:
 
 
 def _by_keepers(path: Path) -> list[Path]:
-    """Waits for those of all nodes, where they write to this directory."""
+    """Waits for the files of all nodes that write to this directory."""
     end = time.monotonic() + _KEEPER_SECONDS
     nodes = 0
     while time.monotonic() < end:
@@ -60,14 +60,14 @@ def _by_keepers(path: Path) -> list[Path]:
 
 
 def read_written(path: Path) -> list[Part]:
-    """What there is of a job that has ended. None: nothing was traced."""
+    """Events of an ended job. None: nothing was traced."""
     events = events_path(path)
     files = [events] if events.is_file() else _by_keepers(path)
     return [part for file in files for part in _read(file)]
 
 
 def finish(path: Path, cores: int = 0) -> str:
-    """Makes the file, and says in a line what is in it. `cores`: of each node; 0: they are not known."""
+    """Makes the file and returns a summary line. `cores`: per node; 0: unknown."""
     parts = read_written(path)
     if not parts:
         return (
@@ -83,7 +83,7 @@ def finish(path: Path, cores: int = 0) -> str:
 
 
 def describe(made: timeline.Timeline, path: Path) -> str:
-    """In a line."""
+    """Summary in one line."""
     about = made.about
     ranks, traced = about["ranks"], about["traced_ranks"]
     whose = plural(ranks, "rank") if traced == ranks else f"{traced} of {ranks} ranks"

@@ -25,7 +25,7 @@ def parse_ranks(text: str) -> frozenset[int]:
 
 
 def read(path: Path) -> timeline.Timeline:
-    """A trace, or events that the library has written without `outrigger run`."""
+    """A trace, or events that the library wrote without `outrigger run`."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -36,7 +36,7 @@ def read(path: Path) -> timeline.Timeline:
 
 
 def replay(
-    written: Annotated[Path, typer.Argument(metavar="FILE", help="What run --trace FILE has written.")],
+    written: Annotated[Path, typer.Argument(metavar="FILE", help="A trace of run --trace FILE.")],
     output: Annotated[
         Path | None,
         typer.Option(
@@ -51,7 +51,7 @@ def replay(
     end_ms: Annotated[float | None, typer.Option("--to", metavar="MS", help="Draw up to here.")] = None,
     ranks: Annotated[
         str | None,
-        typer.Option("--ranks", metavar="LIST", help="Of these ranks, like 0-3,8.", show_default="the first 16"),
+        typer.Option("--ranks", metavar="LIST", help="Ranks to draw, like 0-3,8.", show_default="the first 16"),
     ] = None,
 ) -> None:  # fmt: skip
     """Draw a trace: what ranks and service processes did and when.

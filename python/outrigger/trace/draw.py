@@ -1,4 +1,4 @@
-"""A timeline as a picture."""
+"""Draws a timeline."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ _CALLS = 24
 """A rank's calls in a picture of a part that the user has not chosen."""
 _MOST_CALLS = 2 * _CALLS
 MOST_LANES = 16
-"""Ranks in a picture, unless it is said which."""
+"""Default number of ranks in a picture."""
 _WIDTH_INCHES = 13
 _BUSY, _FLIGHTS, _FLIGHTS_HEIGHT = (0.17, 0.36), 0.59, 0.36
 _PHASES = (0.03, 0.13)
-"""Above the calls, with their names where these fit."""
+"""Above the calls, with names if they fit."""
 _PHASE_COLORS = ("#f2d492", "#c9b6e4", "#9fd3c7", "#f4b6c2", "#b8cbe8", "#d6d1a6")
 _MOST_PHASES_IN_LEGEND = 5
 _LETTER_INCHES = 0.055
 _MOST_ROWS = 8
-"""Operations or moves of a lane beside each other; further ones lie on these."""
+"""Parallel operations or moves of a lane; more overlap these."""
 _MOST_ARROWS = 400
 _MOST_MILLISECONDS = 10_000
 _NARROWEST = 0.0006
-"""Of the width of the picture: what is shorter is drawn so wide, or nobody would see it."""
+"""Minimum width, as a fraction of the picture: shorter ones would be invisible."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What is drawn."""
+    """The part to draw."""
 
     begin_ms: float | None = None
     end_ms: float | None = None
@@ -46,7 +46,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class _View:
-    """The times and lanes of a picture. Milliseconds."""
+    """Times and lanes of a picture. Milliseconds."""
 
     begin: float
     end: float
@@ -102,7 +102,7 @@ def _view(timeline: Timeline, selection: Selection) -> _View:
 
 
 def _rows(slices: Sequence[Slice]) -> list[int]:
-    """A row for each such that those of a row do not overlap; beyond the most they share."""
+    """A row for each slice so that slices of a row do not overlap; beyond the limit they share rows."""
     ends: list[int] = []
     rows = []
     for one in slices:
@@ -113,7 +113,7 @@ def _rows(slices: Sequence[Slice]) -> list[int]:
 
 
 def _bars(axis: Any, view: _View, slices: Iterable[Slice], place: tuple[float, float], color: str, **more: Any) -> None:
-    """Of one colour at one height."""
+    """Bars of one colour at one height."""
     least = _NARROWEST * view.width
     spans = [(one.begin / 1e6, max((one.end - one.begin) / 1e6, least)) for one in slices]
     if spans:
@@ -127,7 +127,7 @@ def _color(one: Slice) -> str:
 
 
 def _draw_rank(axis: Any, view: _View, top: float, slices: Sequence[Slice], timeline_end: float) -> None:
-    """Calls over the work between them."""
+    """Calls above the work between them."""
     low, height = _BUSY
     begin = max(view.begin, 0.0)
     end = min(view.end, timeline_end)
@@ -138,13 +138,13 @@ def _draw_rank(axis: Any, view: _View, top: float, slices: Sequence[Slice], time
 
 
 def _phase_colors(slices: Iterable[Slice]) -> dict[str, str]:
-    """By name, in the order in which they first come; further ones have the same again."""
+    """By name, in order of appearance; colours repeat after the last."""
     names = dict.fromkeys(one.name for one in slices if one.kind == "phase")
     return {name: _PHASE_COLORS[place % len(_PHASE_COLORS)] for place, name in enumerate(names)}
 
 
 def _draw_phases(axis: Any, view: _View, top: float, phases: Sequence[Slice], colors: dict[str, str]) -> None:
-    """Inner ones lie on outer ones."""
+    """Inner ones cover outer ones."""
     low, height = _PHASES
     letter = _LETTER_INCHES * view.width / _WIDTH_INCHES
     for one in sorted(phases, key=lambda one: one.args.get("depth", 0)):
@@ -158,7 +158,7 @@ def _draw_phases(axis: Any, view: _View, top: float, phases: Sequence[Slice], co
 
 
 def _draw_flights(axis: Any, view: _View, top: float, flights: Sequence[Slice], *, arrows: bool) -> None:
-    """From the post to what has collected it."""
+    """From the post to its completion call."""
     rows = _rows(flights)
     pitch = _FLIGHTS_HEIGHT / max(3, max(rows, default=0) + 1)
     for one, row in zip(flights, rows, strict=True):
@@ -166,7 +166,7 @@ def _draw_flights(axis: Any, view: _View, top: float, flights: Sequence[Slice], 
         if not arrows:
             axis.plot([one.begin / 1e6, one.end / 1e6], [y, y], color=FLIGHT, linewidth=1.6, solid_capstyle="butt")
             continue
-        # Arrows know no edge of the picture: what comes from before it begins there, what goes on has no head.
+        # Arrows are not clipped by the picture: early ones begin at its edge, late ones have no head.
         begin, end = max(one.begin / 1e6, view.begin), min(one.end / 1e6, view.end)
         style = "-|>,head_width=0.16,head_length=0.32" if end == one.end / 1e6 else "-"
         axis.annotate(
@@ -176,7 +176,7 @@ def _draw_flights(axis: Any, view: _View, top: float, flights: Sequence[Slice], 
 
 
 def _draw_service(axis: Any, view: _View, top: float, slices: Sequence[Slice]) -> None:
-    """Moves, beside each other where several are under way, over the operations."""
+    """Moves, in rows if several overlap, above the operations."""
     _bars(axis, view, [one for one in slices if one.kind == "operation"], (top + 0.06, 0.84), "#d6e8eb")
     moves = [one for one in slices if one.kind != "operation"]
     rows = _rows(moves)
@@ -198,7 +198,7 @@ def _draw_marks(axis: Any, marks: Iterable[Mark], top_of: dict[Lane, int]) -> No
 
 
 def _draw_losses(axis: Any, view: _View, marks: Iterable[Mark], top_of: dict[Lane, int]) -> None:
-    """From then on there is nothing of the lane's DPU."""
+    """The lane's DPU is lost from then on."""
     for mark in marks:
         at = max(mark.at / 1e6, view.begin)
         if mark.kind != "lost" or mark.lane not in top_of or at >= view.end:
@@ -208,7 +208,7 @@ def _draw_losses(axis: Any, view: _View, marks: Iterable[Mark], top_of: dict[Lan
 
 
 def _flights_of(timeline: Timeline, view: _View) -> dict[Lane, list[Slice]]:
-    """Of each rank: from the call to the end of what has collected it."""
+    """Operations of each rank: from the call to the end of their completion call."""
     flights: dict[Lane, list[Slice]] = defaultdict(list)
     for flow in timeline.flows:
         end = flow.completion or flow.operation

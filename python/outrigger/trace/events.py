@@ -1,4 +1,4 @@
-"""The events that ranks and service processes have written: binary parts, one of each rank (src/trace/snapshot.hpp)."""
+"""Events from ranks and service processes: binary parts, one per rank (src/trace/snapshot.hpp)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAMES_LIMIT = 1 << 20
 
 
 class Kind(IntEnum):
-    """Of an event."""
+    """Kind of an event."""
 
     CALL = 1
     COMPLETION = 2
@@ -36,7 +36,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One, with the fields of trace/event.hpp. Nanoseconds of the rank's own clock."""
+    """An event, with the fields of trace/event.hpp. Nanoseconds of the rank's own clock."""
 
     kind: Kind
     began: int
@@ -51,23 +51,23 @@ class Event:
 
     @property
     def pair(self) -> tuple[int, int]:
-        """Of a move: from which world rank to which."""
+        """For a move: source and destination world rank."""
         return self.subject >> 32, self.subject & (2**32 - 1)
 
     @property
     def status(self) -> int:
-        """Of an operation that has ended."""
+        """For an ended operation."""
         return self.number >> _LATE_BITS
 
     @property
     def late(self) -> int:
-        """Of an operation that has ended: peers that were ready before the rank."""
+        """For an ended operation: number of peers that were ready before the rank."""
         return self.number & ((1 << _LATE_BITS) - 1)
 
 
 @dataclass(frozen=True)
 class Clock:
-    """What to add to a time of a rank's clock for that of world rank 0, where it was measured."""
+    """Offset from a rank's clock to world rank 0's, with the time of its measurement."""
 
     at: int
     offset: int
@@ -75,13 +75,13 @@ class Clock:
 
     @property
     def known(self) -> bool:
-        """Whether it was measured."""
+        """True if it was measured."""
         return self.error >= 0
 
 
 @dataclass(frozen=True)
 class Communicator:
-    """What a group's id stands for."""
+    """Group of an id."""
 
     size: int
     name: str
@@ -89,7 +89,7 @@ class Communicator:
 
 @dataclass(frozen=True)
 class Part:
-    """What one rank, and its service process for it, have written."""
+    """Events of one rank, and of its service process for it."""
 
     rank: int
     ranks: int
@@ -104,7 +104,7 @@ class Part:
     """Its name, if the service process runs on one."""
     dpu_clock_error: int
     left_dpu: int | None
-    """When another one on a core of the node has begun to take its place."""
+    """Time when its replacement on a core of the node has started."""
     mpi: str
     native_because: str
     names: dict[str, dict[int, str]] = field(repr=False)
@@ -115,11 +115,11 @@ class Part:
     service_dropped: int
 
     def name(self, kind: str, number: int) -> str:
-        """What a number of an event means."""
+        """Name of a number in an event."""
         return self.names.get(kind, {}).get(number, f"{kind} {number}")
 
     def reference(self, time: int) -> int:
-        """A time of this rank's clock on that of world rank 0: the offset drifts evenly between two measurements."""
+        """Converts a time to the clock of world rank 0: the offset drifts linearly between two measurements."""
         known = [clock for clock in self.clocks if clock.known]
         if not known:
             return time
@@ -131,17 +131,17 @@ class Part:
 
     @property
     def clock_error(self) -> int | None:
-        """How wrong that may be, in nanoseconds. None: it is not known."""
+        """Uncertainty of that, in nanoseconds. None: unknown."""
         known = [clock.error for clock in self.clocks if clock.known]
         return max(known) if known else None
 
     def on_dpu(self, time: int) -> bool:
-        """Whether what was noted of the service process then was done on a DPU."""
+        """True if the service process ran on a DPU at that time."""
         return bool(self.dpu) and (self.left_dpu is None or time < self.left_dpu)
 
 
 class _Reader:
-    """Bytes from the front on, each of which must be there."""
+    """Reads bytes in order; all requested ones must exist."""
 
     def __init__(self, data: bytes, what: str) -> None:
         self._data = data
@@ -156,7 +156,7 @@ class _Reader:
 
     def take(self, count: int) -> bytes:
         if count > len(self._data) - self._at:
-            raise self.bad("it ends too soon")
+            raise self.bad("it is truncated")
         self._at += count
         return self._data[self._at - count : self._at]
 
@@ -179,7 +179,7 @@ def _names(raw: bytes) -> dict[str, dict[int, str]]:
 
 
 def _events(raw: bytes) -> list[Event]:
-    """Those that can be: others may have been under way when their process ended."""
+    """The valid ones: others may have been incomplete at the end of their process."""
     found = []
     for began, ended, size, high, low, sequence, subject, kind, detail, name, number in _EVENT.iter_unpack(raw):
         if kind not in _KINDS or not 0 <= began <= ended:
@@ -201,11 +201,11 @@ def _read_part(reader: _Reader) -> Part:
         _HEADER.unpack(reader.take(_HEADER.size))
     )
     if magic != MAGIC:
-        raise reader.bad("a part of it begins with something else")
+        raise reader.bad("a part has a wrong beginning")
     if version != VERSION:
         raise reader.bad(f"it has version {version}, this command reads version {VERSION}")
     if header_bytes != _HEADER.size + _ABOUT.size or event_bytes != _EVENT.size or names > _NAMES_LIMIT:
-        raise reader.bad("its parts have other sizes than they must")
+        raise reader.bad("its parts have wrong sizes")
     about = _ABOUT.unpack(reader.take(_ABOUT.size))
     rank, ranks, node, nodes, service, cpu, started, ended, *clocks, dpu_error, left_dpu, mpi, because, dpu = about
     if rank >= ranks:
@@ -224,7 +224,7 @@ def _read_part(reader: _Reader) -> Part:
 
 
 def read_parts(data: bytes, what: str) -> list[Part]:
-    """The parts of a file; `what` is named where it is none."""
+    """Parts of a file; `what` is named in errors."""
     reader = _Reader(data, what)
     parts = []
     while reader.more():

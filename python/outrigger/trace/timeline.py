@@ -1,4 +1,4 @@
-"""A job's events as a timeline: on one clock, with what belongs together joined."""
+"""A job's events as a timeline: on one clock, with related events joined."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from outrigger.report_data import in_words
 from outrigger.trace.events import OFFLOADED, Event, Kind, Part
 
 LATE_NS = 100_000
-"""From here on it is marked which rank the others have waited for."""
+"""From this delay on, the rank that the others waited for is marked."""
 _NO_COMMUNICATOR = ((0, 0), (0, 1))  # "(other communicators)" and "(groups of one rank)"
 
 
@@ -26,11 +26,11 @@ class Lane:
     node: int
     cpu: int = -1
     dpu: str = ""
-    """The name of the DPU that a service process runs on; empty: it is on the node."""
+    """Name of a service process's DPU; empty: on the node."""
 
     @property
     def title(self) -> str:
-        """For people."""
+        """To print."""
         if self.kind == "rank":
             return f"rank {self.number}"
         return f"service {self.number} of node {self.node}" + (f" on DPU {self.dpu}" if self.dpu else "")
@@ -38,7 +38,7 @@ class Lane:
 
 @dataclass
 class Slice:
-    """Something that took a while. Nanoseconds since the job's first rank was through MPI_Init."""
+    """Something with a duration. Nanoseconds since the job's first rank left MPI_Init."""
 
     lane: Lane
     kind: str
@@ -51,7 +51,7 @@ class Slice:
 
 @dataclass(frozen=True)
 class Mark:
-    """Something that happened."""
+    """Something at one time."""
 
     lane: Lane
     kind: str
@@ -63,7 +63,7 @@ class Mark:
 
 @dataclass
 class Flow:
-    """From the call that has posted a collective, by what service processes did for it, to what has collected it."""
+    """From the call that posted a collective, over the work of service processes, to its completion call."""
 
     call: Slice
     operation: Slice | None = None
@@ -72,7 +72,7 @@ class Flow:
 
 @dataclass
 class Timeline:
-    """All of it."""
+    """The whole job."""
 
     about: dict[str, Any]
     lanes: list[Lane]
@@ -83,12 +83,12 @@ class Timeline:
 
 @dataclass
 class _Built:
-    """One rank's."""
+    """Slices of one rank."""
 
     part: Part
     lane: Lane
     services: set[Lane] = field(default_factory=set)
-    """Those that have done something for it: one, or after the loss of a DPU two."""
+    """Its service processes: one, or two after the loss of a DPU."""
     calls: list[Slice] = field(default_factory=list)
     completions: list[Slice] = field(default_factory=list)
     phases: list[Slice] = field(default_factory=list)
@@ -96,7 +96,7 @@ class _Built:
     marks: list[Mark] = field(default_factory=list)
     flows: list[Flow] = field(default_factory=list)
     instances: list[tuple[tuple[Any, ...], int, Slice]] = field(default_factory=list)
-    """Which collective of which group each call was: key, size of the group, call."""
+    """Collective and group of each call: key, size of the group, call."""
 
 
 class _Builder:
@@ -133,7 +133,7 @@ class _Builder:
             args |= {"algorithm": part.name("algorithm", event.number), "operation": event.sequence}
         else:
             args["native"] = part.name("reason", event.detail)
-        starts = event.subject and name.endswith("_init")  # the name that its kind has; this is a start
+        starts = event.subject and name.endswith("_init")  # named like its kind; this is a start
         if event.subject:
             args["request"] = event.subject
         call = self._slice(self._built.lane, "call", f"MPI_Start: {name}" if starts else name, event, args)
@@ -141,7 +141,7 @@ class _Builder:
         self._join(event, call, counted=not name.endswith("_init"))
 
     def _join(self, event: Event, call: Slice, *, counted: bool) -> None:
-        """Native calls of one communicator come in the same order on all ranks, but for starts."""
+        """Except for starts, native calls of one communicator have the same order on all ranks."""
         flow = Flow(call)
         if event.subject:
             self._flow_of[event.subject] = flow
@@ -169,7 +169,7 @@ class _Builder:
         self._collect(event)
 
     def _collect(self, event: Event) -> None:
-        """Also further ones of the same completion call, which come behind it."""
+        """Also for further operations of the same completion call, which follow it."""
         if not event.subject or self._last_completion is None:
             return
         self._last_completion.args["collected"].append(event.subject)
@@ -182,7 +182,7 @@ class _Builder:
         self._built.phases.append(self._slice(self._built.lane, "phase", name, event, {"depth": event.number}))
 
     def _service(self, time: int) -> Lane:
-        """The service process that has noted something then."""
+        """Service process of an event at that time."""
         part = self._part
         dpu = part.dpu if part.on_dpu(time) else ""
         lane = Lane("service", part.service or 0, part.node, -1 if dpu else part.cpu, dpu)
@@ -190,7 +190,7 @@ class _Builder:
         return lane
 
     def _loss_of_dpu(self) -> None:
-        """Also where nothing has come of it yet: its lane says why."""
+        """Marked even without effects yet: the lane shows the reason of later ones."""
         part = self._part
         if not part.dpu or part.left_dpu is None:
             return
@@ -199,12 +199,12 @@ class _Builder:
         self._built.marks.append(Mark(lane, "lost", text, self._at(part.left_dpu)))
 
     def _end_of(self, taken: Event, ended: Event | None) -> Event | None:
-        """None: it has not ended where it was taken. A DPU is left with operations that others end."""
+        """None: not ended where it was accepted. Operations of a lost DPU are ended by others."""
         part = self._part
         return ended if ended is None or part.on_dpu(ended.ended) == part.on_dpu(taken.began) else None
 
     def _operations(self) -> None:
-        """From when the service process has taken one until it has ended; without an end, until the trace's."""
+        """From the service process's acceptance of each to its end; without an end, to the end of the trace."""
         ended = {(e.group, e.sequence): e for e in self._part.service_events if e.kind is Kind.ENDED}
         last = max((e.ended for e in self._part.service_events), default=0)
         for event in self._part.service_events:
@@ -222,7 +222,7 @@ class _Builder:
             flow = self._flows_of_operation.get((event.group, event.sequence or 0))
             began = self._at(event.began)
             if lane.dpu and flow is not None:
-                began = max(began, flow.call.begin)  # the DPU's clock may be wrong by a little
+                began = max(began, flow.call.begin)  # the DPU's clock may be slightly wrong
             left = self._part.left_dpu if lane.dpu else None
             until = max(began, self._at(left or last if end is None else end.ended))
             name = f"{self._part.name('collective', event.name)} of rank {self._part.rank}"
@@ -253,7 +253,7 @@ class _Builder:
             self._built.serviced.append(self._slice(self._service(event.ended), kind, name, event, args))
 
     def build(self) -> _Built:
-        """The whole."""
+        """The whole part."""
         for event in self._part.events:
             if event.kind is Kind.CALL:
                 self._call(event)
@@ -272,7 +272,7 @@ class _Builder:
 
 
 def _merged(slices: Iterable[Slice]) -> list[tuple[int, int]]:
-    """Spans of time that do not overlap."""
+    """Disjoint spans of time."""
     spans: list[tuple[int, int]] = []
     for one in sorted(slices, key=lambda s: s.begin):
         if spans and one.begin <= spans[-1][1]:
@@ -283,7 +283,7 @@ def _merged(slices: Iterable[Slice]) -> list[tuple[int, int]]:
 
 
 def _overlap(spans: Sequence[tuple[int, int]], begin: int, end: int) -> int:
-    """How much of a time lies in any of the spans."""
+    """Time within any of the spans."""
     total = 0
     at = max(0, bisect_left(spans, (begin, begin)) - 1)
     for low, high in spans[at:]:
@@ -294,7 +294,7 @@ def _overlap(spans: Sequence[tuple[int, int]], begin: int, end: int) -> int:
 
 
 def _note_hidden(built: _Built) -> None:
-    """How long the rank has done something else while an operation of its was under way."""
+    """Time that the rank spent otherwise while one of its operations was active."""
     in_mpi = _merged([*built.calls, *built.completions])
     for one in built.serviced:
         if one.kind == "operation":
@@ -302,7 +302,7 @@ def _note_hidden(built: _Built) -> None:
 
 
 def _note_late(built: Sequence[_Built]) -> list[Mark]:
-    """Who has come how long after the first of a collective; whoever is last by far is marked."""
+    """Delays after the first rank of a collective; marks the last one if it is very late."""
     calls: dict[tuple[Any, ...], list[Slice]] = defaultdict(list)
     sizes: dict[tuple[Any, ...], int] = {}
     for one in built:
@@ -325,7 +325,7 @@ def _note_late(built: Sequence[_Built]) -> list[Mark]:
 
 
 def _clock_error(part: Part) -> int | None:
-    """Of the times of a rank's machine and its DPU, in nanoseconds. None: it is not known."""
+    """Clock error of a rank's machine and its DPU together, in nanoseconds. None: unknown."""
     own = part.clock_error if part.nodes > 1 else 0
     return None if own is None else own + part.dpu_clock_error
 
@@ -348,7 +348,7 @@ def _about(parts: Sequence[Part], zero: int) -> dict[str, Any]:
 
 
 def _once_a_lane(marks: Sequence[Mark]) -> list[Mark]:
-    """Each rank tells of the loss of its DPU, at nearly the same time."""
+    """Each rank reports the loss of its DPU, at nearly the same time."""
     lost: dict[Lane, Mark] = {}
     for mark in sorted((mark for mark in marks if mark.kind == "lost"), key=lambda mark: mark.at):
         lost.setdefault(mark.lane, mark)
@@ -356,7 +356,7 @@ def _once_a_lane(marks: Sequence[Mark]) -> list[Mark]:
 
 
 def why_nothing_is_offloaded(timeline: Timeline) -> str:
-    """For people, or empty: something is, or nothing was called."""
+    """For the user; empty: something is offloaded, or nothing was called."""
     if timeline.about.get("native_because"):
         return str(timeline.about["native_because"])
     calls = [one for one in timeline.slices if one.kind == "call"]
@@ -370,7 +370,7 @@ def why_nothing_is_offloaded(timeline: Timeline) -> str:
 
 
 def losses(timeline: Timeline) -> list[str]:
-    """Of DPUs, each once, for people."""
+    """Lost DPUs, each once, for the user."""
     first: dict[tuple[int, str], int] = {}
     for mark in timeline.marks:
         if mark.kind == "lost":
@@ -379,7 +379,7 @@ def losses(timeline: Timeline) -> list[str]:
 
 
 def build(parts: Sequence[Part]) -> Timeline:
-    """From the parts of a job, of one at least, in any order."""
+    """From the parts of a job, at least one, in any order."""
     parts = sorted(parts, key=lambda part: part.rank)
     zero = min(part.reference(part.started) for part in parts)
     built = [_Builder(part, zero).build() for part in parts]

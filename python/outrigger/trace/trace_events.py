@@ -1,4 +1,4 @@
-"""A timeline as a file of trace events (JSON), as Perfetto and others open it, and back: docs/using/trace.md."""
+"""Converts a timeline to a file of trace events (JSON) for Perfetto and others, and back: docs/using/trace.md."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from outrigger.trace.timeline import Flow, Lane, Mark, Slice, Timeline
 
 VERSION = 1
 _SERVICES_FROM = 1_000_000
-"""Process ids of service processes; ranks have theirs from 1 on."""
+"""First process id of service processes; ranks have ids from 1 on."""
 _SERVICES_PER_NODE = 64
-"""On its cores, and as many on its DPU."""
+"""On its cores; the same number on its DPU."""
 _ROWS = ("phase", "call", "operation", "move")
 _ROW_OF = {
     "phase": "phase", "call": "call", "completion": "call", "operation": "operation", "move": "move", "reduce": "move",
@@ -34,14 +34,14 @@ def _pid(lane: Lane) -> int:
 
 
 class _Tracks:
-    """A row of a lane has as many tracks as it has slices at a time: those of one track never overlap."""
+    """A row of a lane has enough tracks that slices of one track never overlap."""
 
     def __init__(self) -> None:
         self._ends: dict[tuple[Lane, str], list[int]] = defaultdict(list)
         self._ids: dict[tuple[Lane, str, int], int] = {}
 
     def place(self, one: Slice) -> int:
-        """The track of a slice; they come in the order of their beginnings."""
+        """Track of a slice; slices must come in the order of their beginnings."""
         row = _ROW_OF[one.kind]
         ends = self._ends[one.lane, row]
         free = next((place for place, end in enumerate(ends) if end <= one.begin), len(ends))
@@ -49,7 +49,7 @@ class _Tracks:
         return self.id_of(one.lane, row, free)
 
     def id_of(self, lane: Lane, row: str, place: int) -> int:
-        """Numbers are the job's, and ascend."""
+        """Ascending numbers, unique in the job."""
         return self._ids.setdefault((lane, row, place), len(self._ids) + 1)
 
     def named(self) -> Iterator[tuple[int, Lane, str, int]]:
@@ -64,7 +64,7 @@ def _us(ns: int) -> float:
 
 
 def _slice_event(one: Slice, track: int) -> dict[str, Any]:
-    took = max(one.end - one.begin, 1)  # what flows to a slice is found by its time
+    took = max(one.end - one.begin, 1)  # flows find their slice by its time
     return {"ph": "X", "name": one.name, "cat": one.kind, "pid": _pid(one.lane), "tid": track, "ts": _us(one.begin),
             "dur": _us(took), "args": one.args}  # fmt: skip
 
@@ -102,7 +102,7 @@ def _events(timeline: Timeline) -> Iterator[dict[str, Any]]:
         yield _slice_event(one, track_of[id(one)])
     for number, flow in enumerate(timeline.flows, 1):
         yield from _flow_events(number, flow, track_of)
-    # Behind the flows: to Perfetto an instant is a slice, too, to which a flow of the same time would go.
+    # After the flows: Perfetto treats an instant as a slice, too, which a flow of the same time would attach to.
     for mark in timeline.marks:
         row = "call" if mark.lane.kind == "rank" else "operation"
         yield {"ph": "i", "s": "t", "name": mark.name, "cat": mark.kind, "pid": _pid(mark.lane),
@@ -114,7 +114,7 @@ def _events(timeline: Timeline) -> Iterator[dict[str, Any]]:
 
 
 def encode(timeline: Timeline) -> tuple[bytes, int]:
-    """The text of a file, and how many events are in it."""
+    """Text of a file, and its number of events."""
     events = list(_events(timeline))
     about = msgspec.json.encode({"outrigger_trace": VERSION, **timeline.about})
     lines = b",\n".join(msgspec.json.encode(event) for event in events)
@@ -122,7 +122,7 @@ def encode(timeline: Timeline) -> tuple[bytes, int]:
 
 
 def write(timeline: Timeline, path: Path) -> int:
-    """Into a file, compressed where its name ends in .gz. How many events there are."""
+    """Into a file, compressed if its name ends in .gz. Returns the number of events."""
     text, count = encode(timeline)
     part = path.with_name(path.name + ".part")
     try:
@@ -160,12 +160,14 @@ def _lane_of(event: _Event, what: str) -> Lane:
     number, node, core, dpu = args.get("number"), args.get("node"), args.get("core", -1), args.get("dpu", "")
     numbered = isinstance(number, int) and isinstance(node, int) and isinstance(core, int)
     if args.get("kind") not in ("rank", "service") or not numbered or not isinstance(dpu, str):
-        raise UserError(f"{what} was not written by outrigger run --trace: {event.pid} is neither rank nor service")
+        raise UserError(
+            f"{what} was not written by outrigger run --trace: {event.pid} is neither a rank nor a service process"
+        )
     return Lane(args["kind"], args["number"], args["node"], core, dpu)
 
 
 class _FlowEnds:
-    """Finds the slices that a flow's steps lie in."""
+    """Finds the slices of a flow's steps."""
 
     def __init__(self, slices: Iterable[tuple[int, Slice]]) -> None:
         self._tracks: dict[int, list[Slice]] = defaultdict(list)
@@ -173,7 +175,7 @@ class _FlowEnds:
             self._tracks[track].append(one)
 
     def find(self, track: int, at: int) -> Slice | None:
-        """The last of the track that has begun by then."""
+        """The last slice of the track that began by then."""
         ones = self._tracks[track]
         low, high = 0, len(ones)
         while low < high:
@@ -202,7 +204,7 @@ def _flows(events: Iterable[_Event], ends: _FlowEnds) -> list[Flow]:
 
 
 def parse(text: bytes, what: str) -> Timeline:
-    """From a file's bytes; `what` is named where it is none."""
+    """From a file's bytes; `what` is named in errors."""
     try:
         data = gzip.decompress(text) if text[:2] == b"\x1f\x8b" else text
         found = msgspec.json.decode(data, type=_File)
@@ -219,7 +221,7 @@ def parse(text: bytes, what: str) -> Timeline:
         if event.ph not in "Xi":
             continue
         if event.pid not in lanes or (event.ph == "X" and event.cat not in _ROW_OF):
-            raise UserError(f"{what} cannot be read: an event '{event.name}' is of nobody")
+            raise UserError(f"{what} cannot be read: an event '{event.name}' has no owner")
         begin = _ns(event.ts)
         if event.ph == "X":
             end = begin + _ns(event.dur)

@@ -1,1 +1,1 @@
-"""The table of algorithms of a machine, by measuring."""
+"""Measures a machine's table of algorithms."""

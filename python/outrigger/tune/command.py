@@ -51,11 +51,9 @@ class _Output:
     json: Path | None
 
     def check(self) -> None:
-        """Before anything is measured."""
+        """Before the measurement."""
         if self.table.suffix != ".toml":
-            raise UserError(
-                f"--out {self.table}: a file of rules ends with .toml, or --algorithm does not take it for one"
-            )
+            raise UserError(f"--out {self.table}: its name must end with .toml to be a file of rules for --algorithm")
         pictures.check("--plot", self.plot)
         for path in filter(None, (self.table, self.plot, self.json)):
             if not path.absolute().parent.is_dir():
@@ -87,8 +85,8 @@ def _show(console: Console, figures: Figures, known: Sequence[tables.Collective]
     for collective in figures.ratios:
         console.print(_table(figures, collective, alike=alike[collective]))
     console.print(
-        "Total by equal work, by native's of the same run: medians (lowest to highest that are likely). Chosen is what "
-        "is better than the built-in table beyond noise.",
+        "Total by equal work, by native's of the same run: medians (lowest to highest that are likely). Chosen: "
+        "better than the built-in table beyond noise.",
         style="dim",
     )
 
@@ -99,7 +97,7 @@ def _nodes(runner: Runner) -> int:
 
 
 def _measure(console: Console, runner: Runner, lanes: Sequence[Lane], rounds: int, budget_s: float) -> Measuring:
-    """UserError: the library does not offload here, so that nothing could be compared."""
+    """UserError: the library does not offload here, so that nothing can be compared."""
     with Bar(console, draws_itself=True) as bar:
         bar.shows("is anything offloaded here?", 0.0, budget_s)
         always = replace(runner.request.settings, algorithms=selection.words(runner.artifacts, ["on"]))

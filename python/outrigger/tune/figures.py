@@ -1,4 +1,4 @@
-"""What was measured of each collective, size and algorithm."""
+"""Measurements of each collective, size and algorithm."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from dataclasses import dataclass, field
 from outrigger.noise import Band, band_of
 
 BUILT_IN = "built-in"
-"""What is there without rules; beside the names of algorithms."""
+"""The default without rules; used like an algorithm's name."""
 NATIVE = "native"
 LEAST_GAIN = 0.02
-"""Of the time. Less is no difference, however sure."""
+"""Fraction of the time. A smaller difference does not count, however certain."""
 
 
 NATIVELY = Band(1.0, 1.0, 1.0, 1 << 30)
-"""By itself."""
+"""Relative to itself."""
 
 
 def _below(one: Band, other: Band) -> bool:
-    """Beyond noise."""
+    """Lower beyond noise."""
     return one.known and other.known and one.high < other.low and one.value < (1 - LEAST_GAIN) * other.value
 
 
 @dataclass
 class Figures:
-    """Ratios of each round, by collective, size and what served it; in the order in which they were asked for."""
+    """Ratios of each round, by collective, size and server; in the requested order."""
 
     ratios: dict[str, dict[int, dict[str, list[float]]]] = field(default_factory=dict)
     native_us: dict[tuple[str, int], list[float]] = field(default_factory=dict)
     """Totals."""
 
     def add(self, collective: str, size: int, served_by: str, ratio: float, native_us: float) -> None:
-        """Of one round."""
+        """Adds the result of one round."""
         of_size = self.ratios.setdefault(collective, {}).setdefault(size, {})
         of_size.setdefault(served_by, []).append(ratio)
         self.native_us.setdefault((collective, size), []).append(native_us)
 
     def bands(self, collective: str, size: int) -> dict[str, Band]:
-        """Totals by native's, by what served it."""
+        """Totals relative to native's, by server."""
         return {name: band_of(found) for name, found in self.ratios[collective][size].items()}
 
     def over_sizes(self, collective: str) -> dict[str, Band]:
-        """The geometric mean over the sizes, round by round: for collectives of which no bytes may decide."""
+        """Geometric mean over the sizes, by round: for collectives whose rules may not depend on bytes."""
         by_size = list(self.ratios[collective].values())
         names = [name for name in by_size[0] if all(name in found for found in by_size)]
         return {
@@ -53,7 +53,7 @@ class Figures:
 
     @property
     def rounds(self) -> int:
-        """The most of any."""
+        """Maximum over all."""
         every = [found for sizes in self.ratios.values() for by in sizes.values() for found in by.values()]
         return max(map(len, every), default=0)
 
@@ -72,10 +72,10 @@ class Figures:
 
 
 def best_of(bands: Mapping[str, Band]) -> str | None:
-    """What is better than the built-in table beyond noise; None: nothing is, and the table stays.
+    """The best beyond noise compared with the built-in table; None: nothing is better.
 
-    An algorithm has to be better than native as well. A rule for what the table does anyway would only take from it the
-    freedom to go native for a while.
+    An algorithm must be better than native as well. A rule equal to the table would only prevent the temporary use of
+    native.
     """
     built_in = bands.get(BUILT_IN)
     if built_in is None:

@@ -1,4 +1,4 @@
-"""Measures each algorithm of each collective against native, round after round, within a time."""
+"""Measures each algorithm of each collective against native, round by round, within a time limit."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from outrigger.errors import UserError
 from outrigger.tune.figures import BUILT_IN, Figures
 
 _MORE = 1.1
-"""A run may take so many times as long as the ones before."""
+"""Maximum duration of a run, relative to earlier ones."""
 
 _LEAST_S = 1.0
 
 
 @dataclass(frozen=True)
 class Lane:
-    """What serves a collective."""
+    """An algorithm of a collective."""
 
     collective: str
     served_by: str
     """BUILT_IN, or an algorithm."""
 
     def request(self, base: Request, found: Artifacts) -> Request:
-        """All sizes of it."""
+        """All of its sizes."""
         rules = () if self.served_by == BUILT_IN else (f"{self.collective}={self.served_by}",)
         settings = replace(base.settings, algorithms=selection.words(found, rules) if rules else ())
         return replace(base, collectives=(self.collective,), settings=settings)
@@ -38,13 +38,13 @@ class Lane:
 
 
 def lanes_of(collectives: Sequence[str], known: Sequence[tables.Collective]) -> list[Lane]:
-    """The built-in table, then every algorithm, of each."""
+    """For each collective the built-in table, then every algorithm."""
     algorithms = {row.name: row.algorithms for row in known}
     return [Lane(name, served_by) for name in collectives for served_by in (BUILT_IN, *algorithms[name])]
 
 
 class Measuring:
-    """Rounds of all lanes; every second one the other way round."""
+    """Rounds of all lanes; every second one in reverse order."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Measuring:
         self._took: dict[Lane, float] = {}
         self.figures = Figures()
         self.failed: dict[Lane, str] = {}
-        """Those that could not be measured, and why. They are not tried again."""
+        """Lanes that could not be measured, with the reason. They are not tried again."""
         self.interrupted = False
         self.complete = False
 
@@ -74,7 +74,7 @@ class Measuring:
         return sum(self._took.get(lane, usual) for lane in lanes if lane not in self.failed)
 
     def _measure(self, lane: Lane, following: Sequence[Lane], later_rounds: int) -> bool:
-        """False: there is no time left for it."""
+        """False: no time is left for it."""
         spent = self._spent()
         if self._took and spent + _MORE * self._expected([lane]) > self._budget_s:
             return False
@@ -103,7 +103,7 @@ class Measuring:
         return True
 
     def measure(self) -> None:
-        """Until all rounds are made, the time is over, or it is interrupted."""
+        """Until all rounds are done, the time is over, or an interrupt."""
         try:
             self.complete = self._all()
         except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Totals over the sizes, of each collective and algorithm, and what was chosen."""
+"""Draws totals over the sizes, for each collective and algorithm, and the choices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OF_ALGORITHMS = ("#2a7f8e", "#8a5fa8", "#b08b2e", "#4c7a3f", "#3f5fa8")
 
 _TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
 _LEAST, _MOST = 0.1, 20.0
-"""Ratios that are drawn; noise may go beyond."""
+"""Range of drawn ratios; noise may exceed it."""
 
 
 def _colours(figures: Figures) -> dict[str, str]:
@@ -49,7 +49,7 @@ def _chosen(rules: Sequence[Rule], collective: str, size: int) -> str:
 
 
 def _mark_chosen(axis: Any, choices: Sequence[str], colours: dict[str, str]) -> None:
-    """Below the lines, a bar over the sizes of each choice, with its name."""
+    """Below the lines: a bar over the sizes of each choice, with its name."""
     first = 0
     for position in range(len(choices)):
         if position + 1 < len(choices) and choices[position + 1] == choices[first]:
@@ -89,7 +89,7 @@ def _draw(axis: Any, figures: Figures, collective: str, rules: Sequence[Rule], c
 
 
 def save(figures: Figures, rules: Sequence[Rule], path: Path, heading: str) -> None:
-    """A picture for each collective; its bar says what serves which sizes from now on."""
+    """One picture per collective, with a bar for the new choices by size."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -113,6 +113,6 @@ def save(figures: Figures, rules: Sequence[Rule], path: Path, heading: str) -> N
     figure.suptitle(heading, x=0.01, ha="left", fontsize=11, fontweight="bold", color=INK)
     figure.legend(
         list(handles.values()), list(handles), loc=legends.below(figure, "center"), ncols=len(handles), frameon=False,
-        fontsize=8, labelcolor=INK, title="bar at the bottom: what is chosen; whiskers: noise", title_fontsize=8,
+        fontsize=8, labelcolor=INK, title="bar at the bottom: choice; whiskers: noise", title_fontsize=8,
     )  # fmt: skip
     write(figure, path)

@@ -1,4 +1,4 @@
-"""Rules from what was measured: neighbouring sizes with the same choice are one."""
+"""Rules from measurements: neighbouring sizes with the same choice become one rule."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from outrigger.tables import Collective
 from outrigger.tune.figures import BUILT_IN, NATIVE, Figures, best_of
 
 _ROUND_TO = 256
-"""Bytes of a bound between two sizes that were measured."""
+"""In bytes, for a bound between two measured sizes."""
 _HALF = 0.5
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Of a collective."""
+    """For a collective."""
 
     collective: str
     algorithm: str
     measured: tuple[tuple[int, dict[str, Band]], ...]
-    """The sizes for which it was chosen, with what decided; one without a size: all sizes together."""
+    """Sizes with this choice, with the deciding bands; one entry without size: all sizes together."""
     low: int | None = None
-    """Bytes of a block, both included; None: open."""
+    """Bytes of a block, inclusive; None: open."""
     high: int | None = None
 
     @property
     def bytes_text(self) -> str:
-        """As a rule has it; empty: any."""
+        """As in a rule; empty: any."""
         if self.low is None and self.high is None:
             return ""
         if self.low == self.high:
@@ -40,7 +40,7 @@ class Rule:
 
 
 def between(size: int, neighbour: int, way: float = 0.5) -> int:
-    """A bound from a size towards a neighbour, half of the way by ratios unless another part of it is named."""
+    """Bound between a size and a neighbour, in the geometric middle unless another fraction is given."""
     bound: float = size * (neighbour / size) ** way
     low, high = sorted((size, neighbour))
     if low >= _ROUND_TO:
@@ -49,8 +49,9 @@ def between(size: int, neighbour: int, way: float = 0.5) -> int:
 
 
 def _way(here: Mapping[str, Band], there: Mapping[str, Band], algorithm: str) -> float:
-    """How far a choice reaches towards a size for which it was not made: to where it would be as good as the built-in
-    table if its gain fell evenly, half of the way at most."""
+    """Reach of a choice towards a size with another choice: to the point where its gain, falling linearly, is zero; at
+    most half of the way.
+    """
 
     def gain(bands: Mapping[str, Band]) -> float:
         return math.log(bands[BUILT_IN].value / (1.0 if algorithm == NATIVE else bands[algorithm].value))
@@ -64,7 +65,7 @@ def _way(here: Mapping[str, Band], there: Mapping[str, Band], algorithm: str) ->
 def _bounds(
     sizes: Sequence[int], bands: Sequence[Mapping[str, Band]], first: int, last: int, algorithm: str
 ) -> tuple[int | None, int | None]:
-    """Of sizes[first..last]. Blocks larger than any measured go the same way, smaller ones only if that is native."""
+    """Bounds for sizes[first..last]. Larger blocks use the same choice, smaller ones only if it is native."""
 
     def bound(edge: int, neighbour: int) -> int:
         return between(sizes[edge], sizes[neighbour], _way(bands[edge], bands[neighbour], algorithm))
@@ -95,7 +96,7 @@ def _by_bytes(figures: Figures, name: str) -> list[Rule]:
 
 
 def make(figures: Figures, collectives: Sequence[Collective]) -> list[Rule]:
-    """All that is better than the built-in table beyond noise."""
+    """All choices that are better than the built-in table beyond noise."""
     alike = {row.name: row.alike for row in collectives}
     rules: list[Rule] = []
     for name in figures.ratios:

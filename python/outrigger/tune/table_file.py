@@ -1,4 +1,4 @@
-"""The file of rules, with what was measured beside them."""
+"""The file of rules with their measurements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WIDTH = 116
 
 @dataclass(frozen=True)
 class Origin:
-    """Where figures come from."""
+    """Origin of the figures."""
 
     machine: str
     mpi: str
@@ -27,7 +27,7 @@ class Origin:
     date: str
     command: str
     complete: bool = True
-    """False: it was ended before all rounds were made."""
+    """False: ended before all rounds were done."""
 
 
 def _comment(words: Sequence[str]) -> list[str]:
@@ -40,7 +40,7 @@ def _comment(words: Sequence[str]) -> list[str]:
 
 
 def in_words(size: int, bands: Mapping[str, Band]) -> str:
-    """Of one size."""
+    """For one size."""
     where = format_size(size) if size else "all sizes"
     return f"{where}: {', '.join(f'{name} {band}' for name, band in bands.items())}"
 
@@ -48,7 +48,7 @@ def in_words(size: int, bands: Mapping[str, Band]) -> str:
 def _header(origin: Origin, figures: Figures, path: Path) -> list[str]:
     ended = "" if origin.complete else "; it was ended early"
     return [
-        "# Which algorithm serves which collective on this machine, by measuring. To use it:",
+        "# Measured choice of algorithms on this machine. To use it:",
         f"#   outrigger run --algorithm {path} -- PROGRAM",
         "#",
         f"# machine: {origin.machine}",
@@ -58,7 +58,7 @@ def _header(origin: Origin, figures: Figures, path: Path) -> list[str]:
         f"# command: {origin.command}",
         "#",
         "# Figures are totals by equal work, by native's of the same run: medians (lowest to highest that are likely).",
-        "# Where no rule fits the built-in table decides: nothing else was better beyond noise.",
+        "# Without a matching rule the built-in table decides: nothing was better beyond noise.",
     ]
 
 
@@ -82,7 +82,7 @@ def _rule(rule: Rule, nodes: int) -> list[str]:
 
 
 def text_of(rules: Sequence[Rule], figures: Figures, origin: Origin, path: Path) -> str:
-    """All of it. A file must have a rule: where there is none, one that says what is so anyway."""
+    """Content of the file. A file needs a rule: without a choice, one that states the default."""
     lines = [*_header(origin, figures, path), *_all_figures(figures)]
     for rule in rules:
         lines += _rule(rule, origin.nodes)
@@ -92,7 +92,7 @@ def text_of(rules: Sequence[Rule], figures: Figures, origin: Origin, path: Path)
 
 
 def write(text: str, path: Path) -> None:
-    """Whole, or not at all."""
+    """Writes atomically."""
     part = path.with_name(f"{path.name}.part")
     try:
         part.write_text(text, encoding="utf-8")

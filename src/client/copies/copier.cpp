@@ -19,7 +19,7 @@
 namespace outrigger::client {
 namespace {
 
-constexpr std::size_t kStackBytes = 256U << 10;  // of address space; a few pages are touched
+constexpr std::size_t kStackBytes = 256U << 10;  // of address space; only a few pages are touched
 
 }  // namespace
 
@@ -53,16 +53,16 @@ void* Copier::main(void* self) {
   return nullptr;
 }
 
-// A table of descriptors of its own, an empty one: with a shared one every read() and write() of a program with one
-// thread would cost more. Then the core: a copier that cannot leave the rank's must not be.
+// First an own, empty table of descriptors: a shared one would slow down every read() and write() of a single-threaded
+// program. Then the core: a copier must not run on the rank's core.
 bool Copier::settle_down() const {
   ::pthread_setname_np(::pthread_self(), "outrigger-copy");
-  static_cast<void>(::syscall(SYS_close_range, 0U, ~0U, CLOSE_RANGE_UNSHARE));  // without it only slower
+  static_cast<void>(::syscall(SYS_close_range, 0U, ~0U, CLOSE_RANGE_UNSHARE));  // only slower without it
   const auto cpu = static_cast<std::size_t>(cpu_);
   std::array<cpu_set_t, 8> set{};  // more cores than one cpu_set_t has room for
   CPU_SET_S(cpu, sizeof(set), set.data());
   if (::sched_setaffinity(0, sizeof(set), set.data()) != 0) return false;
-  // May cross-memory attach be used here at all? A filter may forbid it to this process.
+  // Tests cross-memory attach: a filter may forbid it to this process.
   std::uint64_t from = 1;
   std::uint64_t to = 0;
   const auto address = reinterpret_cast<std::uintptr_t>(&from);
@@ -86,7 +86,7 @@ void Copier::serve() {
       board_->copier_has.store(number + 1, std::memory_order_release);
       begin_work();
       const CopyResult result = jobs.carry_out(job);
-      end_work();  // before the service process goes on and reads it
+      end_work();  // before the service process continues and reads it
       taker.finish(number, result);
       board_->copier_has.store(0, std::memory_order_relaxed);
     } else if (pages_->anything()) {
@@ -110,7 +110,7 @@ void Copier::end_work() {
   board_->copier_busy_since.store(0, std::memory_order_relaxed);
 }
 
-// What is to be copied meanwhile others copy.
+// Other threads copy meanwhile.
 void Copier::make_huge_pages() {
   board_->copier_away.store(1, std::memory_order_release);
   begin_work();

@@ -1,11 +1,11 @@
-// This rank's copier: a thread that makes the copies its service process asks for (copy/board.hpp), because a
-// thread of this process reaches the rank's private memory with one copy instead of two.
+// This rank's copier: a thread that makes copies for its service process (copy/board.hpp). A thread of this process
+// reaches the rank's private memory with one copy instead of two.
 //
-// It costs the program nothing while there is nothing to copy, and little else:
+// It costs little, and nothing while there is nothing to copy:
 //   - it exists only in processes whose service process has seen work for it;
-//   - it runs on the service process's core or not at all, and sleeps in one futex without a time limit;
+//   - it runs only on the service process's core, and sleeps in one futex without a time limit;
 //   - it handles no signals, has no descriptors, allocates nothing, calls no MPI;
-//   - it dies with the process, by whatever end, and is not there in forked children.
+//   - it ends with the process, however that ends, and does not exist in forked children.
 //
 // Thread rule: start() and stop() by one thread at a time.
 #pragma once
@@ -27,17 +27,17 @@ class Copier {
   Copier& operator=(const Copier&) = delete;
   ~Copier() { stop(); }
 
-  // On core `cpu`. When it has nothing to copy it makes huge pages. The board and `pages` must stay until stop(). Does
-  // nothing when it has been called before.
+  // Starts the thread on core `cpu`. Without copies it makes huge pages. The board and `pages` must stay until stop().
+  // Further calls do nothing.
   void start(CopyBoard& board, HugePages& pages, int cpu);
-  // Waits for the copy under way, if any; afterwards there is no thread. Once; it cannot be started again.
+  // Waits for the current copy, if any, and ends the thread, which cannot be started again.
   void stop();
-  // In a forked child, where the thread is not: forgets it.
+  // In a forked child, which lacks the thread.
   void forget() { started_ = false; }
 
-  // It has been started and could do its work. Any thread.
+  // The thread runs and can do its work. Any thread.
   [[nodiscard]] bool runs() const { return state_.load(std::memory_order_acquire) == State::runs; }
-  // CPU time that it has taken, for those who account for the process's. Not after stop().
+  // Its CPU time, to be subtracted from the process's. Not after stop().
   [[nodiscard]] std::int64_t cpu_ns() const;
 
  private:
@@ -46,7 +46,7 @@ class Copier {
   static void* main(void* self);
   [[nodiscard]] bool settle_down() const;
   void serve();
-  // Tell the service process whose time its core's is: it watches whether others take it.
+  // Tell the service process that its core's time is used by the copier: it watches for other users of its core.
   void begin_work();
   void end_work();
   void make_huge_pages();

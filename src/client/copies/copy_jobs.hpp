@@ -1,5 +1,4 @@
-// Carries out the copies that a service process asks for on the rank's board (copy/board.hpp), by whichever
-// thread calls it.
+// Carries out copies of the job queue (copy/board.hpp) in the calling thread.
 #pragma once
 
 #include <array>
@@ -21,10 +20,10 @@ class CopyJobs {
     std::uint64_t value = 0;
   };
 
-  // Is the other process the one that is meant? 0 or an error number.
+  // Checks that the other process is the intended one. 0 or an error number.
   [[nodiscard]] int find_process(const CopyJob& job);
 
-  // Processes whose word has been found, so that it is not looked for before every copy.
+  // Processes whose word has been checked, so that not every copy checks it.
   std::array<Known, 64> known_{};
 };
 

@@ -13,7 +13,7 @@ Lending::Lending(EndpointLock& lock, SegmentHeader& header, const Doorbell& door
       cpu_(welcome.cpu),
       copier_lends_((welcome.reach & kReachCopier) != 0 &&
                     copy::lenders_with(welcome.core_share) == copy::Lenders::copiers) {
-  if ((welcome.reach & kReachCopier) == 0) return;  // nobody gives out jobs
+  if ((welcome.reach & kReachCopier) == 0) return;  // there are no jobs
   if (allowed.wait_copies) helper_.allow(board_, huge_pages_, copy::lenders_with(welcome.core_share));
   if (allowed.huge_pages) huge_pages_.allow(huge_page_support().bytes);
 }
@@ -29,7 +29,7 @@ void Lending::note_source(const SideMemory& side) {
 
 bool Lending::help() {
   if (lock_.is_inert() || !helper_.help()) return false;
-  // Where there is no copier the service process sleeps until the last copy is done.
+  // Without a copier the service process sleeps until the last copy is done.
   if (helper_.alone() && !helper_.has_copies() && doorbell_.service_sleeps()) doorbell_.ring();
   return true;
 }

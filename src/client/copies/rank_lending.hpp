@@ -1,7 +1,7 @@
-// What this rank does for its service process's copies (copy/policy.hpp): a copier, threads that wait, and huge pages
-// under what others copy from.
+// This rank's help with its service process's copies (copy/policy.hpp): a copier, waiting threads, and huge pages for
+// memory that others read.
 //
-// Any thread, but for posted().
+// Any thread, except posted().
 #pragma once
 
 #include <atomic>
@@ -27,8 +27,8 @@ class Lending {
   Lending(EndpointLock& lock, SegmentHeader& header, const Doorbell& doorbell, const WelcomeBody& welcome,
           Allowed allowed);
 
-  // Under the lock. An operation has been posted just now: others copy from what it sends, and from what it receives
-  // where its algorithm passes that on.
+  // Under the lock. An operation has been posted: others read its send memory, and its receive memory if its algorithm
+  // passes that on.
   void posted(const OperationRequest& request, const SideMemory& send, const SideMemory& receive) {
     if (board_.wanted.load(std::memory_order_acquire) != 0) start_copier();
     note_source(send);
@@ -54,7 +54,7 @@ class Lending {
   [[nodiscard]] std::uint64_t helped_bytes() const { return helper_.bytes(); }
   [[nodiscard]] std::uint64_t huge_bytes() const { return huge_pages_.bytes(); }
 
-  // Before the program's memory goes away, at its exit. Waits for the copies under way.
+  // Before the program's memory goes away, at its exit. Waits for copies in progress.
   void stop() {
     copier_.stop();
     helper_.stop();
@@ -71,8 +71,8 @@ class Lending {
   EndpointLock& lock_;
   CopyBoard& board_;
   const Doorbell& doorbell_;
-  const int cpu_;            // the service process's
-  const bool copier_lends_;  // there may be one
+  const int cpu_;            // of the service process
+  const bool copier_lends_;  // a copier is possible
   HugePages huge_pages_;
   Copier copier_;
   WaitHelper helper_;

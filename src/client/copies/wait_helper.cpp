@@ -7,7 +7,7 @@
 namespace outrigger::client {
 namespace {
 
-// For a copy under way, at the program's end. A thread that holds one for longer has ended without a word.
+// Limit for a copy in progress at the program's end. A thread that takes longer has been killed.
 constexpr std::chrono::seconds kLongestCopy{1};
 constexpr std::chrono::microseconds kBetweenLooks{20};
 
@@ -35,7 +35,7 @@ void WaitHelper::refuse() {
   if (!already && alone()) board_->ranks_alone.store(0, std::memory_order_release);
 }
 
-// All relaxed: it is advice, and nothing is read on account of it.
+// All relaxed: these are hints without ordered data.
 void WaitHelper::posted(std::uint64_t bytes) {
   if (board_ == nullptr || alone()) return;
   const std::int64_t until = now_ns() + copy::at_once_after(bytes).count();
@@ -69,15 +69,15 @@ bool WaitHelper::wanted() const {
 bool WaitHelper::help() {
   if (!wanted()) return false;
   std::thread::id nobody;
-  // stop() says so and then looks who copies; here it is the other way round.
+  // The reverse order of stop(), which sets its flag and then checks for copies.
   if (!copying_.compare_exchange_strong(nobody, std::this_thread::get_id(), std::memory_order_seq_cst)) return false;
   const bool helped = !stopped_.load(std::memory_order_seq_cst) && may_copy() && take_one();
   copying_.store(std::thread::id(), std::memory_order_release);
   return helped;
 }
 
-// Copiers begin before the program restricts itself, this thread need not have: a filter that ends a thread for such a
-// call would end the program's.
+// Copiers begin before the program installs a system call filter; this thread may be filtered, and a forbidden call
+// would end the program.
 bool WaitHelper::may_copy() {
   if (filter_of_this_thread() == filter_) return true;
   refuse();

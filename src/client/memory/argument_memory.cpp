@@ -16,12 +16,12 @@ ArgumentMemory::ArgumentMemory(Regions& regions, SegmentView segment) : regions_
 
 std::optional<MemoryRange> ArgumentMemory::grow_for(std::uint64_t bytes) {
   start_growth(bytes);
-  return growth_failed_ ? std::nullopt : chunks_.allocate(bytes);  // the answer may be there already
+  return growth_failed_ ? std::nullopt : chunks_.allocate(bytes);  // the answer may have come already
 }
 
 void ArgumentMemory::start_growth(std::uint64_t bytes) {
   if (growth_ || growth_failed_) return;
-  // In proportion to what there is: the number of regions is limited, that of operations is not.
+  // Proportional to the memory in use: the number of regions is limited, that of operations is not.
   const std::uint64_t wanted = std::max(bytes, chunks_.bytes_in_use() / 4);
   std::optional<Region> region = regions_.create(RangeAllocator::chunk_bytes_for(wanted));
   growth_failed_ = !region;

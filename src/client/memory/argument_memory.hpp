@@ -1,8 +1,8 @@
-// Memory beside the slots, which service processes read: blocks' extents, members of groups, delivered marks, overflow
-// records. It begins with the segment's arena and grows by regions; a post that needs more says so and goes on, and the
-// memory is there once the service processes have answered.
+// Memory beside the slots for service processes: extents, members of groups, delivered marks, overflow records. It
+// starts with the segment's arena and grows by regions. A post that needs more starts the growth and continues; the
+// memory is available once the service processes have answered.
 //
-// Under the lock, but for allocate_and_wait().
+// Under the lock, except allocate_and_wait().
 #pragma once
 
 #include <chrono>
@@ -20,25 +20,25 @@ class ArgumentMemory {
   ArgumentMemory(Regions& regions, SegmentView segment);
 
   [[nodiscard]] std::optional<MemoryRange> allocate(std::uint64_t bytes) { return chunks_.allocate(bytes); }
-  // When there is none: begins to grow. A range at once where that has not taken any time.
+  // Starts to grow. Returns a range if the growth took no time.
   [[nodiscard]] std::optional<MemoryRange> grow_for(std::uint64_t bytes);
-  // What was used comes back: there may be room for others now.
+  // Used memory comes back, so waiting posts may have room.
   void release(const MemoryRange& range) {
     chunks_.release(range);
     growth_failed_ = false;
   }
-  // What was not used after all.
+  // Unused memory comes back.
   void undo(const MemoryRange& range) { chunks_.release(range); }
-  // Takes in what has grown, or gives up when it took too long.
+  // Adds grown memory, or stops waiting for it after a time limit.
   void finish_growth() {
     if (growth_) look_at_growth();
   }
   [[nodiscard]] bool growing() const { return static_cast<bool>(growth_); }
-  // It has tried to grow in vain since memory last came back.
+  // The last growth failed, and no memory has come back since.
   [[nodiscard]] bool cannot_grow() const { return growth_failed_ && !growth_; }
   [[nodiscard]] std::uint64_t bytes_in_use() const { return chunks_.bytes_in_use(); }
 
-  // Without the lock. Waits for the keeper if need be.
+  // Without the lock. Waits for the keeper if necessary.
   [[nodiscard]] std::optional<MemoryRange> allocate_and_wait(std::uint64_t bytes) {
     return regions_.allocate_in(chunks_, bytes);
   }

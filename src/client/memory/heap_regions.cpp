@@ -10,7 +10,7 @@
 namespace outrigger::client {
 namespace {
 
-// Calls visit(range) for what operations that are not done have in the heap.
+// Calls visit(range) for the heap memory of unfinished operations.
 template <class Visit>
 void each_in_heap(const Posts& posts, const Visit& visit) {
   posts.each([&visit](const PendingOperation& operation) {
@@ -80,7 +80,7 @@ void HeapRegions::hold_at_fork(Posts& posts) {
   each_in_heap(posts, [this](const MemoryRange& range) { heap_->hold_at_fork(range.address, range.bytes); });
 }
 
-// A fork has ended the generation that was announced.
+// A fork has ended the announced generation.
 void HeapRegions::retire() {
   if (std::optional<Region> region = regions_.take_heap()) retired_.push_back(std::move(*region));
   if (!coming_) return;

@@ -1,6 +1,6 @@
-// The memory of the shared heap, or of MPI_Alloc_mem where there is no such heap, as regions. Each generation is one.
-// It is announced when it has begun, the first one of MPI_Alloc_mem when an operation first uses it. Operations of the
-// meantime treat their buffers as private memory.
+// The shared heap's memory, or MPI_Alloc_mem's if there is no such heap, as regions: one per generation. A generation
+// is announced after its start; the first one of MPI_Alloc_mem when an operation first uses it. Operations before that
+// treat their buffers as private memory.
 #pragma once
 
 #include <atomic>
@@ -37,8 +37,8 @@ class HeapRegions {
   }
   [[nodiscard]] bool has_seen_operation() const { return seen_operation_.load(std::memory_order_relaxed); }
 
-  // Under the lock. Keeps up with the heap's generations. Regions that are no longer needed come back, to be dropped
-  // without the lock.
+  // Under the lock. Follows the heap's generations. Returns regions that are not needed any more, to be dropped without
+  // the lock.
   [[nodiscard]] std::vector<Region> follow(const Posts& posts) {
     return is_followed() ? std::vector<Region>() : follow_generations(posts);
   }
@@ -46,14 +46,14 @@ class HeapRegions {
   [[nodiscard]] bool is_followed() const {
     return heap_ == nullptr || (heap_->serial() == serial_ && !coming_ && retired_.empty());
   }
-  // Under the lock, while a fork() is prepared: what operations use stays shared. The heap's own handlers run after
-  // this, before the process is copied.
+  // Under the lock, before a fork(): memory of operations stays shared. The heap's own handlers run after this, before
+  // the process is copied.
   void hold_at_fork(Posts& posts);
 
  private:
   [[nodiscard]] bool can_map() const { return !lock_.is_inert() && !regions_.registers() && regions_.maps(); }
   void share_if_for_program(const void* memory);
-  // Of the heap's generation; admitted.
+  // The heap's current generation; admitted.
   [[nodiscard]] std::optional<Region> current();
   [[nodiscard]] std::vector<Region> follow_generations(const Posts& posts);
   void retire();
@@ -62,9 +62,9 @@ class HeapRegions {
   EndpointLock& lock_;
   Regions& regions_;
   std::atomic<bool> seen_operation_{false};
-  std::atomic<bool> used_{false};  // a heap has been shared, or an operation has used what the program allocated
+  std::atomic<bool> used_{false};  // a heap is shared, or an operation has used MPI_Alloc_mem's memory
   const SharedHeap* heap_ = nullptr;
-  std::uint64_t serial_ = 0;  // the generation that was announced last
+  std::uint64_t serial_ = 0;  // the last announced generation
   ExpectedRegion coming_;
   std::vector<Region> retired_;  // of earlier generations, while operations use them
 };

@@ -14,14 +14,14 @@
 namespace outrigger::client {
 namespace {
 
-// Memory that cannot be collapsed, or none to be had: the rest of the buffer will hardly do better.
+// Refusals until the rest of the buffer is skipped: its memory cannot be collapsed, or there are no huge pages.
 constexpr std::uint32_t kRefusals = 4;
-// Of a buffer, where some page is just being copied from. Memory that a network has registered is always in use.
+// Tries per buffer whose pages are in use by copies. Memory that is registered with a network is always in use.
 constexpr std::uint32_t kMostTries = 4;
 
 constexpr std::uint64_t kSmallPageBytes = 4096;
 
-// Of all threads. The kernel adds up their times by the way: half a microsecond, and more with many threads.
+// Page faults of all threads. getrusage() also sums CPU times: half a microsecond, more with many threads.
 std::uint64_t page_faults() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
@@ -53,7 +53,7 @@ bool HugePages::note_source(std::uint64_t address, std::uint64_t bytes) {
   Buffer& buffer = buffer_at(address);
   const bool busy = handed_over_.load(std::memory_order_acquire);
   if (buffer.address != address) {
-    if (busy && work_.buffer == &buffer) return false;  // it is the copier's to write to
+    if (busy && work_.buffer == &buffer) return false;  // the copier may be writing it
     buffer.address = address;
     buffer.uses = 0;
     buffer.uses_needed = kLeastUses;
@@ -74,9 +74,8 @@ bool HugePages::note_source(std::uint64_t address, std::uint64_t bytes) {
   return true;
 }
 
-// Half of its pages are more than a program touches by the way between two looks, as a rule. Who gives memory back
-// after a few uses pays more for the new pages than they are worth when collapsed. One buffer may be used for small
-// blocks first and for large ones later, or for both in turn.
+// Programs rarely touch half as many other pages between two checks. If a program frees its memory after a few uses,
+// collapsing costs more than it gains. A buffer may have small blocks first and large ones later, or alternate.
 void HugePages::look_again(Buffer& buffer, std::uint64_t bytes) {
   bool is_new = false;
   if (buffer.uses % kUsesPerLook == 0) {
@@ -102,7 +101,7 @@ std::uint64_t HugePages::end_of_pages(std::uint64_t page_bytes) const {
 
 void HugePages::advance() {
   const std::uint64_t page_bytes = page_bytes_.load(std::memory_order_relaxed);
-  if (page_bytes == 0) return finish();  // handed over just when the last pages took too long
+  if (page_bytes == 0) return finish();  // handed over when the last pages took too long
   const std::uint64_t begin = work_.position;
   const std::uint64_t end = end_of_pages(page_bytes);
   const std::uint64_t bytes = std::min(end, work_.end) - std::max(begin, work_.buffer->address);
@@ -117,8 +116,8 @@ void HugePages::advance() {
   if (end >= work_.end || work_.refused_in_a_row == kRefusals || off) finish();
 }
 
-// Neighbours of the buffer in a page are the program's as well. A page that two mappings share stays as it is, although
-// the kernel says that it has been collapsed.
+// A huge page may also contain other memory of the program. A page that two mappings share is not collapsed, although
+// the kernel reports success.
 int HugePages::collapse(std::uint64_t begin, std::uint64_t end) {
   const bool in_part = begin < work_.buffer->address || end > work_.end;
   if (in_part && !in_one_mapping(begin, end)) return EINVAL;

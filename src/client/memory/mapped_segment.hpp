@@ -21,7 +21,7 @@ class MappedSegment {
 
   [[nodiscard]] const SegmentView& view() const { return view_; }
   void unmap();
-  // In a forked child the addresses may belong to somebody else by now: forgets them without unmapping.
+  // In a forked child other memory may be at these addresses: forgets them without unmapping.
   void forget() { view_ = SegmentView(); }
 
  private:

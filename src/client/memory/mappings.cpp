@@ -18,7 +18,7 @@ struct Mapping {
   std::uint64_t end = 0;
 };
 
-// Lines of the form "BEGIN-END PERMISSIONS ...", in hexadecimal digits, that may come in pieces.
+// Parses lines of the form "BEGIN-END PERMISSIONS ...", in hexadecimal digits, that may come in pieces.
 class Lines {
  public:
   // The mapping whose addresses end with this character.

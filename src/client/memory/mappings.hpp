@@ -5,8 +5,8 @@
 
 namespace outrigger::client {
 
-// Whether [begin, end) lies in one mapping of this process. True where the kernel does not tell.
-// Any thread; takes no memory from the program's allocator. As long as reading /proc/self/maps takes.
+// True if [begin, end) is in one mapping of this process, or the kernel does not tell. Any thread; does not use the
+// program's allocator. Takes as long as reading /proc/self/maps.
 [[nodiscard]] bool in_one_mapping(std::uint64_t begin, std::uint64_t end);
 
 }  // namespace outrigger::client

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint64_t kMostBytes = std::numeric_limits<std::uint64_t>::max() / 2;
 
-// Descriptors belong to the program: the one for this memory is from the lower half of what it may open.
+// Descriptors belong to the program: this memory takes one only from the lower half of its limit.
 bool leaves_descriptors_for_the_program() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return true;
@@ -68,7 +68,7 @@ bool ProgramMemory::release(void* memory) noexcept try {
   }
   return true;
 } catch (...) {
-  return true;  // no memory to keep the range by: its addresses are lost
+  return true;  // no memory for the record: its addresses are lost
 }
 
 void ProgramMemory::hold_at_forks(const void* memory) {

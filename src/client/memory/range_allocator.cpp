@@ -34,7 +34,7 @@ std::vector<MemoryRange> RangeAllocator::take_all() {
 std::optional<MemoryRange> RangeAllocator::first_fit(std::uint64_t rounded_bytes) {
   for (auto entry = free_.begin(); entry != free_.end(); ++entry) {
     if (entry->second.bytes < rounded_bytes) continue;
-    // From the end, so that the entry keeps its key.
+    // Takes the end, so that the entry keeps its key.
     entry->second.bytes -= rounded_bytes;
     const MemoryRange range{entry->second.region, entry->first + entry->second.bytes, rounded_bytes};
     if (entry->second.bytes == 0) free_.erase(entry);

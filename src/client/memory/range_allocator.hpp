@@ -1,6 +1,6 @@
-// Hands out ranges of memory that lies in a few chunks. First fit with coalescing, and in front of it a short stack per
-// power of two, so that the common small sizes cost a few nanoseconds. All bookkeeping is outside of the managed
-// memory, which other processes can write.
+// Allocates ranges from a few chunks of memory: first fit with coalescing, behind a short free list per power of two,
+// which makes common small sizes take a few nanoseconds. All bookkeeping is outside of the managed memory, which other
+// processes can write.
 //
 // Thread rule: the owner locks.
 #pragma once
@@ -28,7 +28,7 @@ class RangeAllocator {
  public:
   RangeAllocator();
 
-  // `address` and `bytes` are multiples of 64. Chunks of one region that touch become one.
+  // `address` and `bytes` are multiples of 64. Adjacent chunks of one region are merged.
   void add_chunk(RegionId region, std::uint64_t address, std::uint64_t bytes);
 
   // 64-byte aligned. Nothing when no chunk has room.

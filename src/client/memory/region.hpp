@@ -13,16 +13,16 @@
 
 namespace outrigger::client {
 
-// Who uses a region decides what a forked child sees of it.
+// The use of a region decides what a forked child gets.
 enum class RegionUse {
   internal,  // arguments and staging: not in the child
-  heap,      // a generation of the shared heap, which looks after the memory itself
+  heap,      // a generation of the shared heap, which manages the memory itself
 };
 
-// A mapped, sealed memfd. The descriptor goes back to the program once the region is announced. Does not unmap itself:
-// only the owner knows who still uses the memory.
+// A mapped, sealed memfd. The descriptor is closed once the region is announced. Does not unmap itself: only the owner
+// knows the memory's users.
 struct Region {
-  RegionId id;  // given when it is announced
+  RegionId id;  // assigned at the announcement
   RegionUse use = RegionUse::internal;
   std::byte* base = nullptr;
   std::uint64_t bytes = 0;  // whole pages
@@ -38,16 +38,16 @@ struct Region {
   void unmap();
 };
 
-// Creates the memory and maps it: zeroed, and certain to be there (a write never fails later for want of memory).
-// For internal use. Nothing when there is no memory or no descriptor.
+// Creates and maps zeroed memory for internal use. It is allocated at once, so a later write never fails for lack of
+// memory. nullopt without memory or a descriptor.
 [[nodiscard]] std::optional<Region> create_region(std::uint64_t bytes);
 
 class RegionTable {
  public:
   void insert(Region region);
-  // The internal region that starts at `base`, taken out of the table.
+  // Removes the internal region that starts at `base` from the table.
   [[nodiscard]] std::optional<Region> take(const void* base);
-  // The heap's, of which there is one at most.
+  // The heap's region; there is at most one.
   [[nodiscard]] std::optional<Region> take_heap();
   // The region that holds the whole range; null when none does.
   [[nodiscard]] const Region* find(std::uint64_t address, std::uint64_t bytes) {

@@ -9,7 +9,7 @@
 namespace outrigger::client {
 namespace {
 
-// Longer than it takes to have another service process in the place of one that hangs: staging waits for the answer.
+// Longer than a replacement of a hung service process takes: staging waits for the answer.
 constexpr std::chrono::milliseconds kAnswerTimeout{20'000};
 
 }  // namespace
@@ -49,13 +49,13 @@ void Regions::drop(Region region) {
       registrations_->release(region.id);
       registrations_->forget(region.address(), region.bytes);
     }
-  } else if (!lock_.is_inert() && !is_keyed(region.id)) {  // what a DPU was told of may be mapped until the rank leaves
+  } else if (!lock_.is_inert() && !is_keyed(region.id)) {  // a DPU may use it until the rank leaves
     control_.drop_region(region.id, true);
   }
   discard_unannounced(std::move(region));
 }
 
-// The descriptor stays: should the DPU be lost, others map the memory.
+// Keeps the descriptor: if the DPU is lost, service processes of the host map the memory.
 bool Regions::register_now(Region& region) {
   const std::optional<RegionId> registered = registrations_->use(region.address(), region.bytes);
   if (!registered) return false;
@@ -114,7 +114,7 @@ std::optional<MemoryRange> Regions::allocate_in(RangeAllocator& chunks, std::uin
   std::optional<Region> region = add(RangeAllocator::chunk_bytes_for(bytes));
   if (!region) return std::nullopt;
   Lock lock(lock_.mutex);
-  if (is_keyed(region->id) && !registers()) {  // the DPU has been left meanwhile, which knew it
+  if (is_keyed(region->id) && !registers()) {  // the rank has left the DPU that knew it
     lock.unlock();
     region = make_known(std::move(*region));
     if (!region) return std::nullopt;

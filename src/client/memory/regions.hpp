@@ -1,7 +1,7 @@
 // This rank's memory as its service processes know it: regions that they map, announced to the keeper; or, with service
 // processes on a DPU, ranges that are registered for RDMA.
 //
-// At most kMaxRegionsPerRank at a time; at the limit there is no memory to be had here.
+// At most kMaxRegionsPerRank; further memory is refused.
 #pragma once
 
 #include <atomic>
@@ -21,29 +21,28 @@ namespace outrigger::client {
 
 class Regions {
  public:
-  // `network`: of a DPU, or null. `reach`: as welcomed.
+  // `network`: of a DPU, or nullptr. `reach`: from the welcome.
   Regions(EndpointLock& lock, ControlChannel& control, RankNetwork* network, SegmentView segment, std::uint32_t reach);
 
   // --- without the lock ---
   [[nodiscard]] RegionId region_of(const void* begin, std::uint64_t bytes);
-  // A new one that the service processes know. The caller inserts it.
+  // A new region that the service processes know. The caller inserts it.
   [[nodiscard]] std::optional<Region> add(std::uint64_t bytes);
-  // The same with memory that there is already, admitted before.
+  // The same for existing memory that was admitted before.
   [[nodiscard]] std::optional<Region> make_known(Region region);
-  // From one of the chunks, or from one more.
+  // From a chunk, or from a new region.
   [[nodiscard]] std::optional<MemoryRange> allocate_in(RangeAllocator& chunks, std::uint64_t bytes);
   void drop(Region region);
 
-  // --- any thread ---
-  // Counts one more. False: the limit is reached.
+  // --- any thread --- Counts one more region. False: the limit is reached.
   [[nodiscard]] bool admit();
-  // Admitted and created; nobody knows it yet.
+  // Admitted and created, but not announced.
   [[nodiscard]] std::optional<Region> create(std::uint64_t bytes);
   void discard_unannounced(Region region);
   [[nodiscard]] std::uint32_t count() const { return live_.load(std::memory_order_relaxed); }
-  // Service processes map what they are told of.
+  // Service processes map announced memory.
   [[nodiscard]] bool maps() const { return (reach_.load(std::memory_order_relaxed) & kReachMapped) != 0; }
-  // What has not been announced is reached, too.
+  // Memory that is not announced is reached, too.
   [[nodiscard]] bool private_is_reached() const { return (reach_.load(std::memory_order_relaxed) & kReachCma) != 0; }
   // Ranges are registered, not mapped.
   [[nodiscard]] bool registers() const { return registers_.load(std::memory_order_acquire); }
@@ -53,7 +52,8 @@ class Regions {
   void insert(Region region) { table_.insert(std::move(region)); }
   [[nodiscard]] std::optional<Region> take(const void* base) { return table_.take(base); }
   [[nodiscard]] std::optional<Region> take_heap() { return table_.take_heap(); }
-  // How service processes reach a range of an operation; a registration has one user more then. Nothing: they do not.
+  // The way in which service processes reach a range of an operation; adds a user to its registration. nullopt: they
+  // cannot.
   struct Place {
     RegionId region = kPrivateRegion;
     bool in_heap = false;
@@ -68,21 +68,20 @@ class Regions {
     if (!private_is_reached()) return std::nullopt;
     return Place{};
   }
-  // The service processes have done with what the request names.
+  // The service processes have finished the request.
   void release_registrations(const SlotRequestBody& body) {
     if (!registers()) return;
     registrations_->release(RegionId{body.send.base.region});
     registrations_->release(RegionId{body.receive.base.region});
   }
-  // No service process maps the region: it is reached as the program's memory is.
+  // For regions that no service process maps: registers it like the program's memory.
   [[nodiscard]] bool register_now(Region& region);
 
-  // The service processes are on this node from now on. Nothing is registered any more, and what ranges are called that
-  // were, means private memory. What was made for service processes they may map: to be announced, as it is called.
+  // The service processes are on this node from now on. Nothing is registered any more, and keys of registered ranges
+  // mean private memory. Returns the regions that they may map, to be announced by their present ids.
   [[nodiscard]] std::vector<Region> leave_dpu();
 
-  // --- at the end ---
-  // Before the network goes.
+  // --- at the end --- Before the network closes.
   void deregister() {
     registers_.store(false, std::memory_order_release);
     registrations_.reset();
@@ -97,14 +96,14 @@ class Regions {
   EndpointLock& lock_;
   ControlChannel& control_;
   std::atomic<std::uint32_t> reach_;
-  std::optional<RegistrationCache> registrations_;  // of a DPU
+  std::optional<RegistrationCache> registrations_;  // for a DPU
   std::atomic<bool> registers_{false};
   RegionTable table_;
   std::atomic<std::uint32_t> live_{0};
 };
 
-// A region that nobody waits for: announced once the keeper's channel is free, used once the service processes have
-// answered. Under the lock.
+// A region that is announced without waiting, once the keeper's channel is free, and used once the service processes
+// have answered. Under the lock.
 class ExpectedRegion {
  public:
   [[nodiscard]] explicit operator bool() const { return region_.has_value(); }
@@ -113,7 +112,7 @@ class ExpectedRegion {
     region_ = std::move(region);
     announced_ = false;
   }
-  // Does what can be done without waiting.
+  // Does the steps that are possible without waiting.
   [[nodiscard]] RegionAnswer look(ControlChannel& control);
   [[nodiscard]] Region take() {
     Region region = std::move(*region_);

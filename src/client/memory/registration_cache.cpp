@@ -36,7 +36,7 @@ std::optional<RegionId> RegistrationCache::use(std::uint64_t address, std::uint6
     if (!index) return std::nullopt;
     KeyEntry& entry = segment_.key(*index);
     void* registration = registrar_.add(begin, end - begin, entry);
-    // Perhaps others hold what there is to be had.
+    // Other registrations may hold the resources.
     while (registration == nullptr && drop_oldest_idle()) registration = registrar_.add(begin, end - begin, entry);
     if (registration == nullptr) return std::nullopt;
     Place& place = places_[*index];

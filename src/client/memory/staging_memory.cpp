@@ -7,11 +7,11 @@
 namespace outrigger::client {
 namespace {
 
-// Staging above this has a region of its own.
+// Larger staging has a region of its own.
 constexpr std::uint64_t kLargestInChunk = 512ULL << 10;
-// Regions for large staging that are kept although nobody uses them. Beyond it the oldest goes.
+// Idle regions for large staging that are kept. Beyond it the oldest is dropped.
 constexpr std::uint64_t kIdleBytes = 64ULL << 20;
-// After a failed try: each costs, and the next ones would mostly fail, too.
+// After a failure: each try costs time, and the next ones would mostly fail, too.
 constexpr std::chrono::seconds kBetweenTries{1};
 
 void* pointer_to(const MemoryRange& range) {
@@ -60,7 +60,7 @@ std::optional<MemoryRange> StagingMemory::add_large(std::uint64_t bytes) {
   return range;
 }
 
-// On a DPU it is registered, as the program's own memory is.
+// On a DPU it is registered, like the program's memory.
 bool StagingMemory::private_does() const {
   return regions_.private_is_reached() || regions_.registers();
 }

@@ -1,7 +1,7 @@
-// What the program has given back to the system, from whatever thread it did so: heard inside munmap, mremap, brk and
-// their like, where nothing may be allocated and no lock taken, and collected by whoever is about to use addresses.
+// Memory that the program's threads give back to the system. Noted inside munmap, mremap, brk and the like, where
+// nothing may allocate or lock, and collected by code that is about to use addresses.
 //
-// Thread rule: note() from any thread and from within malloc and free; drain() by one thread at a time.
+// Thread rule: note() from any thread and inside malloc and free; drain() by one thread at a time.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@ namespace outrigger::client {
 
 class UnmappedRanges {
  public:
-  // Of ranges between two drains. At the limit everything counts as given back.
+  // Ranges between two drains. At the limit all memory counts as given back.
   static constexpr std::uint32_t kMost = 4096;
 
   void note(std::uint64_t begin, std::uint64_t end) noexcept {
@@ -27,12 +27,11 @@ class UnmappedRanges {
     range.number.store(place + 1, std::memory_order_release);
   }
 
-  // Calls `gone(begin, end)` for each; `gone(0, highest)` when there were too many.
+  // Calls `gone(begin, end)` for each; `gone(0, highest)` if there were too many.
   template <class Gone>
   void drain(const Gone& gone) {
     if (lost_.exchange(false, std::memory_order_acq_rel)) {
-      // Read after the exchange: whoever has said that its range is lost has a place before it, in which nothing
-      // stands.
+      // Read after the exchange: a thread that has reported a lost range has an earlier place, which stays empty.
       drained_.store(noted_.load(std::memory_order_acquire), std::memory_order_release);
       return gone(std::uint64_t{0}, ~std::uint64_t{0});
     }
@@ -40,7 +39,7 @@ class UnmappedRanges {
     std::uint32_t place = drained_.load(std::memory_order_relaxed);
     for (; place != end; ++place) {
       Range& range = ranges_[place % kMost];
-      // Another thread is just writing it; its memory is not gone yet either.
+      // Another thread is writing it; its memory is not gone yet either.
       if (range.number.load(std::memory_order_acquire) != place + 1) break;
       gone(range.begin.load(std::memory_order_relaxed), range.end.load(std::memory_order_relaxed));
     }

@@ -1,4 +1,4 @@
-// This process's memory, offered to its user's other processes over XPMEM (base/xpmem.hpp).
+// This process's memory, offered to the user's other processes by XPMEM (base/xpmem.hpp).
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@ namespace outrigger::client {
 class XpmemSegment {
  public:
   XpmemSegment() = default;
-  // All addresses of this process. An empty one where XPMEM is not to be had.
+  // All addresses of this process. Empty if XPMEM is not available.
   [[nodiscard]] static XpmemSegment make();
   XpmemSegment(XpmemSegment&& other) noexcept : id_(std::exchange(other.id_, kNoXpmemSegment)) {}
   XpmemSegment& operator=(XpmemSegment&& other) noexcept;
   ~XpmemSegment() { reset(); }
 
   [[nodiscard]] std::int64_t id() const { return id_; }
-  // Nobody can reach this process's memory by it any more.
+  // No process can reach this process's memory by it any more.
   void reset();
   // In a forked child, whose memory it is not.
   void forget() { id_ = kNoXpmemSegment; }

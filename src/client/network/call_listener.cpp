@@ -13,7 +13,7 @@ namespace outrigger::client {
 namespace {
 
 constexpr unsigned kBetweenLooksUs = 50;
-// The keeper says it and then wakes the thread that hears it.
+// The keeper sends the message and then wakes this thread.
 constexpr std::chrono::seconds kUntilToldToLeave{30};
 
 }  // namespace
@@ -38,8 +38,8 @@ void* CallListener::main(void* self) {
   return nullptr;
 }
 
-// Under the lock no operation is being posted: those before name what is registered, those behind private memory. The
-// service processes read nothing before they are told that this is done.
+// Under the lock no operation is being posted: earlier ones name registered memory, later ones private memory. The
+// service processes read nothing before they are notified of this.
 void CallListener::leave_dpu() {
   Result<UniqueFd> doorbell = control_.leave_dpu(kUntilToldToLeave);
   if (!doorbell) return;  // the keeper is gone, and so is the job

@@ -1,7 +1,6 @@
-// What a rank does for its DPU whatever the program is at. Lets a service process there connect whatever the program
-// does, which may compute, or sit in a call of its MPI that waits for others: a thread that sleeps until one would like
-// to (SegmentHeader::dpu_calls), and is awake for some milliseconds then. Where the DPU is lost (kDpuLost) it leaves
-// it, and ends. It handles no signals, calls no MPI, and is not there in forked children.
+// A thread that serves the DPU while the program computes or blocks in its MPI. It sleeps until a service process wants
+// to connect (SegmentHeader::dpu_calls), and then drives the network for some milliseconds. If the DPU is lost
+// (kDpuLost) it leaves the DPU and ends. It handles no signals, calls no MPI, and does not exist in forked children.
 //
 // Thread rule: start() and stop() by one thread at a time.
 #pragma once
@@ -28,17 +27,17 @@ class CallListener {
   CallListener& operator=(const CallListener&) = delete;
   ~CallListener() { stop(); }
 
-  // Where there can be no thread, completion calls let service processes connect.
+  // If there can be no thread, completion calls let service processes connect.
   void start(RankNetwork& network);
-  // Afterwards there is no thread. Without the lock.
+  // Ends the thread. Without the lock.
   void stop();
-  // In a forked child, where the thread is not.
+  // In a forked child, which lacks the thread.
   void forget() { started_ = false; }
 
  private:
   static void* main(void* self);
   void listen();
-  // Service processes of this node take the places of those on the DPU.
+  // Service processes of this node replace those on the DPU.
   void leave_dpu();
 
   SegmentHeader& header_;

@@ -14,7 +14,7 @@
 namespace outrigger::client {
 namespace {
 
-// Of UCX's memory events: a range is about to be unmapped. Its description starts with address and size.
+// UCX's memory event before a range is unmapped. Its data begins with address and size.
 constexpr int kUnmapEvent = 1 << 17;
 constexpr int kEventPriority = 1000;
 struct UnmapEvent {
@@ -23,7 +23,7 @@ struct UnmapEvent {
 };
 
 UnmappedRanges& unmapped_ranges() {
-  static auto* const ranges = new UnmappedRanges;  // UCX may call to the very end of the process
+  static auto* const ranges = new UnmappedRanges;  // UCX may call until the very end of the process
   return *ranges;
 }
 
@@ -34,8 +34,7 @@ void note_unmapped(int /*event*/, void* range, void* ranges) {
   static_cast<UnmappedRanges*>(ranges)->note(begin, begin + event.bytes);
 }
 
-// Since Linux 5.12 fork() copies pages that a device has pinned at once, so that the parent keeps those that the device
-// knows.
+// Since Linux 5.12 fork() copies pages that a device has pinned, so the parent keeps those that the device knows.
 bool forks_copy_pinned_pages() {
   utsname system{};
   unsigned major = 0;
@@ -44,8 +43,8 @@ bool forks_copy_pinned_pages() {
   return major > 5 || (major == 5 && minor >= 12);
 }
 
-// libibverbs takes what is registered from children that are forked, for kernels before that one. Here it is the
-// program's memory: a child of a program that knows nothing of it would end at its first access.
+// For older kernels libibverbs hides registered memory from forked children. Here it is the program's memory, and a
+// child would crash at its first access.
 void keep_in_children(std::uint64_t base, std::uint64_t bytes) {
   static const bool safe = forks_copy_pinned_pages();
   if (safe) (void)::madvise(reinterpret_cast<void*>(base), bytes, MADV_DOFORK);
@@ -91,10 +90,10 @@ Status RankNetwork::start(SegmentView segment, const std::string& transports) {
                        UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
   handler.id = kRankMessageId;
   handler.flags = UCP_AM_FLAG_WHOLE_MSG;
-  handler.cb = greeted;
+  handler.cb = hello_received;
   handler.arg = this;
   status = ucx_.worker_set_am_recv_handler(worker_, &handler);
-  if (status != UCS_OK) return failure("the network takes no active messages", status);
+  if (status != UCS_OK) return failure("the network does not support active messages", status);
 
   KeyEntry entry;
   segment_memory_ = static_cast<ucp_mem_h>(
@@ -106,7 +105,7 @@ Status RankNetwork::start(SegmentView segment, const std::string& transports) {
   ucp_address_t* own = nullptr;
   std::size_t bytes = 0;
   status = ucx_.worker_get_address(worker_, &own, &bytes);
-  if (status != UCS_OK) return failure("the network gives out no address", status);
+  if (status != UCS_OK) return failure("the network did not provide an address", status);
   const auto* first = reinterpret_cast<const std::byte*>(own);
   address_.worker.assign(first, first + bytes);
   ucx_.worker_release_address(worker_, own);
@@ -143,8 +142,7 @@ RankNetwork::~RankNetwork() {
   close();
 }
 
-// With the worker its connections end, and with the context what is registered: a network that moves memory by itself
-// asks for both.
+// Its connections close with the worker, and registrations with the context: networks that move memory require both.
 void RankNetwork::close() {
   if (std::exchange(watches_, false)) ucx_.unset_event_handler(kUnmapEvent, note_unmapped, &unmapped_ranges());
   if (trial_memory_ != nullptr) ucx_.mem_unmap(context_, std::exchange(trial_memory_, nullptr));
@@ -157,8 +155,8 @@ void RankNetwork::close() {
   if (context != nullptr) ucx_.cleanup(context);
 }
 
-// A connection that is half made, or may have failed just now, is left as it is, and so is all of UCX here: 1.13 ends
-// the process when one such is closed.
+// Leaves all of UCX open if a connection is half made or may have just failed: UCX 1.13 crashes if such a connection is
+// closed.
 void RankNetwork::shut(const SegmentHeader& header) {
   stays_open_ = ringing_ != 0 || (header.dpu_calls.load(std::memory_order_acquire) & kDpuCalls) != 0;
   shut_.store(true, std::memory_order_release);
@@ -208,9 +206,9 @@ void RankNetwork::remove(void* registration) {
   if (context_ != nullptr) ucx_.mem_unmap(context_, static_cast<ucp_mem_h>(registration));
 }
 
-// A service process has connected. It is answered after the callback, where UCX may be called.
-ucs_status_t RankNetwork::greeted(void* network, const void* header, std::size_t header_bytes, void* /*data*/,
-                                  std::size_t /*bytes*/, const ucp_am_recv_param_t* parameters) {
+// A service process has connected. The answer is sent after the callback, when UCX may be called.
+ucs_status_t RankNetwork::hello_received(void* network, const void* header, std::size_t header_bytes, void* /*data*/,
+                                         std::size_t /*bytes*/, const ucp_am_recv_param_t* parameters) {
   auto* self = static_cast<RankNetwork*>(network);
   RankMessage message;
   if (header_bytes != sizeof(message) || (parameters->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) == 0) return UCS_OK;
@@ -241,7 +239,7 @@ void RankNetwork::leave(SegmentHeader& header) {
   constexpr std::chrono::seconds kPatience{1};
   constexpr std::chrono::microseconds kBetweenQuietLooks{50};
   header.rank_quiet.store(kRankLeaves, std::memory_order_seq_cst);
-  // A connection may be half made: UCX 1.13 ends the process when one such is closed.
+  // A connection may be half made: UCX 1.13 crashes if such a connection is closed.
   stays_open_ = (header.dpu_calls.load(std::memory_order_acquire) & kDpuCalls) != 0;
   const auto process = [&header] { return header.dpu_process.load(std::memory_order_seq_cst); };
   if (header.service_sleeping.load(std::memory_order_seq_cst) != 0) ring(process());

@@ -1,6 +1,6 @@
-// This rank's end of the network to the service processes on its DPU. They read and write its memory by themselves; the
-// rank lets its network work only while it is wired up in attach(), when a sleeping service process is rung, and while
-// another service process would like to connect (call_listener.hpp).
+// This rank's end of the network to the service processes on its DPU. They access its memory without help. The rank
+// drives its network only during attach(), when it wakes a sleeping service process, and while another service process
+// wants to connect (call_listener.hpp).
 //
 // Thread rule: the owner locks.
 #pragma once
@@ -25,8 +25,8 @@ namespace outrigger::client {
 
 class RankNetwork final : public Registrar {
  public:
-  // Registers the segment. `transports`: as UCX_TLS; empty: what UCX's own settings name. `offers_exports`: exported
-  // handles go with the keys, where UCX and the network have them.
+  // Registers the segment. `transports`: as UCX_TLS; empty: UCX's own settings. `offers_exports`: adds exported handles
+  // to the keys if UCX and the network have them.
   [[nodiscard]] static Result<std::unique_ptr<RankNetwork>> open(SegmentView segment, const std::string& transports,
                                                                  bool offers_exports);
   ~RankNetwork() override;
@@ -34,23 +34,23 @@ class RankNetwork final : public Registrar {
   // For the service processes.
   [[nodiscard]] const RankAddress& address() const { return address_; }
   void progress();
-  // Wakes a service process, by the number of its process. Nothing where it is not connected: it is awake then.
+  // Wakes a service process, by its number. Does nothing if it is not connected: it is awake then.
   void ring(std::uint32_t process);
-  // Before the memory that service processes look at goes away: until the one that serves this rank has said that they
-  // do so no more, or the job ends, or a second has passed.
+  // Call it before memory that service processes read goes away. Waits until this rank's process has stopped, the job
+  // ends, or a second has passed.
   void leave(SegmentHeader& header);
-  // There are rings that the network has not taken yet, or another service process would like to connect.
+  // The network has unsent rings, or another service process wants to connect.
   [[nodiscard]] bool has_work(const SegmentHeader& header) const {
     if (!open()) return false;
     return ringing_ != 0 || (header.dpu_calls.load(std::memory_order_acquire) & kDpuCalls) != 0;
   }
-  // The DPU is lost. What it may still have under way finds nothing here any more. Once everything is removed.
+  // The DPU is lost: its late accesses reach nothing here. Call it after everything is deregistered.
   void shut(const SegmentHeader& header);
   // Any thread.
   [[nodiscard]] bool open() const { return !shut_.load(std::memory_order_acquire); }
-  // Memory that the program gives back, as far as it can be known; null: it cannot.
+  // Memory that the program frees, as far as UCX reports it; nullptr: it does not.
   [[nodiscard]] UnmappedRanges* unmapped();
-  // Leaves UCX as it is, for good: in a forked child, where nothing here is its own, and where closing is not safe.
+  // Leaves UCX as it is for good: in a forked child, and if closing is not safe.
   void abandon();
 
   [[nodiscard]] void* add(std::uint64_t base, std::uint64_t bytes, KeyEntry& entry) override;
@@ -59,10 +59,10 @@ class RankNetwork final : public Registrar {
  private:
   explicit RankNetwork(const UcxLibrary& ucx) : ucx_(ucx) {}
   [[nodiscard]] Status start(SegmentView segment, const std::string& transports);
-  // Whether memory can be exported is tried once, on memory on which service processes then try to import it.
+  // Tries once if memory can be exported, on memory that service processes then try to import.
   void try_exports();
-  static ucs_status_t greeted(void* network, const void* header, std::size_t header_bytes, void* data,
-                              std::size_t bytes, const ucp_am_recv_param_t* parameters);
+  static ucs_status_t hello_received(void* network, const void* header, std::size_t header_bytes, void* data,
+                                     std::size_t bytes, const ucp_am_recv_param_t* parameters);
   void close();
   static void rung(void* request, ucs_status_t status, void* network);
   void send(ucp_ep_h to, const RankMessage& message);
@@ -82,7 +82,7 @@ class RankNetwork final : public Registrar {
     ucp_ep_h to;
     RankMessage message;
   };
-  std::deque<Answer> answers_;  // UCX may look at a header until it is sent: kept
+  std::deque<Answer> answers_;  // kept: UCX may read a header until it is sent
   std::size_t answers_sent_ = 0;
   std::uint32_t ringing_ = 0;
   RankAddress address_;

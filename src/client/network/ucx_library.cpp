@@ -12,7 +12,7 @@ constexpr const char* kUcp = "libucp.so.0";
 constexpr const char* kUcs = "libucs.so.0";
 constexpr const char* kUcm = "libucm.so.0";
 
-// Loading it must not change what the program does on signals.
+// Loading it must not change the program's signal handlers.
 void* load_quietly() {
   constexpr const char* kSignals = "UCX_ERROR_SIGNALS";
   const bool ours = ::getenv(kSignals) == nullptr;
@@ -40,7 +40,7 @@ Result<const UcxLibrary*> look() {
     return Error{std::string("no UCX on this host: ") + (why != nullptr ? why : kUcp)};
   }
   static UcxLibrary ucx;
-  // They come with libucp, from wherever that was.
+  // Loaded together with libucp, from the same place.
   void* ucs = loaded(kUcs);
   void* ucm = loaded(kUcm);
   const bool complete =
@@ -56,7 +56,7 @@ Result<const UcxLibrary*> look() {
       find(ucp, "ucp_rkey_pack", ucx.rkey_pack) && find(ucp, "ucp_rkey_buffer_release", ucx.rkey_buffer_release) &&
       find(ucp, "ucp_am_send_nbx", ucx.am_send_nbx) && find(ucp, "ucp_request_free", ucx.request_free) &&
       find(ucs, "ucs_status_string", ucx.status_string);
-  if (!complete) return Error{"the UCX of this host lacks calls that are needed; 1.13 or later has them"};
+  if (!complete) return Error{"the UCX of this host lacks required functions; install 1.13 or later"};
   ucx.exports = exports::find_calls(ucp);
   if (!find(ucm, "ucm_set_event_handler", ucx.set_event_handler) ||
       !find(ucm, "ucm_unset_event_handler", ucx.unset_event_handler)) {

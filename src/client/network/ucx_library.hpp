@@ -1,9 +1,9 @@
-// UCX as this process has it: the copy that the program's MPI has loaded, else the system's. Never a second copy, and
-// nothing links it: without a DPU it is not touched.
+// UCX in this process: the copy that the program's MPI has loaded, else the system's. Never a second copy, and not
+// linked: without a DPU it is not loaded.
 #pragma once
 
 #include <sys/types.h>
-// The event interface uses off_t and UCX's own macros, which the next header brings.
+// The event interface uses off_t and UCX's own macros, which the next header provides.
 #include <ucp/api/ucp.h>
 
 #include "base/result.hpp"
@@ -30,15 +30,15 @@ struct UcxLibrary {
   decltype(&ucp_am_send_nbx) am_send_nbx = nullptr;
   decltype(&ucp_request_free) request_free = nullptr;
   decltype(&ucs_status_string) status_string = nullptr;
-  exports::Calls exports{};  // null where this UCX has none
-  // Calls `called` with each range that the program gives back to the system, before it does. Null where UCX cannot
-  // tell. From libucm, whose own types are not needed.
+  exports::Calls exports{};  // nullptr if this UCX lacks them
+  // Calls `called` with each range before the program unmaps it. nullptr if UCX cannot report that. From libucm, whose
+  // own types are not needed.
   using UnmapCallback = void (*)(int event, void* range, void* argument);
   int (*set_event_handler)(int events, int priority, UnmapCallback called, void* argument) = nullptr;
   void (*unset_event_handler)(int events, UnmapCallback called, void* argument) = nullptr;
 };
 
-// Looks once. Error: no UCX here, or one without what is needed.
+// Searches once. Error: no UCX, or one that lacks required functions.
 [[nodiscard]] Result<const UcxLibrary*> ucx_library();
 
 }  // namespace outrigger::client

@@ -1,4 +1,4 @@
-// SOCK_SEQPACKET sockets in the abstract namespace: nothing is left in the file system.
+// SOCK_SEQPACKET sockets in the abstract namespace: nothing stays in the file system.
 #pragma once
 
 #include <string_view>
@@ -8,12 +8,12 @@
 
 namespace outrigger::client {
 
-// A listening, non-blocking socket. `name` has at most 107 characters.
+// A listening, nonblocking socket. `name` has at most 107 characters.
 [[nodiscard]] Result<UniqueFd> listen_at(std::string_view name);
 
 enum class ConnectOutcome { connected, later, nobody, failed };
 
-// A connected, non-blocking socket in `fd`. `later`: the queue is full; `nobody`: nobody listens; errno is kept for
+// A connected, nonblocking socket in `fd`. `later`: the queue is full; `nobody`: no listener; errno is kept for
 // `failed`.
 [[nodiscard]] ConnectOutcome connect_to(std::string_view name, UniqueFd& fd);
 

@@ -23,7 +23,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kConnectInterval{2};
-// Of the keeper's limit, so that it can say why before a rank gives up. It waits longer for a DPU.
+// A share of the keeper's limit, so that the keeper can report a failure before the rank times out. It waits longer for
+// a DPU.
 constexpr std::uint32_t kMomentShare = 8;
 constexpr std::uint32_t kMomentShareOnDpu = 2;
 
@@ -50,21 +51,21 @@ Result<UniqueFd> connect_until(const KeeperAddress& keeper, Clock::time_point de
       case ConnectOutcome::connected: return fd;
       case ConnectOutcome::failed:
         return Error{"cannot connect to the keeper at @" + name + ": " + std::strerror(errno)};
-      case ConnectOutcome::nobody:  // who knows the address learnt it when somebody did
+      case ConnectOutcome::nobody:  // the address was known only after a listener existed
         return Error{"no keeper listens at @" + name + ": it was not started in this network namespace or has ended"};
       case ConnectOutcome::later: break;
     }
-    if (Clock::now() >= deadline) return Error{"the keeper at @" + name + " lets nobody in"};
+    if (Clock::now() >= deadline) return Error{"the keeper at @" + name + " does not accept connections"};
     std::this_thread::sleep_for(kConnectInterval);
   }
 }
 
-// Anybody may take an abstract name: talk to the same user only.
+// Any user may take an abstract name: only connects to the same user.
 Status check_owner(const UniqueFd& fd) {
   ucred peer{};
   socklen_t bytes = sizeof(peer);
   if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) {
-    return Error{std::string("cannot tell who the keeper is: ") + std::strerror(errno)};
+    return Error{std::string("cannot read the user of the keeper's socket: ") + std::strerror(errno)};
   }
   if (peer.uid != ::geteuid()) {
     return Error{"the keeper's socket belongs to user " + std::to_string(peer.uid) + ", not to this user"};
@@ -73,7 +74,7 @@ Status check_owner(const UniqueFd& fd) {
 }
 
 std::array<std::uint64_t, kMaxCpus / 64> own_affinity() {
-  // Larger than the mask that we look at: the kernel refuses sets that are smaller than its own.
+  // Larger than the masks in use: the kernel rejects sets smaller than its own.
   constexpr int kKernelCpus = 16384;
   std::array<std::uint64_t, kKernelCpus / 64> all{};
   std::array<std::uint64_t, kMaxCpus / 64> mask{};
@@ -83,13 +84,13 @@ std::array<std::uint64_t, kMaxCpus / 64> own_affinity() {
   return mask;
 }
 
-// Null: no memory.
+// nullptr: no memory.
 ProbePointer make_probe() {
   void* page = ::mmap(nullptr, sizeof(Probe), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return nullptr;
   ProbePointer probe(new (page) Probe);
   std::uint64_t value = 0;
-  // Any value serves; a random one makes another process's memory unlikely to hold it.
+  // Any value works; a random one is unlikely to be in another process's memory.
   if (::getrandom(&value, sizeof(value), GRND_NONBLOCK) != static_cast<ssize_t>(sizeof(value))) {
     value = reinterpret_cast<std::uintptr_t>(probe.get()) ^ static_cast<std::uint64_t>(::getpid());
   }
@@ -117,7 +118,7 @@ Result<ControlMessage> checked(ControlSocket::Received received, ControlKind wan
       return Error{"the keeper did not answer within " + std::to_string(options.init_timeout_ms) + " ms; do all " +
                    std::to_string(options.local_size) + " ranks of this node attach?"};
     case ControlSocket::Event::closed: return Error{"the keeper closed the connection instead of welcoming this rank"};
-    case ControlSocket::Event::malformed: return Error{"the keeper cannot be understood: " + received.problem};
+    case ControlSocket::Event::malformed: return Error{"the keeper sent a malformed message: " + received.problem};
     case ControlSocket::Event::no_descriptors: return Error{received.problem};
     case ControlSocket::Event::message: break;
   }
@@ -126,7 +127,7 @@ Result<ControlMessage> checked(ControlSocket::Received received, ControlKind wan
     return Error{"the keeper refused this rank: " +
                  std::string(body.reason.data(), ::strnlen(body.reason.data(), body.reason.size()))};
   }
-  if (received.message->kind() != wanted) return Error{"the keeper sent something else than was due"};
+  if (received.message->kind() != wanted) return Error{"the keeper sent an unexpected message"};
   return std::move(*received.message);
 }
 
@@ -135,7 +136,7 @@ Result<ControlMessage> wait_for(ControlKind wanted, ControlSocket& socket, const
   return checked(socket.receive(std::max(1, milliseconds_left(deadline))), wanted, options);
 }
 
-// Lets the service processes on the DPU connect, and then show that they reach this rank without its help.
+// Lets the service processes on the DPU connect, and then prove that they reach this rank without its help.
 Status wire_up(EndpointParts& parts, const AttachOptions& options, Clock::time_point deadline) {
   Result<ControlMessage> offer = wait_for(ControlKind::segment_offer, parts.socket, options, deadline);
   if (!offer) return Error{offer.error()};
@@ -153,8 +154,8 @@ Status wire_up(EndpointParts& parts, const AttachOptions& options, Clock::time_p
   const int fd = shared.value().get();
   static_cast<void>(
       parts.socket.send(ControlKind::rank_address, SharedBytesBody{address.size(), 0, 0}, std::span(&fd, 1)));
-  // A refusal is read before the network is looked at: the service processes end after it, and UCX 1.13 ends the
-  // process when a connection fails that is being made.
+  // Reads a refusal before it drives the network: the service processes end after it, and UCX 1.13 crashes if a
+  // connection fails while it is being made.
   while (true) {
     ControlSocket::Received received = parts.socket.receive(1);
     if (received.event == ControlSocket::Event::nothing && Clock::now() < deadline) {
@@ -168,8 +169,8 @@ Status wire_up(EndpointParts& parts, const AttachOptions& options, Clock::time_p
   }
 }
 
-// A rank that goes on without the DPU keeps what it has opened of the network, idle: UCX 1.13 ends the process when a
-// connection that is being made, or has just failed, is closed.
+// A rank that continues without the DPU leaves its network open and idle: UCX 1.13 crashes if a connection is closed
+// that is being made or has just failed.
 Error without_dpu(EndpointParts& parts, const std::string& reason) {
   if (parts.network) parts.network->abandon();
   return Error{reason};
@@ -189,8 +190,8 @@ Result<EndpointParts> join_keeper(const AttachOptions& options) {
   if (!connected) return Error{connected.error()};
   if (Status owner = check_owner(connected.value()); !owner) return Error{owner.error()};
 #ifdef PR_SET_PTRACER
-  // Lets service processes use cross-memory attach under Yama. Any process, as UCX does: narrower would take from the
-  // program's MPI what it has. Fails without Yama, where it is not needed.
+  // Lets service processes use cross-memory attach under Yama. Any process, as UCX does: a narrower setting would
+  // affect the program's MPI. Fails without Yama, where it is not needed.
   static_cast<void>(::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0));
 #endif
   EndpointParts parts;
@@ -201,7 +202,7 @@ Result<EndpointParts> join_keeper(const AttachOptions& options) {
   if (!parts.probe) return Error{"no memory"};
   if (options.offer_xpmem) parts.xpmem = XpmemSegment::make();
   const HelloBody hello = make_hello(options, *parts.probe, parts.xpmem);
-  // A keeper that refuses everybody may have closed already; its reason can still be read.
+  // A keeper that rejects all ranks may have closed already; its reason can still be read.
   static_cast<void>(parts.socket.send(ControlKind::hello, hello));
   if (options.dpu) {
     if (Status wired = wire_up(parts, options, deadline); !wired) return without_dpu(parts, wired.error());
@@ -219,7 +220,7 @@ Result<EndpointParts> join_keeper(const AttachOptions& options) {
   parts.segment = std::move(segment).value();
   parts.segment_fd = std::move(fds[0]);
   parts.doorbell = std::move(fds[1]);
-  // Who says to reach private memory must have reached this process's: its word has changed then.
+  // The service processes changed this process's word if they reached its private memory.
   const bool reached = parts.probe->word.load(std::memory_order_acquire) != hello.probe_value;
   if (!reached) parts.welcome.reach &= ~(kReachCma | kReachXpmem);
   if ((parts.welcome.reach & kReachXpmem) == 0) parts.xpmem.reset();

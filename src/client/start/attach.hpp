@@ -1,4 +1,4 @@
-// From a keeper's address to a welcomed rank.
+// Attaches a rank to the keeper at an address.
 #pragma once
 
 #include <memory>

@@ -41,10 +41,10 @@ bool ControlChannel::announce(Region& region, bool may_wait) {
   const bool sent = socket_.send_packet(packet, std::span<const int>(&fd, 1), may_wait ? kSendTimeoutMs : 0);
   if (sent) {
     ++next_region_;
-    region.fd.reset();  // descriptors are the program's
+    region.fd.reset();  // descriptors belong to the program
   } else {
     answers_.erase(place);
-    while (receive_one(0)) {  // is it gone?
+    while (receive_one(0)) {  // detects a dead keeper
     }
   }
   return sent;
@@ -97,9 +97,9 @@ void ControlChannel::drop_region(RegionId region, bool may_wait) {
   const bool sent =
       socket_.send_packet(encode_control(ControlKind::region_drop, body), {}, may_wait ? kSendTimeoutMs : 0);
   if (sent || !may_wait) return;
-  while (receive_one(0)) {  // perhaps it said why
+  while (receive_one(0)) {  // it may have sent the reason
   }
-  if (socket_.open()) lose("the keeper of this node takes no messages any more");
+  if (socket_.open()) lose("the keeper of this node does not accept messages any more");
 }
 
 Result<ControlMessage> ControlChannel::wait_for(ControlKind kind, std::chrono::milliseconds at_most) {
@@ -134,7 +134,7 @@ Status ControlChannel::take_job_map(std::span<const std::byte> descriptors, std:
     const SharedBytesBody body{descriptors.size(), node, 0};
     const std::lock_guard lock(mutex_);
     if (!socket_.open() || !socket_.send(ControlKind::job_map, body, std::span(&fd, 1))) {
-      return Error{"the keeper of this node takes no job map"};
+      return Error{"the job map could not be sent to the keeper of this node"};
     }
   }
   Result<ControlMessage> answer = wait_for(ControlKind::job_map_taken, at_most);
@@ -144,7 +144,8 @@ Status ControlChannel::take_job_map(std::span<const std::byte> descriptors, std:
   return Error{text_of(taken.reason)};
 }
 
-// From now on it sees by its segment, as a rank whose service processes are on its node, whether they live.
+// From now on the rank detects a dead service process by its segment, like ranks whose service processes are on their
+// node.
 Result<UniqueFd> ControlChannel::leave_dpu(std::chrono::milliseconds at_most) {
   Result<ControlMessage> message = wait_for(ControlKind::leave_dpu, at_most);
   if (!message) return Error{message.error()};
@@ -163,9 +164,9 @@ void ControlChannel::has_left_dpu(std::span<const Region> mapped) {
     heard = heard && socket_.send(ControlKind::region_add, body, std::span(&fd, 1));
   }
   if (!heard || !socket_.send(ControlKind::left_dpu, RankBody{rank_.value(), 0})) {
-    while (receive_one(0)) {  // perhaps it said why
+    while (receive_one(0)) {  // it may have sent the reason
     }
-    if (socket_.open()) lose("the keeper of this node takes no messages any more");
+    if (socket_.open()) lose("the keeper of this node does not accept messages any more");
   }
 }
 
@@ -174,8 +175,7 @@ void ControlChannel::show(ControlKind what, int fd) {
   if (socket_.open()) (void)socket_.send(what, RankBody{rank_.value(), 0}, std::span(&fd, fd >= 0 ? 1 : 0));
 }
 
-// A service process without a keeper, which nobody else would ever let go on if it has been stopped: it ends with the
-// last rank.
+// Without a keeper no other process would continue a stopped service process, which ends with the last rank.
 void ControlChannel::let_go_on(int segment) {
   if (const pid_t service = life_lock_holder(segment); service != 0) (void)::kill(service, SIGCONT);
 }
@@ -226,7 +226,7 @@ bool ControlChannel::receive_one(int timeout_ms) {
       lose("the keeper of this node is gone");
       return false;
     case ControlSocket::Event::malformed:
-      lose("the keeper of this node cannot be understood: " + received.problem);
+      lose("the keeper of this node sent a malformed message: " + received.problem);
       return false;
     case ControlSocket::Event::no_descriptors: lose(received.problem); return false;
     case ControlSocket::Event::message: break;
@@ -234,7 +234,7 @@ bool ControlChannel::receive_one(int timeout_ms) {
   switch (received.message->kind()) {
     case ControlKind::region_added: {
       const auto body = received.message->body<RegionAddedBody>();
-      // An answer that came too late finds no entry; the region has been dropped meanwhile.
+      // A late answer finds no entry; the region has been dropped meanwhile.
       const auto found = answers_.find(body.region);
       if (found != answers_.end()) found->second = body.ok != 0 ? RegionAnswer::accepted : RegionAnswer::refused;
       return true;

@@ -1,8 +1,8 @@
-// This rank's end of the conversation with the keeper, after the welcome: regions come and go, and the end of the
-// connection means the end of the keeper. Without one no region is taken any more, and nobody takes the place of a
-// service process that dies.
+// This rank's connection to the keeper after the welcome. It announces and drops regions, and the end of the connection
+// means the end of the keeper. Without a keeper no region is accepted any more, and dead service processes are not
+// replaced.
 //
-// Thread rule: any thread. answer(), lost(), and what is told not to wait never waits for the keeper.
+// Thread rule: any thread. answer(), lost(), and calls with `may_wait` false never wait for the keeper.
 #pragma once
 
 #include <atomic>
@@ -25,18 +25,18 @@ enum class RegionAnswer { pending, accepted, refused };
 class ControlChannel {
  public:
   // `segment`: of this rank, by which it sees that its service process lives when the keeper is gone (life_lock.hpp).
-  // Invalid: it cannot go on without a keeper.
+  // Invalid: the rank cannot continue without a keeper.
   ControlChannel(ControlSocket socket, WorldRank rank, UniqueFd segment)
       : socket_(std::move(socket)), rank_(rank), segment_(std::move(segment)) {}
 
-  // Gives the region its id and tells the service processes of it. Ids go up in the order of the announcements, as the
-  // keeper demands. False: not said (gone, or with `may_wait` false: busy just now).
+  // Assigns the region's id and announces it to the service processes. The keeper requires increasing ids, in the order
+  // of announcements. False: not sent (the keeper is gone, or with `may_wait` false: busy).
   [[nodiscard]] bool announce(Region& region, bool may_wait);
-  // What they answered, without waiting. A final answer is given once.
+  // Their answer, without waiting. A final answer is given once.
   [[nodiscard]] RegionAnswer answer(RegionId region);
-  // The same, waiting. `pending` never comes back: no answer in time is a refusal.
+  // The same, waiting. Never returns `pending`: a missing answer is a refusal.
   [[nodiscard]] RegionAnswer wait_for_answer(RegionId region, std::chrono::milliseconds at_most);
-  // With `may_wait` false it may go unsaid; the service processes then keep their mapping until the rank leaves.
+  // With `may_wait` false it may not be sent; the service processes then keep their mapping until the rank leaves.
   void drop_region(RegionId region, bool may_wait);
 
   // For the first rank of a node, in a job of several, right after it has attached: what the others need to know of
@@ -45,9 +45,9 @@ class ControlChannel {
   [[nodiscard]] Status take_job_map(std::span<const std::byte> descriptors, std::uint32_t node,
                                     std::chrono::milliseconds at_most);
 
-  // Service processes of this node take the places of those on the DPU: the segment and the doorbell, as in a welcome.
+  // Service processes of this node replace those on the DPU: receives the segment and the doorbell, as in a welcome.
   [[nodiscard]] Result<UniqueFd> leave_dpu(std::chrono::milliseconds at_most);
-  // The DPU reaches nothing here any more, but what the service processes may map (Regions::leave_dpu).
+  // The DPU reaches nothing here any more. Announces the regions that service processes may map (Regions::leave_dpu).
   void has_left_dpu(std::span<const Region> mapped);
 
   // Gives the keeper of this node memory that holds what this rank counts (report/ledger.hpp): it outlives the rank.
@@ -57,26 +57,26 @@ class ControlChannel {
   void show(ControlKind what, int fd = -1);
   // False: nobody has heard it.
   bool goodbye();
-  // In a forked child, where other threads may have held the lock for ever: closes without locking.
+  // In a forked child, where another thread may hold the lock for ever: closes without locking.
   void close_in_child() {
     socket_.close();
     segment_.reset();
   }
 
-  // Why this rank is not served any more; empty as long as the keeper is there, or has died and the service process
-  // lives. Looks at most every 5 ms.
+  // The reason why this rank is not served any more; empty while the keeper lives, or has died and the service process
+  // lives. Checks at most every 5 ms.
   [[nodiscard]] std::optional<std::string> lost();
-  // The keeper has died, and the service process goes on without it, as far as is known.
+  // The keeper has died, and the service process continues without it, as far as is known.
   [[nodiscard]] bool is_unprotected() const { return is_lost() && !is_over_.load(std::memory_order_acquire); }
-  // As far as is known, without looking.
+  // As far as is known, without a check.
   [[nodiscard]] bool is_lost() const { return is_lost_.load(std::memory_order_acquire); }
 
  private:
-  // Without `may_wait` the lock may not be had.
+  // Without `may_wait` the lock may not be held.
   [[nodiscard]] std::unique_lock<std::mutex> locked(bool may_wait);
-  // The next message of that kind, which the keeper sends once. Errors: lost, or not within the time.
+  // The next message of that kind, which the keeper sends once. Errors: lost, or timeout.
   [[nodiscard]] Result<ControlMessage> wait_for(ControlKind kind, std::chrono::milliseconds at_most);
-  // Takes in at most one message; true when there was one. Under the lock.
+  // Receives at most one message; true if there was one. Under the lock.
   bool receive_one(int timeout_ms);
   void lose(std::string reason);
   void note_what_is_lost();
@@ -86,8 +86,8 @@ class ControlChannel {
   std::mutex mutex_;
   ControlSocket socket_;
   const WorldRank rank_;
-  std::unordered_map<std::uint32_t, RegionAnswer> answers_;   // of regions announced and not yet given out
-  std::unordered_map<ControlKind, ControlMessage> expected_;  // node_descriptor and others of a kind, until taken
+  std::unordered_map<std::uint32_t, RegionAnswer> answers_;   // of announced regions, until given out
+  std::unordered_map<ControlKind, ControlMessage> expected_;  // node_descriptor and other single messages, until taken
   std::uint32_t next_region_ = kFirstAddedRegion.value();
   std::string lost_reason_;
   UniqueFd segment_;

@@ -30,7 +30,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What the keeper finds open besides /dev/null.
+// Descriptors of the keeper besides /dev/null.
 constexpr int kListenFd = 3;
 constexpr int kSecretFd = 4;
 constexpr int kFirstClosedFd = 5;
@@ -62,7 +62,7 @@ UniqueFd above_targets(const UniqueFd& fd) {
   return UniqueFd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, kAboveTargets));
 }
 
-// A pipe with the secrets in it. Command lines and environments can be read by others, a pipe cannot.
+// A pipe with the secrets in it: others can read command lines and environments, but not a pipe.
 Result<UniqueFd> pipe_with(const std::array<Secret, 2>& secrets) {
   std::array<int, 2> ends{-1, -1};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return failure("cannot create a pipe for the keeper", errno);
@@ -100,7 +100,7 @@ std::vector<std::string> command_line(const KeeperOptions& options) {
   return words;
 }
 
-// What of the program's environment is meant for its ranks only: the preload above all.
+// Variables of the program's environment that are only for its ranks, mainly the preload.
 bool for_ranks_only(std::string_view entry) {
   constexpr std::array<std::string_view, 3> kLoader = {"LD_PRELOAD=", "LD_AUDIT=", "LD_PROFILE="};
   if (entry.starts_with("OUTRIGGER_"))
@@ -119,7 +119,7 @@ std::vector<char*> keeper_environment() {
   return kept;
 }
 
-// The keeper's arguments and environment as the system takes them.
+// The keeper's arguments and environment in the system's form.
 class CommandLine {
  public:
   explicit CommandLine(const KeeperOptions& options)
@@ -153,7 +153,7 @@ class SpawnSetup {
     ::posix_spawnattr_destroy(&attributes_);
   }
 
-  // In the program's process group, where the system refuses one of its own.
+  // Stays in the program's process group if the system refuses a new one.
   [[nodiscard]] int stay_in_group() {
     return ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
   }
@@ -164,8 +164,8 @@ class SpawnSetup {
     sigset_t none;
     ::sigfillset(&all);
     ::sigemptyset(&none);
-    // Not a session of its own: where the kernel schedules by sessions (autogroup), the yields of one do nothing for
-    // tasks of another, and Linux 6.18 lets runnable sessions wait for half a minute while those of another yield.
+    // Not a session of its own: if the kernel schedules by sessions (autogroup), a yield does nothing for tasks of
+    // other sessions, and Linux 6.18 starves runnable sessions for half a minute while another one yields.
     constexpr short kFlags = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK;
     int error = ::posix_spawnattr_setflags(&attributes_, kFlags);
     if (error == 0) error = ::posix_spawnattr_setsigdefault(&attributes_, &all);
@@ -189,15 +189,15 @@ class SpawnSetup {
   posix_spawnattr_t attributes_{};
 };
 
-// How the program ended that puts the keeper to the background.
+// Result of the program that puts the keeper to the background.
 struct Outcome {
   bool known = false;
-  int start_error = 0;  // it has not even been started
+  int start_error = 0;  // it could not be started
   bool in_time = true;
-  int status = 0;  // as of waitpid()
+  int status = 0;  // from waitpid()
 };
 
-// Written by the child; a tool that runs vfork() as fork(), as valgrind does, gives it a copy of all other memory.
+// Written by the child, which may have a copy of all other memory: valgrind, for example, runs vfork() as fork().
 class SharedOutcome {
  public:
   SharedOutcome()
@@ -216,7 +216,7 @@ class SharedOutcome {
   void* memory_;
 };
 
-// The program ends at once when its own child goes on as the keeper.
+// The program ends at once when its own child continues as the keeper.
 void wait_for_end(pid_t pid, std::chrono::milliseconds limit, Outcome& outcome) {
   const Clock::time_point deadline = Clock::now() + limit;
   while (::waitpid(pid, &outcome.status, WNOHANG) == 0) {
@@ -230,7 +230,7 @@ void wait_for_end(pid_t pid, std::chrono::milliseconds limit, Outcome& outcome) 
   }
 }
 
-// What the child needs is made before: it shares this process's memory, and allocates nothing.
+// Everything for the child is made before: it shares this process's memory, and allocates nothing.
 struct Starting {
   SpawnSetup& setup;
   const CommandLine& command;
@@ -265,13 +265,13 @@ Status judge(const Outcome& outcome, const std::string& path, std::chrono::milli
                " --version` work on this node?"};
 }
 
-Status start(const KeeperOptions& options, const KeeperDoor& door) {
+Status start(const KeeperOptions& options, const KeeperListener& listener) {
   const NoCancellation whole;
   if (Status needed = check_needed_calls(); !needed) return needed;
-  if (options.daemon_path.empty()) return Error{"no path of outriggerd was given"};
-  Result<UniqueFd> secret = pipe_with({door.address.secret, options.dpu_secret});
+  if (options.daemon_path.empty()) return Error{"no path to outriggerd was given"};
+  Result<UniqueFd> secret = pipe_with({listener.address.secret, options.dpu_secret});
   if (!secret) return Error{secret.error()};
-  const UniqueFd listen_fd = above_targets(door.listener);
+  const UniqueFd listen_fd = above_targets(listener.socket);
   const UniqueFd secret_fd = above_targets(secret.value());
   if (!listen_fd.valid() || !secret_fd.valid()) return failure("cannot start outriggerd", errno);
 
@@ -291,27 +291,27 @@ Status start(const KeeperOptions& options, const KeeperDoor& door) {
 
 }  // namespace
 
-Result<KeeperDoor> open_keeper_door() try {
+Result<KeeperListener> open_keeper_listener() try {
   Result<KeeperAddress> address = random_address();
   if (!address) return Error{address.error()};
-  Result<UniqueFd> listener = listen_at(address.value().name.data());
-  if (!listener) return Error{listener.error()};
-  return KeeperDoor{address.value(), std::move(listener).value()};
+  Result<UniqueFd> socket = listen_at(address.value().name.data());
+  if (!socket) return Error{socket.error()};
+  return KeeperListener{address.value(), std::move(socket).value()};
 } catch (const std::exception& exception) {
   return Error{std::string("cannot make the keeper's address: ") + exception.what()};
 }
 
-Status start_keeper(const KeeperOptions& options, KeeperDoor door) try {
-  return start(options, door);
+Status start_keeper(const KeeperOptions& options, KeeperListener listener) try {
+  return start(options, listener);
 } catch (const std::exception& exception) {
   return Error{std::string("cannot start outriggerd: ") + exception.what()};
 }
 
 Result<KeeperAddress> start_keeper(const KeeperOptions& options) {
-  Result<KeeperDoor> door = open_keeper_door();
-  if (!door) return Error{door.error()};
-  const KeeperAddress address = door.value().address;
-  if (Status started = start_keeper(options, std::move(door).value()); !started) return Error{started.error()};
+  Result<KeeperListener> listener = open_keeper_listener();
+  if (!listener) return Error{listener.error()};
+  const KeeperAddress address = listener.value().address;
+  if (Status started = start_keeper(options, std::move(listener).value()); !started) return Error{started.error()};
   return address;
 }
 

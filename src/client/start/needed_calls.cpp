@@ -24,7 +24,7 @@ bool refused(long result) {
   return result < 0 && is_refusal(errno);
 }
 
-// The first call of shared memory's that is refused; null: none is.
+// The first refused call of shared memory's; nullptr if there is none.
 const char* refused_of_shared_memory() {
   const UniqueFd memory(::memfd_create("outrigger-try", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (refused(memory.get())) return "memfd_create";
@@ -32,7 +32,7 @@ const char* refused_of_shared_memory() {
   if (refused(::fcntl(memory.get(), F_GET_SEALS))) return "fcntl(F_GET_SEALS)";
   if (refused(::ftruncate(memory.get(), static_cast<off_t>(kPageBytes)))) return "ftruncate";
   void* page = ::mmap(nullptr, kPageBytes, PROT_READ, MAP_SHARED, memory.get(), 0);
-  if (page == MAP_FAILED) return nullptr;  // whoever needs it says why
+  if (page == MAP_FAILED) return nullptr;  // the later user reports it
   const bool inherits = refused(::madvise(page, kPageBytes, MADV_DONTFORK));
   ::munmap(page, kPageBytes);
   return inherits ? "madvise(MADV_DONTFORK)" : nullptr;

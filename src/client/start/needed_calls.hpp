@@ -1,12 +1,12 @@
-// The system calls that service processes and the keeper cannot do without. A container's seccomp profile may refuse
-// any of them; they inherit it, and would only be able to end.
+// System calls that service processes and the keeper require. A container's seccomp profile may refuse them; those
+// processes inherit it and could only end.
 #pragma once
 
 #include "base/result.hpp"
 
 namespace outrigger::client {
 
-// Tries each, which takes microseconds and leaves nothing. The error names what is refused.
+// Tries each, which takes microseconds and leaves nothing. The error names the refused call.
 [[nodiscard]] Status check_needed_calls();
 
 }  // namespace outrigger::client

@@ -13,7 +13,7 @@
 namespace outrigger::client {
 namespace {
 
-constexpr std::size_t kKernelCpus = 16384;  // the kernel refuses sets that are smaller than its own
+constexpr std::size_t kKernelCpus = 16384;  // the kernel rejects sets smaller than its own
 constexpr std::size_t kMostCpus = 65536;
 
 using Range = CpuRanges::Range;
@@ -47,7 +47,7 @@ std::uint64_t digest_of(std::string_view text) {
   return digest;
 }
 
-// The ranks of one host, in ascending order, those of each host together.
+// Sorted by host; the ranks of one host in ascending order.
 std::vector<std::uint32_t> by_host(std::span<const RankOrigin> ranks) {
   std::vector<std::uint32_t> sorted(ranks.size());
   for (std::uint32_t rank = 0; rank < sorted.size(); ++rank) sorted[rank] = rank;
@@ -110,7 +110,7 @@ NodeLayout::NodeLayout(std::span<const RankOrigin> ranks, std::uint32_t me, std:
     const auto part_of = [&](std::uint32_t place) {
       return static_cast<std::uint32_t>(std::uint64_t{place} * parts / size);
     };
-    std::uint32_t first = 0;  // place of the part's first rank
+    std::uint32_t first = 0;  // index of the part's first rank
     for (std::uint32_t place = 0; place < size; ++place) {
       if (part_of(place) != part_of(first)) first = place;
       const std::uint32_t rank = host[place];

@@ -10,8 +10,8 @@
 #include <cstddef>
 #include <cstring>
 
-// clone() by the C library's own name. ThreadSanitizer takes a call of clone() for a fork, and what it then notes in
-// the child's memory would be noted in this process's.
+// clone() by the C library's internal name: ThreadSanitizer treats clone() as a fork, and would write its notes for the
+// child into this process's memory.
 // NOLINTNEXTLINE(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
 extern "C" int __clone(int (*work)(void*), void* stack, int flags, void* argument, ...);
 
@@ -72,7 +72,7 @@ struct Work {
 };
 
 int enter(void* given) {
-  // The child's own from here on: it could not wait for processes where the program ignores the signal.
+  // The child's own from here on: with an ignored signal it could not wait for processes.
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
   ::sigaction(SIGCHLD, &standard, nullptr);
@@ -89,10 +89,10 @@ Status run_in_unseen_child(void (*work)(void*), void* argument) {
   Work given{work, argument};
   const NoOrphansAdopted none_adopted;
   const AllSignalsBlocked blocked;
-  // No signal at its end: wait() takes it for no child. That holds until it runs another program, which it does not.
+  // No signal at its end, so wait() ignores it. That holds unless it runs another program, which it does not.
   constexpr int kNoSignal = 0;
   const pid_t child = ::__clone(&enter, stack.top(), CLONE_VM | CLONE_VFORK | kNoSignal, &given);
-  if (child < 0) return Error{std::string("no process could be created: ") + std::strerror(errno)};
+  if (child < 0) return Error{std::string("cannot create a process: ") + std::strerror(errno)};
   int status = 0;
   while (::waitpid(child, &status, __WALL) < 0 && errno == EINTR) {
   }

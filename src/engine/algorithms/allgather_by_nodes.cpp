@@ -3,7 +3,7 @@
 namespace outrigger::engine {
 namespace {
 
-// The block of a rank of this node, from that rank.
+// Gets the block of a rank of this node from that rank.
 Task copy_within_node(Operation& operation, LocalRank& rank, GroupRank source) {
   co_await operation.enter_window(rank);
   const Block from = rank.blocks.pull_from(source);
@@ -11,11 +11,12 @@ Task copy_within_node(Operation& operation, LocalRank& rank, GroupRank source) {
   const fabric::MoveOutcome outcome = co_await operation.move(from, to);
   operation.leave_window(rank);
   operation.mark_delivered(rank, source, outcome);
-  if (outcome.status != fabric::MoveStatus::ok) operation.release(rank, source, outcome);  // else with the others below
+  // otherwise released with the others below
+  if (outcome.status != fabric::MoveStatus::ok) operation.release(rank, source, outcome);
   operation.count_filled(rank, source, outcome);
 }
 
-// To all sources on this node: this rank has everything.
+// Releases all sources of this node after this rank has all blocks.
 void release_own_node(Operation& operation, LocalRank& rank) {
   const Membership& group = operation.membership();
   const fabric::MoveOutcome fine;
@@ -31,13 +32,13 @@ Task allgather_by_nodes(Operation& operation, LocalRank& rank, Task (*receive)(O
                         EagerSends eager) {
   operation.announce_send_blocks(rank, eager);  // my block may be read
   for (;;) {
-    const std::optional<GroupRank> source = co_await rank.next_ready_peer();  // ring order, among those that arrived
-    if (!source) break;                                                       // every block is on its way
+    const std::optional<GroupRank> source = co_await rank.next_ready_peer();  // ring order among the arrived ranks
+    if (!source) break;                                                       // all blocks are on their way
     const bool near = operation.membership().on_own_node(*source);
     rank.spawn(near ? copy_within_node(operation, rank, *source) : receive(operation, rank, *source));
   }
   co_await rank.filled();
-  release_own_node(operation, rank);  // I read nowhere here any more
+  release_own_node(operation, rank);  // this rank reads nothing from its node any more
   co_await rank.filled_and_released();
   operation.complete(rank);
 }

@@ -1,13 +1,13 @@
-// What the allgathers have in common that bring a block to a node once: in which order a rank takes the blocks, how it
-// gets those of its own node, and when it lets these sources go. How a block of another node comes is the algorithm's.
+// Common part of the allgathers that bring a block to each node once: the order of the blocks, the blocks of the own
+// node, and the release of their sources. The algorithm gets the blocks of other nodes.
 #pragma once
 
 #include "engine/core/operation.hpp"
 
 namespace outrigger::engine {
 
-// `receive`: gets the block of a rank of another node, marks, releases and counts it. `eager`: whose blocks it gets by
-// pull().
+// `receive` gets a block from another node, then marks, releases and counts it. `eager`: the blocks that `receive` gets
+// by pull().
 Task allgather_by_nodes(Operation& operation, LocalRank& rank, Task (*receive)(Operation&, LocalRank&, GroupRank),
                         EagerSends eager);
 

@@ -15,8 +15,8 @@
 //     - how a source learns that a destination has entered | alltoall_scatter_dest.cpp `announce_receive_blocks`
 //     - how a destination learns that it has all blocks    | alltoall_scatter_dest.cpp `report_delivered`
 //
-// Picture (rank i writes one and the same block to place i of every destination's receive buffer, to own rank + 1
-// first, by turns; a destination that has not entered is passed over and served when it arrives):
+// Picture (rank i writes the same block to place i of every receive buffer, round-robin from rank i + 1; a destination
+// that has not entered is skipped and served when it arrives):
 //
 //     step        0   1   2   3            receive buffers, by source
 //     rank 0  ->  1   2   3   0            rank 0  [0|1|2|3]
@@ -24,18 +24,17 @@
 //     ...                                  ...
 //
 // Per local rank, group of p, s service processes with members:
-//     announcements   s - 1 (each 108 bytes, and 16 bytes a pair in the v-form): where my receive buffer is
-//     rounds          p - 1 pushes of one and the same block, and the own one, at most `window_moves` in flight
+//     announcements   s - 1 (each 108 bytes, and 16 bytes a pair in the v-form): the place of my receive buffer
+//     rounds          p - 1 pushes of the same block, and the own one, at most `window_moves` in flight
 //     on the wire     the block once for every rank of another node (so best with one rank a node); per push a report
 //                     (76 bytes) there and a release (52 bytes) back
-//     bounds          state O(p) per local rank; at most one push of a block to a rank is in flight, ever
+//     bounds          state O(p) per local rank; at most one push of a block to a rank is in flight
 #include "engine/core/operation.hpp"
 #include "engine/registry.hpp"
 
 namespace outrigger::engine {
 
-// The sender-driven all-to-all, line by line, in which a rank's blocks for all destinations are the same bytes (the
-// stride that is posted is 0): see alltoall_scatter_dest.cpp.
+// This is alltoall_scatter_dest.cpp with the same bytes for all destinations (the posted stride is 0).
 Task allgather_flat(Operation& operation, LocalRank& rank) {
   return alltoall_scatter_dest(operation, rank);
 }

@@ -1,4 +1,4 @@
-// node_pull: allgather in which each node pulls every block once and passes it on inside.
+// node_pull: allgather in which each node pulls every block once and spreads it inside.
 //
 // Source: R. Graham et al., "Optimizing Application Performance With BlueField: Accelerating Large-Message Blocking
 // and Nonblocking Collective Operations", 2024, section III.D.2 (Allgather).
@@ -8,7 +8,7 @@
 //        begun, with group, rank, buffers and counts       |    this coroutine
 //     2 one service process of every other node is told    | each with members is, as in the all-to-alls:
 //        that data is ready, and where                     |    allgather_by_nodes.cpp `announce_send_blocks`
-//     3 the one that was told gets the block if it knows   | one of a node answers for the block, its *home*:
+//     3 the one that was told gets the block if it knows   | one of a node is responsible for the block, its *home*:
 //        the operation                                     |    `ask_home`. Its first rank that asks reads at the
 //                                                          |    source: `at_source`
 //     3 else it passes the notification on to its          | the first sibling that asks is told to get the block,
@@ -23,13 +23,13 @@
 //        themselves                                        |    `operation.move`
 //     6 the host is told when its transfers have ended     | allgather_by_nodes.cpp `filled_and_released`,
 //                                                          |    allgather_by_nodes.cpp `complete`
-//     - a node with a single rank                          | its block sets out with the announcement, as no other rank
+//     - a node with a single rank                          | its block is sent with the announcement, as no other rank
 //                                                          |    could ask first: `EagerSends::to_lone_ranks`
 //     - when a source is free                              | `operation.release`; of the own node's
 //                                                          |    allgather_by_nodes.cpp `release_own_node`
 //
-// A rank that contributes nothing may be done before late ones of its node arrive. Those get their blocks from the
-// sources again.
+// A rank that contributes nothing may complete before late ranks of its node arrive. They get their blocks from the
+// sources.
 //
 // Picture (2 nodes of 2 service processes, 8 ranks; the block of rank 0; 5 is late):
 //
@@ -46,22 +46,22 @@
 //                     every rank
 //     in the node     for each block and sibling: replica request (52 bytes), answer (76), done (44)
 //     bounds          state O(p) per local rank, and a coroutine for each block on its way. A rank releases the sources
-//                     of its own node when it has all blocks, so nobody is done before the others of its node have
-//                     read what they want from it
+//                     of its own node when it has all blocks, so no rank completes before the others of its node have
+//                     read its block
 #include "engine/algorithms/allgather_by_nodes.hpp"
 #include "engine/relay/replicas.hpp"
 
 namespace outrigger::engine {
 namespace {
 
-// The home of a block on this node; it gets the block from the source.
+// The home of a block on this node reads the block at the source.
 std::optional<SpId> ask_home(const Membership& group, const Segment& block, std::uint32_t hop) {
   const std::vector<SpId>& siblings = group.services_of_node();
   if (hop != 0) return std::nullopt;
   return siblings[block.source.value() % siblings.size()];
 }
 
-// The block of a rank of another node.
+// Gets the block of a rank of another node.
 Task receive(Operation& operation, LocalRank& rank, GroupRank source) {
   Segment whole;
   whole.source = source;
@@ -71,7 +71,7 @@ Task receive(Operation& operation, LocalRank& rank, GroupRank source) {
   co_await operation.enter_window(rank);
   fabric::MoveOutcome outcome;
   if (fetch.at_source()) {
-    outcome = co_await operation.pull(rank, source);  // some of it may be here already
+    outcome = co_await operation.pull(rank, source);  // some of it may have been sent eagerly
   } else {
     const Block from = fetch.from();
     const Block to = fetch.to();
@@ -80,7 +80,7 @@ Task receive(Operation& operation, LocalRank& rank, GroupRank source) {
   operation.leave_window(rank);
   operation.mark_delivered(rank, source, outcome);
   operation.release(rank, source, outcome);
-  fetch.moved(outcome);  // the others of this node may read it here, and the rank stays for those that wait for it
+  fetch.moved(outcome);  // other ranks of this node may read it here; this rank stays until they have
   operation.count_filled(rank, source, outcome);
 }
 

@@ -14,7 +14,7 @@
 //                                                          |    reduce_slices.cpp `group_rank(i), piece`
 //     - short slices                                       | sent before they are asked for: `EagerSends::slices`
 //     - restarts                                           | contributions stay: reduce_slices.cpp `end_contributions`;
-//                                                          |    readers are waited for:
+//                                                          |    a rank waits for its readers:
 //                                                          |    reduce_slices.cpp `quiescence.quiet()`
 //
 // Picture (3 ranks; A, B, C: their contributions; the columns are slices, rank i owns the i-th):
@@ -24,31 +24,31 @@
 //     B  [B0|B1|B2]  ──▶  [    |A1+B1+C1|    ]  ──▶  [0|1|2]
 //     C  [C0|C1|C2]       [    |    |A2+B2+C2]       [0|1|2]
 //
-// Order: always that of group ranks, ((0 + 1) + 2) + ..., whatever arrives first, and wherever ranks and service
-// processes are: the same contributions give the same bits, also in another placement.
-// Late arrivals: nothing of the result can be known before the last rank has posted, and nothing is done before.
-// Short slices, up to 4 KiB and of one piece, come without being asked for: with its announcement a service process
-// sends their owners what they reduce (unless it reduces several ranks' before), and an owner sends the slice with its
-// answer, as far as there is room for it (core/announcer, relay/replicas). So between nodes short vectors take two
-// ways: to the owners, and back.
+// Order: always that of group ranks, ((0 + 1) + 2) + ..., whatever arrives first. The same contributions give the same
+// bits, in any placement.
+// Late arrivals: the result needs all contributions, so nothing is reduced before the last rank has posted. Short
+// slices (up to 4 KiB and in one piece) are sent before they are requested. A service process sends contributions with
+// its announcement, unless it reduces several ranks' contributions first. An owner sends the slice with its answer, as
+// far as there is room (core/announcer, relay/replicas). So short vectors cross the network twice: to the owners, and
+// back.
 //
 // Per local rank, group of p on n nodes, s service processes with members; a slice in pieces of about `segment_bytes`:
 //     announcements   s - 1 (each 108 bytes)
 //     reductions      one of each piece of the own slice, in which p operands are read and one result is written; a
-//                     contribution is read once in all, whoever owns what
+//                     contribution is read once in all
 //     moves           of the p - 1 other slices' pieces, at most `window_moves` of both in flight per service process
-//     on the wire     a slice of each rank of another node, 1/p of the vector each, or where the order cannot be seen
-//                     (integers, logicals, bytes) of each service process there, which reduces its ranks' before; of
-//                     another node's slices each once per node. With one service process a node the latter is twice
-//                     (n - 1)/n of the vector to each node, the least there can be. Per piece from another service
+//     on the wire     a slice of each rank of another node, 1/p of the vector each. Where the order does not matter
+//                     (integers, logicals, bytes): one slice of each service process there, which reduces its ranks'
+//                     slices first. Other nodes' slices come once per node. With one service process a node that is
+//                     twice (n - 1)/n of the vector to each node, the minimum. Per piece from another service
 //                     process a replica request (52 bytes), answer (76), done (44); a release (52) for every rank
-//     bounds          state O(p) per local rank, of which 16 bytes a slice; a coroutine for each piece. Slices have
+//     bounds          state O(p) per local rank, 16 bytes of it per slice; a coroutine for each piece. Slices have
 //                     `split_bytes` or more, so short vectors have few owners
 //
-// Restarts: a contribution stays until all have the whole result, so what is not marked can always be made again, and
-// comes out the same. It is made in a receive buffer from which others may still read what an earlier incarnation has
-// made there: these are waited for (relay/quiescence). Who finds that the owner's service process has nothing reduces
-// for itself.
+// Restarts: a contribution stays until all ranks have the whole result. So a slice without a mark can be reduced again,
+// with the same bits. Other ranks may still read an earlier incarnation's bytes in the receive buffer, so the service
+// process waits for them first (relay/quiescence). If the owner's service process has lost the slice, a rank's own
+// service process reduces it.
 #include <vector>
 
 #include "engine/algorithms/reduce_slices.hpp"
@@ -57,7 +57,8 @@
 namespace outrigger::engine {
 namespace {
 
-// A slice of another node comes to one service process of this one, by turns, and to that from its owner's.
+// One service process of this node gets a slice of another node from the owner's; the others get it from that one. They
+// take slices round-robin.
 std::optional<SpId> ask_owner(const Membership& group, const Segment& piece, std::uint32_t hop) {
   const SpId owner = group.service_of(piece.source);
   if (group.on_own_node(piece.source)) return hop == 0 ? std::optional(owner) : std::nullopt;

@@ -17,11 +17,11 @@
 //     5 the host is told when its transfers have ended     | `filled_and_released`, `complete`
 //     - how many notifications                             | one for each pair of a rank and a service process:
 //                                                          |    core/announcer.cpp `Announcer::announce_to`
-//     - who is first in the ring                           | own rank + 1:
+//     - the first peer in the ring                         | own rank + 1:
 //                                                          |    core/ready_set.hpp `start.value() + std::size_t{1}`
 //     - when the source's buffer is free                   | `operation.release`, a message for each block
 //     - small blocks                                       | sent with the announcement: `EagerSends::to_all`
-//     - what a restarted service process knows             | `mark_delivered`: the marks say which blocks are there
+//     - the state of a restarted service process           | `mark_delivered`: the marks show which blocks are placed
 //
 // Picture (rank 2 of 6 has posted; 4 and 5 have announced, 3 is late):
 //
@@ -32,13 +32,13 @@
 //     announcements   s - 1 (each 108 bytes, and 16 bytes a pair in the v-forms)
 //     rounds          p - 1 pulls and the own block, at most `window_moves` in flight per service process
 //     on the wire     each block once, source to destination; one release (52 bytes) a block between services
-//     bounds          state O(p) per local rank; no staging here: if a block has to be staged, the fabric does it
+//     bounds          state O(p) per local rank; no staging here: the fabric stages a block if necessary
 #include "engine/core/operation.hpp"
 
 namespace outrigger::engine {
 namespace {
 
-// One block from its source into the local rank's buffer. Enters with a window slot held.
+// Pulls one block into the local rank's buffer. Enters with a window slot held.
 Task pull(Operation& operation, LocalRank& rank, GroupRank source) {
   const fabric::MoveOutcome outcome = co_await operation.pull(rank, source);
   operation.leave_window(rank);
@@ -50,10 +50,11 @@ Task pull(Operation& operation, LocalRank& rank, GroupRank source) {
 }  // namespace
 
 Task alltoall_ring_pull(Operation& operation, LocalRank& rank) {
-  operation.announce_send_blocks(rank, EagerSends::to_all);  // what a peer has room for sets out at once
+  // the fabric sends at once as much as the peer has room for
+  operation.announce_send_blocks(rank, EagerSends::to_all);
   for (;;) {
-    const std::optional<GroupRank> source = co_await rank.next_ready_peer();  // ring order, among those that arrived
-    if (!source) break;                                                       // every block is on its way
+    const std::optional<GroupRank> source = co_await rank.next_ready_peer();  // ring order among the arrived ranks
+    if (!source) break;                                                       // all blocks are on their way
     co_await operation.enter_window(rank);
     rank.spawn(pull(operation, rank, *source));
   }

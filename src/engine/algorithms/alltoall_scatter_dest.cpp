@@ -19,7 +19,7 @@
 //                                                          |    marks, counts and releases
 //     - how many moves are in flight                       | `enter_window`
 //
-// Picture (who is written to, step by step, 4 ranks; no destination is everybody's first):
+// Picture (destinations step by step, 4 ranks; no destination is the first of all):
 //
 //     step        0   1   2   3
 //     rank 0  ->  1   2   3   0
@@ -27,19 +27,19 @@
 //     rank 2  ->  3   0   1   2
 //     rank 3  ->  0   1   2   3
 //
-// A destination that has not entered is passed over and served when it arrives.
+// A destination that has not entered is skipped and served when it arrives.
 //
 // Per local rank, group of p, s service processes with members:
 //     announcements   s - 1 (each 108 bytes, and 16 bytes a pair in the v-forms)
 //     rounds          p - 1 pushes and the own block, at most `window_moves` in flight per service process
 //     on the wire     each block once; per block a report (76 bytes) there and a release (52 bytes) back
-//     bounds          state O(p) per local rank; at most one push of a block is in flight, ever
+//     bounds          state O(p) per local rank; at most one push of a block is in flight
 #include "engine/core/operation.hpp"
 
 namespace outrigger::engine {
 namespace {
 
-// One block of the local rank into its destination's buffer. Enters with a window slot held.
+// Pushes one block of the local rank. Enters with a window slot held.
 Task push(Operation& operation, LocalRank& rank, GroupRank destination) {
   const fabric::MoveOutcome outcome = co_await operation.push(rank, destination);
   operation.leave_window(rank);
@@ -52,7 +52,7 @@ Task alltoall_scatter_dest(Operation& operation, LocalRank& rank) {
   operation.announce_receive_blocks(rank);  // my buffer may be written
   for (;;) {
     const std::optional<GroupRank> destination = co_await rank.next_ready_peer();  // own rank + 1 first
-    if (!destination) break;                                                       // every block is on its way
+    if (!destination) break;                                                       // all blocks are on their way
     co_await operation.enter_window(rank);
     rank.spawn(push(operation, rank, *destination));
   }

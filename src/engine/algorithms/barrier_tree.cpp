@@ -11,7 +11,7 @@
 //     wakeup: then it wakes its children                   | `release_source`
 //     - the shape of the tree                              | ranks of a service process, those of a node, binomial
 //                                                          |    between nodes: core/barrier_shape.cpp `service_above`
-//     - what an arrival is                                 | a block of one byte that nobody reads, so restarts need
+//     - the form of an arrival                             | a block of one byte that is never read, so restarts need
 //                                                          |    nothing new: core/barrier_shape.cpp `set_barrier_pairs`
 //
 // Picture (2 nodes of 2 service processes, 8 ranks; `^` announces, `v` releases):
@@ -21,17 +21,17 @@
 //     ▲ ◀─^── 2 ◀─^── 3              ▲ ◀─^── 6 ◀─^── 7
 //     └───────────────── ^ ──────────┘               then v, the same way back
 //
-// Nothing moves: the block that a rank has for its parent is one byte that nobody reads. So all that the engine does
-// for blocks is right here too: who is restarted announces again, and is told by whoever has gone on.
+// Nothing moves: a rank's block for its parent is one byte that is never read. So the engine's rules for blocks also
+// hold for barriers: a restarted service process announces again, and the others tell it which ranks have completed.
 //
 // Group of p on n nodes, s service processes with members:
 //     rounds          2 log2 n between nodes, and two within a node
 //     announcements   2 (s - 1), 108 bytes each: to the parent when all below have entered; and at once to those below,
-//                     whose service processes say of ranks that have ended that they have
+//                     whose service processes report ranks that have ended
 //     on the wire     these, and s - 1 releases (52 bytes)
 //     bounds          state O(p) at the first rank of each service process
 //
-// Late arrivals: everybody waits for the last rank; that is what it is for.
+// Late arrivals: all ranks wait for the last one, as a barrier must.
 #include <vector>
 
 #include "engine/core/operation.hpp"
@@ -48,7 +48,7 @@ Until<PairTable> released(LocalRank& rank) {
 }  // namespace
 
 Task barrier_tree(Operation& operation, LocalRank& rank) {
-  operation.announce_send_blocks(rank);  // to those below; above when they have come
+  operation.announce_send_blocks(rank);  // to the ranks below; above when they have arrived
   std::vector<GroupRank> below;
   for (;;) {
     const std::optional<GroupRank> entered = co_await rank.next_ready_peer();
@@ -56,7 +56,7 @@ Task barrier_tree(Operation& operation, LocalRank& rank) {
     below.push_back(*entered);
   }
   operation.announcer.announce_above(rank);
-  co_await released(rank);  // all have come
+  co_await released(rank);  // all have arrived
   for (const GroupRank other : below) {
     release_source(operation, rank, other, rank.record.status);
     rank.pairs.end_move();

@@ -7,8 +7,8 @@
 namespace outrigger::engine {
 namespace {
 
-// Of this node's segments those that this service process is the home of, from the root, in order. Two of these run:
-// one reads while the other's segment is passed on.
+// Gets the segments of this service process from the root, in order. Two of these run, so that one reads while the
+// other's segment is passed on.
 Task scatter(Operation& operation, SegmentedBlock& block, BroadcastPlan plan) {
   const Membership& group = operation.membership();
   const std::uint32_t stride = segments_a_round(group);
@@ -19,7 +19,7 @@ Task scatter(Operation& operation, SegmentedBlock& block, BroadcastPlan plan) {
   }
 }
 
-// The other segments of a round from their homes: after the own one, which these have read meanwhile.
+// Gets the other segments of a round from their homes. This runs after the own one, so the homes have read them by now.
 Task allgather(Operation& operation, SegmentedBlock& block, BroadcastPlan plan, std::uint32_t round) {
   const Membership& group = operation.membership();
   const std::uint32_t own = own_segment(group, block.source(), round);
@@ -35,13 +35,13 @@ Task bcast_by_segments(Operation& operation, LocalRank& rank,
                        BroadcastPlan (*plan)(const Operation& operation, const LocalRank& rank, GroupRank root)) {
   operation.announce_send_blocks(rank);  // the root: my block may be read; the others: I am here
   const std::optional<GroupRank> root = co_await rank.next_ready_peer();
-  if (root) {  // not at the root, nor where nothing is sent
+  if (root) {  // neither at the root nor without bytes
     const BroadcastPlan way = plan(operation, rank, *root);
     SegmentedBlock block(operation, rank, *root, way.segments);
     if (way.is_home == nullptr) {
       block.fetch_all(way.route);
     } else {
-      block.fetch_shared(way.route);  // other ranks of this service process were first
+      block.fetch_shared(way.route);  // other ranks of this service process may have been first
       const std::uint32_t a_round = segments_a_round(operation.membership());
       for (std::uint32_t round = 0; round * a_round < block.count(); ++round)
         rank.spawn(allgather(operation, block, way, round));

@@ -1,5 +1,5 @@
-// What both broadcasts have in common: each rank of the group gets the root's block, whole or in segments. Where they
-// come from is the algorithm's.
+// Common part of the broadcasts: each rank of the group gets the root's block, whole or in segments. The algorithm
+// names the places to read it.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace outrigger::engine {
 
-// How one rank gets the block.
+// Plan by which one rank gets the block.
 struct BroadcastPlan {
   std::uint32_t segments = 1;
   Route route = kAtSource;
-  // Is this service process the home of the segment, which reads it at the root? Homes go round by round: they ask for
-  // what others are the homes of when these have read it. Null: everything is asked for at once.
+  // True if this service process is the home of the segment, which reads it at the root. Homes work in rounds: each
+  // asks for the other homes' segments after those have been read. nullptr: requests all segments at once.
   bool (*is_home)(const Membership& group, const Segment& segment) = nullptr;
 };
 

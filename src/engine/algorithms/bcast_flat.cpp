@@ -1,5 +1,5 @@
-// flat: broadcast among service processes, each of which serves its ranks: small blocks down a binomial tree, large
-// ones scattered and gathered again.
+// flat: broadcast among service processes, each of which serves its ranks. Small blocks go down a binomial tree; large
+// ones are scattered and gathered again.
 //
 // Source: N. Sarkauskas et al., "Large-Message Nonblocking MPI_Iallgather and MPI_Ibcast Offload via BlueField-2 DPU",
 // HiPC 2021, section IV.A.
@@ -16,45 +16,46 @@
 //                                                          |    relay/replicas.cpp `fetch.locate(Fetch::State::local)`
 //     4 each sets a flag at its ranks, which poll in       | bcast_by_segments.cpp `complete`
 //        MPI_Wait                                          |
-//     - what is large                                      | `limits.split_bytes` or more for each node but the root's
-//     - how many segments                                  | `rounds_for`: a node passes on one while it reads the next
-//     - a service process none of whose ranks has arrived  | is passed over, so only the root waits for late ranks:
+//     - the size of a large block                          | `limits.split_bytes` or more for each node but the root's
+//     - how many segments                                  | `rounds_for`: a node passes one on while it reads the next
+//     - a service process without an arrived rank          | is skipped, so only the root waits for late ranks:
 //                                                          |    relay/replicas.cpp `Replicas::ask_next`
 //
-// Small, 5 service processes, numbered from the root's; the parent of one has its lowest bit cleared:
+// Small, 5 service processes, numbered from the root's; a parent's number is the child's with the lowest bit cleared:
 //
 //     root's 0 ──▶ 1
 //       │└─────▶ 2 ──▶ 3      each: to its first rank, and from there to its others
 //       └──────▶ 4
 //
-// Large, 4 nodes: the block is scattered in as many shares as there are nodes besides the root's, if they have at least
-// `split_bytes`. A share's home, the first service process of its node, reads it from the root; the first ones of the
-// other nodes read it there, and their siblings from them. So no node sends the block more than once.
+// Large, 4 nodes: the block is scattered in one share per node other than the root's, if shares have at least
+// `split_bytes`. The first service process of a share's node is its home and reads it from the root. The first ones of
+// the other nodes read it there, and their siblings from them. So no node sends the block more than once.
 //
 //     0 ──A──▶ 1    B, C from 2, 3
 //     │──B──▶ 2    A, C from 1, 3      scatter, then allgather
 //     └──C──▶ 3    A, B from 1, 2
 //
-// The share of each node is cut again (`segment_bytes`), which makes rounds of one segment a node: a home reads those
-// that it has to read in order, two at a time, and after each asks the other homes for theirs of that round, which
-// these have by then. Who asked sooner would be sent to the root for what the root sends there already.
+// Each node's share is cut again (`segment_bytes`) into rounds of one segment a node. A home reads its segments in
+// order, two at a time. After each it asks the other homes for their segments of that round, which they have by then.
+// An earlier request would go to the root, which sends those segments already.
 //
-// Rounds: log2 s; of a large block two. Per operation, group of p, s service processes with members on n nodes:
+// Rounds: log2 s; of a large block two.
+// Per operation, group of p, s service processes with members on n nodes:
 //     announcements   the root's to s - 1, the others' to the root's service process (each 108 bytes)
 //     moves           p - 1, at most `window_moves` in flight per service process; of a large block as many times as it
 //                     has segments
 //     on the wire     small: the block s - 1 times, log2 s of them from the root's node; large: n - 1 times, at most
 //                     once from each node; per rank a release (52 bytes); per move between service processes that does
 //                     not begin at the root: replica request (52), answer (76), done (44)
-//     bounds          state O(p) at each rank's service process. The root stays until all have the block
+//     bounds          state O(p) at each rank's service process. The root stays until all ranks have the block
 #include "engine/algorithms/bcast_by_segments.hpp"
 #include "engine/relay/broadcast_shapes.hpp"
 
 namespace outrigger::engine {
 namespace {
 
-// Small: the parent in the binomial tree of service processes, then those further up. The root's service process and
-// those that nobody above can serve read from the root itself.
+// Small: the parent in the binomial tree of service processes, then its ancestors. The root's service process, and
+// those that no ancestor can serve, read from the root itself.
 std::optional<SpId> ask_ancestors(const Membership& group, const Segment& block, std::uint32_t hop) {
   const std::size_t own = group.place_of(group.self());
   const std::size_t root = group.place_of(group.service_of(block.source));
@@ -67,8 +68,8 @@ SpId leader_of(const Membership& group, std::size_t node) {
   return group.leaders_of_nodes()[node];
 }
 
-// Large: the first service process of this node, then that of the segment's home. Last the root: from there homes read
-// theirs.
+// Large: the leader of this node, then the leader of the segment's home node, then the root. Homes read their segments
+// at the root.
 std::optional<SpId> ask_leaders(const Membership& group, const Segment& segment, std::uint32_t hop) {
   const std::size_t own = group.node_of(group.self());
   const std::size_t home = home_node(group, segment);
@@ -77,12 +78,11 @@ std::optional<SpId> ask_leaders(const Membership& group, const Segment& segment,
   return std::nullopt;
 }
 
-// Each node's leader is the home of its node's segments.
 bool is_leader(const Membership& group, const Segment& /*segment*/) {
   return leader_of(group, group.node_of(group.self())) == group.self();
 }
 
-// 1: the block is small, as is one of which the rank gets a part only.
+// 1 for small blocks, and if the rank gets only a part of the block.
 std::uint32_t segments_of(const Operation& operation, const LocalRank& rank, GroupRank root) {
   const EngineLimits& limits = operation.context.config.limits;
   const std::uint32_t shares = segments_a_round(operation.membership());
@@ -95,9 +95,9 @@ std::uint32_t segments_of(const Operation& operation, const LocalRank& rank, Gro
 BroadcastPlan plan(const Operation& operation, const LocalRank& rank, GroupRank root) {
   const Membership& group = operation.membership();
   const std::uint32_t segments = segments_of(operation, rank, root);
-  if (segments == 1) return {1, ask_ancestors};        // down the tree
-  if (group.on_own_node(root)) return {1, kAtSource};  // on the root's node there is nothing to scatter
-  if (!is_leader(group, Segment{root})) return {segments, ask_leaders};  // this node's leader does the rest
+  if (segments == 1) return {1, ask_ancestors};                          // down the tree
+  if (group.on_own_node(root)) return {1, kAtSource};                    // nothing to scatter on the root's node
+  if (!is_leader(group, Segment{root})) return {segments, ask_leaders};  // the leader of this node does the rest
   return {segments, ask_leaders, is_leader};
 }
 

@@ -1,4 +1,4 @@
-// hierarchical: broadcast among nodes, to each of which the block comes once, and then within them.
+// hierarchical: broadcast among nodes, which get the block once each, and then within them.
 //
 // Source: N. Sarkauskas et al., "Large-Message Nonblocking MPI_Iallgather and MPI_Ibcast Offload via BlueField-2 DPU",
 // HiPC 2021, section IV.B.
@@ -17,7 +17,7 @@
 //     5 ranks copy from shared memory in MPI_Wait          | service processes copy, as ranks may compute:
 //                                                          |    relay/replicas.cpp `fetch.locate(Fetch::State::local)`
 //     - several service processes on a node                | they share the segments: `serves`
-//     - a service process none of whose ranks has arrived  | is passed over, so only the root waits for late ranks:
+//     - a service process without an arrived rank          | is skipped, so only the root waits for late ranks:
 //                                                          |    relay/replicas.cpp `Replicas::ask_next`
 //
 // Picture (node_stage.hpp has those of the stage between nodes; 2 nodes of 2 service processes, root 0):
@@ -27,16 +27,16 @@
 //     │───▶ 2     0 ════════════▶ 4 ────┼──▶ 6     the first rank of a service process gets it from the one that
 //     └───▶ 3      wire                 └──▶ 7     has it, its other ranks from that first one
 //
-// Rounds: log2 n and one within the node; of a large block two and one. Per operation, group of p on n nodes, s service
-// processes with members, k of them on the node that has most:
+// Rounds: log2 n and one within the node; two and one for a large block.
+// Per operation, group of p on n nodes, s service processes with members, at most k of them on a node:
 //     announcements   the root's to s - 1, the others' to the root's service process (each 108 bytes)
 //     moves           p - 1, at most `window_moves` in flight per service process; of a large block, outside of the
 //                     root's node, as many times as it has segments: at least k (n - 1)
 //     on the wire     the block n - 1 times; small: log2 n of them from the root's node; large: at most once from each
-//                     node. A late rank whose node's others have completed gets it from another node once more. Per
-//                     rank a release (52 bytes); per move between service processes that does not begin at the root:
-//                     replica request (52), answer (76), done (44)
-//     bounds          state O(p) at each rank's service process. The root stays until all have the block
+//                     node. If the other ranks of a late rank's node have completed, it gets the block from another
+//                     node. Per rank a release (52 bytes); per move between service processes that does not begin at
+//                     the root: replica request (52), answer (76), done (44)
+//     bounds          state O(p) at each rank's service process. The root stays until all ranks have the block
 #include "engine/algorithms/bcast_by_segments.hpp"
 #include "engine/relay/node_stage.hpp"
 

@@ -1,4 +1,4 @@
-// chain: exscan in which each rank's result is made of the result of the rank before it and that rank's contribution.
+// chain: exscan in which each rank's result is the result of the rank before it plus that rank's contribution.
 //
 // Source: scan_chain.cpp, one rank behind.
 //
@@ -9,15 +9,14 @@
 //                                                          |    prefix_chain.cpp `Collective::iexscan ? 0 : 1`
 //     all else                                             | `prefix_chain`
 //
-// Picture (4 ranks; A, B, C: contributions; rank 3's is for nobody):
+// Picture (4 ranks; A, B, C: contributions; rank 3's is not used):
 //
 //     rank     0    1       2           3
 //              .    A ──▶  A+B  ──▶  A+B+C      each + is with the contribution of the rank before
 //
-// Order, late arrivals, rounds, costs and restarts are those of the scan. Two things are not: the first rank gets
-// nothing, so its buffer stays as it is and it waits only for those that read its contribution; and where the rank
-// before is on another node both operands of a step come from there, twice the vector, since that rank has no other
-// place in which to put them together.
+// Order, late arrivals, rounds, costs and restarts are those of the scan, with two differences. The first rank gets
+// nothing: its buffer stays as it is, and it waits only for readers of its contribution. If the rank before is on
+// another node, both operands come from there (twice the vector), as that rank has no buffer in which to combine them.
 #include "engine/algorithms/prefix_chain.hpp"
 #include "engine/registry.hpp"
 

@@ -10,17 +10,17 @@
 namespace outrigger::engine {
 namespace {
 
-// The contributions that are in a rank's result; 0: it gets none.
+// Number of contributions in a rank's result; 0: it gets none.
 std::size_t operands_of(const LocalRank& rank) {
   return index_of(rank.me()) + (rank.posted().collective == Collective::iexscan ? 0 : 1);
 }
 
-// By the service process of the rank whose result it is.
+// The service process of the rank whose result it is.
 std::optional<SpId> ask_maker(const Membership& group, const Segment& piece, std::uint32_t hop) {
   return hop == 0 ? std::optional(group.service_of(piece.source)) : std::nullopt;
 }
 
-// Of one contribution, or of two: the result before these is but the first.
+// Makes a result of one contribution, or of two: there the result before is only the first contribution.
 Task begin_chain(Operation& operation, SegmentedBlock& result, std::uint32_t index) {
   LocalRank& rank = result.rank();
   const Segment piece = result.segment(index);
@@ -40,7 +40,7 @@ Task begin_chain(Operation& operation, SegmentedBlock& result, std::uint32_t ind
   result.end(index, outcome);
 }
 
-// The piece before it and the last contribution; where that piece is not to be had, all contributions.
+// The previous piece and the last contribution; all contributions if the previous piece is not available.
 std::vector<Block> operands(const LocalRank& rank, const Fetch& previous, const Segment& piece) {
   const std::size_t count = operands_of(rank);
   if (previous.at_source()) return contributions(rank, count, piece);

@@ -1,4 +1,4 @@
-// What scan and exscan have in common: each rank's result is the one of the rank before it and one contribution more.
+// Common part of scan and exscan: each rank's result is the result of the rank before it plus one contribution.
 #pragma once
 
 #include "engine/core/operation.hpp"

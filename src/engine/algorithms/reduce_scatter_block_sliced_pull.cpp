@@ -1,4 +1,4 @@
-// sliced_pull: reduce-scatter of equal blocks, each reduced by the service process of the rank that it is for.
+// sliced_pull: reduce-scatter of equal blocks, each reduced by its rank's service process.
 //
 // Source: R. Rabenseifner, "Optimization of Collective Reduction Operations", ICCS 2004; see allreduce_sliced_pull.cpp.
 //
@@ -16,18 +16,18 @@
 //     B  [B0|B1|B2]  ──▶  [A1+B1+C1]
 //     C  [C0|C1|C2]       [A2+B2+C2]
 //
-// Order: that of group ranks, always: the same bits as by allreduce, wherever ranks are.
-// Late arrivals: nothing of a block is known before the last rank has posted, and nothing is done before.
+// Order: that of group ranks, always: the same bits as allreduce in any placement.
+// Late arrivals: a block needs all contributions, so nothing is reduced before the last rank has posted.
 //
 // Per local rank, group of p, s service processes with members:
 //     announcements   s - 1 (each 108 bytes)
 //     reductions      one of each piece of its block, of p operands
-//     on the wire     the block of each rank of another node, or where the order cannot be seen (integers, logicals,
-//                     bytes) of each service process there, which reduces its ranks' before; a release (52 bytes) for
-//                     every rank
+//     on the wire     the block of each rank of another node. Where the order does not matter (integers, logicals,
+//                     bytes): one block of each service process there, which reduces its ranks' blocks first. A
+//                     release (52 bytes) for every rank
 //     bounds          state O(p) per local rank; at most `window_moves` pieces in flight per service process
 //
-// Restarts: contributions stay until their ranks' blocks are all there; what is not marked is reduced again.
+// Restarts: contributions stay until their ranks' blocks are all placed; blocks without a mark are reduced again.
 #include "engine/algorithms/reduce_slices.hpp"
 #include "engine/registry.hpp"
 #include "engine/relay/segmented_block.hpp"

@@ -25,7 +25,7 @@ std::vector<Block> contributions(const LocalRank& rank, std::size_t count, const
 
 namespace {
 
-// Those of the own slice, where it is short: none else are sent eagerly.
+// Names of the contributions to the own slice, if it is short: no others are sent eagerly.
 std::vector<BlockId> names_of_contributions(const Operation& operation, const LocalRank& rank, const Segment& piece) {
   std::vector<BlockId> names;
   const Membership& group = operation.membership();
@@ -76,7 +76,7 @@ Task get_slice(Operation& operation, LocalRank& rank, GroupRank owner, Countdown
   missing.count();
 }
 
-// Slices that are not there yet, from the own one on.
+// Slices that are not placed yet, from the own one on.
 std::vector<GroupRank> missing_slices(const Operation& operation, const LocalRank& rank) {
   std::vector<GroupRank> missing;
   const std::size_t size = operation.membership().size();
@@ -87,7 +87,7 @@ std::vector<GroupRank> missing_slices(const Operation& operation, const LocalRan
   return missing;
 }
 
-// All have come, and with as much as this rank has.
+// All contributions have been announced, with as many bytes as this rank has.
 bool has_all_contributions(const LocalRank& rank) {
   for (std::size_t i = 0; i < rank.blocks.contributors(); ++i) {
     if (rank.blocks.contribution(group_rank(i)).bytes != rank.posted().send.block_bytes) return false;
@@ -110,7 +110,7 @@ Task reduce_slices(Operation& operation, LocalRank& rank, Route route, Segmented
   const std::vector<GroupRank> missing = missing_slices(operation, rank);
   for (;;) {
     const std::optional<GroupRank> source = co_await rank.next_ready_peer();
-    if (!source) break;  // all have come, or will not
+    if (!source) break;  // all have arrived or ended
   }
   fabric::MoveOutcome failure;
   if (!missing.empty() && !has_all_contributions(rank)) rank.fail(CompletionStatus::mismatch);

@@ -1,6 +1,6 @@
-// What the reductions have in common that go by slices: a rank waits for all contributions, gets each slice of the
-// result that it needs, in pieces, and then lets the contributions go. Which slices are whose is cut when the rank
-// posts (core/slices.hpp); where else a slice is to be had than out of the contributions is the algorithm's.
+// Common part of the sliced reductions. A rank waits for all contributions, gets each slice of the result that it
+// needs, in pieces, and then releases the contributions. Slices are cut when the rank posts (core/slices.hpp). The
+// algorithm names other places from which a slice can be read.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,14 @@
 
 namespace outrigger::engine {
 
-// A piece of the result, into the rank's buffer: from a rank that has it, or out of all contributions.
+// Puts a piece of the result into the rank's buffer: from a rank that has it, or reduced from all contributions.
 [[nodiscard]] Task reduce_piece(Operation& operation, SegmentedBlock& slice, std::uint32_t index, Route route);
 
-// `eager`: whether contributions to short slices may be sent to the slices' owners before these ask.
+// `eager`: whether contributions to short slices may be sent to the slices' owners before they are requested.
 Task reduce_slices(Operation& operation, LocalRank& rank, Route route, SegmentedBlock::Getter getter = reduce_piece,
                    EagerSends eager = EagerSends::no);
 
-// What the source contributes to a piece; the same of the first `count` ranks, in their order.
+// The source's contribution to a piece; the contributions of the first `count` ranks, in order.
 [[nodiscard]] Block contribution(const LocalRank& rank, GroupRank source, const Segment& piece);
 [[nodiscard]] std::vector<Block> contributions(const LocalRank& rank, std::size_t count, const Segment& piece);
 

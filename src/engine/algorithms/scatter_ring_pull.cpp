@@ -1,11 +1,11 @@
-// ring_pull: scatter in which each rank's service process pulls its rank's block from the root.
+// ring_pull: scatter in which each rank's service process pulls its block from the root.
 //
-// Source: none; alltoall_ring_pull.cpp in which everybody expects a block of the root alone. Pairs without bytes
-// exchange nothing and wait for nobody. A tree of service processes would send from the root's node no less, and need
-// memory of its own for blocks that inner ranks pass on.
+// Source: none; this is alltoall_ring_pull.cpp in which only the root has blocks. Pairs without bytes exchange nothing.
+// A tree of service processes would not send less from the root's node, and would need memory for the blocks that inner
+// ranks pass on.
 //
 // Source and code (no paper; steps of alltoall_ring_pull.cpp):
-//     destinations' service processes are told             | by the root's all, and the root's by all:
+//     destinations' service processes are told             | all by the root, and only the root's by the others:
 //                                                          |    core/announcer.cpp `Announcer::concerns`
 //     all else                                             | `alltoall_ring_pull`
 //
@@ -18,16 +18,16 @@
 //
 // Group of p, s service processes with members:
 //     announcements   the root's one to each service process (108 bytes; in the v-form 16 bytes a rank more); the
-//                     others' one to the root's, which says of a root that has ended badly that it has
-//     rounds          p - 1 pulls, one for each rank, at most `window_moves` in flight per service process; as much as
-//                     there is room for at other nodes sets out with the announcement
+//                     others' one to the root's, which reports a root that has failed
+//     rounds          p - 1 pulls, one for each rank, at most `window_moves` in flight per service process; blocks
+//                     for which other nodes have room are sent with the announcement
 //     on the wire     each block once; a release (52 bytes) for each
 //     bounds          state O(p) at each rank's service process
 //
-// Late arrivals: nobody waits for anyone but the root, which waits until all have their blocks; it goes on at once
-// where these are in memory that is kept for it (staged, and small).
+// Late arrivals: ranks wait only for the root. The root waits until all ranks have their blocks; it completes at once
+// if they are small and staged in memory that outlives the send.
 //
-// Restarts: blocks stay until they are released, and what is not marked at its rank is pulled again.
+// Restarts: blocks stay until they are released; blocks without a mark at their rank are pulled again.
 #include "engine/registry.hpp"
 
 namespace outrigger::engine {

@@ -12,7 +12,7 @@
 namespace outrigger::engine {
 namespace {
 
-// From the first to the last of them who is a neighbor. There is one.
+// `ranks` from the first to the last neighbor. At least one of `ranks` is a neighbor.
 std::span<const GroupRank> with_neighbors(const PostedOperation& posted, std::span<const GroupRank> ranks) {
   const auto is_neighbor = [&posted](GroupRank rank) {
     return std::ranges::binary_search(posted.send.neighbors, rank) ||
@@ -23,7 +23,7 @@ std::span<const GroupRank> with_neighbors(const PostedOperation& posted, std::sp
   return ranks;
 }
 
-// Those of a service process to whom an announcement is of use: what is for one rank is told to that one alone.
+// The ranks of a service process that need the announcement. A block for one rank is announced to that rank only.
 std::span<const GroupRank> concerned(const PostedOperation& posted, const BlockLayout& layout,
                                      const Membership::Peer& service) {
   const std::span<const GroupRank> all(service.ranks);
@@ -33,7 +33,7 @@ std::span<const GroupRank> concerned(const PostedOperation& posted, const BlockL
   return only == all.end() ? all : all.subspan(static_cast<std::size_t>(only - all.begin()), 1);
 }
 
-// What a destination takes of a rank as a whole.
+// The whole block that `rank` sends to a destination.
 Block eager_block(const Context& context, const LocalRank& rank, GroupRank destination) {
   Block block = rank.posted().send.block(destination);
   if (rank.eager_sends != EagerSends::slices) return block;
@@ -82,7 +82,7 @@ void Announcer::announce_to(LocalRank& rank, std::uint32_t peer) {
     return;
   }
   if (contact.unsettled == 0) {
-    contact.announced = Contact::Announced::yes;  // nothing to wait for: no credit needed
+    contact.announced = Contact::Announced::yes;  // needs no credit: the peer waits for nothing
     send(rank, peer, false);
     return;
   }
@@ -108,7 +108,7 @@ void Announcer::settled_at(LocalRank& rank, std::uint32_t peer) {
   Contact::Announced& announced = rank.contacts[peer].announced;
   CreditLine& line = operation_.group.credit_lines()[peer];
   if (announced == Contact::Announced::no && line.waiting.erase({operation_.sequence, rank.me()}) != 0) {
-    // Settled without having been heard there: who expects more than this rank has for it waits for the announcement.
+    // Settled before the announcement is sent: a destination that expects more bytes still waits for the announcement.
     announced = Contact::Announced::yes;
     send(rank, peer, false);
     return;
@@ -134,7 +134,7 @@ bool Announcer::sends_eagerly(const LocalRank& rank, const Membership::Peer& rea
   const Membership& membership = operation_.membership();
   switch (rank.eager_sends) {
     case EagerSends::no: break;
-    case EagerSends::slices:  // unless those of several ranks are reduced here before anything is sent
+    case EagerSends::slices:  // unless contributions of several ranks are reduced here first
       return !is_exact(*rank.posted().reduction) || membership.local().size() == 1;
     case EagerSends::to_lone_ranks:
       return reader.ranks.size() == 1 && membership.services_by_node()[membership.node_of(reader.sp)].size() == 1;
@@ -143,7 +143,7 @@ bool Announcer::sends_eagerly(const LocalRank& rank, const Membership::Peer& rea
   return false;
 }
 
-// Hints, so once: what a peer has lost by a restart it asks for.
+// Eager blocks are hints, so they are sent once: a restarted peer asks for the blocks that it lost.
 void Announcer::send_eager(LocalRank& rank, const Membership::Peer& reader) {
   for (const GroupRank destination : reader.ranks) {
     const PairState& pair = rank.pairs[destination];
@@ -155,8 +155,7 @@ void Announcer::send_eager(LocalRank& rank, const Membership::Peer& reader) {
   }
 }
 
-// Written from the state of this moment: an announcement that is repeated, or that has waited for a credit, says
-// which pairs are settled by now.
+// The message shows the current state: a repeated or delayed announcement marks the pairs that are settled by now.
 void Announcer::send(LocalRank& rank, std::uint32_t peer, bool again) {
   Context& context = operation_.context;
   const Membership::Peer& service = operation_.membership().peers()[peer];
@@ -178,7 +177,7 @@ void Announcer::send(LocalRank& rank, std::uint32_t peer, bool again) {
   announce.first = static_cast<std::uint32_t>(told.data() - service.ranks.data());
   if (!again && sends_eagerly(rank, service)) send_eager(rank, service);
   const auto settled = [&](GroupRank other) { return layout.bytes(other) != 0 && rank.pairs.is_settled(other); };
-  // Of a prefix there are none for those before, who say of their end when they hear of it.
+  // In a prefix collective, ranks before this one have no pair here; they report their own end.
   const bool alike = layout.extents.empty() && layout.bytes(told.front()) == layout.bytes(told.back());
   const bool regular = alike && std::none_of(told.begin(), told.end(), settled);
   if (regular) {

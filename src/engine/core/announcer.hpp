@@ -1,6 +1,6 @@
-// What this service process says of an operation's local ranks: one announcement to each other service process with
-// members, as soon as there is a credit for it. Credits are the group's, one for each operation that is announced to a
-// peer and not settled there (see CreditLine).
+// Announces an operation's local ranks to the other service processes: one announcement to each that has members, as
+// soon as there is a credit for it. Credits belong to the group: an operation holds one per peer from its announcement
+// until the peer has settled it (see CreditLine).
 #pragma once
 
 #include <cstdint>
@@ -17,39 +17,39 @@ class Announcer {
  public:
   explicit Announcer(Operation& operation) : operation_(operation) {}
 
-  // Once, with the first local rank.
+  // Called once, with the first local rank.
   void make(Pool& pool, std::size_t peers) { outstanding_.make(pool, peers, 0); }
 
-  // Tells every service process that the rank concerns, or lets it wait for a credit. Of a barrier those below it, and
-  // when all below have been announced to it, that above.
+  // Announces the rank to all service processes that it concerns, or queues it for a credit. A barrier announces to the
+  // ranks below at once, and to the rank above when all ranks below have announced.
   void announce(LocalRank& rank);
   void announce_above(LocalRank& rank);
-  // To a peer, now that there is a credit. False: nothing was left to say.
+  // Announces to a peer with a credit that has become free. False: nothing was left to announce.
   [[nodiscard]] bool announce_with_credit(GroupRank rank, std::uint32_t peer);
-  // After the peer's restart: what it has lost is said again.
+  // After the peer's restart: repeats the announcements that the peer has lost.
   void reannounce(std::uint32_t peer);
 
   [[nodiscard]] bool holds_credit(std::uint32_t peer) const { return outstanding_[peer] != 0; }
-  // The rank's pairs with the peer's ranks need nothing more.
+  // The rank's pairs with the peer's ranks are settled.
   void settled_at(LocalRank& rank, std::uint32_t peer);
-  // The rank completes, or goes.
+  // The rank completes or is dropped.
   void give_back_credits(LocalRank& rank);
 
   [[nodiscard]] std::optional<std::string> broken_invariant() const;
 
  private:
   void announce_to(LocalRank& rank, std::uint32_t peer);
-  // The service process of the one rank that the rank's block is for; kSelf: it is here, or there is none.
+  // The service process of the only rank that gets this rank's block. kSelf: that rank is local, or there is none.
   [[nodiscard]] std::uint32_t peer_above(const LocalRank& rank) const;
-  // Does anybody at the peer have to hear of the rank? Of rooted collectives only the root's side hears of all,
-  // of neighbors each side of those of its ranks, whichever way their blocks go.
+  // True if a rank of the peer must know about this rank. Rooted collectives: the root's service process learns about
+  // all ranks. Neighbor collectives: both sides, whatever the direction of their blocks.
   [[nodiscard]] bool concerns(const LocalRank& rank, std::uint32_t peer) const;
   void send(LocalRank& rank, std::uint32_t peer, bool again);
   [[nodiscard]] bool sends_eagerly(const LocalRank& rank, const Membership::Peer& reader) const;
   void send_eager(LocalRank& rank, const Membership::Peer& reader);
 
   Operation& operation_;
-  PooledArray<std::uint32_t> outstanding_;  // per peer: announcements holding the operation's credit
+  PooledArray<std::uint32_t> outstanding_;  // per peer: announcements that hold a credit of the operation
 };
 
 }  // namespace outrigger::engine

@@ -11,10 +11,10 @@ GroupRank first_of(const Membership& group, SpId service) {
   for (const Membership::Peer& peer : group.peers()) {
     if (peer.sp == service) return peer.ranks.front();
   }
-  return GroupRank{0};  // never: who has members is one of them
+  return GroupRank{0};  // unreachable: a service process in the group serves a member
 }
 
-// That of the service process above; nothing: there is none.
+// The parent of this service process; nullopt at the root.
 std::optional<SpId> service_above(const Membership& group, SpId service) {
   const std::size_t node = group.node_of(service);
   const SpId leader = group.leaders_of_nodes()[node];
@@ -37,7 +37,7 @@ std::optional<GroupRank> barrier_parent(const Membership& group, GroupRank rank)
 void set_barrier_pairs(PostedOperation& operation, const Membership& group) {
   operation.send = operation.receive = BlockLayout();
   operation.send.base.owner = operation.receive.base.owner = operation.rank;
-  operation.kept = false;  // a rank that waits for no block waits all the same
+  operation.kept = false;  // a rank without a block to wait for still waits for its parent
   operation.send.only = barrier_parent(group, operation.me);
   operation.send.block_bytes = operation.send.only ? 1 : 0;
   if (operation.me != group.local().front()) return;

@@ -2,10 +2,10 @@
 //
 //     nodes                 0 ──── 1        binomial: the parent of a node's number has its lowest bit cleared
 //                           │└──── 2 ── 3
-//     service processes     0 ── 1   ...    the node's first, and its others
+//     service processes     0 ── 1   ...    the first of the node is the parent of its others
 //     ranks                 first ── others of that service process
 //
-// The first rank of each stands for it, so each rank has one parent, but the first of all.
+// The first rank of each level stands for that level, so each rank but the first of all has one parent.
 #pragma once
 
 #include <optional>
@@ -15,10 +15,10 @@
 
 namespace outrigger::engine {
 
-// Nothing: the rank is the root.
+// nullopt at the root.
 [[nodiscard]] std::optional<GroupRank> barrier_parent(const Membership& group, GroupRank rank);
 
-// Gives a barrier, which moves no bytes, the pairs of its tree: one byte for the parent to wait for, that nobody reads.
+// A barrier moves no bytes. This gives it the pairs of its tree: one byte for the parent, which is never read.
 void set_barrier_pairs(PostedOperation& operation, const Membership& group);
 
 }  // namespace outrigger::engine

@@ -1,5 +1,5 @@
-// Where both ends of a local rank's blocks are: its own, as it has posted them, and the others', as they have announced
-// them. Either end of a move is trimmed to what fits.
+// Addresses of both ends of a local rank's blocks: its own, as posted, and its peers', as announced. Both ends of a
+// move are trimmed to the shorter one.
 #pragma once
 
 #include <algorithm>
@@ -13,25 +13,26 @@
 
 namespace outrigger::engine {
 
-// What a rank of the group has announced to all local ranks alike, in one operation. One each, shared by the local
-// ranks, so that the regular collectives need no addresses per pair.
+// The buffer that a rank of the group has announced for one operation. All local ranks share it, so regular collectives
+// need no address per pair.
 struct RemoteBuffer {
-  // Regular: the block for (or from) group rank i is `block_bytes` at base + i * stride_bytes. 0 bytes: not known.
+  // Regular collectives: the block for (or from) group rank i has `block_bytes` at base + i * stride_bytes. 0 bytes:
+  // unknown.
   std::uint64_t base = 0;
   std::int64_t stride_bytes = 0;
   std::uint64_t block_bytes = 0;
   RegionId region;
-  Epoch epoch;  // incarnation of the rank's service process that has announced last
+  Epoch epoch;  // incarnation of the service process that announced last
 };
 
 class RemoteBuffers {
  public:
-  // Once. Until then nothing is known of anybody.
+  // Called once; all buffers are unknown until learn().
   void make(Pool& pool, std::size_t group_size) { buffers_.make(pool, group_size, RemoteBuffer()); }
 
   [[nodiscard]] const RemoteBuffer& operator[](GroupRank rank) const { return buffers_[index_of(rank)]; }
 
-  // What is known stays: a rank's buffers do not change within an operation, and moves may be under way.
+  // Keeps what is known: a rank's buffers do not change within an operation, and moves may be in flight.
   void learn(GroupRank rank, const BlockLayout& layout, Epoch epoch) {
     RemoteBuffer& buffer = buffers_[index_of(rank)];
     buffer.epoch = epoch;
@@ -46,50 +47,49 @@ class RemoteBuffers {
   PooledArray<RemoteBuffer> buffers_;  // by group rank
 };
 
-// The other end of a pair, as its rank has announced it.
+// The other end of a pair, as announced.
 struct RemoteBlock {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
 };
 
-// 16 bytes a pair where peers announce extents, else nothing.
+// Takes 16 bytes a pair where peers announce extents, else nothing.
 class BlockMap {
  public:
-  // All but `posted` are the operation's and outlive this.
+  // All arguments but `posted` belong to the operation and outlive this object.
   BlockMap(PostedOperation&& posted, const Membership& membership, const RemoteBuffers& buffers, const PairTable& pairs)
       : posted_(std::move(posted)), membership_(membership), buffers_(buffers), pairs_(pairs) {}
 
   [[nodiscard]] const PostedOperation& posted() const { return posted_; }
 
-  // What the rank has room for, and what it has to send.
   [[nodiscard]] std::uint64_t expected_bytes(GroupRank source) const { return posted_.receive.bytes(source); }
   [[nodiscard]] std::uint64_t owed_bytes(GroupRank destination) const { return posted_.send.bytes(destination); }
-  // 0 bytes while the pair has not been ready.
+  // 0 bytes until the pair has been ready.
   [[nodiscard]] RemoteBlock remote(GroupRank peer) const;
   void learn_extent(Pool& pool, GroupRank peer, const RemoteBlock& extent);
 
-  // Of a reduction: how many ranks, from the first on, contribute to what this one gets (or, of an exscan, this one).
+  // Reductions: the first ranks of the group that contribute to this rank's result (exscan: including this rank).
   [[nodiscard]] std::size_t contributors() const {
     return is_prefix(posted_.collective) ? index_of(posted_.me) + 1 : membership_.size();
   }
-  // All that the source contributes. The receive side is slices, by owner, as slices.hpp cuts them.
+  // The source's whole contribution. The receive side is cut into slices by owner (slices.hpp).
   [[nodiscard]] Block contribution(GroupRank source) const { return remote_block(source, posted_.send.block_bytes); }
 
-  // What a pull from the source moves.
+  // Bytes that a pull from the source moves.
   [[nodiscard]] std::uint64_t pull_bytes(GroupRank source) const;
-  // Both ends of the pair's move; never empty for a peer that was ready.
+  // Both ends of the pair's move. Never empty once the peer was ready.
   [[nodiscard]] Block pull_from(GroupRank source) const;
   [[nodiscard]] Block pull_to(GroupRank source) const;
   [[nodiscard]] Block push_from(GroupRank destination) const;
   [[nodiscard]] Block push_to(GroupRank destination) const;
 
-  // Contributions to a reduction have no place of their own.
+  // Reductions: contributions have no place in the receive buffer.
   [[nodiscard]] bool has_room_for(GroupRank source, std::uint64_t bytes) const {
     return posted_.reduction || bytes <= expected_bytes(source);
   }
-  // There is room for everything that the source, which has announced, sends.
+  // True if the whole block of a source that has announced fits.
   [[nodiscard]] bool has_room_for_all_of(GroupRank source) const { return has_room_for(source, remote(source).bytes); }
-  // Of a block that is placed: how much there is of it. What was placed before a restart fitted.
+  // Bytes of a placed block. A block that was placed before a restart fitted.
   [[nodiscard]] std::uint64_t placed_bytes(GroupRank source) const {
     return pairs_[source].announced ? pull_bytes(source) : expected_bytes(source);
   }
@@ -101,7 +101,7 @@ class BlockMap {
   const Membership& membership_;
   const RemoteBuffers& buffers_;
   const PairTable& pairs_;
-  PooledArray<RemoteBlock> extents_;  // by group rank, where pairs say `by_extent`
+  PooledArray<RemoteBlock> extents_;  // by group rank, for pairs with `by_extent`
 };
 
 // ---------------------------------------------------------------- for each block, so inline

@@ -1,4 +1,4 @@
-// What every operation of one engine shares: the seams of the fabric, the scheduler, the window, and how to speak to
+// State shared by all operations of one engine: the fabric's seams, the scheduler, the window and the messages to
 // peers.
 #pragma once
 
@@ -31,7 +31,7 @@ class Context {
   [[nodiscard]] SpId service_of(WorldRank rank) const { return config.sp_of_rank[rank.value()]; }
   [[nodiscard]] bool knows(WorldRank rank) const { return rank.value() < config.sp_of_rank.size(); }
   [[nodiscard]] bool is_local(WorldRank rank) const { return knows(rank) && service_of(rank) == config.self; }
-  // Who is not in the table has a node of its own.
+  // A service process that is not in the table has a node of its own.
   [[nodiscard]] std::uint32_t node_of(SpId service) const {
     const std::vector<std::uint32_t>& nodes = config.node_of_sp;
     return service.value() < nodes.size() ? nodes[service.value()] : ~service.value();
@@ -39,7 +39,7 @@ class Context {
   [[nodiscard]] bool share_node(SpId a, SpId b) const { return node_of(a) == node_of(b); }
   [[nodiscard]] bool is_dropped(WorldRank rank) const { return dropped_ranks.contains(rank); }
 
-  // Incarnation of a peer; 0 while nothing has been heard of it.
+  // Incarnation of a peer; 0 until its first message.
   [[nodiscard]] Epoch epoch_of(SpId peer) const {
     const auto found = peer_epochs.find(peer);
     return found == peer_epochs.end() ? Epoch{0} : found->second;
@@ -63,18 +63,18 @@ class Context {
 
   const EngineConfig config;
   const fabric::Seams fabric;
-  Pool frames;  // of coroutines
-  Pool memory;  // of operations and ranks' parts in them
+  Pool frames;  // coroutine frames
+  Pool memory;  // operations and their local ranks
   Scheduler scheduler;
   Window window;
   const Registry& registry;
   std::unordered_map<SpId, Epoch> peer_epochs;
   std::unordered_set<WorldRank> dropped_ranks;
   EngineCounters counters;
-  std::vector<OperationId> ended;  // operations in which a rank has completed since the last look
+  std::vector<OperationId> ended;  // operations in which a rank has completed since remove_ended()
 
  private:
-  std::vector<std::byte> buffer;  // for encoding, kept to save allocations
+  std::vector<std::byte> buffer;  // encoding buffer, kept to save allocations
 };
 
 }  // namespace outrigger::engine

@@ -46,7 +46,7 @@ std::unique_ptr<const Membership> Membership::make(const Context& context, Membe
   return made;
 }
 
-// Each service process speaks first to the next one: none is everybody's first.
+// Each service process sends first to the next one, so no peer is the first target of all.
 void Membership::begin_after_self() {
   if (local_.empty()) return;
   const auto is_before = [this](const Peer& peer) { return peer.ranks.front() < local_.front(); };
@@ -75,7 +75,7 @@ void Membership::find_nodes(const Context& context) {
 
 std::size_t Membership::place_of(SpId service) const {
   const auto found = std::lower_bound(services_.begin(), services_.end(), service);
-  assert(found != services_.end() && *found == service && "who is asked for serves members");
+  assert(found != services_.end() && *found == service && "the service process serves members");
   return static_cast<std::size_t>(found - services_.begin());
 }
 
@@ -84,7 +84,7 @@ std::size_t Membership::node_of(SpId service) const {
 }
 
 std::optional<GroupRank> Membership::find(WorldRank rank) const {
-  // In groups like the world each rank is where it is first looked for.
+  // In groups like MPI_COMM_WORLD the group rank equals the world rank.
   if (rank.value() < size() && (*members_)[rank.value()] == rank) return GroupRank{rank.value()};
   const auto found = std::find(members_->begin(), members_->end(), rank);
   if (found == members_->end()) return std::nullopt;

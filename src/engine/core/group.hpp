@@ -1,5 +1,5 @@
-// A communicator as one service process knows it: its members, who serves them, how far its local ranks are, the
-// announcements each peer is owed, and its open operations.
+// A communicator as one service process knows it: its members and their service processes, the progress of its local
+// ranks, the announcements that wait for a credit, and its open operations.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,12 @@ class Operation;
   return GroupRank{static_cast<std::uint32_t>(index)};
 }
 
-// Who is in a group and who serves whom. Constant once made; O(group).
+// Members of a group and their service processes. Constant once made; O(group).
 class Membership {
  public:
   using Members = std::shared_ptr<const std::vector<WorldRank>>;
 
-  // Null when the list names an unknown rank or one twice.
+  // nullptr if the list names an unknown rank or one rank twice.
   [[nodiscard]] static std::unique_ptr<const Membership> make(const Context& context, Members members);
 
   [[nodiscard]] std::size_t size() const { return members_->size(); }
@@ -39,11 +39,11 @@ class Membership {
   [[nodiscard]] WorldRank world(GroupRank rank) const { return (*members_)[index_of(rank)]; }
   [[nodiscard]] std::optional<GroupRank> find(WorldRank rank) const;
 
-  // Members served here, ascending by group rank.
+  // Members served here, in ascending group rank.
   [[nodiscard]] std::span<const GroupRank> local() const { return local_; }
 
-  // The other service processes with members, in the order of their first ones, by turns from the one after this; and
-  // those members, ascending.
+  // The other service processes with members, and those members in ascending order. The order is round-robin, by first
+  // member, from the process after this one.
   struct Peer {
     SpId sp;
     std::vector<GroupRank> ranks;
@@ -51,7 +51,8 @@ class Membership {
   };
   static constexpr std::uint32_t kSelf = ~std::uint32_t{0};
   [[nodiscard]] const std::vector<Peer>& peers() const { return peers_; }
-  [[nodiscard]] std::uint32_t peer_of(GroupRank rank) const { return peer_of_[index_of(rank)]; }  // kSelf: local
+  // kSelf if the rank is local
+  [[nodiscard]] std::uint32_t peer_of(GroupRank rank) const { return peer_of_[index_of(rank)]; }
   [[nodiscard]] std::uint32_t number_at_peer(GroupRank rank) const { return number_at_peer_[index_of(rank)]; }
   [[nodiscard]] SpId service_of(GroupRank rank) const {
     return peer_of(rank) == kSelf ? self_ : peers_[peer_of(rank)].sp;
@@ -59,18 +60,17 @@ class Membership {
 
   [[nodiscard]] SpId self() const { return self_; }
 
-  // Is the rank on the node of this service process?
   [[nodiscard]] bool on_own_node(GroupRank rank) const {
     return peer_of(rank) == kSelf || peers_[peer_of(rank)].on_own_node;
   }
-  // Service processes with members, ascending, this one included: all, and those of its node.
+  // Service processes with members, in ascending order, including this one: all, and those of this node.
   [[nodiscard]] const std::vector<SpId>& services() const { return services_; }
   [[nodiscard]] const std::vector<SpId>& services_of_node() const { return services_of_node_; }
-  [[nodiscard]] std::size_t place_of(SpId service) const;  // among services()
-  // The first of them on each node, ascending, and the place of a service process's node there.
+  [[nodiscard]] std::size_t place_of(SpId service) const;  // index in services()
+  // The first service process of each node, in ascending order, and the index of a service process's node.
   [[nodiscard]] const std::vector<SpId>& leaders_of_nodes() const { return leaders_of_nodes_; }
   [[nodiscard]] std::size_t node_of(SpId service) const;
-  // The same for all: by that place, the node's service processes with members, ascending.
+  // By node index: the node's service processes with members, in ascending order.
   [[nodiscard]] const std::vector<std::vector<SpId>>& services_by_node() const { return services_by_node_; }
 
  private:
@@ -85,18 +85,17 @@ class Membership {
   std::vector<SpId> services_of_node_;
   std::vector<SpId> leaders_of_nodes_;
   std::vector<std::vector<SpId>> services_by_node_;
-  std::vector<std::uint32_t> node_of_service_;  // as services_
+  std::vector<std::uint32_t> node_of_service_;  // parallel to services_
   std::vector<std::uint32_t> peer_of_;
-  std::vector<std::uint32_t> number_at_peer_;  // position within Peer::ranks, or within local()
+  std::vector<std::uint32_t> number_at_peer_;  // index in Peer::ranks or local()
 };
 
-// Announcements of one group to one peer: operations announced and not settled hold a credit; the others wait here,
-// lowest sequence first. Credits bound how far this service process announces ahead. A sequence at or below one that
-// has been announced goes at once, whatever is in use: a local rank that is ahead must not keep one that is behind from
-// announcing, since the peer's ranks may be waiting for just that before they post more.
+// Announcements of one group to one peer. An operation that is announced and not settled holds a credit. The others
+// wait here, lowest sequence first. A sequence at or below an announced one is sent without a credit: the peer's ranks
+// may need it before they post more.
 struct CreditLine {
   std::uint32_t in_use = 0;
-  std::uint64_t next = 0;                                 // one above the highest sequence announced with a credit
+  std::uint64_t next = 0;  // one above the highest sequence that was announced with a credit
   std::set<std::pair<std::uint64_t, GroupRank>> waiting;  // (sequence, local rank)
 };
 
@@ -109,17 +108,17 @@ class Group {
 
   [[nodiscard]] GroupId id() const { return id_; }
   [[nodiscard]] const Membership* membership() const { return membership_.get(); }
-  // False when the group is already known with other members.
+  // False if the group is already known with other members.
   [[nodiscard]] bool set_members(const Membership::Members& members);
 
   [[nodiscard]] Progress& progress(WorldRank rank) { return progress_[rank]; }
   [[nodiscard]] std::map<WorldRank, Progress>& all_progress() { return progress_; }
   [[nodiscard]] const std::map<WorldRank, Progress>& all_progress() const { return progress_; }
 
-  // How the operation ended for the rank; nothing while it has not.
+  // How the operation ended for the rank; nullopt while it is open.
   [[nodiscard]] std::optional<CompletionStatus> finished(WorldRank rank, std::uint64_t sequence) const;
 
-  [[nodiscard]] Operation& operation(std::uint64_t sequence);  // made when there is none
+  [[nodiscard]] Operation& operation(std::uint64_t sequence);  // made at first use
   [[nodiscard]] Operation* find_operation(std::uint64_t sequence);
   [[nodiscard]] std::map<std::uint64_t, std::unique_ptr<Operation>>& operations() { return operations_; }
   [[nodiscard]] const std::map<std::uint64_t, std::unique_ptr<Operation>>& operations() const { return operations_; }
@@ -127,10 +126,10 @@ class Group {
   [[nodiscard]] std::vector<CreditLine>& credit_lines() { return credit_lines_; }
   [[nodiscard]] const std::vector<CreditLine>& credit_lines() const { return credit_lines_; }
 
-  // Sends what waits for credits to the peer, as far as they go.
+  // Sends waiting announcements to the peer while credits last.
   void send_waiting(std::uint32_t peer);
 
-  // Kept by its operations, of those without any bytes; EngineLimits has the limit.
+  // Announcements without bytes that its operations keep; limited by EngineLimits.
   std::uint32_t waiting_announcements = 0;
 
  private:
@@ -138,7 +137,7 @@ class Group {
   GroupId id_;
   std::unique_ptr<const Membership> membership_;
   std::map<WorldRank, Progress> progress_;
-  std::vector<CreditLine> credit_lines_;  // as Membership::peers()
+  std::vector<CreditLine> credit_lines_;  // parallel to Membership::peers()
   std::map<std::uint64_t, std::unique_ptr<Operation>> operations_;
 };
 

@@ -10,7 +10,7 @@ Group& GroupTable::get(GroupId id) {
   std::unique_ptr<Group>& found = groups_[id];
   if (found != nullptr) return *found;
   found = std::make_unique<Group>(context_, id);
-  // After a restart ranks come back one by one: some may have freed the group before others are known again.
+  // Ranks come back one at a time after a restart: some may have freed the group before others are known again.
   if (const auto forgotten = forgotten_.find(id); forgotten != forgotten_.end()) {
     for (const WorldRank rank : forgotten->second.ranks) {
       found->progress(rank).complete_below(~std::uint64_t{0});

@@ -1,5 +1,5 @@
-// The groups that a service process knows, and those that its ranks have freed: of these a peer that is replayed may
-// still ask.
+// The groups that a service process knows, and groups that its ranks have freed: a replayed peer may still ask about
+// those.
 #pragma once
 
 #include <cstdint>
@@ -19,24 +19,24 @@ class GroupTable {
 
   explicit GroupTable(Context& context) : context_(context) {}
 
-  [[nodiscard]] Group& get(GroupId id);  // made when there is none
+  [[nodiscard]] Group& get(GroupId id);  // made at first use
   [[nodiscard]] Group* find(GroupId id) const;
   [[nodiscard]] const Groups& all() const { return groups_; }
 
-  // The operation goes when no rank of ours has a part in it any more.
+  // Removes the operation if no local rank takes part in it any more.
   void close_if_over(Group& group, std::uint64_t sequence);
-  // The group goes when every local member has freed it or is gone, and nothing is open.
+  // Removes the group if every local member has freed it or is gone, and no operation is open.
   void close_if_freed(Group& group);
   void close_all_freed();
 
   [[nodiscard]] bool is_forgotten(GroupId id) const { return forgotten_.contains(id) && find(id) == nullptr; }
-  // Answers for a group that is forgotten. True: every rank of ours has freed it, so that nobody else is to come.
+  // Answers for a forgotten group. True: all local ranks have freed it, so no more posts will come.
   bool answer_forgotten(SpId from, const OperationId& operation, std::uint32_t members) const;
 
  private:
   struct Forgotten {
     std::vector<WorldRank> ranks;
-    bool freed = true;  // by all of them, so that everything has been completed
+    bool freed = true;  // by all ranks, so every operation has completed
   };
 
   void remember(GroupId id, WorldRank rank, bool freed);

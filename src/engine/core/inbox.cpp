@@ -14,7 +14,7 @@ bool serves(const Context& context, SpId service, WorldRank rank) {
   return context.knows(rank) && context.service_of(rank) == service;
 }
 
-// What messages claim about a group whose members are known.
+// Checks a message's claims about a group with known members.
 struct Claims {
   const Context& context;
   const Membership& group;
@@ -63,7 +63,7 @@ bool Inbox::claims_hold(SpId from, const peer::Message& message) const {
   const auto* announce = std::get_if<peer::Announce>(&message.body);
   if (announce != nullptr && !serves(context_, from, announce->rank)) return false;
   const Group* known = groups_.find(message.header.operation.group);
-  if (known == nullptr || known->membership() == nullptr) return true;  // looked at again when the members are known
+  if (known == nullptr || known->membership() == nullptr) return true;  // checked again when the members are known
   return std::visit(Claims{context_, *known->membership(), from}, message.body);
 }
 
@@ -87,7 +87,8 @@ bool Inbox::dispatch_next() {
   const peer::Header& header = inbound.message.header;
   const Epoch known_epoch = context_.epoch_of(from);
   if (header.from_epoch < known_epoch) return true;
-  if (header.to_epoch != Epoch{0} && header.to_epoch != context_.config.epoch) return true;  // for an older self
+  // for an earlier incarnation of this process
+  if (header.to_epoch != Epoch{0} && header.to_epoch != context_.config.epoch) return true;
   if (header.from_epoch > known_epoch) peer_restarted(from, header.from_epoch);
   if (!claims_hold(from, inbound.message)) return true;
   std::visit([&](auto& body) { handle(from, header.operation, body); }, inbound.message.body);
@@ -99,7 +100,7 @@ Operation* Inbox::find_open(const OperationId& id) const {
   return known == nullptr || known->membership() == nullptr ? nullptr : known->find_operation(id.sequence);
 }
 
-// ---------------------------------------------------------------- announcements, and how pairs end
+// ---------------------------------------------------------------- announcements and ends of pairs
 
 void Inbox::handle(SpId from, const OperationId& id, peer::Announce& announce) {
   if (groups_.answer_forgotten(from, id, announce.members)) return;
@@ -111,7 +112,7 @@ void Inbox::handle(SpId from, const OperationId& id, peer::Announce& announce) {
 void Inbox::handle(SpId from, const OperationId& id, const peer::Delivered& delivered) {
   Group* known = groups_.find(id.group);
   if (known == nullptr) {
-    // Of a pair that was empty on this side only, and so was not waited for: the other side still is.
+    // The pair was empty on this side only: the other side still waits for an answer.
     groups_.answer_forgotten(from, id, 0);
     return;
   }
@@ -132,7 +133,7 @@ void Inbox::handle(SpId /*from*/, const OperationId& id, const peer::Refusal& re
   if (Operation* operation = find_open(id)) on_refusal(*operation, refusal);
 }
 
-// ---------------------------------------------------------------- replicas: questions are always answered
+// ---------------------------------------------------------------- replicas: every request is answered
 
 void Inbox::handle(SpId from, const OperationId& id, const peer::ReplicaRequest& request) {
   if (groups_.is_forgotten(id.group)) {
@@ -162,7 +163,7 @@ void Inbox::handle(SpId from, const OperationId& id, const peer::Quiesce& quiesc
   if (quiesce.asks) context_.send(from, id, peer::Quiesce{false});
 }
 
-// ---------------------------------------------------------------- peers that have been restarted
+// ---------------------------------------------------------------- restarted peers
 
 void Inbox::peer_restarted(SpId peer, Epoch epoch) {
   Epoch& known = context_.peer_epochs[peer];

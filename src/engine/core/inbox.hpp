@@ -1,4 +1,4 @@
-// Messages of peers: each is checked when it comes, and again when it is looked at, since more may be known by then.
+// Messages of peers. Each is checked on arrival, and again when it is processed: more may be known by then.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +17,13 @@ class Inbox {
  public:
   Inbox(Context& context, GroupTable& groups) : context_(context), groups_(groups) {}
 
-  // False: malformed, or it claims what cannot be; nothing was changed.
+  // False: the message is malformed or makes an impossible claim. Nothing was changed.
   [[nodiscard]] bool receive(SpId from, std::span<const std::byte> bytes);
   void peer_restarted(SpId peer, Epoch epoch);
 
-  // Looks at one. True: there was one.
+  // Processes one message. False if there is none.
   bool dispatch_next();
-  // To peers that have been restarted all is announced again that is open. True: there were some.
+  // Announces all open operations again to restarted peers. False if there are none.
   bool reannounce();
   [[nodiscard]] bool idle() const { return inbound_.empty() && restarted_.empty(); }
 
@@ -34,7 +34,7 @@ class Inbox {
   };
 
   [[nodiscard]] bool claims_hold(SpId from, const peer::Message& message) const;
-  // With members that are known. Null: there is none.
+  // An operation with known members, or nullptr.
   [[nodiscard]] Operation* find_open(const OperationId& id) const;
 
   void handle(SpId from, const OperationId& id, peer::Announce& announce);

@@ -9,7 +9,7 @@
 namespace outrigger::engine {
 namespace {
 
-// Pairs that need no move.
+// Settles pairs that need no move.
 void begin_blocks(const BlockMap& blocks, PairTable& pairs, std::size_t size) {
   const PostedOperation& post = blocks.posted();
   const auto look_at = [&](GroupRank peer) {
@@ -29,7 +29,8 @@ void begin_blocks(const BlockMap& blocks, PairTable& pairs, std::size_t size) {
   for (std::size_t i = 0; i < size; ++i) look_at(group_rank(i));
 }
 
-// Marks are of slices of the result. A pair is a contribution, and each is needed until all slices are there.
+// Delivered marks belong to slices of the result. A pair is a contribution, which is needed until all slices are
+// placed.
 void begin_reduction(const BlockMap& blocks, PairTable& pairs, std::size_t size) {
   const PostedOperation& post = blocks.posted();
   bool has_all = true;
@@ -75,7 +76,7 @@ LocalRank::LocalRank(Context& context, Operation& operation, PostedOperation&& p
 LocalRank::~LocalRank() {
   tasks_.clear();
   for (std::size_t peer = 0; pairs.any_eager(); ++peer) withdraw_eager(group_rank(peer));
-  // A rank that is dropped leaves the window; one that has completed must have left it by itself.
+  // A dropped rank gives its window slots back; a completed one has none left.
   while (!completed_ && window_slots != 0) context_.window.leave(window_slots);
 }
 
@@ -95,7 +96,7 @@ bool LocalRank::is_settled() const {
 }
 
 void LocalRank::set_ready(GroupRank peer, const RemoteBlock& remote, bool by_extent) {
-  assert(remote.bytes != 0 && "what is empty needs no move");
+  assert(remote.bytes != 0 && "an empty block needs no move");
   if (by_extent) blocks.learn_extent(context_.memory, peer, remote);
   pairs.set_ready(peer, by_extent);
   peer_ready_.notify();
@@ -150,7 +151,7 @@ void LocalRank::notify() {
   if (is_settled() && settled_.notify()) closing_ = true;
 }
 
-// A failure is told with the end of the operation.
+// A failure is reported with the end of the operation.
 void LocalRank::tell_filled() {
   if (told_filled_ || !posted().kept || !pairs.has_begun() || record.status != CompletionStatus::ok) return;
   told_filled_ = true;
@@ -158,7 +159,7 @@ void LocalRank::tell_filled() {
 }
 
 void LocalRank::remove_reader() {
-  assert(readers_ != 0 && "who reads here was counted");
+  assert(readers_ != 0 && "every reader was counted");
   --readers_;
   notify();
 }
@@ -184,7 +185,7 @@ std::optional<std::string> LocalRank::broken_invariant() const {
   return std::nullopt;
 }
 
-// ---------------------------------------------------------------- all of an operation
+// ---------------------------------------------------------------- all local ranks of an operation
 
 void LocalRanks::make(Pool& pool, const Membership& membership) {
   membership_ = &membership;
@@ -211,7 +212,7 @@ void LocalRanks::remove_completed() {
 void LocalRanks::remove(const LocalRank& rank) {
   close(rank);
   const auto place = std::ranges::find_if(all_, [&rank](const auto& other) { return other.get() == &rank; });
-  // As it goes it hands on what it was about to do, to others that are looked for here.
+  // Its destructor hands its pending work to other ranks, which are looked up in this table.
   const std::unique_ptr<LocalRank> dropped = std::move(*place);
   all_.erase(place);
 }

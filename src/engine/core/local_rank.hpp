@@ -1,4 +1,4 @@
-// One local rank's part in one operation: what its algorithm waits for, where its blocks are, and how far they are.
+// One local rank's part in one operation: its blocks, their progress, and the events that its algorithm awaits.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +17,20 @@ namespace outrigger::engine {
 
 class Operation;
 
-// Which of a rank's blocks may be sent before they are asked for.
+// Blocks of a rank that may be sent before they are requested.
 enum class EagerSends : std::uint8_t {
   no,
-  slices,         // of a contribution: to whoever reduces a slice that is short, its part
-  to_lone_ranks,  // that no other rank of the group shares a node with: nobody else could ask first
+  slices,         // reductions: short parts of a contribution, to the ranks that reduce them
+  to_lone_ranks,  // to ranks that are alone on their node, as no other rank there could ask first
   to_all,
 };
 
-// What another service process has heard of a rank.
+// State of the announcements to another service process.
 struct Contact {
   enum class Announced : std::uint8_t { no, yes, with_credit };
-  std::uint32_t unsettled = 0;  // pairs of the announced side with its ranks that need something yet
+  std::uint32_t unsettled = 0;  // pairs of the announced side with the peer's ranks that are not settled
   Announced announced = Announced::no;
-  bool has_neighbors = false;  // of the rank, among its ranks; in collectives of neighbors
+  bool has_neighbors = false;  // neighbor collectives: the peer serves a neighbor of the rank
 };
 
 class LocalRank final : public Pooled {
@@ -42,8 +42,8 @@ class LocalRank final : public Pooled {
 
   // --- For algorithms. ---
 
-  // Awaited: the next peer whose block may move, in ring order from the rank after this one (then from the last
-  // taken), among those that have arrived. Nothing when all have been taken or need no move.
+  // Awaited: the next peer whose block may move, in ring order among the arrived ones, starting after this rank, then
+  // after the last one taken. nullopt when all are taken or need no move.
   class NextReady : private Suspension {
    public:
     explicit NextReady(LocalRank& rank) : rank_(rank) {}
@@ -59,12 +59,11 @@ class LocalRank final : public Pooled {
   };
   [[nodiscard]] NextReady next_ready_peer() { return NextReady(*this); }
 
-  // Awaited: every receive block is filled.
   [[nodiscard]] Until<LocalRank> filled() { return Until(*this, &LocalRank::is_filled, filled_); }
-  // Awaited: every receive block is filled, every send block released, nothing is in flight, nobody reads here.
+  // Awaited: receive blocks filled, send blocks released, no move in flight, and no reader of this rank's buffer.
   [[nodiscard]] Until<LocalRank> filled_and_released() { return Until(*this, &LocalRank::is_settled, settled_); }
 
-  // Starts a coroutine that belongs to this rank's part.
+  // Starts a coroutine that this rank owns.
   void spawn(Task task) { tasks_.spawn(std::move(task)); }
 
   [[nodiscard]] const PostedOperation& posted() const { return blocks.posted(); }
@@ -75,24 +74,24 @@ class LocalRank final : public Pooled {
 
   // The algorithm has announced this side's blocks.
   void begin(peer::Side side, EagerSends eager);
-  // What it has announced may be used by others, and it may still do something for them.
+  // The announced buffers are in use by others, and the rank may still serve readers.
   [[nodiscard]] bool is_open() const { return pairs.has_begun() && !completed_ && !closing_; }
   [[nodiscard]] bool is_settled() const;
   [[nodiscard]] bool is_completed() const { return completed_; }
   void set_completed() { completed_ = true; }
 
-  // `by_extent`: the peer's RemoteBuffer does not say where its end is.
+  // `by_extent`: the address comes from an extent, not from the peer's RemoteBuffer.
   void set_ready(GroupRank peer, const RemoteBlock& remote, bool by_extent);
   void fill(GroupRank source);
   void release(GroupRank destination);
-  // The source's block is not needed (any more).
+  // The source's eager block is not needed any more.
   void forget_eager(GroupRank source);
-  // The first failure counts; a truncation, where bytes did arrive, gives way to whatever is worse.
+  // Keeps the first failure. A truncation did deliver bytes, so a worse status replaces it.
   void fail(CompletionStatus status);
-  // Something that the algorithm may wait for has changed.
+  // Wakes the algorithm if its condition may have changed.
   void notify();
 
-  // Others read from the receive buffer.
+  // A peer reads from the receive buffer.
   void add_reader() { ++readers_; }
   void remove_reader();
   [[nodiscard]] std::uint32_t readers() const { return readers_; }
@@ -101,21 +100,21 @@ class LocalRank final : public Pooled {
 
   PairTable pairs;
   BlockMap blocks;
-  PooledArray<Contact> contacts;  // as Membership::peers()
+  PooledArray<Contact> contacts;  // parallel to Membership::peers()
   fabric::CompletionRecord record;
   std::uint32_t window_slots = 0;  // held by this rank's moves
   EagerSends eager_sends = EagerSends::no;
-  Signal released;  // every send block is
+  Signal released;  // signalled when every send block is released
 
  private:
   [[nodiscard]] bool is_filled() const { return pairs.all_filled(); }
   void withdraw_eager(GroupRank destination);
   void tell_filled();
-  void unsettle_contact(GroupRank peer);  // one pair of the announced side has been settled
+  void unsettle_contact(GroupRank peer);
 
   Context& context_;
   Operation& operation_;
-  bool closing_ = false;  // it will complete: nobody begins to read here any more
+  bool closing_ = false;  // about to complete: accepts no more readers
   bool completed_ = false;
   bool told_filled_ = false;
   std::uint32_t readers_ = 0;
@@ -130,23 +129,23 @@ class LocalRanks {
  public:
   using Parts = std::vector<std::unique_ptr<LocalRank>>;
 
-  // Once, with the first one.
+  // Called once, with the first rank.
   void make(Pool& pool, const Membership& membership);
   [[nodiscard]] bool made() const { return membership_ != nullptr; }
 
   LocalRank& add(std::unique_ptr<LocalRank> rank);
-  // It is found no more; its memory stays until remove_completed().
+  // Lookups do not find the rank any more; its memory stays until remove_completed().
   void close(const LocalRank& rank);
   void remove_completed();
   void remove(const LocalRank& rank);
   void clear() { all_.clear(); }
 
-  // In the order of their posts, also those that are completed and not yet removed.
+  // In the order of their posts, including completed ranks that are not removed yet.
   [[nodiscard]] const Parts& all() const { return all_; }
   [[nodiscard]] bool empty() const { return all_.empty(); }
   [[nodiscard]] LocalRank* find(GroupRank rank) const;
   [[nodiscard]] LocalRank* find_open(GroupRank rank) const;
-  // The first for which `holds` is true.
+  // The first rank for which `holds` is true, or nullptr.
   template <class Predicate>
   [[nodiscard]] LocalRank* find_if(const Predicate& holds) const {
     for (const std::unique_ptr<LocalRank>& rank : all_) {
@@ -157,7 +156,7 @@ class LocalRanks {
 
  private:
   Parts all_;
-  PooledArray<LocalRank*> by_number_;  // among the group's local ranks
+  PooledArray<LocalRank*> by_number_;  // by index among the group's local ranks
   const Membership* membership_ = nullptr;
 };
 

@@ -11,7 +11,7 @@
 namespace outrigger::engine {
 namespace {
 
-// The block that an announcement names for the receiver's rank `number`, which is `rank` in the group.
+// The block that an announcement gives for the receiver's rank `number`, which is `rank` in the group.
 RemoteBlock announced_block(const peer::Announce& announce, std::uint32_t number, GroupRank rank) {
   RemoteBlock remote;
   if (announce.extents.empty()) {
@@ -51,7 +51,7 @@ void Matcher::match(LocalRank& rank) {
   forget_met();
 }
 
-// Ranks of the same service process need no messages.
+// Ranks of the same service process exchange no messages.
 void Matcher::match_local_ranks(LocalRank& rank) {
   const Membership& membership = operation_.membership();
   for (const std::unique_ptr<LocalRank>& each : operation_.ranks.all()) {
@@ -114,14 +114,14 @@ bool Matcher::meet_known(const peer::Announce& announce, SpId from) {
       waits = true;
     } else if (announce.again || context.config.epoch > Epoch{1} || *status != CompletionStatus::ok ||
                announced_block(announce, number, local).bytes != 0) {
-      // After a failure the sender is told even if this side of the pair is empty: the other side may not be.
+      // Reports a failure even if this side of the pair is empty: the other side may have bytes.
       context.send(from, operation_.id(), peer::Finished{world, *status});
     }
   }
   return waits;
 }
 
-// Only ranks that were restored are known; the others will post or be restored.
+// Only restored ranks are known; the others will post or be restored.
 bool Matcher::meet_restored(const peer::Announce& announce, SpId from) const {
   Context& context = operation_.context;
   const std::map<WorldRank, Progress>& restored = operation_.group.all_progress();
@@ -132,7 +132,7 @@ bool Matcher::meet_restored(const peer::Announce& announce, SpId from) const {
     ++finished;
     context.send(from, operation_.id(), peer::Finished{rank, *status});
   }
-  // Who has left without a post may be a member; the sender knows.
+  // A rank that left without a post may be a member; the sender knows.
   for (const WorldRank rank : context.dropped_ranks) {
     if (restored.contains(rank)) continue;
     context.send(from, operation_.id(), peer::Finished{rank, CompletionStatus::peer_lost});
@@ -140,8 +140,8 @@ bool Matcher::meet_restored(const peer::Announce& announce, SpId from) const {
   return finished < announce.members;
 }
 
-// Said again: by the same incarnation one by one, by a new one all of them. What an old incarnation said stays true
-// until then, and of a rank that has completed it is all that will ever be said.
+// Announcements may be repeated. Those of an old incarnation stay valid until the new one repeats them; a completed
+// rank never repeats its own.
 void Matcher::keep(SpId from, peer::Announce&& announce) {
   Context& context = operation_.context;
   const Epoch epoch = context.epoch_of(from);
@@ -175,21 +175,21 @@ void Matcher::apply(const peer::Announce& announce, SpId from, LocalRank& rank) 
   const RemoteBlock remote = announced_block(announce, number, rank.me());
   const bool by_extent = !announce.extents.empty();
   if (announce.side == peer::Side::send) return offer(rank, other, remote, by_extent);
-  // A source that has been restarted does not know which of its blocks are here.
+  // A restarted source does not know which of its blocks are here.
   if (announce.again && rank.pairs[other].receive == ReceiveState::filled) {
     release_source(operation_, rank, other, CompletionStatus::ok);
   }
   invite(rank, other, remote, by_extent);
 }
 
-// ---------------------------------------------------------------- what comes of it
+// ---------------------------------------------------------------- results of a match
 
-// A source's block may be pulled.
+// Makes a source's block ready to be pulled.
 void Matcher::offer(LocalRank& destination, GroupRank source, const RemoteBlock& remote, bool by_extent) {
   if (source == destination.me() && destination.posted().own_block_done) return;
   const ReceiveState state = destination.pairs[source].receive;
   if (remote.bytes == peer::kSettled) {
-    // The source needs no answer. That it was released while our mark is missing happens after a failed move only.
+    // The source needs no answer. It was released although the mark is missing only if a move failed.
     if (state != ReceiveState::waiting) return;
     destination.fail(CompletionStatus::memory_fault);
     destination.fill(source);
@@ -206,7 +206,7 @@ void Matcher::offer(LocalRank& destination, GroupRank source, const RemoteBlock&
   }
 }
 
-// A destination's buffer may be written.
+// Makes a destination's buffer ready to be written.
 void Matcher::invite(LocalRank& source, GroupRank destination, const RemoteBlock& remote, bool by_extent) {
   if (destination == source.me() && source.posted().own_block_done) return;
   if (remote.bytes == peer::kSettled) return release_pair(source, destination, CompletionStatus::ok);
@@ -219,18 +219,18 @@ void Matcher::invite(LocalRank& source, GroupRank destination, const RemoteBlock
       report_push(operation_, source, destination);
       return;
     case SendState::ready:
-    case SendState::moving: return;  // reported when it has moved
+    case SendState::moving: return;  // reported at the end of the move
     case SendState::pushed: report_push(operation_, source, destination); return;
     case SendState::released:
       if (remote.bytes == 0) return;
-      // Released without a push of this incarnation: the destination has its mark.
+      // Released without a push by this incarnation: the destination has its mark.
       if (source.blocks.owed_bytes(destination) != 0 && !pair.announced) return;
       report_push(operation_, source, destination);
       return;
   }
 }
 
-// ---------------------------------------------------------------- what is kept
+// ---------------------------------------------------------------- kept announcements
 
 std::uint32_t Matcher::count_early(GroupRank rank) const {
   const std::uint32_t number = operation_.membership().number_at_peer(rank);
@@ -272,7 +272,7 @@ void Matcher::tell_announcers(const peer::Finished& finished) const {
 
 Matcher::UnexpectedTable::iterator Matcher::remove(UnexpectedTable::iterator unexpected) {
   if (!names_bytes(unexpected->second.announce)) {
-    assert(operation_.group.waiting_announcements != 0 && "what waits was counted");
+    assert(operation_.group.waiting_announcements != 0 && "waiting announcements were counted");
     --operation_.group.waiting_announcements;
   }
   return unexpected_.erase(unexpected);

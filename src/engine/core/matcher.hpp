@@ -1,6 +1,6 @@
-// Where announcements and local posts of an operation meet, in any order: peers' announcements that come before a local
-// rank's own wait here (MPI would say unexpected), local ranks meet each other without messages. What comes of a
-// meeting is a block that may be moved, or one side's word that there is nothing to move.
+// Matches announcements and local posts of an operation, which may come in any order. Announcements that come before
+// the local post wait here (unexpected messages in MPI's terms). Local ranks match each other without messages. A match
+// makes a block ready to move, or notifies one side that there is nothing to move.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +20,19 @@ class Matcher {
   Matcher& operator=(const Matcher&) = delete;
   ~Matcher();
 
-  // The rank has announced its blocks: it meets all that were first.
+  // Matches a rank that has announced with everything that came before.
   void match(LocalRank& rank);
   void on_announce(SpId from, peer::Announce announce);
 
-  // Unexpected announcements are kept until the last local rank that they concern has met them; all local ranks meet
-  // all announcements, so they go together.
+  // An unexpected announcement is kept until all local ranks that it concerns have matched it. All local ranks match
+  // all announcements, so they are dropped together.
   void forget_met();
-  // The same where only ranks that were restored after a restart are known.
+  // The same when only restored ranks are known.
   void forget_met_by_restored();
   [[nodiscard]] bool keeps_any() const { return !unexpected_.empty(); }
-  // Announcements that are here before the rank's post, also of other local ranks.
+  // Announcements that came before the rank's post, including those of other local ranks.
   [[nodiscard]] std::uint32_t count_early(GroupRank rank) const;
-  // A local rank has ended the operation without a part in it: whoever has announced to it is told.
+  // A local rank ended the operation without taking part: notifies all peers that announced to it.
   void tell_announcers(const peer::Finished& finished) const;
 
  private:
@@ -41,13 +41,13 @@ class Matcher {
     Epoch epoch;
     peer::Announce announce;
   };
-  // By (rank, first of the ranks that it covers).
+  // By (rank, first rank that it covers).
   using UnexpectedTable = std::map<std::pair<WorldRank, std::uint32_t>, Unexpected>;
 
   void match_local_ranks(LocalRank& rank);
   void match_pair(LocalRank& announcer, LocalRank& reader);
   [[nodiscard]] bool fits(const peer::Announce& announce, SpId from) const;
-  // True: somebody here is yet to meet it.
+  // True: a local rank still has to match it.
   [[nodiscard]] bool meet_known(const peer::Announce& announce, SpId from);
   [[nodiscard]] bool meet_restored(const peer::Announce& announce, SpId from) const;
   void keep(SpId from, peer::Announce&& announce);

@@ -1,4 +1,4 @@
-// Awaited: a block is copied from one rank's memory to another's, or two are reduced.
+// Awaitables that copy a block from one rank's memory to another's, or reduce blocks.
 #pragma once
 
 #include <cassert>
@@ -13,7 +13,7 @@ namespace outrigger::engine {
 
 class Operation;
 
-// What the fabric does with memory. Dropping the coroutine cancels it.
+// An operation of the fabric on memory. Dropping the coroutine cancels it.
 class InFlight : protected Suspension, protected fabric::MoveCompletion {
  public:
   [[nodiscard]] bool await_ready() const { return false; }
@@ -46,26 +46,26 @@ class InFlight : protected Suspension, protected fabric::MoveCompletion {
 class Move : public InFlight {
  public:
   Move(Context& context, const Block& from, const Block& to) : InFlight(context), from_(from), to_(to) {}
-  // The source's block for the destination, some or all of which may have been sent eagerly; they are its name.
+  // Moves the source's block for the destination. The two ranks name eager data that belongs to the block.
   Move(const Operation& operation, GroupRank source, GroupRank destination, const Block& from, const Block& to);
   void await_suspend(std::coroutine_handle<> waiter);
 
  private:
   const Block from_;
   const Block to_;
-  const Operation* eager_in_ = nullptr;  // null: not a block that may be sent eagerly
+  const Operation* eager_in_ = nullptr;  // nullptr if the block may not be sent eagerly
   GroupRank source_;
   GroupRank destination_;
 };
 
-// As BlockMover::reduce() has it. Operands and names are the caller's until it is awaited.
+// See BlockMover::reduce(). The caller keeps operands and names alive until it is awaited.
 class Reduce : public InFlight {
  public:
   Reduce(Context& context, const Reduction& reduction, std::span<const Block> operands, const Block& into,
          std::span<const BlockId> names)
       : InFlight(context), reduction_(reduction), operands_(operands), into_(into), names_(names) {}
   void await_suspend(std::coroutine_handle<> waiter) {
-    assert(into_.bytes != 0 && operands_.size() >= 2 && "a reduction has bytes, and two operands at least");
+    assert(into_.bytes != 0 && operands_.size() >= 2 && "a reduction has bytes and at least two operands");
     begin(waiter);
     context_.counters.reductions += operands_.size() - 1;
     context_.counters.reduced_bytes += into_.bytes * (operands_.size() - 1);

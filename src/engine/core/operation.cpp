@@ -71,7 +71,7 @@ Replicas& Operation::replicas() {
   return *replicas_;
 }
 
-// ---------------------------------------------------------------- ranks that come and go
+// ---------------------------------------------------------------- ranks that join and leave
 
 void Operation::add(PostedOperation&& posted, AlgorithmFunction algorithm) {
   if (!ranks.made()) {
@@ -117,11 +117,11 @@ void Operation::peer_restarted(std::uint32_t peer) {
   announcer.reannounce(peer);
 }
 
-// What waits is answered before the operation goes, by Matcher::forget_met() and forget_met_by_restored().
+// Waiting requests are answered before the operation is removed, by Matcher::forget_met() and forget_met_by_restored().
 bool Operation::is_over() const {
   if (!ranks.empty() || matcher.keeps_any()) return false;
   if (replicas_ == nullptr || !replicas_->has_delegates()) return true;
-  // Ranks that come later are told who has the block.
+  // Ranks that post later need the list of holders.
   if (group.membership() == nullptr) return context.config.epoch > Epoch{1} || !context.dropped_ranks.empty();
   return std::all_of(membership().local().begin(), membership().local().end(),
                      [&](GroupRank local) { return finished(membership().world(local)).has_value(); });

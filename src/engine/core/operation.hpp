@@ -1,8 +1,8 @@
-// One collective on one group as this service process sees it: what algorithms are written against, together with
-// local_rank.hpp, task.hpp and window.hpp.
+// One collective on one group in this service process. Algorithms are written against this, local_rank.hpp, task.hpp
+// and window.hpp.
 //
-// Order of events for every block, which algorithms keep: bytes placed, delivered mark, release to the source, then
-// completion of either rank.
+// Algorithms keep this order for every block: bytes placed, delivered mark, release to the source, completion of either
+// rank.
 #pragma once
 
 #include <cassert>
@@ -34,8 +34,8 @@ class Operation final : public Pooled {
 
   // --- For algorithms. ---
 
-  // Tells every service process with members where the rank's blocks are, and meets those that were first.
-  // `eager`: which of them the fabric may send before they are asked for; their destinations get them by pull().
+  // Announces the rank's blocks to every service process with members, and matches earlier announcements. The fabric
+  // may send the `eager` blocks before they are requested; destinations still get them by pull().
   void announce_send_blocks(LocalRank& rank, EagerSends eager = EagerSends::no) {
     announce(rank, peer::Side::send, eager);
   }
@@ -44,34 +44,34 @@ class Operation final : public Pooled {
   [[nodiscard]] Window::Enter enter_window(LocalRank& rank) { return context.window.enter(rank.window_slots); }
   void leave_window(LocalRank& rank) { context.window.leave(rank.window_slots); }
 
-  // Awaited: the source's block for the rank, from the source itself, which may have sent it eagerly.
+  // Awaited: pulls the source's block for the rank from the source itself, which may have sent it eagerly.
   [[nodiscard]] Move pull(const LocalRank& rank, GroupRank source) const;
-  // Awaited: the rank's block for the destination.
+  // Awaited: pushes the rank's block for the destination.
   [[nodiscard]] Move push(const LocalRank& rank, GroupRank destination) const;
-  // Awaited: any block.
+  // Awaited: moves any block.
   [[nodiscard]] Move move(const Block& from, const Block& to) const { return Move(context, from, to); }
 
-  // After a pull, in this order.
+  // After a pull, in this order:
   void mark_delivered(LocalRank& destination, GroupRank source, const fabric::MoveOutcome& outcome);
   void release(LocalRank& destination, GroupRank source, const fabric::MoveOutcome& outcome);
   void count_filled(LocalRank& destination, GroupRank source, const fabric::MoveOutcome& outcome);
 
-  // After a push: the destination's service process marks, counts and releases.
+  // After a push. The destination's service process marks, counts and releases.
   void report_delivered(LocalRank& source, GroupRank destination, const fabric::MoveOutcome& outcome);
 
-  // The last step of an algorithm: the rank is told.
+  // The last step of an algorithm: completes the rank.
   void complete(LocalRank& rank);
 
   [[nodiscard]] const Membership& membership() const { return *group.membership(); }
-  // Where blocks are to be had from others than their sources.
+  // Finds ranks other than the source that hold a block.
   [[nodiscard]] Replicas& replicas();
-  // Where the frames of its coroutines come from.
+  // Pool for coroutine frames.
   [[nodiscard]] Pool& frames() const { return context.frames; }
 
   // --- For the engine. ---
 
   [[nodiscard]] OperationId id() const { return OperationId{group.id(), sequence}; }
-  // How it ended for a local rank; nothing while it has not.
+  // How the operation ended for a local rank; nullopt while it is open.
   [[nodiscard]] std::optional<CompletionStatus> finished(WorldRank rank) const {
     return group.finished(rank, sequence);
   }
@@ -79,14 +79,14 @@ class Operation final : public Pooled {
   void add(PostedOperation&& posted, AlgorithmFunction algorithm);
   void remove_completed();
   void drop(GroupRank rank);
-  // A local rank is known to have completed this operation, before a restart or by being gone: peers are told.
+  // A local rank has completed this operation before a restart, or is gone: notifies the peers.
   void restored(WorldRank rank);
   void peer_restarted(std::uint32_t peer);
   [[nodiscard]] bool is_over() const;
 
-  // A receive block has come to its end, or a rank has gone: who waits for it here may have to be told.
+  // A receive block has ended, or a rank has gone: waiting requests may have an answer now.
   void reconsider_replicas();
-  // Nobody reads here of whom this incarnation does not know.
+  // No reader from before this incarnation is left.
   [[nodiscard]] bool is_quiescent() const;
 
   [[nodiscard]] std::optional<std::string> broken_invariant() const;
@@ -98,12 +98,12 @@ class Operation final : public Pooled {
   RemoteBuffers remote_buffers;
   Announcer announcer;
   Matcher matcher;
-  std::uint32_t looks = 0;  // at it as one that is overdue, so far
+  std::uint32_t looks = 0;  // times that it was found overdue
 
  private:
   void announce(LocalRank& rank, peer::Side side, EagerSends eager);
 
-  std::unique_ptr<Replicas> replicas_;  // where the algorithm passes blocks on
+  std::unique_ptr<Replicas> replicas_;  // made if the algorithm passes blocks on
 };
 
 // ---------------------------------------------------------------- for each block, so inline
@@ -118,7 +118,7 @@ inline Move::Move(const Operation& operation, GroupRank source, GroupRank destin
       destination_(destination) {}
 
 inline void Move::await_suspend(std::coroutine_handle<> waiter) {
-  assert(from_.bytes != 0 && from_.bytes == to_.bytes && "a move has bytes, as many at both ends");
+  assert(from_.bytes != 0 && from_.bytes == to_.bytes && "both ends of a move have the same number of bytes, not 0");
   begin(waiter);
   ++context_.counters.moves;
   context_.counters.moved_bytes += from_.bytes;

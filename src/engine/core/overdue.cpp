@@ -10,7 +10,7 @@
 namespace outrigger::engine {
 namespace {
 
-// Null: no local rank waits for it.
+// A local rank that waits for the operation, or nullptr.
 const LocalRank* waiting_rank(const Operation& operation) {
   return operation.ranks.find_if([](const LocalRank& rank) { return !rank.is_completed(); });
 }

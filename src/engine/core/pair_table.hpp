@@ -1,5 +1,5 @@
-// How far a local rank is with each rank of its group: a small state a pair, and the counts that say when all are
-// through. This is what a large group multiplies: 3 bytes and 1 bit a pair.
+// Progress of a local rank with each rank of its group: a small state a pair, and counters that tell when all pairs are
+// done. Large groups multiply this size: 3 bytes and 1 bit a pair.
 #pragma once
 
 #include <cassert>
@@ -14,67 +14,66 @@
 
 namespace outrigger::engine {
 
-// What a local rank still needs from a peer's block for it.
+// State of the block from a peer.
 enum class ReceiveState : std::uint8_t {
-  waiting,  // nothing known (receiver-driven), or announced to the source and not yet delivered (sender-driven)
-  ready,    // the peer has announced it: may be pulled
-  moving,   // taken by the algorithm: waits for the window, or is in flight
-  filled,   // placed, or nothing to place
+  waiting,  // unknown (receiver-driven), or announced to the source and not delivered yet (sender-driven)
+  ready,    // announced by the peer: may be pulled
+  moving,   // taken by the algorithm: waits for the window or is in flight
+  filled,   // placed, or empty
 };
 
-// What a local rank's block for a peer still needs.
+// State of the block for a peer.
 enum class SendState : std::uint8_t {
-  waiting,   // not yet asked for
-  ready,     // the peer has announced where it goes: may be pushed
+  waiting,   // not requested yet
+  ready,     // the peer has announced its buffer: may be pushed
   moving,    // taken by the algorithm
-  pushed,    // written and reported, not yet released
-  released,  // not needed any more, or nothing to send
+  pushed,    // written and reported, not released yet
+  released,  // not needed any more, or empty
 };
 
-// One pair of a local rank and a rank of the group.
 struct PairState {
   ReceiveState receive = ReceiveState::waiting;
   SendState send : 4 = SendState::waiting;
-  bool eager : 1 = false;      // the block that is sent may be sent eagerly, until that is withdrawn
+  bool eager : 1 = false;      // the send block may be sent eagerly until that is withdrawn
   bool placed : 1 = false;     // the block is in the receive buffer
-  bool announced : 1 = false;  // the pair was ready once: its other end is known
-  bool by_extent : 1 = false;  // from an extent of its own, not from the RemoteBuffer
-  // How the push ended, for a report that is asked for again.
+  bool announced : 1 = false;  // the pair was ready once: the address of its other end is known
+  bool by_extent : 1 = false;  // the address comes from an extent, not from the RemoteBuffer
+  // Result of the push, in case the report is requested again.
   std::uint8_t pushed_reach : 3 = 0;
   std::uint8_t pushed_status : 3 = 0;
 };
 static_assert(sizeof(PairState) == 3 && kReachCount <= 8);
 static_assert(static_cast<std::uint32_t>(CompletionStatus::passed_natively) < 8, "it is the last one");
 
-// A pair goes its way once: waiting, ready, moving, and on to filled or released, which may also come from anywhere.
+// States advance once: waiting, ready, moving, then filled or released. Any state may go to filled or released at once.
 class PairTable {
  public:
   PairTable(Pool& pool, std::size_t size, GroupRank me);
 
   [[nodiscard]] const PairState& operator[](GroupRank peer) const { return pairs_[index_of(peer)]; }
 
-  // The algorithm has announced this side's blocks: the pairs that peers make ready will be taken and moved.
+  // The algorithm has announced this side's blocks: pairs that become ready are taken and moved.
   void begin(peer::Side side);
   [[nodiscard]] bool has_begun() const { return side_ != kNotBegun; }
   [[nodiscard]] peer::Side side() const { return side_; }
-  // Whether the pair needs nothing more on the announced side.
+  // True if the pair needs nothing more on the announced side.
   [[nodiscard]] bool is_settled(GroupRank peer) const;
 
   void set_ready(GroupRank peer, bool by_extent);
-  // The next one in ring order that is ready; nothing: none is.
+  // The next ready peer in ring order, or nullopt.
   [[nodiscard]] std::optional<GroupRank> take();
   [[nodiscard]] bool any_ready() const { return ready_.any(); }
   [[nodiscard]] bool all_taken() const { return untaken_ == 0; }
-  // A block that was taken is moved in so many segments, at once; each but the last ends by itself.
+  // A taken block moves in `segments` concurrent moves; each but the last calls end_segment().
   void split_move(std::uint32_t segments) { extra_moves_ += segments - 1; }
   void end_segment();
   void end_move();
 
   void set_placed(GroupRank source) { pairs_[index_of(source)].placed = true; }
   void set_pushed(GroupRank destination, CompletionStatus status, Reach reach);
-  // There is no room at the destination: nothing to move, only to report.
+  // The destination has no room: only a report is needed.
   void skip_push(GroupRank destination);
-  // False: it was already.
+  // False if it was filled already.
   bool fill(GroupRank source);
   bool release(GroupRank destination);
   [[nodiscard]] bool all_filled() const { return unfilled_ == 0; }
@@ -82,13 +81,13 @@ class PairTable {
   [[nodiscard]] bool all_settled() const { return unfilled_ == 0 && unreleased_ == 0 && moving_ == 0; }
 
   void set_eager(GroupRank destination);
-  // False: it was not.
+  // False if it was not set.
   bool clear_eager(GroupRank destination);
   [[nodiscard]] bool any_eager() const { return eager_ != 0; }
 
-  // At most this many window slots may be held.
+  // Window slots that the rank may hold at most.
   [[nodiscard]] std::uint32_t moves() const { return moving_ + extra_moves_; }
-  // Counts the pairs anew. O(group).
+  // Recounts all pairs. O(group).
   [[nodiscard]] std::optional<std::string> broken_invariant() const;
 
  private:
@@ -103,7 +102,7 @@ class PairTable {
   std::uint32_t unreleased_;
   std::uint32_t untaken_ = 0;      // pairs of the moving side that may still have to move
   std::uint32_t moving_ = 0;       // taken and not ended
-  std::uint32_t extra_moves_ = 0;  // of blocks that are moved in segments: beyond one each
+  std::uint32_t extra_moves_ = 0;  // further segments of blocks that move in segments
   std::uint32_t eager_ = 0;        // blocks that may be sent eagerly
 };
 
@@ -133,10 +132,10 @@ inline std::optional<GroupRank> PairTable::take() {
   const GroupRank peer = ready_.take();
   PairState& pair = at(peer);
   if (side_ == peer::Side::send) {
-    assert(pair.receive == ReceiveState::ready && "who is in the ready set is ready");
+    assert(pair.receive == ReceiveState::ready && "a peer in the ready set is ready");
     pair.receive = ReceiveState::moving;
   } else {
-    assert(pair.send == SendState::ready && "who is in the ready set is ready");
+    assert(pair.send == SendState::ready && "a peer in the ready set is ready");
     pair.send = SendState::moving;
   }
   assert(untaken_ != 0 && "a block is taken once");
@@ -150,10 +149,10 @@ inline void PairTable::end_move() {
   --moving_;
 }
 
-// It is through without having been taken.
+// The pair has ended without being taken.
 inline void PairTable::forget_untaken(GroupRank peer) {
   ready_.erase(peer);
-  assert(untaken_ != 0 && "a pair is through once");
+  assert(untaken_ != 0 && "a pair ends once");
   --untaken_;
 }
 

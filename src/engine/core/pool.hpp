@@ -1,8 +1,8 @@
-// Memory for what operations make and drop all the time: coroutine frames, ranks' parts, their small arrays. Freed
-// chunks are kept by size and handed out again, so that an operation costs the allocator nothing once a first one like
-// it has run. Large chunks go straight to the allocator.
+// Memory pool for objects that operations make and drop all the time: coroutine frames, ranks' parts and their small
+// arrays. Freed chunks are kept by size, so an operation like an earlier one allocates nothing. Large chunks come from
+// the allocator.
 //
-// One per engine; everything allocated from it is released before it goes.
+// One pool per engine. It outlives everything allocated from it.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ class Pool {
  public:
   static constexpr std::size_t kGrainBytes = 64;
   static constexpr std::size_t kLargestPooledBytes = 2048;
-  // Free chunks kept of each size; beyond it they are given back.
+  // Free chunks kept per size; more are freed.
   static constexpr std::uint32_t kKeptChunks = 1024;
 
   Pool() = default;
@@ -44,17 +44,17 @@ class Pool {
     return header + 1;
   }
 
-  // Chunks that are out now, and at most.
+  // Chunks in use now, and the highest value.
   [[nodiscard]] std::size_t live() const { return live_; }
   [[nodiscard]] std::size_t most_live() const { return most_live_; }
 
-  // For what may be made without a pool too.
+  // Allocates without a pool.
   [[nodiscard]] static void* allocate_alone(std::size_t bytes) {
     auto* header = new (::operator new(chunk_bytes(bytes))) Header(nullptr, kClasses);
     return header + 1;
   }
 
-  // What allocate() or allocate_alone() has returned.
+  // Frees memory of allocate() or allocate_alone().
   static void release(void* memory) noexcept {
     Header* header = static_cast<Header*>(memory) - 1;
     Pool* pool = header->pool;
@@ -90,7 +90,7 @@ class Pool {
   };
 
 #if defined(OUTRIGGER_SANITIZED)
-  static constexpr std::size_t kClasses = 0;  // so that use after release is found
+  static constexpr std::size_t kClasses = 0;  // makes use after release visible
 #else
   static constexpr std::size_t kClasses = kLargestPooledBytes / kGrainBytes;
 #endif
@@ -108,7 +108,7 @@ class Pool {
   std::size_t most_live_ = 0;
 };
 
-// A class that derives from this is made by `new (pool) T(...)`.
+// Classes that derive from this are made by `new (pool) T(...)`.
 class Pooled {
  public:
   static void* operator new(std::size_t bytes, Pool& pool) { return pool.allocate(bytes); }
@@ -120,7 +120,7 @@ class Pooled {
   ~Pooled() = default;
 };
 
-// A fixed number of plain values in a pool's memory. Empty until made.
+// A fixed number of plain values in a pool's memory. Empty until make().
 template <class T>
 class PooledArray {
   static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
@@ -134,7 +134,6 @@ class PooledArray {
     if (values_ != nullptr) Pool::release(values_);
   }
 
-  // Once.
   void make(Pool& pool, std::size_t size, const T& value) {
     assert(values_ == nullptr);
     if (size == 0) return;

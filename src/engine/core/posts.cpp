@@ -15,7 +15,7 @@ bool is_whole_vector(const BlockLayout& layout) {
   return layout.extents.empty() && layout.stride_bytes == 0 && !layout.only;
 }
 
-// What the rank has of the result.
+// The rank's part of the result has valid bounds.
 bool has_fitting_part(const PostedOperation& operation) {
   const std::uint64_t whole = operation.send.block_bytes;
   const std::uint64_t part = operation.receive.block_bytes;
@@ -31,7 +31,7 @@ bool has_fitting_part(const PostedOperation& operation) {
   }
 }
 
-// Extents where there are neighbors, and nothing else; they are in order.
+// Neighbor collectives, and no others, have extents; they are in ascending order.
 bool has_fitting_neighbors(const PostedOperation& operation) {
   const auto fits = [&operation](const BlockLayout& layout) {
     if (!is_of_neighbors(operation.collective)) return layout.neighbors.empty();
@@ -43,7 +43,7 @@ bool has_fitting_neighbors(const PostedOperation& operation) {
   return fits(operation.send) && fits(operation.receive);
 }
 
-// A reduction where there has to be one, of whole elements, with as much on both sides as its collective has.
+// A reduction is present if the collective needs one, with whole elements and the right size on both sides.
 bool has_fitting_reduction(const PostedOperation& operation) {
   if (!is_reduction(operation.collective)) return !operation.reduction;
   if (!operation.reduction || operation.own_block_done) return false;
@@ -53,7 +53,7 @@ bool has_fitting_reduction(const PostedOperation& operation) {
          bytes % (parts * operation.reduction->element_bytes()) == 0;
 }
 
-// As if it were the own one of slices of a whole vector.
+// Makes the receive side this rank's own slice of the whole vector.
 void make_own_slice(PostedOperation& operation, std::uint64_t offset) {
   BlockLayout& receive = operation.receive;
   receive.extents.resize(operation.members->size());
@@ -61,7 +61,7 @@ void make_own_slice(PostedOperation& operation, std::uint64_t offset) {
   receive.base.address -= offset;
 }
 
-// Ranks that would reduce something else are told so by their digests.
+// Ranks that would reduce something else find out by the digest.
 void cut_receive_side(PostedOperation& operation, const EngineLimits& limits) {
   const std::uint64_t bytes = operation.send.block_bytes;
   BlockLayout& receive = operation.receive;
@@ -104,7 +104,7 @@ AlgorithmFunction Posts::check_shape(const PostedOperation& operation) const {
   return context_.registry.find(operation.collective, operation.algorithm);
 }
 
-// A first incarnation sees every post of a rank in turn. A later one sees those that are replayed first.
+// The first incarnation gets all posts of a rank in order. Later ones get replayed posts first.
 bool Posts::in_order(const Group* known, const PostedOperation& operation) const {
   const std::uint64_t sequence = operation.id.sequence;
   if (known == nullptr) return sequence == 0 || context_.config.epoch > Epoch{1};
@@ -119,7 +119,7 @@ bool Posts::in_order(const Group* known, const PostedOperation& operation) const
 void Posts::reject(const PostedOperation& operation) {
   rejected_.push_back(Rejected{operation.rank, operation.slot});
   if (!context_.is_local(operation.rank) || !in_order(groups_.find(operation.id.group), operation)) return;
-  // Peers learn of it when they announce.
+  // Peers find out when they announce.
   Group& known = groups_.get(operation.id.group);
   Progress& progress = known.progress(operation.rank);
   progress.next_post = std::max(progress.next_post, operation.id.sequence + 1);
@@ -155,13 +155,13 @@ void Posts::restore_progress(WorldRank rank, GroupId id, std::uint64_t next_sequ
   progress.next_post = std::max(progress.next_post, next_sequence);
   progress.restored_below = std::max(progress.restored_below, next_sequence);
   progress.complete_below(next_sequence);
-  // What is open has been posted before: not complete after all.
+  // Open operations were posted again, so they are not complete.
   const Membership* membership = known.membership();
   const std::optional<GroupRank> me = membership == nullptr ? std::nullopt : membership->find(rank);
   for (const auto& [sequence, operation] : known.operations()) {
     if (me && operation->ranks.find(*me) != nullptr) progress.reopen(sequence);
   }
-  // Others are told when everything that is replayed with this has been posted.
+  // Peers are notified after everything that is replayed with this has been posted.
   restored_.push_back(Restored{rank, id});
 }
 
@@ -176,7 +176,7 @@ bool Posts::complete_rejected() {
   return true;
 }
 
-// All of them are told of before anything that waits for them is forgotten.
+// Reports all restored operations before any kept announcement is dropped.
 bool Posts::tell_of_restored() {
   if (restored_.empty()) return false;
   const std::vector<Restored> all = std::exchange(restored_, {});

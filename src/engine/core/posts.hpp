@@ -1,5 +1,5 @@
-// What local ranks post, after a restart also what they had posted before. Nothing is answered at once: what is
-// rejected or restored is told by the engine's next run.
+// Posts of local ranks, including posts that are replayed after a restart. Nothing is answered at once: the engine's
+// next run reports rejected and restored operations.
 #pragma once
 
 #include <vector>
@@ -17,7 +17,7 @@ class Posts {
   void post(PostedOperation&& operation);
   void restore_progress(WorldRank rank, GroupId group, std::uint64_t next_sequence);
 
-  // True: there were some.
+  // False if there are none.
   bool complete_rejected();
   bool tell_of_restored();
   [[nodiscard]] bool idle() const { return rejected_.empty() && restored_.empty(); }
@@ -32,7 +32,7 @@ class Posts {
     GroupId group;
   };
 
-  // Null: it cannot be accepted.
+  // nullptr if the post cannot be accepted.
   [[nodiscard]] AlgorithmFunction check_shape(const PostedOperation& operation) const;
   [[nodiscard]] bool in_order(const Group* known, const PostedOperation& operation) const;
   void reject(const PostedOperation& operation);

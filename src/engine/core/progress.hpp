@@ -1,5 +1,5 @@
-// Which operations of one group a local rank has completed. Completions come out of order only within what is
-// outstanding, so this stays as small as that: one number and the runs above it.
+// The operations of one group that a local rank has completed. Completions are out of order only within the outstanding
+// ones, so one number and the runs above it suffice.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace outrigger::engine {
 
 class Progress {
  public:
-  // Operations that ended badly and are remembered so that a peer's late question gets the true answer. Beyond it
-  // the oldest is forgotten and the answer is `ok`.
+  // Failed operations that are remembered for a peer's late question. Beyond the limit the oldest is forgotten and the
+  // answer is `ok`.
   static constexpr std::size_t kRememberedFailures = 64;
 
   [[nodiscard]] bool is_complete(std::uint64_t sequence) const {
@@ -52,7 +52,7 @@ class Progress {
     }
   }
 
-  // After a restart: everything below `next` is complete, save what is reopened.
+  // After a restart: everything below `next` is complete, except reopened operations.
   void complete_below(std::uint64_t next) {
     while (!runs_.empty() && runs_.begin()->first < next) {
       if (runs_.begin()->second > next) next = runs_.begin()->second;
@@ -62,7 +62,7 @@ class Progress {
     absorb_first_run();
   }
 
-  // An operation below is posted again: not complete after all.
+  // An operation below is posted again, so it is not complete.
   void reopen(std::uint64_t sequence) {
     if (!is_complete(sequence)) return;
     if (sequence < below_) {
@@ -78,8 +78,8 @@ class Progress {
     if (sequence + 1 < end) runs_[sequence + 1] = end;
   }
 
-  std::uint64_t next_post = 0;       // sequence the rank must post next
-  std::uint64_t restored_below = 0;  // replayed posts come from below this
+  std::uint64_t next_post = 0;       // sequence that the rank must post next
+  std::uint64_t restored_below = 0;  // replayed posts are below this sequence
   bool freed = false;                // the rank has freed the communicator
 
  private:
@@ -91,7 +91,7 @@ class Progress {
   }
 
   std::uint64_t below_ = 0;
-  std::map<std::uint64_t, std::uint64_t> runs_;  // [first, second), above below_, not touching
+  std::map<std::uint64_t, std::uint64_t> runs_;  // [first, second), above below_, disjoint and not adjacent
   std::map<std::uint64_t, CompletionStatus> failures_;
 };
 

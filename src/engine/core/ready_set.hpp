@@ -1,5 +1,5 @@
-// Peers whose block may move, taken in ring order. One bit a peer, and one bit for each 64 of them, so that the next
-// one is found at once in a large group too.
+// Peers whose block may move, taken in ring order. One bit a peer and one summary bit per 64 peers make take() fast in
+// large groups.
 #pragma once
 
 #include <bit>
@@ -14,7 +14,6 @@ namespace outrigger::engine {
 
 class ReadySet {
  public:
-  // Ring order starts after `start`.
   ReadySet(Pool& pool, std::size_t size, GroupRank start)
       : size_(size),
         next_((start.value() + std::size_t{1}) % size),
@@ -44,7 +43,7 @@ class ReadySet {
     --count_;
   }
 
-  // Takes the next one in ring order; never on an empty set.
+  // Takes the next peer in ring order; the set must not be empty.
   [[nodiscard]] GroupRank take() {
     assert(any());
     std::size_t word = next_ / 64;
@@ -60,7 +59,7 @@ class ReadySet {
   }
 
  private:
-  // The next word with a bit, cyclic; `word` itself comes last.
+  // The next word with a bit, cyclically; `word` itself comes last.
   [[nodiscard]] std::size_t word_after(std::size_t word) const {
     const std::size_t summaries = bits_.size() - summary_at_;
     const std::size_t from = word + 1 == words_ ? 0 : word + 1;

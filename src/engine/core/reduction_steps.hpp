@@ -1,5 +1,5 @@
-// What algorithms do with reductions: operands are reduced, a slice of the result is in its place, a contribution
-// is not needed any more. Pairs are contributions, of which each rank needs all; marks and places are the slices'.
+// Steps of reductions: reduce operands, end a slice of the result, release a contribution. A rank needs all pairs,
+// which are contributions. Marks and places belong to slices.
 #pragma once
 
 #include <span>
@@ -8,18 +8,18 @@
 
 namespace outrigger::engine {
 
-// Awaited: the operands reduced in their order, by the rank's reduction; `into` may be the first. `names`: none, or one
-// for each operand, by which its source may have sent some of it eagerly.
+// Awaited: reduces the operands in order into `into`, which may be the first operand. `names`: empty, or one per
+// operand that its source may have sent eagerly.
 [[nodiscard]] Reduce reduce(const Operation& operation, const LocalRank& rank, std::span<const Block> operands,
                             const Block& into, std::span<const BlockId> names = {});
 
-// So short that it is reduced as a whole, and sent eagerly. The same for all.
+// Short slices are reduced whole and sent eagerly. Same result at all ranks.
 [[nodiscard]] bool is_short_slice(const Context& context, std::uint64_t bytes);
 
-// The owner's slice of the result is in the rank's buffer, which is marked, or cannot be had. In the order of what is
-// done for a block: bytes placed, this, and with all slices there end_contribution() for all.
+// Marks the owner's slice as placed in the rank's buffer, or records its failure. Order: bytes placed, this call, and
+// after the last slice end_contribution() for all sources.
 void end_slice(Operation& operation, LocalRank& rank, GroupRank owner, const fabric::MoveOutcome& outcome);
-// The source is released.
+// Releases the source.
 void end_contribution(Operation& operation, LocalRank& rank, GroupRank source, const fabric::MoveOutcome& outcome);
 
 }  // namespace outrigger::engine

@@ -1,5 +1,5 @@
-// The one place where coroutines are resumed. Nothing resumes another coroutine directly: the stack stays flat, and no
-// state changes under the feet of the code that made somebody ready.
+// The only place that resumes coroutines. The stack stays flat, and no state changes inside the code that made a
+// coroutine ready.
 #pragma once
 
 #include <cassert>
@@ -16,7 +16,7 @@ class Scheduler {
 
   [[nodiscard]] bool idle() const { return ready_.empty(); }
 
-  // Resumes what is ready until nothing is. True when anything ran.
+  // Resumes all ready coroutines. False if there were none.
   bool run() {
     bool ran = false;
     while (Suspension* suspension = ready_.pop_front()) {
@@ -30,13 +30,13 @@ class Scheduler {
   SuspensionQueue ready_;
 };
 
-// One coroutine waits here until notified; a notification nobody waits for is not kept.
+// One coroutine waits here until notified. Notifications without a waiter are lost.
 class Signal {
  public:
   explicit Signal(Scheduler& scheduler) : scheduler_(scheduler) {}
 
   void wait(Suspension& suspension) { waiting_.push_back(suspension); }
-  // True: somebody waited.
+  // True if a coroutine waited.
   bool notify() {
     Suspension* suspension = waiting_.pop_front();
     if (suspension != nullptr) scheduler_.make_ready(*suspension);
@@ -48,7 +48,7 @@ class Signal {
   SuspensionQueue waiting_;
 };
 
-// Awaited by one: all of so many have come to their end.
+// Awaited by one coroutine: all of a number of tasks have ended.
 class Countdown {
  public:
   Countdown(Scheduler& scheduler, std::uint32_t count) : done_(scheduler), left_(count) {}
@@ -78,7 +78,7 @@ class Countdown {
   std::uint32_t left_;
 };
 
-// Awaited: something holds of the subject, of which the signal tells.
+// Awaited: a condition on the subject holds. It is tested at each notification of the signal.
 template <class Subject>
 class Until : private Suspension {
  public:

@@ -8,7 +8,7 @@
 namespace outrigger::engine {
 namespace {
 
-// The rank's part in the operation, once it has announced.
+// The rank's part in the operation if it has announced, else nullptr.
 LocalRank* find_announced(const Operation& operation, GroupRank rank) {
   LocalRank* found = operation.ranks.find(rank);
   return found != nullptr && found->pairs.has_begun() ? found : nullptr;
@@ -66,7 +66,7 @@ void on_release(Operation& operation, const peer::Release& release) {
 
 void release_pair(LocalRank& source, GroupRank destination, CompletionStatus status) {
   const SendState state = source.pairs[destination].send;
-  // A push in flight is never cut short: its own report gets a release of its own.
+  // A push in flight is never cancelled: its own report is answered with a release.
   if (state == SendState::released || state == SendState::moving) return;
   if (status != CompletionStatus::ok) source.fail(status);
   source.release(destination);
@@ -108,14 +108,14 @@ void on_delivered(Operation& operation, SpId from, const peer::Delivered& delive
   if (status) operation.context.send(from, operation.id(), peer::Finished{world, *status});
 }
 
-// ---------------------------------------------------------------- ranks that have finished
+// ---------------------------------------------------------------- finished ranks
 
-// A rank completes only when its blocks are released, so what is still waited for from it was empty (or it failed).
+// A rank completes only when its blocks are released. So a block that is still awaited was empty, or the rank failed.
 void end_pair_with_finished(LocalRank& rank, GroupRank finished, CompletionStatus status) {
   const bool waits = rank.pairs[finished].receive == ReceiveState::waiting;
   const SendState state = rank.pairs[finished].send;
   const bool sends = state != SendState::released && state != SendState::moving;
-  // Before it is filled, which may be told.
+  // Fail first: filling the pair may report the rank as filled.
   const bool failed = status != CompletionStatus::ok && status != CompletionStatus::truncated;
   if ((waits || sends) && failed) {
     rank.fail(status);
@@ -135,7 +135,7 @@ void end_pairs_with_finished(Operation& operation, const peer::Finished& finishe
   }
 }
 
-// ---------------------------------------------------------------- ranks that disagree
+// ---------------------------------------------------------------- mismatched calls
 
 void mismatch(LocalRank& rank, GroupRank other) {
   rank.fail(CompletionStatus::mismatch);

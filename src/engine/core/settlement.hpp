@@ -1,5 +1,5 @@
-// How the pairs of an operation come to their end, and what the two sides say of it: a push is reported, a source is
-// released, a rank has finished, two ranks disagree. All may be said twice: what has ended stays as it is.
+// How pairs of an operation end, and the messages about it: a push is reported, a source is released, a rank has
+// finished, two calls do not match. All messages may be repeated; ended pairs do not change.
 #pragma once
 
 #include "engine/core/local_rank.hpp"
@@ -12,22 +12,22 @@ class Operation;
 
 [[nodiscard]] CompletionStatus status_of(const fabric::MoveOutcome& outcome);
 
-// The destination needs nothing more from the source's buffer: the source's side is told.
+// The destination has read the source's buffer: notifies the source's side.
 void release_source(Operation& operation, LocalRank& destination, GroupRank source, CompletionStatus status);
-// The source's side has heard that.
+// The source's side of release_source().
 void release_pair(LocalRank& source, GroupRank destination, CompletionStatus status);
 
-// The destination's side is told how the push ended; it marks, counts and releases.
+// Tells the destination's side how the push ended; it marks, counts and releases.
 void report_push(Operation& operation, LocalRank& source, GroupRank destination);
 
-// `finished` has ended the operation: whatever is still open between it and the rank needs nothing more.
+// `finished` has ended the operation: ends what is open between it and the rank.
 void end_pair_with_finished(LocalRank& rank, GroupRank finished, CompletionStatus status);
 // The same for all local ranks.
 void end_pairs_with_finished(Operation& operation, const peer::Finished& finished);
 
-// The two ranks call something different: nothing moves between them in either direction.
+// The two ranks call different collectives: nothing moves between them.
 void mismatch(LocalRank& rank, GroupRank other);
-// And `other`, a peer's rank, is told.
+// As mismatch(), and notifies `other`, which is remote.
 void refuse(Operation& operation, LocalRank& rank, GroupRank other);
 
 void on_delivered(Operation& operation, SpId from, const peer::Delivered& delivered);

@@ -1,5 +1,5 @@
-// How the vector of a reduction is cut among the ranks of a group. Each slice has an owner, who makes that part of the
-// result of all contributions; the others have it from there.
+// How the vector of a reduction is cut among the ranks of a group. The owner of a slice reduces it from all
+// contributions; other ranks read the result from the owner.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,9 @@
 
 namespace outrigger::engine {
 
-// By owner, in group ranks: where in the vector its slice is. As equal as whole elements allow, of `least_bytes` or
-// more but for the last; where these are fewer than ranks, owners are spread over the group and the others' slices are
-// empty. The same at all ranks.
+// Each owner's slice in the vector, by group rank. Slices are equal up to whole elements, and all but the last have at
+// least `least_bytes`. If there are fewer slices than ranks, owners are spread over the group and the other slices are
+// empty. Same result at all ranks.
 [[nodiscard]] std::vector<PairExtent> cut_into_slices(std::uint64_t bytes, std::uint64_t element_bytes,
                                                       std::size_t members, std::uint64_t least_bytes);
 

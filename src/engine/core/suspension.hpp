@@ -1,5 +1,5 @@
-// A suspended coroutine as a node of an intrusive queue. The node lives in the awaitable, so in the coroutine's own
-// frame: waiting allocates nothing, and destroying the coroutine takes it out of whatever queue it waits in.
+// A suspended coroutine as a node of an intrusive queue. The node is part of the awaitable, in the coroutine's frame:
+// waiting allocates nothing, and destroying the coroutine removes it from its queue.
 #pragma once
 
 #include <coroutine>
@@ -42,7 +42,7 @@ class SuspensionQueue {
 
   [[nodiscard]] bool empty() const { return head_.next_ == &head_; }
 
-  // Moves the suspension here from where it was.
+  // Moves the suspension here from its current queue.
   void push_back(Suspension& suspension) {
     suspension.unlink();
     suspension.prev_ = head_.prev_;

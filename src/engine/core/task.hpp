@@ -1,6 +1,5 @@
-// A coroutine of the engine. It starts suspended, is handed to a TaskList, which owns it, and destroys its own frame
-// when it ends. Destroying the list destroys what has not ended: moves are cancelled and queues left by the
-// destructors of the awaitables in the frames.
+// A coroutine of the engine. It starts suspended in a TaskList, which owns it, and destroys its own frame at its end.
+// Destroying the list destroys unfinished tasks: destructors of awaitables cancel moves and leave queues.
 #pragma once
 
 #include <coroutine>
@@ -20,7 +19,7 @@ class [[nodiscard]] Task {
 
   struct promise_type {
     Suspension start;       // in the ready queue until first resumed
-    Suspension membership;  // in the list of its owner
+    Suspension membership;  // in its owner's list
 
     Task get_return_object() { return Task(Handle::from_promise(*this)); }
     std::suspend_always initial_suspend() noexcept { return {}; }
@@ -28,7 +27,7 @@ class [[nodiscard]] Task {
     void return_void() {}
     void unhandled_exception() { std::terminate(); }
 
-    // The frame comes from the pool of the coroutine's first argument where that has one (an operation).
+    // Allocates the frame in the pool of the first argument if that has one (an operation).
     template <class Owner, class... Rest>
       requires requires(Owner& owner) { owner.frames(); }
     static void* operator new(std::size_t bytes, Owner& owner, Rest&... /*rest*/) {
@@ -68,7 +67,7 @@ class TaskList {
     scheduler_.make_ready(promise.start);
   }
 
-  // Never from inside one of the tasks.
+  // Must not be called by one of the tasks.
   void clear() {
     while (Suspension* task = tasks_.pop_front()) task->handle.destroy();
   }

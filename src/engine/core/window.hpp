@@ -1,5 +1,5 @@
-// The moves in flight of one service process: a counted limit with a fair queue. Only a move whose both ends are
-// posted enters, so whoever holds a slot leaves without waiting for anyone, and a full window always drains.
+// Limits the moves in flight of one service process, with a fair queue. Only moves with both ends posted enter, so a
+// slot is always given back and a full window always drains.
 #pragma once
 
 #include <cassert>
@@ -14,7 +14,7 @@ class Window {
  public:
   Window(Scheduler& scheduler, std::uint32_t limit) : scheduler_(scheduler), limit_(limit == 0 ? 1 : limit) {}
 
-  // Awaited; on resumption one slot is held, counted in `holder` too.
+  // Awaited; on resumption one slot is held and counted in `holder`.
   class Enter : private Suspension {
    public:
     Enter(Window& window, std::uint32_t& holder) : window_(window), holder_(holder) {}
@@ -48,7 +48,7 @@ class Window {
   [[nodiscard]] Enter enter(std::uint32_t& holder) { return Enter(*this, holder); }
 
   void leave(std::uint32_t& holder) {
-    assert(holder != 0 && "who leaves the window is in it");
+    assert(holder != 0 && "a move that leaves the window is in it");
     --holder;
     give_back();
   }
@@ -58,7 +58,7 @@ class Window {
   [[nodiscard]] bool has_waiters() const { return !waiting_.empty(); }
 
  private:
-  // The slot goes to whoever has waited longest.
+  // The longest waiter gets the slot.
   void give_back() {
     assert(held_ != 0 && held_ <= limit_ && "no more slots are held than there are");
     if (Suspension* next = waiting_.pop_front()) {

@@ -5,7 +5,7 @@
 namespace outrigger::engine {
 namespace {
 
-// With more the messages about segments cost more than is gained by passing them on sooner.
+// More rounds cost more in messages about segments than earlier forwarding gains.
 constexpr std::uint64_t kMostRounds = 8;
 constexpr std::uint64_t kMostSegments = 64;
 

@@ -1,15 +1,15 @@
 // The two shapes of a broadcast between nodes or service processes.
 //
-// A small block goes down a binomial tree of places, numbered by turns from the root's: the parent of a number has its
-// lowest bit cleared.
+// A small block goes down a binomial tree. Places are numbered round-robin from the root's; a parent's number is the
+// child's with the lowest bit cleared.
 //
 //     0 ──▶ 1
 //     │───▶ 2 ──▶ 3
 //     └───▶ 4 ...
 //
-// A large block is scattered over the nodes but its source's, before they gather it again: in rounds, each of which
-// has one segment for each of them, by turns from the node after the source's. A node is the *home* of its segments: it
-// reads them at the source, the other nodes read them there.
+// A large block is scattered over the nodes other than its source's and gathered again, in rounds. A round has one
+// segment for each of these nodes, round-robin from the node after the source's. A node is the *home* of its segments:
+// it reads them at the source, and the other nodes read them there.
 //
 //     segments A, B, C of one round, 4 nodes
 //     0 ──A──▶ 1    B, C from 2, 3
@@ -27,7 +27,7 @@
 
 namespace outrigger::engine {
 
-// The place `levels` above the own one, of `count`. Nothing: that is the root's.
+// The place `levels` above the own one, of `count`. nullopt at the root's place.
 [[nodiscard]] constexpr std::optional<std::size_t> binomial_ancestor(std::size_t own, std::size_t root,
                                                                      std::size_t count, std::uint32_t levels) {
   std::size_t number = (own + count - root) % count;
@@ -36,17 +36,17 @@ namespace outrigger::engine {
   return (number + root) % count;
 }
 
-// One for each node with members but the source's.
+// One for each node with members other than the source's.
 [[nodiscard]] std::uint32_t segments_a_round(const Membership& group);
 
-// The node that is the segment's home, by its place in Membership::services_by_node(). At least two nodes.
+// The home node of the segment, as an index of Membership::services_by_node(). Needs at least two nodes.
 [[nodiscard]] std::size_t home_node(const Membership& group, const Segment& segment);
 
-// The segment of a round that this node is the home of; it may be beyond the last one.
+// This node's segment in a round; it may be beyond the last one.
 [[nodiscard]] std::uint32_t own_segment(const Membership& group, GroupRank source, std::uint32_t round);
 
-// In how many rounds a block is scattered of which a node's share is so large: a node passes on what it has of a round
-// while the next comes, but its segments have `segment_bytes` or more.
+// Number of rounds in which a block with shares of this size is scattered. A node passes on the segments of a round
+// while the next ones arrive, but segments have at least `segment_bytes`.
 [[nodiscard]] std::uint64_t rounds_for(const EngineLimits& limits, std::uint64_t share_bytes, std::uint64_t shares);
 
 }  // namespace outrigger::engine

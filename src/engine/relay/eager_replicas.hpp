@@ -1,5 +1,5 @@
-// Short slices of a result that are sent to another service process with the answer that they are here, before they are
-// asked for. They go by names that no rank's block has: in the place of the block's destination stands the reader.
+// Short slices of a result that are sent to another service process with the answer to its request. Their block names
+// are unlike any rank's block: the reader stands in the destination's place.
 #pragma once
 
 #include <map>
@@ -25,17 +25,15 @@ class EagerReplicas {
     return group_rank(membership.size() + reader.value());
   }
 
-  // --- Where it is. ---
-  // The source's whole slice, which the local rank holds, where that saves the reader the way there and back. The
-  // answer follows. Until it is withdrawn it may be read.
+  // --- Sender. --- Sends the source's whole slice, which the local rank holds, before the answer; this saves the
+  // reader a round trip. It may be read until it is withdrawn.
   void send(SpId reader, GroupRank source, const LocalRank& holder);
-  // The reader has it, or has gone.
+  // The reader has the slice, or is gone.
   void withdraw(GroupRank source, SpId reader);
-  // The local rank goes, and its memory with it.
+  // The local rank leaves, and its memory with it.
   void holder_goes(GroupRank rank);
 
-  // --- Where it comes to. ---
-  // It will not be taken (any more).
+  // --- Receiver. --- The slice will not be taken any more.
   void forget(GroupRank source, SpId holder) const;
 
  private:
@@ -43,7 +41,7 @@ class EagerReplicas {
   void withdraw(const Key& sent) const;
 
   const Operation& operation_;
-  std::map<Key, GroupRank> sent_;  // and who holds it
+  std::map<Key, GroupRank> sent_;  // to the local rank that holds the slice
 };
 
 }  // namespace outrigger::engine

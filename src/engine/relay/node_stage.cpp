@@ -8,7 +8,8 @@
 namespace outrigger::engine {
 namespace {
 
-// Segments that have the same home node differ by the rounds, so a turn of these is a turn of the service processes.
+// Segments with the same home node differ by the round, so round-robin over rounds is round-robin over service
+// processes.
 SpId server(const Membership& group, std::size_t node, const Segment& segment) {
   const std::vector<std::vector<SpId>>& nodes = group.services_by_node();
   const std::size_t index = segment.index == peer::kWholeBlock ? 0 : segment.index;

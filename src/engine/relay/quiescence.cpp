@@ -16,7 +16,7 @@ void Quiescence::on_answer(SpId from) {
   for (const std::unique_ptr<LocalRank>& rank : operation_.ranks.all()) rank->notify();
 }
 
-// Of an incarnation that is met for the first time it is not known whether it was asked.
+// A new incarnation may not have received the question.
 void Quiescence::ask_again(SpId peer) {
   if (unanswered_.contains(peer)) operation_.context.send(peer, operation_.id(), peer::Quiesce{true});
 }

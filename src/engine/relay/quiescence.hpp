@@ -1,6 +1,6 @@
-// After a restart this service process knows from the marks which of its ranks have which blocks, but not who still
-// reads there. It asks its peers, each answers when it reads nothing there (any more), and until all have answered no
-// rank of a replayed operation completes.
+// After a restart this service process knows from the marks which blocks its ranks have, but not which peers still read
+// them. It asks all peers. Each answers when it reads nothing here any more. Until all have answered, no rank of a
+// replayed operation completes.
 #pragma once
 
 #include <coroutine>
@@ -17,7 +17,7 @@ class Quiescence {
  public:
   explicit Quiescence(Operation& operation) : operation_(operation) {}
 
-  // Awaited: it is reached, so that a receive buffer may be written with other bytes than it will have in the end.
+  // Awaited: all peers have answered, so receive buffers may be overwritten with intermediate bytes.
   class Quiet : private Suspension {
    public:
     explicit Quiet(Quiescence& quiescence) : quiescence_(quiescence) {}
@@ -37,10 +37,10 @@ class Quiescence {
   void ask_all();
   [[nodiscard]] bool reached() const { return unanswered_.empty(); }
   void on_answer(SpId from);
-  // A peer has been restarted, too: it may have lost the question.
+  // A peer has been restarted too: it may have lost the question.
   void ask_again(SpId peer);
 
-  // A peer has been restarted and has asked.
+  // A restarted peer has asked.
   void owe_answer(SpId peer) { owed_.insert(peer); }
   [[nodiscard]] bool owes_answer(SpId peer) const { return owed_.contains(peer); }
   void answer(SpId peer);
@@ -49,7 +49,7 @@ class Quiescence {
   Operation& operation_;
   SuspensionQueue waiting_;
   std::set<SpId> unanswered_;  // may still read here
-  std::set<SpId> owed_;        // have asked while something here read there
+  std::set<SpId> owed_;        // have asked while this process read their ranks' memory
 };
 
 }  // namespace outrigger::engine

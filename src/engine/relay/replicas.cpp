@@ -13,8 +13,8 @@ Block part_of(Block block, const Segment& segment) {
   return block;
 }
 
-// Will a local rank (that calls the same) have it some day, without waiting for the one that asks? The prefix of a rank
-// is made by that rank alone.
+// True if a local rank (with the same call) will have the segment without waiting for the requester. Only the rank
+// itself makes its prefix.
 bool will_have(const Operation& operation, GroupRank source, std::optional<std::uint64_t> digest) {
   return operation.ranks.find_if([&](const LocalRank& rank) {
     const bool gets_it = !is_prefix(rank.posted().collective) || rank.me() == source;
@@ -69,7 +69,7 @@ void Fetch::moved(const fabric::MoveOutcome& outcome) {
   end();
   Replicas::Entry& entry = replicas_.entries_.at(segment_.key());
   if (outcome.status == fabric::MoveStatus::ok && rank_.blocks.has_room_for_all_of(segment_.source)) {
-    // The first to have it may be the first to leave, and who has a segment is known nowhere else.
+    // The first holder may leave first, and other holders of a segment are known nowhere else.
     std::vector<GroupRank>& holders = replicas_.holders_[entry.key];
     const LocalRanks& ranks = replicas_.operation_.ranks;
     std::erase_if(holders, [&ranks](GroupRank rank) { return ranks.find_open(rank) == nullptr; });
@@ -187,7 +187,7 @@ bool Replicas::Entry::is_waited_for() const {
   return !waiting.empty() || std::ranges::any_of(fetches, queued);
 }
 
-// An open local rank whose receive buffer holds the segment.
+// An open local rank whose receive buffer holds the segment, or nullptr.
 LocalRank* Replicas::holder_of(const Segment::Key& key, std::uint64_t needed_bytes) const {
   const LocalRanks& ranks = operation_.ranks;
   if (const auto found = holders_.find(key); found != holders_.end()) {
@@ -206,7 +206,7 @@ bool Replicas::is_held_or_fetched(const Segment& segment) const {
          holder_of(segment.key(), segment.end()) != nullptr;
 }
 
-// Operands are what one rank alone makes: where that is here it is waited for.
+// Only one rank makes an operand: if it is local, the fetch waits for it.
 bool Replicas::waits_for_maker(const Fetch& fetch) const {
   return fetch.use_ == Fetch::Use::operand && will_have(operation_, fetch.segment_.source, fetch.rank_.posted().digest);
 }
@@ -231,7 +231,7 @@ void Replicas::advance(Entry& entry) {
 
 void Replicas::reconsider() {
   if (closing_) return;
-  // Those that go on may begin to wait, and may have others reconsidered.
+  // Waiters that continue may add new waiters, and may need another pass.
   for (auto next = waited_for_.begin(); next != waited_for_.end();) {
     const Segment::Key key = *next;
     Entry& entry = entries_.at(key);
@@ -253,13 +253,13 @@ Replicas::Incarnation Replicas::incarnation(SpId sp) const {
 
 void Replicas::on_request(SpId from, const peer::ReplicaRequest& request) {
   const Segment::Key key{request.source, request.segment};
-  // Before the members are known any source may be named.
+  // Any source may be named before the members are known.
   const bool full = operation_.group.membership() == nullptr &&
                     entries_.size() >= operation_.context.config.limits.waiting_announcements;
   if (full && !entries_.contains(key)) return answer(from, key, peer::Where::nowhere);
   Entry& entry = entry_of(key);
   const Incarnation requester = incarnation(from);
-  // Asked twice, after restarts: the answer is on its way.
+  // Repeated after restarts: the answer is on its way.
   if (std::ranges::find(entry.readers, requester, &Reader::reader) != entry.readers.end()) return;
   LocalRank* holder = holder_of(key, 1);
   if (holder != nullptr && holder->posted().digest == request.digest) return offer(entry, from, *holder);
@@ -280,7 +280,7 @@ void Replicas::offer(Entry& entry, SpId to, LocalRank& holder) {
   answer(to, entry.key, peer::Where::here, operation_.membership().self(), holder.me(), block);
 }
 
-// To where the fetcher was forwarded, else to the delegate.
+// To the place where the fetcher was forwarded, else to the delegate.
 void Replicas::forward(Entry& entry, SpId requester) {
   if (!operation_.context.share_node(requester, operation_.context.config.self))
     return answer(requester, entry.key, peer::Where::nowhere);
@@ -325,7 +325,7 @@ void Replicas::answer_quiesce(SpId peer) {
 }
 
 void Replicas::peer_restarted(SpId peer) {
-  // The old incarnation reads, asks and keeps nothing any more. The new one may have sent messages before.
+  // Drops the state of the old incarnation. The new one may have sent messages before.
   const Epoch epoch = operation_.context.epoch_of(peer);
   const auto gone = [&](const Incarnation& other) { return other.sp == peer && other.epoch != epoch; };
   for (auto& [key, entry] : entries_) {
@@ -351,19 +351,20 @@ std::optional<std::string> Replicas::broken_invariant() const {
       switch (fetch->state_) {
         case Fetch::State::queued:
           waited_for = true;
-          if (entry.fetcher == nullptr && !waits_for_maker(*fetch)) return "ranks wait for a replica that nobody gets";
+          if (entry.fetcher == nullptr && !waits_for_maker(*fetch))
+            return "ranks wait for a replica that no rank fetches";
           break;
         case Fetch::State::asking:
         case Fetch::State::forwarded:
         case Fetch::State::remote:
-          if (entry.fetcher != fetch) return "a replica is asked for twice at a time";
+          if (entry.fetcher != fetch) return "a replica is requested twice at a time";
           break;
         case Fetch::State::local: ++readers[fetch->holder_]; break;
         case Fetch::State::source:
         case Fetch::State::ended: break;
       }
     }
-    if (waited_for && !waited_for_.contains(key)) return "who waits for a replica is not reconsidered";
+    if (waited_for && !waited_for_.contains(key)) return "a rank that waits for a replica is not reconsidered";
   }
   const LocalRank* wrong = operation_.ranks.find_if([&](const LocalRank& rank) {
     const auto counted = readers.find(rank.me());

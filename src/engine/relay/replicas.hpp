@@ -1,18 +1,18 @@
 // Blocks that can be read at other ranks than their sources: the base of all algorithms in which ranks pass blocks on.
 //
 //     Fetch fetch(operation.replicas(), rank, segment, route);
-//     co_await fetch.located();  // where to read it: at a local rank, at one of another service process, at the source
+//     co_await fetch.located();  // the place to read it: a local rank, a rank of another service process, the source
 //     co_await operation.enter_window(rank);
 //     ... move from fetch.from() to fetch.to() ...
 //     operation.leave_window(rank);
 //     fetch.moved(outcome);      // this rank holds the segment now: others may read it here
 //
-// A rank whose receive buffer is being read does not complete (LocalRank::filled_and_released() waits for its readers).
-// An operand (Use::operand) is read until the Fetch is destroyed; moved() is left out.
+// A rank does not complete while its receive buffer is being read (LocalRank::filled_and_released() waits for readers).
+// An operand (Use::operand) is read until the Fetch is destroyed, without moved().
 //
-// States of a Fetch. At most one fetch of a segment is its *fetcher*, and others queue behind it. They are looked at
-// when they are made, and whenever there is no fetcher. A *delegate* is a service process of the same node that was
-// told to fetch the segment for the node. The first event that applies counts.
+// States of a Fetch. At most one fetch of a segment is its *fetcher*; others queue behind it. Queued fetches are
+// processed when they are made, and whenever there is no fetcher. A *delegate* is a service process of the same node
+// that was told to fetch the segment for the node. The first event that applies counts.
 //
 //     state       event                                                next state  sent
 //     queued      an open local rank holds the segment                 local
@@ -45,12 +45,12 @@
 //     reading     done                                                 none
 //     any         it has restarted                                     none
 //
-// (*) Forwarded to where the fetcher is forwarded, else to the delegate, which the first to ask becomes. Nowhere for
-// the one that is named, and for service processes of other nodes.
+// (*) Forwarded to the place where the fetcher was forwarded, else to the delegate; the first requester becomes the
+// delegate. Nowhere for the delegate itself, and for service processes of other nodes.
 //
-// Waiting never goes in a circle: routes have none, and a fetcher that is forwarded is not waited for. "Nowhere" is
-// always a right answer, because a rank releases a source only when it has the block: the source still has it. Holders
-// of whole blocks follow from the marks, so a restarted service process knows them; quiescence.hpp finds their readers.
+// Waits have no cycle: routes have none, and a forwarded fetcher is not waited for. "Nowhere" is always a correct
+// answer: a rank releases a source only when it has the block, so the source still has it. Holders of whole blocks
+// follow from the marks, so a restarted service process knows them; quiescence.hpp finds their readers.
 #pragma once
 
 #include <cstdint>
@@ -84,8 +84,8 @@ struct Segment {
   [[nodiscard]] Key key() const { return Key{source, index}; }
 };
 
-// The service processes to ask for a segment, hop after hop; nothing after the last: it is read at its source. Routes
-// have no circles.
+// The service process to ask for a segment at each hop; nullopt after the last: the segment is read at its source.
+// Routes have no cycles.
 using Route = std::optional<SpId> (*)(const Membership& group, const Segment& segment, std::uint32_t hop);
 
 // Lives in a coroutine's frame.
@@ -102,7 +102,7 @@ class Fetch {
   // Both ends of the move.
   [[nodiscard]] Block from() const;
   [[nodiscard]] Block to() const;
-  // Awaited: the move between them, where the holder's service process may have sent a short replica with its answer.
+  // Awaited: the move between them. The holder's service process may have sent a short replica with its answer.
   [[nodiscard]] Move move() const;
   void moved(const fabric::MoveOutcome& outcome);
 
@@ -123,8 +123,8 @@ class Fetch {
   State state_ = State::queued;
   bool was_forwarded_ = false;
   std::uint32_t hop_ = 0;
-  SpId service_;      // that is asked, or at which it is read
-  GroupRank holder_;  // local
+  SpId service_;      // the process that is asked, or where the segment is read
+  GroupRank holder_;  // valid if the holder is local
   Block found_;       // the holder's whole block
   Signal located_;
 };
@@ -136,7 +136,7 @@ class Replicas {
   Replicas& operator=(const Replicas&) = delete;
   ~Replicas() = default;
 
-  // By a rank of this service process.
+  // True if a rank of this service process holds or fetches it.
   [[nodiscard]] bool is_held_or_fetched(const Segment& segment) const;
 
   // --- For the engine. ---
@@ -145,11 +145,11 @@ class Replicas {
   void on_done(SpId from, const peer::ReplicaDone& done);
   void on_quiesce(SpId from, const peer::Quiesce& quiesce);
   void peer_restarted(SpId peer);
-  // A local rank's block has come to its end, or a rank has gone: those that wait may go on.
+  // A local rank's block has ended, or a rank has gone: waiting fetches may continue.
   void reconsider();
   // Further ranks of a delegate may still ask.
   [[nodiscard]] bool has_delegates() const;
-  // The operation ends: fetches that are destroyed from now on wake no other.
+  // The operation ends: fetches that are destroyed from now on wake no others.
   void close() { closing_ = true; }
   [[nodiscard]] std::optional<std::string> broken_invariant() const;
 
@@ -158,7 +158,7 @@ class Replicas {
 
  private:
   friend class Fetch;
-  // A service process as it was when it asked: a former incarnation's requests are void.
+  // A service process at the time of its request: a former incarnation's requests are void.
   struct Incarnation {
     SpId sp;
     Epoch epoch;
@@ -171,8 +171,8 @@ class Replicas {
   // The fetches and requests of one segment.
   struct Entry {
     Segment::Key key;
-    std::vector<Fetch*> fetches;  // in the order of their making
-    Fetch* fetcher = nullptr;     // one of them
+    std::vector<Fetch*> fetches;  // in the order of their creation
+    Fetch* fetcher = nullptr;     // one of `fetches`, or nullptr
     std::vector<Incarnation> waiting;
     std::vector<Reader> readers;
     std::optional<Incarnation> delegate;
@@ -200,8 +200,9 @@ class Replicas {
 
   Operation& operation_;
   std::map<Segment::Key, Entry> entries_;
-  std::set<Segment::Key> waited_for_;  // at least those of entries_ that are: walking all at each block takes squares
-  // Of whole blocks one holder is enough: ranks know by themselves which they have.
+  // superset of the waiting entries_; scanning all at each block would be quadratic
+  std::set<Segment::Key> waited_for_;
+  // One holder of a whole block is enough: ranks know which whole blocks they have.
   std::map<Segment::Key, std::vector<GroupRank>> holders_;
   bool closing_ = false;
 };

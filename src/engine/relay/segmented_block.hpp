@@ -1,5 +1,4 @@
-// A block on its way into a local rank's buffer, in one or several segments, each of which may come from somewhere
-// else.
+// A block on its way into a local rank's buffer, in segments that may come from different places.
 #pragma once
 
 #include <coroutine>
@@ -13,17 +12,17 @@
 
 namespace outrigger::engine {
 
-// Route to nobody: the source is asked at once.
+// Route without hops: the source is asked at once.
 inline constexpr Route kAtSource = nullptr;
 
 // Lives in the frame of the coroutine that gets the block and waits until it is complete().
 class SegmentedBlock {
  public:
-  // Gets one segment and ends it. By itself: moves it from where it is found.
+  // Gets one segment and ends it. Default: moves it from the place where it is found.
   using Getter = Task (*)(Operation& operation, SegmentedBlock& block, std::uint32_t index, Route route);
 
-  // In as many segments as `count` asks for, or fewer where the last ones would be empty; each but the last of a
-  // multiple of `grain_bytes`. Of a block that was taken.
+  // For a block that was taken. It has `count` segments, or fewer if the last ones would be empty. Segment lengths are
+  // multiples of `grain_bytes`, except for the last.
   SegmentedBlock(Operation& operation, LocalRank& rank, GroupRank source, std::uint32_t count,
                  std::uint64_t grain_bytes = 1, Getter getter = move_segment);
   SegmentedBlock(const SegmentedBlock&) = delete;
@@ -35,11 +34,11 @@ class SegmentedBlock {
   [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(states_.size()); }
   [[nodiscard]] Segment segment(std::uint32_t index) const;
 
-  // Starts a coroutine that gets the segment where `route` leads, or at its source; others may then read it here. Does
-  // nothing for one that is on its way.
+  // Starts a coroutine that gets the segment along `route`, or from its source; other ranks may then read it here. Does
+  // nothing if the segment is on its way.
   void fetch(std::uint32_t index, Route route);
   void fetch_all(Route route);
-  // Those segments that other ranks of this service process hold or fetch.
+  // Fetches the segments that other ranks of this service process hold or fetch.
   void fetch_shared(Route route);
   [[nodiscard]] bool is_fetched(std::uint32_t index) const { return states_[index] != State::needed; }
 
@@ -61,12 +60,12 @@ class SegmentedBlock {
   };
   [[nodiscard]] Arrived arrived(std::uint32_t index) { return Arrived(*this, index); }
 
-  // Awaited: all of them. Coroutines that wait for a segment have gone on by then.
+  // Awaited: all segments. Coroutines that wait for a single segment have continued by then.
   [[nodiscard]] Until<SegmentedBlock> complete() { return Until(*this, &SegmentedBlock::is_complete, complete_); }
-  // For getters: the last step.
+  // Last step of a getter.
   void end(std::uint32_t index, const fabric::MoveOutcome& outcome);
 
-  // Of all together: the first failure, if there is one.
+  // The first failure of all segments, or success.
   [[nodiscard]] const fabric::MoveOutcome& outcome() const { return outcome_; }
 
  private:

@@ -11,7 +11,7 @@ namespace outrigger::fabric::dpu {
 namespace {
 
 constexpr std::size_t kTriedBytes = 4096;
-// A handle that claims to be longer than it is finds zeros behind it.
+// UCX may read past the end of a handle with a wrong length: it finds zeros there.
 constexpr std::size_t kPaddingBytes = 4096;
 
 }  // namespace

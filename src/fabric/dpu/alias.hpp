@@ -1,8 +1,8 @@
-// Memory of ranks that the network card takes as this DPU's own: exported by the rank, imported here. What is then read
-// from one rank goes straight to another, and no byte of it comes to the DPU.
+// Ranks' memory that the network card treats as this DPU's own: exported by the rank and imported here. Bytes that are
+// read from one rank then go straight to another, and not through the DPU.
 //
-// Imports are kept for the next time and go with the registration that they belong to: ids of ranges are never used
-// again, so what a rank has freed is never found; who uses one meanwhile holds it.
+// Imports are cached and dropped with the registration they belong to. Ids of ranges are never reused, so freed memory
+// is never found; a user of an import holds it.
 //
 // Thread rule: one thread.
 #pragma once
@@ -27,7 +27,7 @@ class Importer {
   Importer(const Importer&) = delete;
   Importer& operator=(const Importer&) = delete;
   virtual ~Importer() = default;
-  // Null: refused.
+  // nullptr if refused.
   [[nodiscard]] virtual ucp_mem_h import(std::span<const std::byte> exported) = 0;
   virtual void release(ucp_mem_h memory) = 0;
 };
@@ -35,7 +35,7 @@ class Importer {
 class UcxImporter final : public Importer {
  public:
   explicit UcxImporter(ucp_context_h context) : context_(context) {}
-  // The context goes away: imports that are still held go with it.
+  // The context is about to be destroyed, and all imports with it.
   void close() { context_ = nullptr; }
   [[nodiscard]] ucp_mem_h import(std::span<const std::byte> exported) override;
   void release(ucp_mem_h memory) override;
@@ -44,7 +44,7 @@ class UcxImporter final : public Importer {
   ucp_context_h context_;
 };
 
-// Whether memory can be exported in this context, which those who import need, too: tried on a page.
+// True if memory can be exported in this context; importers need that too. Tries it on a page.
 [[nodiscard]] bool exports_memory(ucp_context_h context);
 
 class ImportedMemory {
@@ -62,12 +62,12 @@ class ImportedMemory {
 };
 using ImportedPtr = std::shared_ptr<const ImportedMemory>;
 
-// Null: refused.
+// nullptr if refused.
 [[nodiscard]] ImportedPtr import_memory(const std::shared_ptr<Importer>& importer, std::span<const std::byte> exported);
 
 class ImportCache {
  public:
-  // Ranges of all ranks. At the limit the one whose use is longest ago gives way; where all are in use: null.
+  // Ranges of all ranks. At the limit the least recently used one is dropped; nullptr if all are in use.
   static constexpr std::size_t kMost = 1024;
 
   struct Exported {
@@ -81,12 +81,12 @@ class ImportCache {
   explicit ImportCache(std::shared_ptr<Importer> importer, std::size_t most = kMost)
       : importer_(std::move(importer)), most_(most) {}
 
-  // Null: refused, now or earlier; not exported; or for now, as what overlaps it is in use (UCX takes overlapping
-  // ranges for one).
+  // nullptr if the range is refused now or earlier, not exported, or overlaps one in use (UCX treats overlapping ranges
+  // as one).
   [[nodiscard]] ImportedPtr use(const Exported& exported);
-  // Reads into it have failed: not to be used again.
+  // Reads into it have failed: do not use it again.
   void refuse(WorldRank rank, RegionId region);
-  // Its registration is no more.
+  // Its registration is gone.
   void forget(WorldRank rank, RegionId region);
   void forget(WorldRank rank);
 
@@ -99,15 +99,15 @@ class ImportCache {
     RegionId region;
     std::uint64_t base;
     std::uint64_t bytes;
-    ImportedPtr memory;  // null: refused
+    ImportedPtr memory;  // nullptr if refused
   };
-  using Entries = std::list<Entry>;  // the last used first
+  using Entries = std::list<Entry>;  // the most recently used first
   [[nodiscard]] static std::uint64_t name_of(WorldRank rank, RegionId region) {
     return std::uint64_t{rank.value()} << 32U | region.value();
   }
   [[nodiscard]] static bool in_use(const Entry& entry) { return entry.memory.use_count() > 1; }
   Entries::iterator drop(Entries::iterator entry);
-  // False: what overlaps is in use.
+  // False: an overlapping range is in use.
   [[nodiscard]] bool drop_overlapping(const Exported& exported);
   [[nodiscard]] bool make_room();
 

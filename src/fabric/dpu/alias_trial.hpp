@@ -1,9 +1,9 @@
-// Whether the network moves a rank's memory by itself, shown before anything relies on it: known bytes are written to
-// memory that the rank offers for that, moved there by its exported handle, and read back.
+// Tests whether the network moves a rank's memory without the rank. It writes known bytes to memory that the rank
+// offers, moves them there by its exported handle, and reads them back.
 //
-// Whatever becomes of it, it ends: by itself, or when its owner gives it up.
+// It always ends, by itself or by give_up().
 //
-// Thread rule: one thread. May go away under what it has begun.
+// Thread rule: one thread. May be destroyed while its operations are in flight.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace outrigger::fabric::dpu {
 
 class AliasTrial {
  public:
-  // `self`: the place of this service process's proof. `ended` is called once, from within Rma::deliver() or
-  // give_up(). `remote` must outlive this.
+  // `self`: this service process's index among proofs. `ended` is called once, from Rma::deliver() or give_up().
+  // `remote` must outlive this.
   AliasTrial(Rma& rma, const RemoteMemory& remote, const std::shared_ptr<Importer>& importer, const ExportTrial& offer,
              std::uint32_t self, std::function<void(bool works)> ended);
   void give_up() { end(false); }
@@ -30,7 +30,7 @@ class AliasTrial {
   void flush();
   void move();
   void read_back();
-  // Done in a step that is begun: on to the next, unless this is gone or has ended.
+  // Completion of a step: runs the next step, unless this is destroyed or has ended.
   [[nodiscard]] Rma::Done next(void (AliasTrial::*step)());
   void compare();
 
@@ -41,7 +41,7 @@ class AliasTrial {
   std::uint64_t target_ = 0;
   RemoteRangePtr range_;
   ImportedPtr imported_;
-  std::shared_ptr<Bytes> bytes_;  // stay until what uses them has ended
+  std::shared_ptr<Bytes> bytes_;  // kept until the operations that use them have ended
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

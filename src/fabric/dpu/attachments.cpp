@@ -15,7 +15,7 @@ namespace {
 
 using Stage = RemoteRank::Stage;
 
-// A rank that ends takes its connection with it: its keeper says so soon after.
+// A rank's connection breaks when the rank ends; its keeper reports the end soon after.
 constexpr std::chrono::seconds kUntilKnownToHaveLeft{2};
 
 std::string joined(const std::vector<std::string>& names) {
@@ -31,8 +31,8 @@ void Attachments::use_imports(const std::shared_ptr<Importer>& importer, ImportC
   imports_ = &imports;
 }
 
-// One that stands by starts when ranks are at work, and these may have left before it is there: what has been said of
-// them is heard to the end first. Within a machine UCX complains of ranks that are gone.
+// A standby process starts while ranks run, and they may end before it is ready. So it first reads all reports about
+// them: UCX complains about ranks of the same machine that are gone.
 Status Attachments::add(WorldRank rank, bool serves, const RankAddress& address) {
   if (!options_.stands_by) return begin(rank, serves, address);
   waiting_.push_back(Waiting{rank, address});
@@ -53,7 +53,7 @@ Status Attachments::begin(WorldRank rank, bool serves, const RankAddress& addres
   const ucx::Lanes lanes = here.remote->lanes();
   lanes_ = joined(lanes.memory);
   if (lanes.memory.empty()) {
-    tell(here, Attached::What::failed, "its network moves no memory by itself (" + joined(lanes.messages) + ")");
+    tell(here, Attached::What::failed, "its network does not support RDMA (" + joined(lanes.messages) + ")");
   } else {
     say_hello(here);
   }
@@ -123,7 +123,7 @@ void Attachments::look_after(Clock::time_point now) {
   for (const auto& [number, rank] : ranks_.all()) {
     if (rank->stage >= Stage::reached) continue;
     if (rank->remote->broken()) {
-      tell(*rank, Attached::What::failed, "the connection to it broke (" + lanes_ + ")");
+      tell(*rank, Attached::What::failed, "its connection broke (" + lanes_ + ")");
       continue;
     }
     if (rank->stage == Stage::trying) {
@@ -134,7 +134,7 @@ void Attachments::look_after(Clock::time_point now) {
     if (awaited || now - rank->since < options_.attach_limit) continue;
     tell(*rank, Attached::What::failed,
          rank->stage == Stage::connecting ? "it does not answer over the network"
-                                          : "its memory is reached only with its own help (" + lanes_ + ")");
+                                          : "its memory cannot be reached while it computes (" + lanes_ + ")");
   }
 }
 
@@ -149,7 +149,7 @@ void Attachments::write_proof(RemoteRank& rank, std::uint32_t of_rank_quiet, Rma
   rank.remote->store(&place, sizeof(place), std::move(done));
 }
 
-// The rank lets its network rest by now: what is written and read from here on needs no help of its.
+// The rank does not drive its network any more: writes and reads from here on need no help from it.
 void Attachments::prove(RemoteRank& rank) {
   rank.stage = Stage::proving;
   write_proof(rank, kRankQuiet, [this, number = rank.rank](bool /*ok*/) {
@@ -174,7 +174,7 @@ void Attachments::proof_read(WorldRank number, std::uint32_t proof) {
   RemoteRank* rank = ranks_.find(number);
   if (rank == nullptr || rank->stage != Stage::proving) return;
   if (proof == proof_of(process_, kRankQuiet)) return try_alias(*rank);
-  tell(*rank, Attached::What::failed, "what is written to its memory does not arrive");
+  tell(*rank, Attached::What::failed, "writes to its memory do not arrive");
 }
 
 void Attachments::try_alias(RemoteRank& rank) {
@@ -191,7 +191,7 @@ void Attachments::try_alias(RemoteRank& rank) {
                                             static_cast<std::uint32_t>(proof_place(process_)), ended);
 }
 
-// Its moves end as what they have begun ends.
+// Its moves end when their operations end.
 void Attachments::drop(WorldRank rank) {
   std::erase_if(waiting_, [rank](const Waiting& one) { return one.rank == rank; });
   ranks_.erase(rank);
@@ -207,7 +207,7 @@ std::optional<WorldRank> Attachments::unreachable(Clock::time_point now) {
   return std::nullopt;
 }
 
-// The rank's memory goes away. It waits for this.
+// The rank frees its memory, and waits for this.
 void Attachments::leave(RemoteRank& rank) {
   if (std::exchange(rank.left, true)) return;
   write_proof(rank, kRankLeaves, [](bool /*ok*/) {});

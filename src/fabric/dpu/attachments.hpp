@@ -1,10 +1,10 @@
-// Ranks come and go. Coming, each goes through stages:
+// Attaches and detaches ranks. An arriving rank goes through these stages:
 //
-//   connecting   it is told who is here
-//   wired        it has answered, and lets its network rest when it has seen so
-//   proving      what is written to its memory is read back without its help
-//   trying       so are exported handles, where it offers some
-//   reached      or, at any stage, failed
+//   connecting   hello sent, with this process's address
+//   wired        it has answered, and stops driving its network when it has seen so
+//   proving      a write to its memory is read back without its help
+//   trying       the same for exported handles, if it offers some
+//   reached      or, from any stage, failed
 //
 // Thread rule: one thread.
 #pragma once
@@ -23,8 +23,8 @@
 
 namespace outrigger::fabric::dpu {
 
-// What has become of a rank, each once: connected (then the rank may leave its network alone), then reached without the
-// rank's help; or a reason why not.
+// Result for a rank, each once: first `wired` (the rank may stop driving its network), then `reached` (its memory works
+// without its help), or `failed` with the reason.
 struct Attached {
   enum class What { wired, reached, failed };
   What what;
@@ -35,14 +35,14 @@ struct Attached {
 
 class Attachments {
  public:
-  // `process`: the number of this one among all that have been started for the host.
+  // `process`: this process's number among all that were started for the host.
   Attachments(const DpuOptions& options, HostFabric& node, RemoteRanks& ranks, std::uint32_t process,
               std::uint32_t world_size)
       : options_(options), node_(node), ranks_(ranks), process_(process), world_size_(world_size) {}
-  // Memory that ranks export is imported from now on.
+  // From now on imports memory that ranks export.
   void use_imports(const std::shared_ptr<Importer>& importer, ImportCache& imports);
 
-  // As DpuFabric's.
+  // See DpuFabric.
   [[nodiscard]] Status add(WorldRank rank, bool serves, const RankAddress& address);
   [[nodiscard]] std::optional<Attached> next();
   void look_after(Clock::time_point now);
@@ -50,9 +50,9 @@ class Attachments {
   [[nodiscard]] std::optional<WorldRank> unreachable(Clock::time_point now);
   [[nodiscard]] const std::string& lanes() const { return lanes_; }
 
-  // The rank's answer to what it was told.
+  // The rank has answered the hello.
   void answered(WorldRank rank);
-  // The next stage, where what has been read of the rank allows it.
+  // Enters the next stage if the rank's state allows it.
   void step(RemoteRank& rank);
 
  private:
@@ -78,12 +78,12 @@ class Attachments {
   RemoteRanks& ranks_;
   std::uint32_t process_;
   std::uint32_t world_size_;
-  std::shared_ptr<Importer> importer_;  // null: there is no alias
+  std::shared_ptr<Importer> importer_;  // nullptr without alias
   ImportCache* imports_ = nullptr;
   std::string lanes_;
   std::vector<Waiting> waiting_;  // to be connected
   std::deque<Attached> attached_;
-  std::deque<RankMessage> hellos_;  // UCX may send them when their ranks are gone
+  std::deque<RankMessage> hellos_;  // kept: UCX may send them after their ranks are gone
 };
 
 }  // namespace outrigger::fabric::dpu

@@ -1,5 +1,5 @@
-// Completions, told to ranks of the host: the result, then the slot's state, then the count, each in place before the
-// next is written. Also what else a rank is told by its segment.
+// Writes completions to ranks of the host: the result, then the slot's state, then the count, each in place before the
+// next. Also writes the other fields of a rank's segment.
 //
 // Thread rule: one thread.
 #pragma once
@@ -17,9 +17,9 @@ class Completions {
 
   // The node's fabric has written it into the mirror.
   void add(WorldRank rank, SlotIndex slot);
-  // Begins what can be begun now.
+  // Starts all writes that are possible now.
   void step(RemoteRank& rank);
-  // As DpuFabric's.
+  // See DpuFabric.
   void publish_route(WorldRank rank, std::size_t route);
 
  private:

@@ -9,7 +9,7 @@ namespace outrigger::fabric::dpu {
 
 void DeliveredMarks::add(WorldRank rank, SlotIndex slot, GroupRank source) {
   const std::uint32_t place = source.value();
-  // Blocks of one operation end one after the other.
+  // Blocks of one operation often end one after another.
   if (!added_.empty() && added_.back().rank == rank && added_.back().slot == slot) {
     added_.back().first = std::min(added_.back().first, place);
     added_.back().end = std::max(added_.back().end, place + 1);
@@ -26,8 +26,8 @@ void DeliveredMarks::write() {
   for (const Added& one : added) write_those_of(one, turn);
 }
 
-// The mirror's slot is what was decoded; the rank has no hand in it. Those between that are not set are not set there,
-// either. A copy, as networks read what is put when they get to it.
+// The mirror's slot was decoded before, so the rank cannot change it. Unset marks in between are unset at the rank,
+// too. Networks read put data late, so this is a copy.
 void DeliveredMarks::write_those_of(const Added& added, std::uint64_t turn) {
   RemoteRank* rank = ranks_.find(added.rank);
   const RankMemory* memory = node_.rank(added.rank);

@@ -1,4 +1,4 @@
-// Delivered marks, written into the ranks' segments: what outlives this service process, and this DPU. Marks of a turn
+// Writes delivered marks into the ranks' segments, which outlive this service process and this DPU. The marks of a turn
 // are written together.
 //
 // Thread rule: one thread.
@@ -21,18 +21,18 @@ class DeliveredMarks {
 
   // The node's fabric has set it in the mirror.
   void add(WorldRank rank, SlotIndex slot, GroupRank source);
-  // Begins to write what has been added.
+  // Starts to write the added marks.
   void write();
-  // Of all marks that have been added so far: in_place() comes to it.
+  // Number of the last mark added; in_place() reaches it later.
   [[nodiscard]] std::uint64_t last() const { return added_.empty() ? begun_ : begun_ + 1; }
-  // Marks up to there are in place, or the rank is gone.
+  // Marks up to this number are in place, or their rank is gone.
   [[nodiscard]] std::uint64_t in_place() const { return in_place_; }
   [[nodiscard]] bool all_in_place() const { return in_place_ == last(); }
-  // Once a turn, by whoever has this.
+  // Called once a turn.
   std::function<void()> on_in_place;
 
  private:
-  // Of one slot, from `first` to before `end`.
+  // Marks of one slot in [first, end).
   struct Added {
     WorldRank rank;
     SlotIndex slot;
@@ -45,9 +45,9 @@ class DeliveredMarks {
   HostFabric& node_;
   RemoteRanks& ranks_;
   std::vector<Added> added_;
-  std::uint64_t begun_ = 0;            // turns in which some were written
-  std::uint64_t in_place_ = 0;         // of them, the first ones
-  std::deque<std::size_t> under_way_;  // writes of each turn after these
+  std::uint64_t begun_ = 0;            // turns in which marks were written
+  std::uint64_t in_place_ = 0;         // number of the first turns whose marks are in place
+  std::deque<std::size_t> under_way_;  // writes in flight of each later turn
 };
 
 }  // namespace outrigger::fabric::dpu

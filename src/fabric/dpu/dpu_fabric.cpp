@@ -10,7 +10,7 @@
 namespace outrigger::fabric::dpu {
 namespace {
 
-constexpr std::chrono::milliseconds kLookAtRanks{250};  // a doorbell that is lost on the way costs so much
+constexpr std::chrono::milliseconds kLookAtRanks{250};  // upper bound for the delay by a lost doorbell
 
 }  // namespace
 
@@ -57,7 +57,7 @@ Status DpuFabric::open_network() {
   return RemoteRanks::open(std::move(context).value(), *this);
 }
 
-// Answers to hellos, and doorbells: of ranks that believe that this process sleeps, though it may have been kept awake.
+// Answers to hellos, and doorbells. Ranks may ring although this process did not go to sleep in the end.
 ucs_status_t DpuFabric::arrived(std::span<const std::byte> header, void* /*data*/, std::size_t /*bytes*/,
                                 bool rendezvous) {
   RankMessage message;
@@ -94,7 +94,7 @@ bool DpuFabric::progress() {
 
 Result<std::uint64_t> DpuFabric::base_of(WorldRank number, RegionId region) {
   RemoteRank* rank = find(number);
-  if (rank == nullptr) return Error{"no such rank"};
+  if (rank == nullptr) return Error{"rank " + std::to_string(number.value()) + " is not attached"};
   bool known = false;
   RemoteRangePtr found;
   rank->remote->with_range(region, [&](const RemoteRangePtr& range) {
@@ -103,8 +103,8 @@ Result<std::uint64_t> DpuFabric::base_of(WorldRank number, RegionId region) {
   });
   const Clock::time_point deadline = Clock::now() + options_.attach_limit;
   while (!known && Clock::now() < deadline) (void)progress_memory();
-  if (!known) std::abort();  // the callback is still to come, and names what is gone by then
-  if (!found) return Error{"the rank has registered no such memory"};
+  if (!known) std::abort();  // the callback is still to come and uses locals of this call
+  if (!found) return Error{"the rank has not registered this memory"};
   return found->base();
 }
 

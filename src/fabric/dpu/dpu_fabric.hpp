@@ -1,12 +1,13 @@
-// The fabric of a service process on a DPU: its ranks are on the host, reached by RDMA while they compute.
+// The fabric of a service process on a DPU: its ranks are on the host and are reached by RDMA while they compute.
 //
 //   posts        read from each rank's segment into a mirror (post_reader.hpp)
 //   moves        from one rank's memory to another's (rank_moves.hpp)
 //   reductions   of several ranks' memory, into one's (rank_reductions.hpp)
-//   marks        of what has been delivered, written into the ranks' segments (delivered_marks.hpp, marks_first.hpp)
-//   completions  the same (completions.hpp)
+//   marks        delivered marks, written into the ranks' segments (delivered_marks.hpp, marks_first.hpp)
+//   completions  written likewise (completions.hpp)
 //
-// Messages to other service processes of the DPU, open slots and marks are the node fabric's, which has the mirrors.
+// The node's fabric has the mirrors. It also carries messages to other service processes of the DPU, and keeps open
+// slots and marks.
 //
 // Thread rule: one thread. Completions are delivered from progress() only.
 #pragma once
@@ -37,44 +38,44 @@ class DpuFabric final : public BlockMover, public RankView, public RemoteRanks, 
  public:
   using Clock = Port::Clock;
 
-  // `node`: holds the mirrors and the rings to the other service processes here; must outlive this. `process`: the
-  // number of this one among all that have been started for the host.
+  // `node`: has the mirrors and the rings to other service processes of the DPU; must outlive this. `process`: this
+  // process's number among all that were started for the host.
   [[nodiscard]] static Result<std::unique_ptr<DpuFabric>> open(DpuOptions options, HostFabric& node,
                                                                std::uint32_t process, std::uint32_t world_size);
   ~DpuFabric();
 
-  // Begins to connect, at once or (one that stands by) in look_after(). Error: it cannot.
+  // Starts to connect: at once, or in look_after() if this is a standby process. Error: it cannot.
   [[nodiscard]] Status add_rank(WorldRank rank, bool serves, const RankAddress& address) {
     return attachments_.add(rank, serves, address);
   }
   void drop_rank(WorldRank rank) { attachments_.drop(rank); }
-  // What has become of add_rank().
+  // Results of add_rank().
   [[nodiscard]] Attachments& attachments() { return attachments_; }
 
-  // Where this process takes the place of one that has died.
+  // For a process that replaces a dead one.
   [[nodiscard]] TakeOver& take_over() { return take_over_; }
-  // What the engine says goes by a fabric that waits for these (marks_first.hpp).
+  // The engine's messages go through a fabric that waits for these (marks_first.hpp).
   [[nodiscard]] DeliveredMarks& marks() { return marks_; }
 
-  // Where a registered range of a rank begins; waits for its key.
+  // Base address of a rank's registered range; waits for its key.
   [[nodiscard]] Result<std::uint64_t> base_of(WorldRank rank, RegionId region);
 
-  // And reductions.
+  // Includes reductions.
   [[nodiscard]] std::size_t moves_in_flight() const { return moves_.size() + reductions_.size(); }
-  // A way that data travels by, and then their number, which stand in the mirror's header.
+  // Publishes a data route, and then the number of routes, from the mirror's header.
   void publish_route(WorldRank rank, std::size_t route) { completions_.publish_route(rank, route); }
 
   bool progress() override;
   // Fails ranks that have not been reached in time.
   void look_after(Clock::time_point now, const Business& business) override;
-  // A rank whose connection broke while it was needed, and that has not left since. Nothing of it ends any more.
+  // A rank whose connection broke while it was needed, and that has not left since. Its operations cannot end.
   [[nodiscard]] const PortFailure* failure() const override { return failure_ ? &*failure_ : nullptr; }
   [[nodiscard]] std::vector<int> descriptors() const override { return {worker().event_fd()}; }
-  // Tells the ranks until all know and none has posted since.
+  // Notifies the ranks until all know and none has posted since.
   [[nodiscard]] bool may_sleep() override;
   [[nodiscard]] bool arm() override { return moves_in_flight() == 0 && worker().arm(); }
-  // Looks at all ranks again. Also where there is work before all ranks know: those that do are not looked at, and what
-  // the work waits for may be theirs.
+  // Polls all ranks again. Also called if there is work before all ranks know: ranks that know are not polled, but may
+  // have posts.
   void wake_up() override { sleep_notices_.wake_up(); }
   [[nodiscard]] std::optional<Clock::duration> sleep_limit(Clock::time_point now) const override;
 
@@ -82,13 +83,13 @@ class DpuFabric final : public BlockMover, public RankView, public RemoteRanks, 
   void reduce(const Reduction& reduction, std::span<const Block> operands, std::span<const BlockId> names,
               const Block& into, MoveCompletion& completion) override;
   void cancel(MoveCompletion& completion) override;
-  // Hints of no use: blocks would have to come here first.
+  // Hints are ignored: the blocks would have to be copied here first.
   void send_eager(const BlockId& /*name*/, const Block& /*from*/, SpId /*reader*/) override {}
   void withdraw_eager(const BlockId& /*name*/) override {}
   void forget_eager(const BlockId& /*name*/, SpId /*source*/) override {}
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;
-  // Ranks of the host are told when all is over.
+  // Ignored: ranks of the host are notified at the end of the operation.
   void filled(WorldRank /*rank*/, SlotIndex /*slot*/, const CompletionRecord& /*record*/) override {}
   [[nodiscard]] bool has_passed(WorldRank /*rank*/, const OperationId& /*operation*/,
                                 std::uint32_t /*native_calls*/) override {
@@ -103,7 +104,7 @@ class DpuFabric final : public BlockMover, public RankView, public RemoteRanks, 
 
   DpuOptions options_;
   HostFabric& node_;
-  std::shared_ptr<UcxImporter> importer_;  // null: there is no alias
+  std::shared_ptr<UcxImporter> importer_;  // nullptr without alias
   std::optional<ImportCache> imports_;
   Attachments attachments_;
   RankMoves moves_;

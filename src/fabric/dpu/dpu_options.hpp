@@ -8,14 +8,14 @@
 namespace outrigger::fabric::dpu {
 
 struct DpuOptions {
-  std::string transports;  // as UCX_TLS; empty: what UCX's own settings name
-  // From the connection to the rank's memory being reached; a network that cannot without the rank never answers. As
-  // long again for the trial of exported handles: what takes longer is not used, and holds up nobody.
+  std::string transports;  // as UCX_TLS; empty: UCX's own settings
+  // Time from the connection until the rank's memory is reached; a network that needs the rank's help never answers.
+  // The trial of exported handles has the same limit, after which they are not used.
   std::chrono::milliseconds attach_limit{4000};
-  bool stands_by = false;  // ranks let their networks work now and then only: they are waited for without a limit
+  bool stands_by = false;  // ranks drive their networks only now and then, so they have no time limit
   std::uint64_t chunk_bytes = 256U << 10;
-  std::size_t buffers = 32;  // chunks under way by staging, and as many by alias; at the limit moves wait
-  bool alias = true;         // where it works
+  std::size_t buffers = 32;  // chunks in flight by staging, and as many by alias; at the limit moves wait
+  bool alias = true;         // used if it works
 };
 
 }  // namespace outrigger::fabric::dpu

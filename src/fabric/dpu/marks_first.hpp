@@ -1,6 +1,5 @@
-// What a service process on a DPU tells others, and its ranks, waits until the marks of what has been delivered before
-// are in the ranks' memory: whoever takes its place must not have a block delivered again whose source has been
-// released. Where no mark is on its way, nothing waits.
+// Delays messages and completions until all earlier delivered marks are in the ranks' memory. Otherwise a replacement
+// process could request a block whose source has been released. Nothing waits if no mark is in flight.
 //
 // Thread rule: one thread.
 #pragma once
@@ -19,18 +18,18 @@ namespace outrigger::fabric::dpu {
 
 class MarksFirst final : public PeerMessenger, public RankView {
  public:
-  // `messenger` and `ranks`: told then. `ranks` adds to `marks` what is delivered. All must outlive this.
+  // `messenger` and `ranks` get the delayed calls. `ranks` adds delivered marks to `marks`. All must outlive this.
   MarksFirst(PeerMessenger& messenger, RankView& ranks, const DeliveredMarks& marks)
       : messenger_(messenger), ranks_(ranks), marks_(marks) {}
 
-  // Does what need not wait any more.
+  // Performs the calls that need not wait any more.
   void let_go();
 
   void send(SpId to, std::span<const std::byte> message) override;
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override {
     ranks_.mark_delivered(destination, slot, source);
   }
-  // A hint of no use: it would have to wait, too.
+  // Hint ignored: it would have to wait, too.
   void filled(WorldRank /*rank*/, SlotIndex /*slot*/, const CompletionRecord& /*record*/) override {}
   [[nodiscard]] bool has_passed(WorldRank rank, const OperationId& operation, std::uint32_t native_calls) override {
     return ranks_.has_passed(rank, operation, native_calls);
@@ -48,7 +47,7 @@ class MarksFirst final : public PeerMessenger, public RankView {
     CompletionRecord record;
   };
   struct Waiting {
-    std::uint64_t marks;  // are to be in place up to there
+    std::uint64_t marks;  // must be in place up to this number
     std::variant<Message, Completion> what;
   };
   [[nodiscard]] bool may_pass() const { return waiting_.empty() && marks_.all_in_place(); }

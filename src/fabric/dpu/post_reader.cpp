@@ -48,7 +48,7 @@ void PostReader::line_came(const Line& line, bool for_posts) {
   SegmentHeader& header = remote_.mirror().header();
   header.rank_sleeping.store(line.rank_sleeping, std::memory_order_relaxed);
   quiet_ = line.rank_quiet;
-  if (!for_posts || batch_) return;  // a look that has begun before resume()
+  if (!for_posts || batch_) return;  // a poll that began before resume()
   seen_tail_ = line.ring_tail;
   const std::uint32_t posted = seen_tail_ - fetched_;
   if (posted == 0) return;
@@ -68,7 +68,7 @@ void PostReader::read_ring() {
   });
 }
 
-// Each callback holds the batch; when the last of a stage has let go of it the next stage begins.
+// Each callback holds the batch; the next stage begins when the last one of a stage has released it.
 void PostReader::read_slots(const BatchPtr& batch) {
   for (std::uint32_t i = 0; i < batch->posts; ++i) {
     const std::uint32_t slot = remote_.mirror().ring_entry(fetched_ + i).load(std::memory_order_relaxed);
@@ -88,7 +88,7 @@ void PostReader::read_slots(const BatchPtr& batch) {
 }
 
 void PostReader::read_arguments(const BatchPtr& batch) {
-  // Published when every copy of this pointer is gone.
+  // Publishes the batch when the last copy of this pointer is destroyed.
   const std::shared_ptr<void> all(nullptr, [this, batch, alive = std::weak_ptr(alive_)](void*) {
     if (!alive.expired() && batch_ == batch) arguments_came(batch);
   });
@@ -125,11 +125,11 @@ void PostReader::read_arguments_of(const BatchPtr& batch, const SlotRequestBody&
   know_range(batch, body.receive.base);
 }
 
-// Argument memory: a mirror of the whole range is kept, like the arena.
+// Argument memory: the mirror has the whole range, like the arena.
 void PostReader::read_array(const BatchPtr& batch, LocalRef ref, std::uint64_t bytes, bool zeroed) {
   const RegionId region{ref.region};
   remote_.with_range(region, [=, this, stage = stage_](const RemoteRangePtr& range) {
-    if (!range || !range->holds(ref.address, bytes)) return;  // also when this reader is gone
+    if (!range || !range->holds(ref.address, bytes)) return;  // also called if this reader is gone
     RankMemory* memory = node_.rank(rank_);
     if (memory == nullptr) return;
     if (is_keyed(region) && memory->mapped(region, range->base(), range->bytes()) == nullptr) {
@@ -141,7 +141,7 @@ void PostReader::read_array(const BatchPtr& batch, LocalRef ref, std::uint64_t b
     std::byte* here = memory->mapped(region, ref.address, bytes);
     if (here == nullptr) return;
     if (zeroed) return static_cast<void>(std::memset(here, 0, bytes));
-    // The mirror may be gone when it ends.
+    // The mirror may be gone when the read ends.
     const auto came = std::make_shared<std::vector<std::byte>>(bytes);
     const auto copy = [this, came, region, ref](bool read) {
       RankMemory* now = node_.rank(rank_);

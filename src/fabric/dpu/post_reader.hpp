@@ -1,9 +1,9 @@
-// Reads what a rank posts from its segment into the mirror, with the rank passive:
+// Reads a rank's posts from its segment into the mirror without the rank's help:
 //
 //   the rank's line of the header -> ring entries -> slots -> their arguments, and the keys of the memory they name
 //
-// and only then lets the mirror's ring tail go up. Whoever takes posts from the mirror finds all that belongs to them.
-// What makes no sense is passed on as it is: it is for the taker to refuse.
+// Only then it advances the mirror's ring tail, so the mirror is complete for each visible post. Invalid posts are
+// passed on: the receiver rejects them.
 //
 // Thread rule: one thread.
 #pragma once
@@ -20,24 +20,24 @@ namespace outrigger::fabric::dpu {
 
 class PostReader {
  public:
-  // Posts of one batch, before the rank's line is looked at again.
+  // Posts of one batch, before the rank's line is read again.
   static constexpr std::uint32_t kMostAtOnce = 64;
 
-  // Both must outlive the reader; `node` has the rank's mirror. `from_start`: posts are read as soon as there are any;
-  // else from resume() on.
+  // Both must outlive the reader; `node` has the rank's mirror. `from_start`: reads posts at once, else from resume()
+  // on.
   PostReader(RemoteMemory& remote, HostFabric& node, WorldRank rank, std::uint32_t world_size, bool from_start);
 
-  // In place of another: of what was posted before `tail` these slots are not done. Reads their
-  // arguments, with the marks of what has been delivered; then `done`.
+  // For a replacement process: these slots were posted before `tail` and are not done. Reads their arguments and
+  // delivered marks, then calls `done`.
   void resume(std::uint32_t tail, std::vector<SlotIndex> slots, Rma::Done done);
 
-  // Looks at the rank's line, unless it is being looked at.
+  // Reads the rank's line, unless a read is in flight.
   void poll();
-  // Calls once a look has ended that began after this.
+  // Calls back after the end of a poll that begins after this call.
   void after_next_poll(Rma::Done looked) { (polling_ ? looked_later_ : looked_).push_back(std::move(looked)); }
 
   [[nodiscard]] bool reads() const { return batch_ != nullptr; }
-  // Everything that the rank was seen to have posted is in the mirror.
+  // All posts that the rank's line has shown are in the mirror.
   [[nodiscard]] bool caught_up() const { return !batch_ && seen_tail_ == fetched_; }
   [[nodiscard]] std::uint32_t quiet() const { return quiet_; }
 
@@ -48,7 +48,7 @@ class PostReader {
     std::uint64_t rank_base_address = 0;
     std::uint32_t rank_quiet = 0;
   };
-  // What is still on its way of a batch; the last to go publishes it.
+  // The reads in flight of a batch; the end of the last one publishes it.
   struct Batch {
     PostReader* reader;
     std::uint32_t posts;
@@ -78,9 +78,9 @@ class PostReader {
   std::uint32_t fetched_ = 0;
   std::uint32_t quiet_ = 0;
   BatchPtr batch_;
-  std::shared_ptr<void> stage_;          // while a stage is begun
-  std::vector<Rma::Done> looked_;        // to be told after the look that is under way or next
-  std::vector<Rma::Done> looked_later_;  // after the one that follows it
+  std::shared_ptr<void> stage_;          // while a stage is in flight
+  std::vector<Rma::Done> looked_;        // to be called after the poll in flight or the next one
+  std::vector<Rma::Done> looked_later_;  // after the poll that follows
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

@@ -28,7 +28,7 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// Reads `count` pieces, so many at once. False: one could not be read.
+// Reads `count` pieces, `at_once` of them concurrently. False: a read failed.
 bool read_pieces(DpuFabric& fabric, const MemoryRef& memory, std::size_t bytes, int count, std::size_t at_once) {
   std::vector<std::byte> room(bytes * at_once);
   int begun = 0;
@@ -79,7 +79,7 @@ Status ProbedMemory::start(const std::string& transports) {
   const Result<Added> buffer = add(buffer_.base(), buffer_.bytes());
   if (!segment || !buffer) return Error{segment ? buffer.error() : segment.error()};
   KeyEntry& entry = segment_.key(0);
-  if (!pack_keys({buffer.value().key, {}}, entry)) return Error{"the network's keys are too long"};
+  if (!pack_keys({buffer.value().key, {}}, entry)) return Error{"the network's memory keys are too long"};
   entry.region = keyed_region(0, 1).value();
   entry.base = reinterpret_cast<std::uintptr_t>(buffer_.base());
   entry.bytes = buffer_.bytes();
@@ -115,7 +115,7 @@ Result<ProbedMemory::Added> ProbedMemory::add(void* base, std::uint64_t bytes) {
   void* key = nullptr;
   std::size_t key_bytes = 0;
   status = ucp_rkey_pack(context_->get(), memory, &key, &key_bytes);
-  if (status != UCS_OK) return ucx::ucx_error("the network gives out no key", status);
+  if (status != UCS_OK) return ucx::ucx_error("the network did not provide a memory key", status);
   const auto* first = static_cast<const std::byte*>(key);
   Added added{memory, {first, first + key_bytes}};
   ucp_rkey_buffer_release(key);
@@ -150,7 +150,7 @@ void ProbedMemory::progress() {
 Result<ProbeFigures> probe_memory(const RankAddress& address, const DpuOptions& options,
                                   const std::function<void()>& wired) {
   using What = Attached::What;
-  // Never closed, for the process ends soon: UCX 1.13 aborts when it is closed while a connection is being made.
+  // Never closed: UCX 1.13 aborts if it is closed while a connection is being made, and the process ends soon.
   auto* node = new HostFabric;
   Result<std::unique_ptr<DpuFabric>> opened = DpuFabric::open(options, *node, 0, 1);
   if (!opened) return Error{opened.error()};

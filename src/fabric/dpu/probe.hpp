@@ -1,4 +1,4 @@
-// What a DPU can do with its host's memory, tried by both without a job.
+// Tests a DPU's access to its host's memory, without a job.
 //
 // Thread rule: one thread.
 #pragma once
@@ -18,23 +18,23 @@
 
 namespace outrigger::fabric::dpu {
 
-// The host's part: memory to be reached, as a rank has it.
+// The host's part: memory like a rank's.
 class ProbedMemory final : private ucx::WorkerEvents {
  public:
   static constexpr std::uint64_t kBytes = 16ULL << 20;
 
-  // `transports`: as UCX_TLS; empty: what UCX's own settings name.
+  // `transports`: as UCX_TLS; empty: UCX's own settings.
   [[nodiscard]] static Result<std::unique_ptr<ProbedMemory>> open(const std::string& transports);
   ~ProbedMemory();
   [[nodiscard]] const RankAddress& address() const { return address_; }
   void progress();
-  // Not called any more after this.
+  // Stops driving the network.
   void be_quiet() { segment_.header().rank_quiet.store(kRankQuiet); }
 
  private:
   ProbedMemory() = default;
   [[nodiscard]] Status start(const std::string& transports);
-  // Registers, and packs the key.
+  // Registers memory and packs its key.
   struct Added {
     ucp_mem_h memory = nullptr;
     std::vector<std::byte> key;
@@ -64,7 +64,8 @@ struct ProbeFigures {
   double bytes_per_s = 0;
 };
 
-// The DPU's part. `wired` is called when the host may leave its network alone. Error: it cannot be reached, and why.
+// The DPU's part. Calls `wired` when the host may stop driving its network. Error: the memory cannot be reached, with
+// the reason.
 [[nodiscard]] Result<ProbeFigures> probe_memory(const RankAddress& address, const DpuOptions& options,
                                                 const std::function<void()>& wired);
 

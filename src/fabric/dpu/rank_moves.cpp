@@ -12,7 +12,7 @@
 
 namespace outrigger::fabric::dpu {
 void RankMoves::begin(const Block& from, const Block& to, MoveCompletion& completion) {
-  if (from.bytes == 0 || from.bytes != to.bytes) std::abort();  // against the contract: a bug of ours
+  if (from.bytes == 0 || from.bytes != to.bytes) std::abort();  // broken contract: a bug
   const std::uint64_t id = next_move_++;
   Move& move = moves_.emplace(id, Move{from, to, &completion}).first->second;
   if (!may_alias(move)) return queue(id, move);
@@ -20,7 +20,7 @@ void RankMoves::begin(const Block& from, const Block& to, MoveCompletion& comple
   ranks_.find(to.memory.owner)->remote->with_range(to.memory.region, known);
 }
 
-// UCX cannot be told to leave off: what is being read and written is waited for.
+// UCX cannot cancel reads and writes, so this waits for them.
 void RankMoves::cancel(MoveCompletion& completion) {
   finished_.forget(completion);
   const auto found =
@@ -85,13 +85,13 @@ bool RankMoves::start_chunks() {
 
 RankMoves::Chunk RankMoves::begin_chunk(std::uint64_t id, Move& move) {
   const Chunk chunk = next_chunk(move);
-  assert(chunk.bytes != 0 && chunk.offset + chunk.bytes <= move.from.bytes && "chunks are of the move");
+  assert(chunk.bytes != 0 && chunk.offset + chunk.bytes <= move.from.bytes && "chunks lie within the move");
   ++move.open_chunks;
   if (move.has_more()) queue(id, move);
   return chunk;
 }
 
-// No chunk is smaller than what may be moved by alias, unless the whole is.
+// Chunks are not smaller than the minimum for alias, unless the whole move is.
 RankMoves::Chunk RankMoves::next_chunk(Move& move) const {
   if (!move.refused.empty()) {
     const Chunk refused = move.refused.back();

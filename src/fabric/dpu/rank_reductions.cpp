@@ -17,13 +17,13 @@ NodeMemory::View RankReductions::Memory::view(const MemoryRef& memory, std::uint
 }
 
 void RankReductions::begin(ReduceRanges ranges, std::uint64_t bytes, MoveCompletion& completion) {
-  if (bytes == 0 || ranges.operands.size() < 2) std::abort();  // against the contract: a bug of ours
+  if (bytes == 0 || ranges.operands.size() < 2) std::abort();  // broken contract: a bug
   const std::uint64_t id = next_id_++;
   started_.emplace(id, Started{std::move(ranges), bytes, &completion});
   begin_chunks(id);
 }
 
-// UCX cannot be told to leave off: what is being read and written is waited for.
+// UCX cannot cancel reads and writes, so this waits for them.
 void RankReductions::cancel(const MoveCompletion& completion) {
   finished_.forget(completion);
   const auto found =
@@ -41,7 +41,7 @@ RankReductions::Started* RankReductions::find(std::uint64_t id) {
   return found == started_.end() ? nullptr : &found->second;
 }
 
-// Of the result: so many that all operands' have room at a time, but for jobs of thousands of ranks.
+// Chunk size of the result: chunks of all operands fit at once, except in jobs with thousands of ranks.
 std::uint64_t RankReductions::chunk_bytes(const Started& started) {
   constexpr std::uint64_t kLeastBytes = 512;
   const std::uint64_t element = started.ranges.reduction.element_bytes();
@@ -49,7 +49,7 @@ std::uint64_t RankReductions::chunk_bytes(const Started& started) {
   return std::min(share / element * element, started.bytes - started.begun_bytes);
 }
 
-// One more is counted meanwhile: a chunk that ends at once does not end the whole.
+// Counts one extra, so that a chunk that ends at once does not end the whole reduction.
 void RankReductions::begin_chunks(std::uint64_t id) {
   Started* started = find(id);
   if (started == nullptr) return;

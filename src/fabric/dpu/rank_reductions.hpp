@@ -1,5 +1,5 @@
-// Reductions of ranks' memory on the host, into that of one of them: read, reduced here and written, in chunks, of each
-// reduction a few at a time.
+// Reductions of ranks' memory on the host: operands are read, reduced here, and the result is written, a few chunks of
+// each reduction at a time.
 //
 // Thread rule: one thread. Completions are delivered from deliver() only.
 #pragma once
@@ -19,22 +19,22 @@ namespace outrigger::fabric::dpu {
 
 class RankReductions {
  public:
-  // Memory of a reduction under way; as many of those as there are in the engine's window.
-  static constexpr std::uint64_t kRoomBytes = 256U << 10;  // of a chunk: its operands', as many as fit
-  static constexpr std::uint32_t kChunks = 4;              // under way
+  // Memory per reduction in flight; the engine's window limits their number.
+  static constexpr std::uint64_t kRoomBytes = 256U << 10;  // operands of a chunk, as many as fit
+  static constexpr std::uint32_t kChunks = 4;              // in flight
 
   explicit RankReductions(NodeMemory& ranks) : ranks_(ranks), memory_(ranks) {}
 
-  // Operands of kOwnMemory, if any, stay until the end.
+  // Operands of kOwnMemory must stay until the end.
   void begin(ReduceRanges ranges, std::uint64_t bytes, MoveCompletion& completion);
   void cancel(const MoveCompletion& completion);
-  // To close: what they hold is let go.
+  // Releases what the reductions hold, before closing.
   void clear() { started_.clear(); }
   [[nodiscard]] bool deliver() { return finished_.deliver(); }
   [[nodiscard]] std::size_t size() const { return started_.size() + finished_.size(); }
 
  private:
-  // As the host's, and beside it what is of this process. Nobody else may name that.
+  // The host's memory, and this process's own. No other code may name that.
   class Memory final : public NodeMemory {
    public:
     explicit Memory(NodeMemory& ranks) : ranks_(ranks) {}
@@ -56,7 +56,7 @@ class RankReductions {
   struct Started {
     ReduceRanges ranges;
     std::uint64_t bytes = 0;
-    MoveCompletion* completion = nullptr;  // null: cancelled
+    MoveCompletion* completion = nullptr;  // nullptr if cancelled
     std::uint64_t begun_bytes = 0;
     std::uint32_t open_chunks = 0;
     MoveStatus status = MoveStatus::ok;
@@ -64,7 +64,7 @@ class RankReductions {
 
   [[nodiscard]] Started* find(std::uint64_t id);
   [[nodiscard]] static std::uint64_t chunk_bytes(const Started& started);
-  // As many as may be under way.
+  // Starts as many as may be in flight.
   void begin_chunks(std::uint64_t id);
   void begin_chunk(std::uint64_t id, Started& started);
   void reduced(std::uint64_t id, std::uint64_t offset, std::uint64_t bytes,

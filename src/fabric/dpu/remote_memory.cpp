@@ -11,7 +11,7 @@
 namespace outrigger::fabric::dpu {
 namespace {
 
-// A key that claims to be longer than it is finds zeros behind it.
+// UCX may read past the end of a key with a wrong length: it finds zeros there.
 constexpr std::size_t kPaddedKeyBytes = 4096;
 
 ucp_rkey_h unpack(ucp_ep_h endpoint, std::span<const std::byte> packed) {
@@ -33,7 +33,7 @@ Result<std::unique_ptr<RemoteMemory>> RemoteMemory::connect(Rma& rma, const ucx:
   if (!endpoint) return Error{endpoint.error()};
   memory->endpoint_ = std::move(endpoint).value();
   ucp_rkey_h key = unpack(memory->endpoint(), address.segment_key);
-  if (key == nullptr) return Error{"the key of a rank's segment is not one"};
+  if (key == nullptr) return Error{"the memory key of a rank's segment is invalid"};
   memory->segment_ = std::make_shared<const RemoteRange>(kArenaRegion, address.segment_base,
                                                          SegmentView::segment_bytes(), key, std::span<std::byte>());
   return memory;
@@ -47,8 +47,8 @@ RemoteMemory::~RemoteMemory() {
   for (Rma::Done& done : awaiting_flush_) rma_.later([done = std::move(done)] { done(false); });
 }
 
-// A read may end, and bytes may come, after this and the mirror are gone: UCX does not always call off what is under
-// way when a connection is closed. So what is read into, and the key, stay for as long as that takes.
+// A read may end after this and the mirror are gone: closing a connection does not always cancel reads in UCX. So the
+// buffer and the key live until the read ends.
 void RemoteMemory::fetch_bytes(const void* part, const std::shared_ptr<std::vector<std::byte>>& to, Rma::Done done) {
   rma_.get(endpoint(), address_of(part), segment_->key(), *to,
            [to, segment = segment_, done = std::move(done)](bool ok) { done(ok); });
@@ -71,8 +71,8 @@ void RemoteMemory::look_at(const void* part, std::size_t bytes, Came came) {
   });
 }
 
-// A copy, because networks may read what is put when they get to it. The rank must not see a count of completions
-// before what it counts: it would look for that once, and then not again until the count changes.
+// This is a copy because networks read put data late. The rank must not see a count before the completions that it
+// counts: it would not look again until the next change.
 void RemoteMemory::store(const void* part, std::size_t bytes, Rma::Done done) {
   const auto* first = static_cast<const std::byte*>(part);
   const auto copy = std::make_shared<const std::vector<std::byte>>(first, first + bytes);
@@ -83,7 +83,7 @@ void RemoteMemory::store(const void* part, std::size_t bytes, Rma::Done done) {
 void RemoteMemory::when_flushed(Rma::Done done) {
   awaiting_flush_.push_back(std::move(done));
   if (!std::exchange(flushing_, true)) {
-    // In the next turn, so that what else is put in this one shares the flush.
+    // In the next turn, so that all puts of this turn share the flush.
     rma_.later([this, alive = std::weak_ptr(alive_)] {
       if (!alive.expired()) flush();
     });

@@ -1,10 +1,10 @@
-// One rank's memory, on the host of this DPU: a connection, the key of its control segment, and those of what else it
-// has registered, from the segment's key table.
+// One rank's memory on the host of this DPU: a connection, the key of its control segment, and the keys of its other
+// registrations, from the segment's key table.
 //
-// The segment has a mirror here, with the same layout: what the rank writes is read into it, what this side writes is
-// written into it first. So everything that works on a mapped segment works on the mirror.
+// The segment has a mirror here with the same layout. Reads copy the rank's part into it; writes change the mirror
+// first. So code for mapped segments also works on the mirror.
 //
-// Thread rule: one thread. May go away under what it has begun: whoever is called back looks for it again.
+// Thread rule: one thread. May be destroyed while its operations are in flight: callbacks look it up again.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,7 @@ namespace outrigger::fabric::dpu {
 // A registered range of the rank's memory.
 class RemoteRange {
  public:
-  // `exported`: a packed exported handle of the same memory; empty: none.
+  // `exported`: a packed exported handle of the same memory, or empty.
   RemoteRange(RegionId region, std::uint64_t base, std::uint64_t bytes, ucp_rkey_h key,
               std::span<const std::byte> exported)
       : region_(region), base_(base), bytes_(bytes), key_(key), exported_(exported.begin(), exported.end()) {}
@@ -54,12 +54,12 @@ using RemoteRangePtr = std::shared_ptr<const RemoteRange>;
 
 class RemoteMemory {
  public:
-  // `mirror`: of segment_bytes(), must outlive this.
+  // `mirror`: has segment_bytes() and must outlive this.
   [[nodiscard]] static Result<std::unique_ptr<RemoteMemory>> connect(Rma& rma, const ucx::Worker& worker,
                                                                      const RankAddress& address, SegmentView mirror);
   RemoteMemory(const RemoteMemory&) = delete;
   RemoteMemory& operator=(const RemoteMemory&) = delete;
-  // What waits is told that the memory is lost.
+  // Waiting callbacks are notified that the memory is lost.
   ~RemoteMemory();
 
   [[nodiscard]] ucp_ep_h endpoint() const { return endpoint_.get(); }
@@ -67,28 +67,28 @@ class RemoteMemory {
   [[nodiscard]] bool broken() const { return broken_; }
   [[nodiscard]] SegmentView mirror() const { return mirror_; }
 
-  // Reads or writes a part of the segment, from and to the mirror. `part` is there.
+  // Reads or writes a part of the segment, from and to the mirror. `part` points into the mirror.
   void fetch(const void* part, std::size_t bytes, Rma::Done done);
-  // What has come goes to `came` alone; nothing: it cannot be had.
+  // Passes the bytes only to `came`; empty on failure.
   using Came = std::function<void(std::span<const std::byte> bytes)>;
   void look_at(const void* part, std::size_t bytes, Came came);
-  // What stands in the mirror now; it may change at once.
+  // Writes the mirror's present contents, which may change at once.
   void store(const void* part, std::size_t bytes, Rma::Done done);
-  // After all that is put so far; several share a flush.
+  // After all puts so far; several callers share a flush.
   void when_flushed(Rma::Done done);
 
-  // Calls back with the range of that id, or null when the rank has none such; at once where it is known.
+  // Calls back with the range of that id, or nullptr if the rank has none; at once if it is known.
   void with_range(RegionId region, const std::function<void(const RemoteRangePtr&)>& then);
-  // The id of a range that another has taken the place of since.
+  // Called with the id of a range that has been replaced by another.
   std::function<void(RegionId)> on_replaced;
 
-  // Both spans stay until they are done with, whatever becomes of this and of the rank.
+  // Both spans must stay until `done`, even if this or the rank goes away.
   void get(const MemoryRef& from, std::span<std::byte> to, NodeMemory::Accessed done);
   void put(const MemoryRef& to, std::span<const std::byte> from, NodeMemory::Accessed done);
-  // As get(), into memory of another process that `memory` imports; `to` is an address there.
+  // Like get(), into memory of another process that `memory` imports; `to` is an address there.
   void get_into(const MemoryRef& from, std::uint64_t bytes, ucp_mem_h memory, std::uint64_t to,
                 NodeMemory::Accessed done);
-  // What the rank offers to try exported handles on; null: what it says of it makes no sense.
+  // The memory that the rank offers for a trial of exported handles; nullptr if the offer is invalid.
   [[nodiscard]] RemoteRangePtr trial_range(const ExportTrial& trial) const;
 
  private:
@@ -104,14 +104,14 @@ class RemoteMemory {
   struct Waiting {
     RegionId region;
     std::function<void(const RemoteRangePtr&)> then;
-    bool again = false;  // another one was found, which may have been read too early
+    bool again = false;  // another one was found, whose key may have been read too early
   };
   Rma& rma_;
   SegmentView mirror_;
   bool broken_ = false;
   ucx::Endpoint endpoint_;
   RemoteRangePtr segment_;
-  std::unordered_map<std::uint32_t, RemoteRangePtr> ranges_;  // by place in the key table
+  std::unordered_map<std::uint32_t, RemoteRangePtr> ranges_;  // by index in the key table
   std::unordered_map<std::uint32_t, std::vector<Waiting>> loading_;
   std::vector<Rma::Done> awaiting_flush_;
   bool flushing_ = false;

@@ -30,13 +30,13 @@ RemoteRank& RemoteRanks::add(std::unique_ptr<RemoteRank> rank) {
   return *ranks_.insert_or_assign(number, std::move(rank)).first->second;
 }
 
-// What is wrong with a range is found when it is read or written.
+// Errors in the range are found when it is read or written.
 NodeMemory::View RemoteRanks::view(const MemoryRef& memory, std::uint64_t /*bytes*/) {
   return View{find(memory.owner) != nullptr ? MoveStatus::ok : MoveStatus::owner_lost, nullptr, nullptr};
 }
 
 MoveStatus RemoteRanks::read(const MemoryRef& /*from*/, std::span<std::byte> /*to*/) {
-  std::abort();  // is_remote(): a bug of ours
+  std::abort();  // is_remote(): a bug
 }
 
 MoveStatus RemoteRanks::write(const MemoryRef& /*to*/, std::span<const std::byte> /*from*/) {

@@ -1,4 +1,4 @@
-// The ranks of the host, the network that they are reached by, and their memory: read and written while they compute.
+// The ranks of the host, their network, and their memory, which is read and written while they compute.
 //
 // Thread rule: one thread.
 #pragma once
@@ -24,7 +24,7 @@ namespace outrigger::fabric::dpu {
 
 using Clock = std::chrono::steady_clock;
 
-// For what is being read and written to come to rest, where it is cancelled.
+// Time for cancelled reads and writes to end.
 inline constexpr std::chrono::seconds kLandingTime{2};
 
 // Each group of members belongs to the class that is named before it.
@@ -38,24 +38,24 @@ struct RemoteRank {
   // Attachments.
   enum class Stage { connecting, wired, proving, trying, reached, failed };
   Stage stage = Stage::connecting;
-  bool in_no_hurry = false;  // to connect: it is waited for, however long that takes
+  bool in_no_hurry = false;  // no time limit for the connection
   bool left = false;
   Clock::time_point since;
-  std::optional<ExportTrial> offer;  // to try exported handles on
+  std::optional<ExportTrial> offer;  // for the trial of exported handles
   std::unique_ptr<AliasTrial> trial;
   Clock::time_point trial_since;
-  bool alias = false;  // what it exports is imported here
+  bool alias = false;  // its exported memory is imported here
   std::optional<Clock::time_point> broken_since;
 
-  // Of a rank whose service process has died, and which this one serves now (TakeOver).
+  // For a rank that this process took over from a dead one (TakeOver).
   enum class TakenOver { no, to_be_read, being_read, read, yes };
   TakenOver taken_over = TakenOver::no;
   std::unique_ptr<SegmentScan> scan;
 
   // Completions.
-  std::vector<SlotIndex> completed;  // not yet told
+  std::vector<SlotIndex> completed;  // not told yet
   bool telling = false;
-  bool line_changed = false;  // of the service process, in the mirror
+  bool line_changed = false;  // the service process's line in the mirror
   bool line_under_way = false;
   std::vector<Rma::Done> line_told;
 
@@ -65,7 +65,7 @@ struct RemoteRank {
   std::uint64_t sleep_attempts = 0;
 
   [[nodiscard]] bool is_reached() const { return stage == Stage::reached; }
-  // What it posts is taken, by way of the mirror.
+  // Its posts are taken from the mirror.
   [[nodiscard]] bool is_known() const {
     return is_reached() && (taken_over == TakenOver::no || taken_over == TakenOver::yes);
   }
@@ -93,11 +93,11 @@ class RemoteRanks : public NodeMemory {
  protected:
   RemoteRanks() = default;
   ~RemoteRanks() = default;
-  // Once, before any rank is added.
+  // Called once, before any rank is added.
   [[nodiscard]] Status open(ucx::Context context, ucx::WorkerEvents& events);
-  // What waits for a rank's memory is told that it is lost.
+  // Operations that wait for a rank's memory are notified of its loss.
   void drop_all() { ranks_.clear(); }
-  // Nobody is called back any more; what callbacks hold is let go: keys before the worker that they are of.
+  // No more callbacks. Releases what callbacks hold: keys must go before their worker.
   void close();
 
  private:

@@ -1,6 +1,6 @@
-// Reads and writes of other processes' memory by UCX, each with something to do when it has ended.
+// Reads and writes other processes' memory by UCX, with a callback at the end.
 //
-// Nothing is called back from inside the call that started it: deliver() does.
+// Only deliver() runs callbacks, never the call that started the operation.
 //
 // Thread rule: one thread.
 #pragma once
@@ -26,25 +26,25 @@ class Rma {
   Rma(const Rma&) = delete;
   Rma& operator=(const Rma&) = delete;
 
-  // What is asked for from now on is counted there, where it must stay: written (sent) and read. Null: nowhere.
+  // From now on counts bytes written (sent) and read there; `counts` must stay. nullptr: does not count.
   void count_in(LinkCounts* counts) { counts_ = counts; }
 
-  // The bytes here stay until `done`.
+  // `to` must stay until `done`.
   void get(ucp_ep_h from, std::uint64_t address, ucp_rkey_h key, std::span<std::byte> to, Done done);
-  // The same into memory that another process has exported: `to` is an address of that process. Placed there, but not
-  // in order with what is put to that process.
+  // The same into memory that another process has exported: `to` is an address in that process. The write is not
+  // ordered with puts to that process.
   void get_into(ucp_ep_h from, std::uint64_t address, ucp_rkey_h key, ucp_mem_h memory, std::uint64_t to,
                 std::uint64_t bytes, Done done);
-  // Done: the bytes here are free; they are in place after a flush() that was begun then.
+  // `done`: `from` may be reused. The bytes are in place after a flush() that begins then.
   void put(ucp_ep_h to, std::uint64_t address, ucp_rkey_h key, std::span<const std::byte> from, Done done);
-  // Done: what was put before is in place.
+  // `done`: all earlier puts are in place.
   void flush(ucp_ep_h endpoint, Done done);
-  // In the next deliver().
+  // Runs in the next deliver().
   void later(std::function<void()> call) { later_.push_back(std::move(call)); }
 
-  // True when anything had ended.
+  // False if nothing had ended.
   bool deliver();
-  // To close: nobody is called back any more, of what has ended, and then of what never will.
+  // Before closing: drops callbacks of ended operations, and later all others.
   void forget_ended() { later_.clear(); }
   void forget_all() {
     later_.clear();

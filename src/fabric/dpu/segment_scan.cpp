@@ -9,14 +9,14 @@ namespace {
 
 constexpr std::size_t kScanLineBytes = 64;
 constexpr std::size_t kScanChunkBytes = 256U << 10;
-constexpr int kMostGroupReads = 100;  // while the rank goes on making and freeing communicators
+constexpr int kMostGroupReads = 100;  // retries while the rank makes and frees communicators
 constexpr std::size_t kComparedBytes = offsetof(GroupEntry, done_below);
 
 bool has_state(const OperationSlot& slot, SlotState state) {
   return slot.state.load(std::memory_order_relaxed) == static_cast<std::uint32_t>(state);
 }
 
-// Not counting how far the rank is on each, which is one word.
+// Ignores the rank's progress on each group, which is one word.
 bool same_groups(std::span<const std::byte> one, std::span<const std::byte> other) {
   if (one.size() != other.size()) return false;
   for (std::size_t at = 0; at < one.size(); at += sizeof(GroupEntry)) {
@@ -48,7 +48,7 @@ void SegmentScan::begin(Rma::Done done) {
   remote_.fetch(&header.completions, kScanLineBytes, of_service);
 }
 
-// Where the segment is was known before.
+// The segment's address was known before.
 void SegmentScan::read_slots() {
   remote_.mirror().header().rank_base_address.store(base_, std::memory_order_relaxed);
   tail_ = remote_.mirror().header().ring_tail.load(std::memory_order_relaxed);

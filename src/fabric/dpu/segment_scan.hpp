@@ -1,14 +1,14 @@
-// What a service process that takes the place of another reads of a rank's segment, into the mirror, with the rank
-// passive: all that says what is posted and not done, and how far the rank is. From there it is found as in a segment
-// that is mapped (service/loop/found_posts.hpp). The rank goes on meanwhile; so the order counts:
+// Reads a rank's segment into the mirror for a replacement process, without the rank's help: all posts that are not
+// done, and the rank's progress. The rest works as in a mapped segment (service/loop/found_posts.hpp). The rank keeps
+// running, so the order matters:
 //
-//   ring tail, the service process's line -> slots -> once more those that are done -> groups, until two reads agree
-//   -> the arguments of what is posted, and its delivered marks
+//   ring tail, the service process's line -> slots -> once more the done ones -> groups, until two reads agree
+//   -> the arguments of the posts, and their delivered marks
 //
-// A slot that was posted before that tail and is not done stays as it is, as nobody is there who would change it. One
-// that is done may be given back and used again while it is read: then its line has changed.
+// A slot that was posted before that tail and is not done does not change: no process serves it. A done slot may be
+// reused while it is read; then its line has changed.
 //
-// Thread rule: one thread. May go away under what it has begun.
+// Thread rule: one thread. May be destroyed while its operations are in flight.
 #pragma once
 
 #include <cstddef>
@@ -27,11 +27,12 @@ class SegmentScan {
   // Both must outlive this.
   SegmentScan(RemoteMemory& remote, PostReader& reader) : remote_(remote), reader_(reader) {}
 
-  // Once. `done`: the mirror has it all, and the reader goes on behind it; false: the rank's memory is not reached.
+  // Called once. `done`: the mirror is complete and the reader continues behind it. False: the rank's memory is not
+  // reached.
   void begin(Rma::Done done);
 
  private:
-  // Of what is begun together: the next step when the last has ended.
+  // Completion of reads that start together: runs the next step after the last one.
   using Next = void (SegmentScan::*)();
   [[nodiscard]] Rma::Done step(Next next);
   [[nodiscard]] bool was_posted(SlotIndex slot) const;
@@ -47,7 +48,7 @@ class SegmentScan {
   Rma::Done done_;
   std::uint64_t base_ = 0;
   std::uint32_t tail_ = 0;
-  std::size_t left_ = 0;  // reads of this step
+  std::size_t left_ = 0;  // reads of this step in flight
   bool failed_ = false;
   std::vector<std::byte> groups_before_;
   int group_reads_ = 0;

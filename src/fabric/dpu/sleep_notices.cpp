@@ -10,8 +10,8 @@ using Sleep = RemoteRank::Sleep;
 
 }  // namespace
 
-// Says so, and looks once more for what was posted before the rank could know. When there was any, nobody goes to
-// sleep: ranks that are told already would not be looked at while this one's posts keep the service process awake.
+// Sends the notice, and polls once more for posts from before the rank got it. If there are any, the attempt ends for
+// all ranks: notified ranks are not polled while this one's posts keep the service process awake.
 void SleepNotices::begin(RemoteRank& rank) {
   rank.sleep = Sleep::telling;
   all_awake_ = false;
@@ -27,7 +27,7 @@ RemoteRank* SleepNotices::still_telling(WorldRank number, std::uint64_t attempt)
   return still ? rank : nullptr;
 }
 
-// A look that is under way may have begun before: the one after it counts.
+// A poll in flight may have begun before the notice, so the next one counts.
 void SleepNotices::told(WorldRank number, std::uint64_t attempt) {
   RemoteRank* rank = still_telling(number, attempt);
   if (rank == nullptr) return;
@@ -44,7 +44,7 @@ void SleepNotices::looked_again(WorldRank number, std::uint64_t attempt, bool ok
 bool SleepNotices::all_know() {
   bool all = true;
   for (const auto& [number, rank] : ranks_.all()) {
-    // Nothing wakes a sleeper for the steps until then but the answer of a rank that is waited for.
+    // Only a rank's answer wakes a sleeping process for the earlier stages.
     const bool awaited = rank->in_no_hurry && rank->stage == RemoteRank::Stage::connecting && !rank->serves;
     all = all && (awaited || rank->stage >= RemoteRank::Stage::reached);
     if (rank->serves && rank->is_reached() && !rank->is_known()) all = false;

@@ -1,4 +1,4 @@
-// Before a service process sleeps, each rank that it serves knows that it must be woken.
+// Notifies each served rank, before the service process sleeps, that posts must ring its doorbell.
 //
 // Thread rule: one thread.
 #pragma once
@@ -11,14 +11,14 @@ class SleepNotices {
  public:
   explicit SleepNotices(RemoteRanks& ranks) : ranks_(ranks) {}
 
-  // Tells the ranks. True: all know, and none has posted since.
+  // Notifies the ranks. True: all have the notice, and none has posted since.
   [[nodiscard]] bool all_know();
-  // As DpuFabric::wake_up().
+  // See DpuFabric::wake_up().
   void wake_up();
 
  private:
   void begin(RemoteRank& rank);
-  // Null: this attempt is over.
+  // nullptr: this attempt is over.
   [[nodiscard]] RemoteRank* still_telling(WorldRank rank, std::uint64_t attempt);
   void told(WorldRank rank, std::uint64_t attempt);
   void looked_again(WorldRank rank, std::uint64_t attempt, bool ok);

@@ -26,7 +26,7 @@ void TakeOver::look_after() {
   }
 }
 
-// Where it fails the connection has broken, or the rank has left.
+// A failure means that the connection has broken or the rank has left.
 void TakeOver::read(RemoteRank& rank) {
   rank.taken_over = RemoteRank::TakenOver::being_read;
   rank.scan = std::make_unique<SegmentScan>(*rank.remote, *rank.reader);

@@ -1,6 +1,6 @@
-// Ranks whose service process has died, and which this one serves from now on: once they are reached, and their
-// segments are read. They go on meanwhile, but the mirrors stay as they were read until what was found there is taken:
-// a slot that is used again says nothing of the operation that it was used for before.
+// Takes over the ranks of a dead service process, once they are reached and their segments are read. The ranks keep
+// running, but the mirrors stay as they were read until the found posts are taken: a reused slot has no information
+// about its former operation.
 //
 // Thread rule: one thread.
 #pragma once
@@ -14,12 +14,12 @@ class TakeOver {
   explicit TakeOver(RemoteRanks& ranks) : ranks_(ranks) {}
 
   void begin(WorldRank rank);
-  // Reads the segments of those that are reached.
+  // Reads the segments of reached ranks.
   void look_after();
-  // Of all ranks that are served here.
+  // True if the segments of all served ranks are read.
   [[nodiscard]] bool all_read() const;
-  // What was found has been taken: what is posted behind it comes from now on, and the ranks are told what the mirrors
-  // say of this service process.
+  // The found posts have been taken: continues with later posts, and writes the mirrors' state of this service process
+  // to the ranks.
   void go_on();
 
  private:

@@ -9,14 +9,14 @@
 namespace outrigger::fabric {
 namespace {
 
-constexpr std::chrono::microseconds kLongestLoan{1000};  // before this process looks at the rest
-constexpr std::chrono::microseconds kStuckPause{50};     // while nothing but a stuck copier is left
+constexpr std::chrono::microseconds kLongestLoan{1000};  // before this process does other work
+constexpr std::chrono::microseconds kStuckPause{50};     // while only a stuck copier is left
 
-// They run on this core: nothing is gained by looking on.
+// Copiers run on this core, so polling gains nothing.
 void sleep_meanwhile(const std::deque<Lender*>& lenders, bool here) {
   const auto deadline = LenderBoard::Clock::now() + kLongestLoan;
   bool others = here;
-  // The last one woken is the last one to run, as a rule: then all of them are waited for by one sleep.
+  // The last one woken usually runs last: then one sleep waits for all.
   for (auto lender = lenders.rbegin(); lender != lenders.rend(); ++lender) {
     LenderBoard& board = (*lender)->board;
     if (board.pending() == 0 || board.stuck()) continue;
@@ -29,15 +29,14 @@ void sleep_meanwhile(const std::deque<Lender*>& lenders, bool here) {
   if (first.pending() != 0) first.wait(kStuckPause);
 }
 
-// A yield costs least, but the kernel need not go by it: not between processes of different groups of its scheduler
-// (sessions, control groups), nor where this process has got less of the core than the copier. Then only a sleep gives
-// the core away at once.
+// A yield costs least, but the kernel may ignore it: between scheduler groups (sessions, control groups), or if this
+// process has used less of the core than the copier. Then only a sleep frees the core at once.
 void yield_meanwhile(const std::deque<Lender*>& lenders, bool here) {
   const auto deadline = LenderBoard::Clock::now() + kLongestLoan;
   for (const Lender* lender : lenders) {
     const LenderBoard& board = lender->board;
     while (board.pending() != 0 && !board.stuck() && !board.all_finished()) {
-      if (board.in_ranks_hands()) break;  // on cores of theirs: others may have finished meanwhile
+      if (board.in_ranks_hands()) break;  // on their own cores: others may have finished meanwhile
       const std::uint32_t steps = board.steps();
       ::sched_yield();
       if (board.steps() == steps) return sleep_meanwhile(lenders, here);

@@ -1,4 +1,4 @@
-// This process's core, given to the copiers that run there until they have done what they were given.
+// Gives this process's core to the copiers that run there until they have done their jobs.
 #pragma once
 
 #include <deque>
@@ -8,8 +8,7 @@
 
 namespace outrigger::fabric {
 
-// For a millisecond at most. `lenders`: one at least. `here`: there is something to be copied by this process
-// meanwhile.
+// Lasts at most a millisecond. `lenders`: at least one. `here`: this process has chunks to copy meanwhile.
 void lend_core_to(const std::deque<Lender*>& lenders, copy::CoreShare share, bool here);
 
 }  // namespace outrigger::fabric

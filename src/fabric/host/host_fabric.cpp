@@ -72,11 +72,12 @@ void HostFabric::move(const Block& from, const Block& to, const BlockId* /*name*
 
 void HostFabric::reduce(const Reduction& reduction, std::span<const Block> operands, std::span<const BlockId> /*names*/,
                         const Block& into, MoveCompletion& completion) {
-  assert(operands.size() >= 2 && into.bytes != 0 && into.bytes % reduction.element_bytes() == 0 && "of whole elements");
+  assert(operands.size() >= 2 && into.bytes != 0 && into.bytes % reduction.element_bytes() == 0 &&
+         "a reduction has whole elements");
   ReduceRanges ranges{reduction, {}, into.memory};
   ranges.operands.reserve(operands.size());
   for (const Block& operand : operands) {
-    assert(operand.bytes == into.bytes && "a reduction has equally long ends");
+    assert(operand.bytes == into.bytes && "operands and result of a reduction have the same length");
     ranges.operands.push_back(operand.memory);
   }
   reductions_.start(std::move(ranges), into.bytes, completion);

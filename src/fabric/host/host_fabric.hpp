@@ -1,17 +1,17 @@
-// The fabric within one node: ranks' memory is shared (mapped) or reached by cross-memory attach, other service
-// processes by rings in shared memory. Two ports: this and rings(). Which lane a block takes and who copies it:
-// copy/policy.hpp.
+// The fabric within one node: ranks' memory is mapped or reached by cross-memory attach; other service processes are
+// reached by rings in shared memory. Two ports: this and rings(). copy/policy.hpp chooses the lane and the copier of a
+// block.
 //
-//   node_ranks, rank_memory, host_memory   whose memory there is, and where
+//   node_ranks, rank_memory, host_memory   the ranks' memory
 //   moves                     moves, cut into chunks, in queues, until they have ended
-//   service_copies, lanes/    what this process copies itself, and how
-//   reductions                what this process reduces
-//   lending, core_loan        what ranks copy for it
-//   slots                     operations that are open, marks and completions
+//   service_copies, lanes/    copies by this process
+//   reductions                reductions by this process
+//   lending, core_loan        copies by ranks for this process
+//   slots                     open operations, marks and completions
 //   peer_rings                messages
 //
-// Moves are served chunk by chunk, round robin, so that a long one delays a short one by a chunk at most. Every chunk
-// is translated and bounds-checked again: a region may go away under a move, and then the move fails.
+// Moves are served chunk by chunk, round-robin, so a long one delays a short one by at most a chunk. Every chunk is
+// translated and bounds-checked again: if a region goes away, its moves fail.
 //
 // Thread rule: one thread. Completions are delivered from progress() only.
 #pragma once
@@ -38,11 +38,11 @@ namespace outrigger::fabric {
 
 struct HostFabricOptions {
   std::uint64_t chunk_bytes = 256U << 10;     // of one move before the next one's turn
-  std::uint64_t progress_bytes = 256U << 10;  // copied by one progress(); at least one chunk is
-  std::uint32_t progress_chunks = 64;         // the same, however small
+  std::uint64_t progress_bytes = 256U << 10;  // copied by one progress(); at least one chunk
+  std::uint32_t progress_chunks = 64;         // the same limit in chunks, for small ones
   LendingOptions lending;
-  // Messages that wait for room in peers' rings. At the limit the caller takes no further posts until peers have read;
-  // what follows from earlier posts and from peers' messages is still sent.
+  // Messages that wait for room in peers' rings. At the limit the caller takes no more posts until peers have read.
+  // Messages that follow from earlier posts or from peers' messages are still sent.
   std::size_t waiting_messages = 16384;
 };
 
@@ -50,35 +50,34 @@ class HostFabric final : public BlockMover, public RankView, public HostMemory, 
  public:
   explicit HostFabric(const HostFabricOptions& options = {});
 
-  // Ranks of this node. A rank that is not here cannot be read or written.
+  // Ranks of this node. Other ranks' memory cannot be read or written.
   void add_rank(WorldRank rank, RankMemory memory);
   [[nodiscard]] RankMemory* rank(WorldRank rank) { return ranks_.find(rank); }
-  // The rank's memory is unmapped; its moves end as owner_lost in the next progress().
+  // Unmaps the rank's memory; its moves end as owner_lost in the next progress().
   void drop_rank(WorldRank rank);
 
-  // Of this process's core. Before the first expect_copier().
+  // Sharing of this process's core. Call it before the first expect_copier().
   void share_core(copy::CoreShare share) { lending_.share_core(share); }
-  // Of the last cache of this process's processor: moves of more than that go past it. 0: not known, none do.
+  // Size of the processor's last-level cache: larger moves bypass it. 0: unknown, none do.
   void set_cache_bytes(std::uint64_t bytes) { copies_.set_cache_bytes(bytes); }
-  // How mapped memory is copied now.
+  // The present method for mapped memory.
   [[nodiscard]] CopyKernel kernel() const { return copies_.kernel(); }
-  // The rank is served by this process and may lend its threads, by copy::lenders_with() of this process's core.
+  // The rank is served by this process and may lend its threads (copy::lenders_with()).
   void expect_copier(WorldRank rank) { lending_.expect(rank); }
 
-  // To and from the other service processes of the node.
+  // Messages to and from the other service processes of the node.
   [[nodiscard]] PeerRings& rings() { return rings_; }
-  // Operations of ranks, from their posts on until complete().
+  // Operations of ranks, from their posts until complete().
   [[nodiscard]] Slots& slots() { return slots_; }
 
-  // Copies a bounded amount, delivers completions.
+  // Copies a bounded amount and delivers completions.
   bool progress() override;
   [[nodiscard]] std::size_t moves_in_flight() const {
     return moves_.in_flight() + reductions_.in_flight() + slots_.deferred();
   }
-  // False: progress() has something to do. Moves may be in flight otherwise: ranks that wait have them, and ring when
-  // they have finished.
+  // False: progress() has work. Otherwise waiting ranks may still hold moves; they ring when they have finished.
   [[nodiscard]] bool arm() override;
-  // Until progress() should look at what ranks have not begun.
+  // Time until progress() should take back chunks that ranks have not begun.
   [[nodiscard]] std::optional<Clock::duration> sleep_limit(Clock::time_point /*now*/) const override {
     return lending_.patience_left();
   }
@@ -87,7 +86,7 @@ class HostFabric final : public BlockMover, public RankView, public HostMemory, 
   void reduce(const Reduction& reduction, std::span<const Block> operands, std::span<const BlockId> names,
               const Block& into, MoveCompletion& completion) override;
   void cancel(MoveCompletion& completion) override;
-  // Hints of no use: memory of this node is reached without asking.
+  // Hints are ignored: memory of this node is read without a request.
   void send_eager(const BlockId& /*name*/, const Block& /*from*/, SpId /*reader*/) override {}
   void withdraw_eager(const BlockId& /*name*/) override {}
   void forget_eager(const BlockId& /*name*/, SpId /*source*/) override {}

@@ -25,7 +25,7 @@ WorldRank other_rank(const HostMove& move, WorldRank rank) {
   return rank == move.to.memory.owner ? move.from.memory.owner : move.to.memory.owner;
 }
 
-// Gives the front one the next turn.
+// Takes the front lender and moves it to the back.
 Lender& next_of(std::deque<Lender*>& lenders) {
   Lender* lender = lenders.front();
   lenders.pop_front();
@@ -38,7 +38,7 @@ Lender& next_of(std::deque<Lender*>& lenders) {
 void Lending::expect(WorldRank rank) {
   const RankMemory* memory = ranks_.find(rank);
   if (memory == nullptr) return;
-  assert(lenders() != Lenders::none && "nobody lends here");
+  assert(lenders() != Lenders::none && "no rank lends threads here");
   const auto patience = by_ranks_alone() ? options_.rank_patience : options_.copier_patience;
   const LenderBoard board(memory->segment().header().copies, memory->pid(), patience, lenders());
   lenders_.push_back(std::make_unique<Lender>(rank, board, moves_));
@@ -49,7 +49,7 @@ void Lending::expect(WorldRank rank) {
 void Lending::drop_rank(WorldRank rank) {
   if (rank.value() >= by_rank_.size() || by_rank_[rank.value()] == nullptr) return;
   Lender* lender = std::exchange(by_rank_[rank.value()], nullptr);
-  // The process is gone or has misbehaved: what its threads still do is its own harm.
+  // The process is gone or has misbehaved: its threads can harm only its own memory.
   std::vector<Chunk> held;
   for (std::uint32_t i = 0; i < lender->board.pending(); ++i) held.push_back(lender->board.chunk(i));
   for (const Chunk& chunk : held) give_up(chunk);
@@ -107,7 +107,7 @@ bool Lending::lend_out() {
   return any;
 }
 
-// It costs nobody a core, so they get all that they have room for.
+// It costs no core, so they get all that they have room for.
 bool Lending::leave_to_waiting_ranks() {
   bool any = false;
   for (std::size_t left = busy_.size(); left > 0; --left) {
@@ -127,8 +127,8 @@ bool Lending::leave_to_waiting_ranks() {
   return any;
 }
 
-// Copiers are lent the core for what they were given and no more; ranks that help get on by themselves and should not
-// wait for the last of them.
+// Copiers get the core only for jobs that they have. Helping ranks run on their own cores and should not wait for the
+// last copier.
 std::uint64_t Lending::may_lend_to(Lender& lender, bool helped) {
   if (lender.queue.empty()) return 0;
   const bool worth = lender.board.usable() && copy::worth_lending(lenders(), lender.queue.bytes());
@@ -142,7 +142,7 @@ std::uint64_t Lending::may_lend_to(Lender& lender, bool helped) {
   return options_.copier_most_bytes - lent;
 }
 
-// The copier is rung as well. One chunk it takes while a rank wakes up.
+// The copier is rung as well: it takes one chunk while a rank wakes up.
 void Lending::ask(Lender& lender) {
   lender.board.ask_rank();
   if (lender.board.unfinished_bytes() > chunk_bytes_) wake_if_asleep(ranks_.find(lender.rank)->segment().header());
@@ -151,7 +151,7 @@ void Lending::ask(Lender& lender) {
 std::uint64_t Lending::lend(Lender& lender, std::uint64_t most) {
   std::uint64_t lent = 0;
   const std::uint64_t chunk_bytes = by_ranks_alone() ? options_.rank_chunk_bytes : chunk_bytes_;
-  if (lender.queue.bytes() <= most + copy::kLeastBytesToWakeCopier) most = lender.queue.bytes();  // no small rest
+  if (lender.queue.bytes() <= most + copy::kLeastBytesToWakeCopier) most = lender.queue.bytes();  // avoids a small rest
   while (!lender.queue.empty() && lender.board.room() != 0 && lent < most) {
     Chunk chunk = lender.queue.pop();
     const Chunk rest = chunk.cut(std::min(chunk_bytes, most - lent));
@@ -253,14 +253,14 @@ void Lending::take_in_from(Lender& lender) {
   if (!returned_.empty()) lender.queue.move_all_to(here_);
 }
 
-// The lender has not done it.
+// The lender has not copied it.
 void Lending::give_up(const Chunk& chunk) {
   if (chunk.move == nullptr) {
-    assert(orphans_ != 0 && "each is counted when its move is cancelled");
+    assert(orphans_ != 0 && "each orphan was counted");
     --orphans_;
     return;
   }
-  assert(chunk.move->lent != 0 && "it has been lent");
+  assert(chunk.move->lent != 0 && "the chunk was lent");
   --chunk.move->lent;
   if (moves_.take_back(chunk)) here_.push_back(chunk);
 }
@@ -285,7 +285,7 @@ void Lending::recall(HostMove& move) {
     for (std::uint32_t i = 0; i < board.pending(); ++i) {
       Chunk& chunk = board.chunk(i);
       if (chunk.move != &move) continue;
-      chunk.move = nullptr;  // it is written to the end, and nobody is told that the memory is free before that
+      chunk.move = nullptr;  // the copy runs to its end, and the memory counts as busy until then
       ++orphans_;
     }
   }

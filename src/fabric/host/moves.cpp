@@ -9,7 +9,7 @@ using copy::Lane;
 
 constexpr std::size_t kSpareMoves = 64;
 
-// Of two chunks' lanes the one that says more of what the move has cost.
+// The lane of the two that shows better what the move has cost.
 Lane slower_path(Lane one, Lane other) {
   if (one == Lane::relay || other == Lane::relay) return Lane::relay;
   return one == Lane::direct ? other : one;
@@ -51,7 +51,7 @@ void ChunkQueue::forget(const HostMove& move) {
 }
 
 HostMove& Moves::start(const Block& from, const Block& to, MoveCompletion& completion) {
-  assert(from.bytes != 0 && from.bytes == to.bytes && "moves have bytes, as many on either side");
+  assert(from.bytes != 0 && from.bytes == to.bytes && "both ends of a move have the same number of bytes, not 0");
   if (spare_.empty()) spare_.emplace_back();
   moves_.splice(moves_.end(), spare_, spare_.begin());
   HostMove& move = moves_.back();
@@ -90,7 +90,7 @@ void Moves::forget_queued(const HostMove& move) {
   for (ChunkQueue* queue : queues_) queue->forget(move);
 }
 
-// A move that has failed ends when no lender touches its memory any more.
+// A failed move ends when no lender touches its memory any more.
 void Moves::end_if_over(HostMove& move) {
   if (move.lent != 0 || (move.left_bytes != 0 && move.status == MoveStatus::ok)) return;
   ended_.push_back(Ended{move.completion, MoveOutcome{move.status, reach_of(move.lane)}});

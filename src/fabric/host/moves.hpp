@@ -1,4 +1,4 @@
-// Moves within the node while they are under way, and the chunks that they are cut into.
+// Moves in flight within the node, and their chunks.
 #pragma once
 
 #include <algorithm>
@@ -18,21 +18,21 @@ struct HostMove {
   Block from;
   Block to;
   MoveCompletion* completion = nullptr;
-  std::uint64_t left_bytes = 0;  // not yet settled
-  std::uint32_t lent = 0;        // chunks that a lender has
+  std::uint64_t left_bytes = 0;  // not settled yet
+  std::uint32_t lent = 0;        // chunks that lenders hold
   MoveStatus status = MoveStatus::ok;
-  copy::Lane lane = copy::Lane::direct;  // the slowest of its chunks'
+  copy::Lane lane = copy::Lane::direct;  // the slowest lane of its chunks
   std::list<HostMove>::iterator self;
 };
 
 // Some bytes of a move, in one queue or with one lender.
 struct Chunk {
-  HostMove* move = nullptr;  // null: cancelled while a lender held it
+  HostMove* move = nullptr;  // nullptr: cancelled while a lender held it
   WorldRank destination;
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
 
-  // Leaves `most` bytes at most here. The rest may have none.
+  // Keeps at most `most` bytes here and returns the rest, which may be empty.
   [[nodiscard]] Chunk cut(std::uint64_t most) {
     Chunk rest = *this;
     bytes = std::min(bytes, most);
@@ -44,7 +44,7 @@ struct Chunk {
 
 class Moves;
 
-// Chunks that wait to be copied by somebody. A move that fails or is cancelled is taken out of all of them.
+// Chunks that wait to be copied. A move that fails or is cancelled is removed from all queues.
 class ChunkQueue {
  public:
   explicit ChunkQueue(Moves& moves);
@@ -64,7 +64,7 @@ class ChunkQueue {
     bytes_ += chunk.bytes;
   }
   [[nodiscard]] Chunk pop() {
-    assert(!chunks_.empty() && "somebody has looked");
+    assert(!chunks_.empty() && "the queue is not empty");
     const Chunk chunk = chunks_.front();
     chunks_.pop_front();
     bytes_ -= chunk.bytes;
@@ -86,14 +86,15 @@ class Moves {
   Moves& operator=(const Moves&) = delete;
 
   [[nodiscard]] HostMove& start(const Block& from, const Block& to, MoveCompletion& completion);
-  // The chunk's bytes are in place, or not to be had: then the move has failed and its other chunks are forgotten.
+  // The chunk's bytes are in place, or could not be copied: then the move has failed and its other chunks are dropped.
   void settle(const Chunk& chunk, MoveStatus status, copy::Lane lane);
-  // A lender has given the chunk back. False: its move has failed meanwhile, and may have ended now.
+  // A lender has returned the chunk. False: its move has failed meanwhile, and may have ended now.
   [[nodiscard]] bool take_back(const Chunk& chunk);
-  // Nobody will be told of it. Null: it has ended; otherwise it is in no queue any more, and the caller retires it.
+  // Its caller will not be told. nullptr if it has ended; otherwise it is in no queue any more, and the caller retires
+  // it.
   [[nodiscard]] HostMove* forget(MoveCompletion& completion);
   void retire(HostMove& move);
-  // Tells of what has ended. Callees may start and cancel moves as they like.
+  // Tells callers of ended moves. They may start and cancel moves.
   bool deliver_ended();
 
   [[nodiscard]] std::size_t in_flight() const { return moves_.size() + ended_.size(); }
@@ -111,7 +112,7 @@ class Moves {
   void end_if_over(HostMove& move);
 
   std::list<HostMove> moves_;
-  std::list<HostMove> spare_;  // to be used again
+  std::list<HostMove> spare_;  // for reuse
   std::deque<Ended> ended_;    // to be told
   std::vector<ChunkQueue*> queues_;
   std::uint64_t bytes_under_way_ = 0;

@@ -21,7 +21,7 @@ class NodeRanks {
   void remove(WorldRank rank) {
     if (find(rank) != nullptr) ranks_[rank.value()].reset();
   }
-  // Null: it is not here. Good until the next add().
+  // nullptr if it is not here. Valid until the next add().
   [[nodiscard]] RankMemory* find(WorldRank rank) {
     if (rank.value() >= ranks_.size() || !ranks_[rank.value()]) return nullptr;
     return &*ranks_[rank.value()];

@@ -17,7 +17,7 @@ constexpr std::chrono::milliseconds kRetry{1};  // while a peer's ring is full
 
 Status PeerRings::add(SpId number, Mapping outbound, Mapping inbound, UniqueFd doorbell) {
   if (!valid_byte_ring(outbound.base()) || !valid_byte_ring(inbound.base())) {
-    return Error{"the ring to service process " + std::to_string(number.value()) + " is not one"};
+    return Error{"the ring to service process " + std::to_string(number.value()) + " is invalid"};
   }
   const ByteRingWriter writer(outbound.base());
   const ByteRingReader reader(inbound.base());
@@ -35,7 +35,7 @@ bool PeerRings::all_here() const {
 
 void PeerRings::send(SpId to, std::span<const std::byte> message) {
   const std::uint32_t number = to.value() - first_;
-  assert(message.size() <= kByteRingMaxMessage && "no longer than a ring takes");
+  assert(message.size() <= kByteRingMaxMessage && "the message fits in a ring");
   if (number >= peers_.size() || peers_[number] == nullptr) return;
   Peer& peer = *peers_[number];
   if (peer.waiting.empty() && peer.writer.write(message)) return ring_doorbell(peer);
@@ -67,7 +67,7 @@ bool PeerRings::send_waiting_to(Peer& peer) {
 void PeerRings::ring_doorbell(Peer& peer) {
   if (!peer.writer.reader_sleeps()) return;
   const std::uint64_t one = 1;
-  // Fails only when the counter is full, and then the peer is being woken anyway.
+  // Fails only if the counter is full, and then the peer is being woken already.
   [[maybe_unused]] const ssize_t written = ::write(peer.doorbell.get(), &one, sizeof(one));
 }
 

@@ -1,5 +1,5 @@
-// Messages to and from other service processes of this node, by rings in shared memory. What finds no room waits here,
-// in order: sending never blocks.
+// Messages between service processes of this node, by rings in shared memory. Messages without room wait here, in
+// order: sending never blocks.
 //
 // Thread rule: one thread.
 #pragma once
@@ -24,29 +24,28 @@ namespace outrigger::fabric {
 
 class PeerRings final : public PeerMessenger, public Port {
  public:
-  // With so many messages waiting for room the rings are backlogged().
+  // The rings are backlogged() with this many messages waiting for room.
   explicit PeerRings(std::size_t most_waiting) : most_waiting_(most_waiting) {}
 
-  // Another one, by its number on the node, from 0: the ring that this process writes, the one that it reads, and the
-  // eventfd that wakes the peer. Error: no rings.
-  // In place of those to one that has died: what was queued in them is forgotten.
+  // Adds a peer by its number on the node, from 0: the ring to write, the ring to read, and the eventfd that wakes the
+  // peer. Error: invalid rings. Replaces the rings of a dead process and drops their messages.
   [[nodiscard]] Status add(SpId number, Mapping outbound, Mapping inbound, UniqueFd doorbell);
-  // Every peer has the ring that this process writes, and has forgotten any before it.
+  // Every peer has its rings, and has dropped former ones.
   [[nodiscard]] bool all_here() const;
-  // The number in the job of the node's number 0. Elsewhere here numbers are those in the job.
+  // World number of the node's service process 0. All other numbers here are world numbers.
   void count_from(SpId first) { first_ = first.value(); }
-  // To one without rings: nothing. It has died, and when another one takes its place all is said again.
+  // Drops messages to a peer without rings: it has died, and its replacement gets everything again.
   void send(SpId to, std::span<const std::byte> message) override;
 
-  // Sends what has waited for room.
+  // Sends messages that wait for room.
   bool progress() override;
-  // A bounded number of each peer, then false once.
+  // Takes a bounded number of messages from each peer, then returns false once.
   [[nodiscard]] bool receive(SpId& from, std::vector<std::byte>& message) override;
   [[nodiscard]] bool backlogged() const override { return waiting_ >= most_waiting_; }
   [[nodiscard]] const PortFailure* failure() const override { return failure_ ? &*failure_ : nullptr; }
   [[nodiscard]] bool arm() override;
   void wake_up() override;
-  // Nobody tells when there is room in a ring.
+  // Room in a ring is not notified.
   [[nodiscard]] bool must_poll() const override { return waiting_ != 0; }
   [[nodiscard]] std::optional<Clock::duration> sleep_limit(Clock::time_point now) const override;
 
@@ -65,11 +64,11 @@ class PeerRings final : public PeerMessenger, public Port {
 
   const std::size_t most_waiting_;
   std::uint32_t first_ = 0;
-  std::vector<std::unique_ptr<Peer>> peers_;  // by number on the node; null: not a peer
+  std::vector<std::unique_ptr<Peer>> peers_;  // by number on the node; nullptr: not a peer
   std::size_t waiting_ = 0;
-  std::size_t turn_ = 0;     // whose messages receive() takes
-  std::uint32_t taken_ = 0;  // of them, in this turn
-  bool sleeping_ = false;    // as the peers are told
+  std::size_t turn_ = 0;     // the peer whose messages receive() takes
+  std::uint32_t taken_ = 0;  // messages taken from it in this turn
+  bool sleeping_ = false;    // published to the peers
   std::optional<PortFailure> failure_;
 };
 

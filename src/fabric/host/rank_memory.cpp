@@ -45,7 +45,7 @@ std::byte* RankMemory::mapped(RegionId region, std::uint64_t address, std::uint6
   std::uint64_t size = 0;
   std::byte* ours = nullptr;
   if (region == kArenaRegion) {
-    // The base is the rank's own word for it. Whatever it says, the offset below stays inside the arena.
+    // The rank writes the base itself. Whatever the value, the offset below stays inside the arena.
     first = segment().header().rank_base_address.load(std::memory_order_relaxed) + SegmentView::arena_offset();
     size = kArenaBytes;
     ours = segment().arena();
@@ -56,7 +56,7 @@ std::byte* RankMemory::mapped(RegionId region, std::uint64_t address, std::uint6
     size = found->second.mapping->bytes();
     ours = found->second.mapping->base();
   }
-  const std::uint64_t offset = address - first;  // wraps to something huge below the region
+  const std::uint64_t offset = address - first;  // addresses below the region wrap to a huge offset
   if (offset > size || bytes > size - offset) return nullptr;
   return ours + offset;
 }
@@ -85,7 +85,7 @@ std::byte* RankMemory::attached(std::uint64_t address, std::uint64_t bytes) {
 bool RankMemory::name_process(CopyJob& job) {
   if (probe_address_ == 0) return false;
   if (!probe_value_) {
-    // All service processes of the node have changed it by now, and nobody will again.
+    // All service processes of the node have changed it by now, and it will not change again.
     std::uint64_t value = 0;
     const std::span<std::byte> bytes = std::as_writable_bytes(std::span(&value, 1));
     if (read_from_process(pid_, probe_address_, bytes) != MoveStatus::ok) return false;

@@ -1,5 +1,5 @@
-// What this service process knows of one rank's memory: its segment, its regions, and how its private memory can be
-// reached. The one place where a rank's addresses become pointers of ours.
+// One rank's memory as this service process knows it: its segment, its regions, and the access to its private memory.
+// Only this class turns a rank's addresses into local pointers.
 #pragma once
 
 #include <sys/types.h>
@@ -20,7 +20,7 @@
 
 namespace outrigger::fabric {
 
-// Not thread safe. Pointers it gives out are valid until the region is dropped.
+// Not thread-safe. Its pointers are valid until the region is dropped.
 class RankMemory {
  public:
   // `segment` must hold a valid segment of segment_bytes(). `private_reachable`: cross-memory attach works and is
@@ -31,7 +31,7 @@ class RankMemory {
   [[nodiscard]] SegmentView segment() const { return SegmentView(segment_->base()); }
   [[nodiscard]] bool private_reachable() const { return private_reachable_; }
 
-  // Errors: an id that is reserved or in use, an address that is not page aligned, a range beyond the address space.
+  // Errors: an id that is reserved or in use, an address that is not page-aligned, a range beyond the address space.
   [[nodiscard]] Status add_region(RegionId region, std::uint64_t base, Mapping mapping);
   // A range that is not mapped here, but may be moved. Errors as above.
   [[nodiscard]] Status add_range(RegionId region, std::uint64_t base, std::uint64_t bytes);
@@ -39,31 +39,31 @@ class RankMemory {
   bool drop_region(RegionId region);
   [[nodiscard]] std::size_t regions() const { return regions_.size(); }
 
-  // Our pointer to [address, address + bytes) of the rank, or nullptr when that range is not wholly inside `region`, or
+  // Local pointer to [address, address + bytes) of the rank. nullptr if the range is not wholly inside `region`, or
   // `region` is kPrivateRegion or unknown.
   [[nodiscard]] std::byte* mapped(RegionId region, std::uint64_t address, std::uint64_t bytes) const;
 
-  // Keeps what mapped() gives out for the region valid after it has been dropped. Null for what has no mapping.
+  // Keeps pointers from mapped() for the region valid after it has been dropped. nullptr if the region has no mapping.
   [[nodiscard]] std::shared_ptr<const void> hold(RegionId region) const;
 
-  // As it is here: what a DPU knew by its key, and is not mapped, is private memory where that is reached.
+  // A DPU's keyed range that is not mapped here is private memory, if that is reached.
   [[nodiscard]] RegionId known_as(RegionId region) const {
     return private_reachable_ && is_keyed(region) && !regions_.contains(region) ? kPrivateRegion : region;
   }
 
-  // May the range be moved at all: inside its region, or private, reachable and within the address space?
+  // True if the range may be moved: it is inside its region, or private, reachable and within the address space.
   [[nodiscard]] bool accessible(RegionId region, std::uint64_t address, std::uint64_t bytes) const;
 
-  // Private memory by XPMEM; null: not to be attached.
+  // Private memory by XPMEM; nullptr: not available.
   void set_windows(std::unique_ptr<XpmemWindows> windows) { windows_ = std::move(windows); }
   [[nodiscard]] bool attachable() const { return windows_ != nullptr; }
-  // Our pointer to [address, address + bytes) of private memory, good for this and the next call. Null: it cannot be
-  // attached, and nothing will be any more: a lender serves better than what is not to be had.
+  // Local pointer to [address, address + bytes) of private memory, valid for this and the next call. nullptr if it
+  // cannot be attached. Then no later call attaches either: a lender is better than repeated failures.
   [[nodiscard]] std::byte* attached(std::uint64_t address, std::uint64_t bytes);
 
-  // A word of private memory, by which other ranks make sure that they reach the right process.
+  // A word of private memory, by which other ranks check that they reach the right process.
   void set_probe(std::uint64_t address) { probe_address_ = address; }
-  // Names process and word in the job. False: it is not known what stands there.
+  // Puts process and word into the job. False: the word is unknown.
   [[nodiscard]] bool name_process(CopyJob& job);
 
  private:

@@ -32,7 +32,7 @@ std::uint64_t Reductions::chunk_bytes(const Started& started) {
 bool Reductions::go_on(Started& started) {
   const std::uint64_t chunk = chunk_bytes(started);
   MoveOutcome outcome;
-  // Whole ranges first, so that nothing is written where one is partly out of bounds.
+  // Checks whole ranges first: nothing is written if a range is partly out of bounds.
   if (started.done_bytes == 0) outcome.status = reducer_.check(started.ranges, started.bytes);
   if (outcome.status == MoveStatus::ok) outcome = reducer_.reduce(started.ranges, started.done_bytes, chunk);
   if (outcome.reach != Reach::mapped) started.reach = outcome.reach;

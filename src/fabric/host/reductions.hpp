@@ -1,4 +1,4 @@
-// Reductions within the node while they are under way: served by chunks in turn, as moves are, by this process itself.
+// Reductions in flight within the node. This process makes them itself, chunk by chunk, round-robin like moves.
 //
 // Thread rule: one thread.
 #pragma once
@@ -16,7 +16,8 @@ namespace outrigger::fabric {
 
 class Reductions {
  public:
-  // Of the result at a time MemoryReducer's chunk; with many operands less, so that others have their turn.
+  // Chunks of the result have MemoryReducer's size; with many operands they are smaller, so that others have their
+  // turn.
   static constexpr std::uint64_t kLeastChunkBytes = 16U << 10;
   static constexpr std::uint64_t kTurnBytes = 512U << 10;  // of all operands
 
@@ -26,7 +27,7 @@ class Reductions {
     queue_.push_back(Started{std::move(ranges), bytes, 0, &completion});
   }
   void forget(const MoveCompletion& completion);
-  // About so many bytes of operands after the first, a chunk at least. True: anything.
+  // Reduces about this many bytes of operands, at least a chunk. False if there was nothing.
   bool reduce_some(std::uint64_t bytes);
   bool deliver_ended() { return finished_.deliver(); }
 
@@ -41,7 +42,7 @@ class Reductions {
     Reach reach = Reach::mapped;
   };
   [[nodiscard]] static std::uint64_t chunk_bytes(const Started& started);
-  // One chunk. True: it has ended.
+  // Reduces one chunk. True: the reduction has ended.
   [[nodiscard]] bool go_on(Started& started);
 
   MemoryReducer reducer_;

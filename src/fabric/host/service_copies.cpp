@@ -48,7 +48,7 @@ MoveStatus ServiceCopies::copy_chunk(const Chunk& chunk, Lane& lane) {
   RankMemory* source = ranks_.find(from.owner);
   RankMemory* destination = ranks_.find(to.owner);
   if (source == nullptr || destination == nullptr) return MoveStatus::owner_lost;
-  // Whole ranges, so that nothing is copied of a block that is partly out of bounds.
+  // Checks whole ranges first: nothing is copied if a block is partly out of bounds.
   std::byte* read = source->mapped(from.region, from.address, move.from.bytes);
   std::byte* write = destination->mapped(to.region, to.address, move.to.bytes);
   if ((read == nullptr && !source->accessible(from.region, from.address, move.from.bytes)) ||
@@ -59,7 +59,7 @@ MoveStatus ServiceCopies::copy_chunk(const Chunk& chunk, Lane& lane) {
   if (write != nullptr) write += chunk.offset;
   const std::uint64_t from_address = from.address + chunk.offset;
   const std::uint64_t to_address = to.address + chunk.offset;
-  // The second call may detach what the first has given, but then gives nothing itself.
+  // The second call may detach the first window, but then it returns nullptr itself.
   const std::byte* attached_read = read != nullptr ? read : source->attached(from_address, chunk.bytes);
   std::byte* attached_write = write != nullptr ? write : destination->attached(to_address, chunk.bytes);
   lane = own_lane(kind_of(read, attached_read), kind_of(write, attached_write));
@@ -69,7 +69,7 @@ MoveStatus ServiceCopies::copy_chunk(const Chunk& chunk, Lane& lane) {
   }
   if (lane == Lane::xpmem) {
     if (copy_guarded(attached_write, attached_read, chunk.bytes)) return MoveStatus::ok;
-    // Not there, or not to be attached: cross-memory attach knows which.
+    // Missing, or not attachable: cross-memory attach finds out which.
     lane = own_lane(kind_of(read, nullptr), kind_of(write, nullptr));
   }
   if (lane == Lane::relay) {
@@ -79,7 +79,7 @@ MoveStatus ServiceCopies::copy_chunk(const Chunk& chunk, Lane& lane) {
   return write_to_process(destination->pid(), to_address, std::span<const std::byte>(read, chunk.bytes));
 }
 
-// What is read and written by the moves under way does not fit in the cache: nobody will find anything there.
+// The moves in flight do not fit in the cache, so readers would find nothing there.
 CopyKernel ServiceCopies::kernel() const {
   const bool past = cache_bytes_ != 0 && 2 * moves_.bytes_under_way() >= cache_bytes_;
   return past ? CopyKernel::streaming : CopyKernel::cached;

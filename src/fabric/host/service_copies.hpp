@@ -1,4 +1,4 @@
-// What this process copies itself: a queue of chunks, served round robin, each by the lane that its memory allows.
+// Copies by this process itself: a queue of chunks, served round-robin, each by the lane that its memory allows.
 //
 // Thread rule: one thread.
 #pragma once
@@ -21,19 +21,19 @@ class ServiceCopies {
 
   struct Turn {
     std::uint64_t chunk_bytes = 0;
-    std::uint64_t bytes = 0;  // but one chunk at least
+    std::uint64_t bytes = 0;  // but at least one chunk
     std::uint32_t chunks = 0;
   };
-  // True: anything.
+  // False if there was nothing.
   bool copy_some(const Turn& turn);
 
-  // Of the last cache of this process's processor. 0: not known.
+  // Size of the processor's last-level cache. 0: unknown.
   void set_cache_bytes(std::uint64_t bytes) { cache_bytes_ = bytes; }
-  // How mapped memory is copied now.
+  // The present method for mapped memory.
   [[nodiscard]] CopyKernel kernel() const;
 
  private:
-  // Says by which lane.
+  // Sets `lane` to the one used.
   [[nodiscard]] MoveStatus copy_chunk(const Chunk& chunk, copy::Lane& lane);
 
   NodeRanks& ranks_;

@@ -98,7 +98,7 @@ void Slots::mark_delivered(WorldRank destination, SlotIndex slot, GroupRank sour
   if (open == nullptr || source.value() >= open->group_size) return;
   const RankMemory& memory = *ranks_.find(destination);
   std::byte* mark = memory.mapped(RegionId{open->marks.region}, open->marks.address + source.value(), 1);
-  if (mark == nullptr) return;  // the rank has dropped the region under its own operation
+  if (mark == nullptr) return;  // the rank has dropped the region during its own operation
   std::atomic_ref<std::uint8_t>(*reinterpret_cast<std::uint8_t*>(mark)).store(1, std::memory_order_release);
 }
 
@@ -116,8 +116,7 @@ void Slots::complete(WorldRank rank, SlotIndex slot, const CompletionRecord& rec
 
 void Slots::fill(WorldRank rank, SlotIndex slot, const CompletionRecord& record) {
   const OpenSlot* open = find_open(rank, slot);
-  if (open != nullptr && !open->told)
-    filled_.push_back({rank, slot, record});  // or a service process before this one has
+  if (open != nullptr && !open->told) filled_.push_back({rank, slot, record});  // or an earlier service process has
 }
 
 bool Slots::tell_filled() {

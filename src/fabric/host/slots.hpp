@@ -1,4 +1,4 @@
-// Operations as their ranks see them: marks of what has been delivered, and completions.
+// Operations as their ranks see them: delivered marks and completions.
 //
 // Thread rule: one thread.
 #pragma once
@@ -22,23 +22,22 @@ class Slots {
   void add_rank(WorldRank rank);
   void drop_rank(WorldRank rank);
   // A slot has been taken from the rank's post ring. `told`: the rank knows already that it is filled. False: it is
-  // already open, or not a slot.
+  // open, or not a slot.
   [[nodiscard]] bool open(WorldRank rank, SlotIndex slot, bool told = false);
-  // The same for an overflow record: gives it an index above those of the slots. Nothing: not in memory that the rank
-  // shares, or open already.
+  // The same for an overflow record, which gets an index above those of slots. nullopt: not in memory that the rank
+  // shares, or open.
   [[nodiscard]] std::optional<SlotIndex> open_record(WorldRank rank, LocalRef record, bool told = false);
   // Until complete(), marks go to `marks`, one byte for each of `group_size` group ranks (bounds are checked at every
   // mark).
   void set_marks(WorldRank rank, SlotIndex slot, LocalRef marks, std::uint32_t group_size);
-  // The rank will be told when it is done, and that it came so late.
+  // The completion will tell the rank how late it came.
   void set_lateness(WorldRank rank, SlotIndex slot, std::uint64_t late_ns);
   void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source);
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record);
 
-  // As RankView's filled(). The rank is told by the next tell_filled(), unless the operation is complete by then, which
-  // tells it as much.
+  // See RankView::filled(). The next tell_filled() notifies the rank, unless complete() comes first.
   void fill(WorldRank rank, SlotIndex slot, const CompletionRecord& record);
-  // True: anybody.
+  // False if there were none.
   bool tell_filled();
   [[nodiscard]] bool any_to_tell() const { return !filled_.empty(); }
 
@@ -48,7 +47,7 @@ class Slots {
     SlotIndex slot;
     CompletionRecord record;
   };
-  // Of a slot that is not open: nothing, as by complete(), or it would end what the slot is used for next.
+  // Ignored if the slot is not open, as in complete(): it would end the slot's next operation.
   void defer(const Deferred& completion) {
     if (find_open(completion.rank, completion.slot) != nullptr) deferred_.push_back(completion);
   }
@@ -61,27 +60,27 @@ class Slots {
     bool told = false;  // that it is filled, with the result
     LocalRef marks;
     std::uint32_t group_size = 0;
-    std::optional<std::uint64_t> late_ns = std::nullopt;  // of one that is timed
+    std::optional<std::uint64_t> late_ns = std::nullopt;  // if the rank wants its lateness
   };
 
   struct OpenRecords {
     std::vector<LocalRef> by_index;  // from kSlotCount on
     std::vector<SlotIndex> free;
-    std::unordered_set<std::uint64_t> addresses;  // of those that are open
+    std::unordered_set<std::uint64_t> addresses;  // of the open records
   };
   struct RankSlots {
-    std::vector<OpenSlot> slots;  // and records behind them; empty: the rank is not here
+    std::vector<OpenSlot> slots;  // slots, then records; empty: the rank is not here
     OpenRecords records;
   };
 
   static void write_result(OperationSlot& shared, const CompletionRecord& record, const OpenSlot& open);
-  // Null: no such rank, or the slot is not open.
+  // nullptr: no such rank, or the slot is not open.
   [[nodiscard]] OpenSlot* find_open(WorldRank rank, SlotIndex slot);
-  // Null: not in memory that the rank shares.
+  // nullptr: not in memory that the rank shares.
   [[nodiscard]] OverflowRecord* record_at(WorldRank rank, LocalRef record) const;
-  // Null: the rank has dropped the region of the record.
+  // nullptr: the rank has dropped the record's region.
   [[nodiscard]] OperationSlot* shared_slot(WorldRank rank, SlotIndex slot) const;
-  // Where the result goes; null as above.
+  // The place for the result, or nullptr as above.
   [[nodiscard]] OperationSlot* close(WorldRank rank, SlotIndex slot);
 
   NodeRanks& ranks_;

@@ -1,4 +1,4 @@
-// All three seams for tests, and for counting what an engine does: nothing is reduced or sent eagerly, and no rank is
+// All three seams for tests, and for counting an engine's actions: nothing is reduced or sent eagerly, and no rank is
 // held or told early.
 #pragma once
 
@@ -16,7 +16,7 @@ class BareFabric : public BlockMover, public PeerMessenger, public RankView {
 
   void reduce(const Reduction& /*reduction*/, std::span<const Block> /*operands*/, std::span<const BlockId> /*names*/,
               const Block& /*into*/, MoveCompletion& /*completion*/) override {
-    std::abort();  // no reduction is posted here: a bug of ours
+    std::abort();  // no reduction is posted here: a bug
   }
   void send_eager(const BlockId& /*name*/, const Block& /*from*/, SpId /*reader*/) override {}
   void withdraw_eager(const BlockId& /*name*/) override {}

@@ -1,4 +1,4 @@
-// Every fault the simulation can make, in one place.
+// All faults that the simulation can make.
 #pragma once
 
 #include "fabric/sim/random.hpp"
@@ -6,14 +6,14 @@
 namespace outrigger::fabric::sim {
 
 struct FaultOptions {
-  // Time until a message arrives. Between two service processes order is kept; between pairs it is not.
+  // Time until a message arrives. Order is kept within a pair of service processes, not between pairs.
   Range message_delay_ns{1000, 1000};
   // A move copies chunks of this many bytes (at least 1), each after this delay.
   Range chunk_bytes{1, 4096};
   Range chunk_delay_ns{500, 500};
-  // Blocks that are sent ahead, to some byte of theirs, after a chunk's delay. The others are asked for.
+  // Chance that a prefix of a block is sent eagerly, after a chunk's delay. Other blocks are requested.
   double eager_chance = 0;
-  // Time until a service process looks at what has arrived, and its chance to stall much longer instead.
+  // Time until a service process handles arrivals, and its chance to stall much longer instead.
   Range step_delay_ns{100, 100};
   double service_stall_chance = 0;
   Range service_stall_ns{0, 0};
@@ -21,17 +21,17 @@ struct FaultOptions {
   Range post_delay_ns{0, 1000};
   double late_post_chance = 0;
   Range late_post_ns{0, 0};
-  // A rank's chance to stay away, before a post, until nothing else happens any more.
+  // A rank's chance to pause before a post until nothing else happens.
   double absent_chance = 0;
-  // Whether ranks may post different communicators in different orders.
+  // Ranks may post different communicators in different orders.
   bool differing_post_orders = false;
-  // Service processes that crash, at most, over the whole run, when, and how long they stay away.
+  // Crashes of service processes in the whole run, their time, and the time until the restart.
   std::uint64_t most_crashes = 0;
   Range crash_time_ns{0, 0};
   Range restart_delay_ns{0, 0};
   Range reattach_delay_ns{0, 0};  // until each rank is replayed
-  Range notice_delay_ns{0, 0};    // until each peer hears of the new incarnation
-  // Programs that are wrong: sizes that differ between sender and receiver, ranks that call something else.
+  Range notice_delay_ns{0, 0};    // until each peer learns of the new incarnation
+  // Wrong programs: sizes differ between sender and receiver, or ranks call different collectives.
   double differing_sizes_chance = 0;
   double differing_kinds_chance = 0;
 };

@@ -1,4 +1,4 @@
-// The one source of chance in a simulation: everything that happens follows from the seed.
+// The only source of chance in a simulation: everything follows from the seed.
 #pragma once
 
 #include <cstddef>

@@ -12,7 +12,7 @@ namespace {
 
 constexpr unsigned kOffsetBits = 32;
 
-// Over the bytes of a block from an offset on.
+// Overwrites a block's bytes from an offset on with the eager ones.
 void put_what_came_ahead(std::span<std::byte> bytes, std::span<const std::byte> ahead, std::uint64_t offset_bytes) {
   if (ahead.size() <= offset_bytes) return;
   const std::span<const std::byte> rest = ahead.subspan(offset_bytes);
@@ -97,7 +97,7 @@ void SimFabric::reduce(const Reduction& reduction, std::span<const Block> operan
   state.others.assign(operands.begin() + 1, operands.end());
   for (std::size_t i = 1; i < names.size(); ++i) state.others_ahead.push_back(take_ahead(names[i]));
   if (into.memory == operands.front().memory) return;
-  // Nobody may read what is being made.
+  // Poison: no rank may read an unfinished result.
   std::ranges::fill(world_.memory[into.memory.owner.value()].resolve(into.memory.address, into.bytes), std::byte{0x5A});
 }
 

@@ -22,25 +22,25 @@
 
 namespace outrigger::fabric::sim {
 
-// One rank's memory: buffers that never overlap and are told apart by their addresses.
+// One rank's memory: buffers with distinct, non-overlapping addresses.
 class RankMemory {
  public:
   [[nodiscard]] std::uint32_t add(std::size_t bytes);
   [[nodiscard]] std::span<std::byte> buffer(std::uint32_t index) { return buffers_[index]; }
   [[nodiscard]] static std::uint64_t address_of(std::uint32_t index, std::uint64_t offset);
   [[nodiscard]] static std::uint32_t buffer_of(std::uint64_t address);
-  // Empty when the range is not within one buffer.
+  // Empty if the range is not within one buffer.
   [[nodiscard]] std::span<std::byte> resolve(std::uint64_t address, std::uint64_t bytes);
 
  private:
   std::vector<std::vector<std::byte>> buffers_;
 };
 
-// Sees everything that matters at the moment it happens.
+// Sees all relevant events when they happen.
 class Observer {
  public:
   virtual void chunk_moves(SpId by, const Block& from, const Block& to) = 0;  // before the bytes are touched
-  virtual void eager_read(SpId by, const Block& from) = 0;                    // of a block that is sent ahead
+  virtual void eager_read(SpId by, const Block& from) = 0;                    // for a block that is sent eagerly
   virtual void move_ended(SpId by) = 0;                                       // the engine has to run
   virtual void marked(SpId by, WorldRank destination, SlotIndex slot, GroupRank source) = 0;
   virtual void completed(SpId by, WorldRank rank, SlotIndex slot, const CompletionRecord& record) = 0;
@@ -65,13 +65,13 @@ class World {
   Observer& observer;
 
   void send(SpId from, SpId to, std::span<const std::byte> message);
-  // Both ends of a crash: what was on its way to it is lost, and what is sent to it until it is back, as connections
-  // are to a process; what it sent arrives up to some message.
+  // Messages to a crashed process are lost, including later ones until it is back. Its own messages arrive up to some
+  // message.
   void lose_messages_of(SpId crashed);
   void is_back(SpId restarted) { away_.erase(restarted); }
   [[nodiscard]] std::size_t messages_in_flight() const;
 
-  // The first bytes of blocks that are at the service process which will move them.
+  // Eager bytes, at the service process that will move the block.
   std::map<std::pair<SpId, BlockId>, std::vector<std::byte>> ahead;
 
  private:
@@ -86,7 +86,7 @@ class World {
   void arrive(SpId from, SpId to, std::uint64_t id);
 
   std::map<std::pair<SpId, SpId>, Pair> pairs_;
-  std::set<SpId> away_;  // those that crashed and are not back
+  std::set<SpId> away_;  // crashed and not back
   std::uint64_t next_letter_ = 0;
 };
 
@@ -113,7 +113,7 @@ class SimFabric final : public BlockMover, public PeerMessenger, public RankView
     return false;
   }
 
-  // The process dies: its moves stop at some byte, nothing it does any more has an effect.
+  // The process dies: its moves stop at some byte, and it has no further effect.
   void crash();
   [[nodiscard]] std::size_t moves_in_flight() const { return moves_.size(); }
 
@@ -123,28 +123,28 @@ class SimFabric final : public BlockMover, public PeerMessenger, public RankView
     Block from;
     Block to;
     std::uint64_t done_bytes = 0;
-    std::vector<std::byte> ahead;  // its first bytes, where they were sent ahead
-    // Of a reduction: `from` is its first operand.
+    std::vector<std::byte> ahead;  // its eager bytes
+    // Reductions only; `from` is the first operand.
     std::optional<Reduction> reduction;
     std::vector<Block> others;
-    std::vector<std::vector<std::byte>> others_ahead;  // as `ahead`; empty, or one for each
+    std::vector<std::vector<std::byte>> others_ahead;  // like `ahead`; empty, or one for each
   };
-  // The first bytes of that block, where they are here.
+  // The eager bytes of that block that are here.
   [[nodiscard]] std::vector<std::byte> take_ahead(const BlockId& name);
   void schedule_chunk(MoveCompletion& completion, std::uint64_t id);
   void chunk(MoveCompletion& completion, std::uint64_t id);
-  // As many bytes, or the whole elements that begin in them. False when a range is bad.
+  // Moves this many bytes, or the whole elements that begin in them. False: a range is bad.
   [[nodiscard]] bool do_some(MoveState& move, std::uint64_t bytes);
   [[nodiscard]] bool copy(MoveState& move, std::uint64_t bytes);
   [[nodiscard]] bool reduce_some(MoveState& move, std::uint64_t bytes);
-  // Of what the move has not done yet; empty when the range is bad.
+  // The rest of the move's range; empty if it is bad.
   [[nodiscard]] std::span<std::byte> rest_of(const MoveState& move, const Block& block, std::uint64_t bytes);
 
   World& world_;
   SpId self_;
   std::shared_ptr<bool> alive_;
   std::unordered_map<MoveCompletion*, MoveState> moves_;
-  std::set<BlockId> eager_;  // that may be read and sent ahead
+  std::set<BlockId> eager_;  // blocks that may be read and sent eagerly
   std::uint64_t next_move_ = 0;
 };
 

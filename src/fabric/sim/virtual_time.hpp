@@ -1,4 +1,4 @@
-// Events in virtual time, earliest first, those of one time in the order they were made.
+// Events in virtual time, earliest first; events of the same time in the order of their creation.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ class VirtualTime {
   }
   void after(std::uint64_t delay_ns, Action action) { at(now_ns_ + delay_ns, std::move(action)); }
 
-  // Runs the next event. False when there is none.
+  // Runs the next event. False if there is none.
   bool step() {
     if (events_.empty()) return false;
     std::pop_heap(events_.begin(), events_.end());
@@ -47,7 +47,7 @@ class VirtualTime {
   struct Event {
     std::uint64_t time_ns;
     std::uint64_t order;
-    std::uint32_t place;  // of its action, which stays there while events are sorted
+    std::uint32_t place;  // index of its action, which does not move when events are sorted
     bool operator<(const Event& other) const {
       return time_ns != other.time_ns ? time_ns > other.time_ns : order > other.order;
     }

@@ -7,7 +7,7 @@
 namespace outrigger::fabric::ucx {
 namespace {
 
-// UCX puts together what is longer from pieces.
+// UCX assembles longer messages from fragments.
 constexpr std::size_t kBatchBytes = 6000;
 
 }  // namespace
@@ -34,7 +34,7 @@ bool Channels::flush_outboxes() {
   return true;
 }
 
-// Each call of the network costs more than what it carries here: several messages go as one.
+// A network call costs more than its contents, so several messages go as one.
 void Channels::flush_outbox(Peer& peer) {
   if (peer.outbox.empty()) return;
   auto send = std::make_unique<Send>();
@@ -95,7 +95,7 @@ bool Channels::flush_handshakes() {
     transmit(*peer, std::move(send));
   }
   for (Peer* peer : std::exchange(opened_, {})) {
-    peer->reconnect();  // its call has come by a connection of its own
+    peer->reconnect();  // the peer called on a connection of its own
     send_held(*peer);
   }
   return true;
@@ -115,7 +115,7 @@ void Channels::send_held(Peer& peer) {
   }
 }
 
-// What the network has taken ends there.
+// The network reports the end of messages in flight there.
 void Channels::forget(const Peer& former) {
   const auto held = held_.sends.extract(&former);
   if (held.empty()) return;
@@ -134,14 +134,14 @@ ucp_ep_h Channels::endpoint(Peer& peer, Channel channel) {
       if (!peer.is_known()) return nullptr;  // an answer to a call in its name
       if (!peer.handshake.is_open()) {       // the next call may do better
         peer.unreachable = opened.error();
-        // Started while this node was cut off: peers, too, look for it where it has never been.
+        // Started while this node was cut off: peers use an address that never worked.
         if (network_.has_missed_devices())
-          peers_.begin_anew("was started without the network, so has no connection", peer);
+          peers_.begin_anew("was started while the network was down, so has no connection", peer);
         return nullptr;
       }
       peer.broken = true;
       peer.unreachable = opened.error();
-      if (!options_.on_silent) peers_.lose(peer, {});  // else its node may have another one take its place
+      if (!options_.on_silent) peers_.lose(peer, {});  // else its node may have it replaced
       return nullptr;
     }
     connection.endpoint.emplace(std::move(opened).value());
@@ -197,7 +197,7 @@ void Channels::transmit(Peer& peer, std::unique_ptr<Send> send) {
   } else if (peer.link != nullptr) {
     peer.link->sent(send->shown_bytes + send->bytes.size());
   }
-  if (!UCS_PTR_IS_PTR(request)) {  // gone already
+  if (!UCS_PTR_IS_PTR(request)) {  // sent already
     sent_bytes_ += send->chunk_bytes;
     return;
   }

@@ -1,11 +1,11 @@
-// What goes out to peers, by the channel that it belongs to:
+// Sends to peers, on two channels:
 //
-//   control   engine messages, requests for chunks, acknowledgements, signs of life     always eager
-//   data      chunks. Where the network moves memory by itself, by rendezvous: straight into the destination where
-//             that is mapped. Where processors copy (TCP), each as one message: rendezvous halves the rate there
+//   control   engine messages, requests for chunks, acknowledgements, pings                always eager
+//   data      chunks. Where the network moves memory: by rendezvous, straight into mapped destinations. Where
+//             processors copy (TCP): one message per chunk, as rendezvous halves the rate there
 //
-// What a turn has to say to a peer goes as one message at its end. The first thing to say to a peer begins with a
-// greeting; what there is to send waits here until the peer knows us.
+// All control messages of a turn go to a peer as one message at its end. The first message to a peer starts a
+// handshake; further messages wait here until the handshake is complete.
 //
 // Thread rule: one thread.
 #pragma once
@@ -32,36 +32,36 @@ class Channels {
   Channels(const WireOptions& options, Network& network, Peers& peers)
       : options_(options), network_(network), peers_(peers) {}
 
-  // At the end of the turn. What is for a peer that has gone is dropped: Liveness sees to the rest.
+  // Sends at the end of the turn. Messages to a peer that has gone are dropped: Liveness handles it.
   void say(Peer& peer, const wire::Header& header, std::span<const std::byte> payload = {});
-  // The same with the peer's next number in `header.move`: taken there in that order.
+  // The same with the peer's next number in `header.move`; the peer processes them in that order.
   void say_in_order(Peer& peer, wire::Header header, std::span<const std::byte> payload);
-  // `bytes` stay as long as `hold` or `staging` does.
+  // `bytes` stay valid as long as `hold` or `staging`.
   void send_chunk(Peer& peer, const wire::Header& header, const std::byte* bytes, std::shared_ptr<const void> hold,
                   StagingBuffer staging);
-  // And greetings. True when there was something.
+  // Sends outboxes and handshake messages. False if there were none.
   [[nodiscard]] bool flush_outboxes();
-  // Calls a peer that there is something for and that has not greeted yet. Not yet one that is held back.
+  // Starts a handshake with a peer that has not completed one, unless the peer is held back.
   void call(Peer& peer);
   // These two take effect in the next flush_outboxes(). The peer knows us from now on: what waits is sent.
   void greet(Peer& peer, const proof::HandshakeMessage& message);
   void peer_opened(Peer& peer);
-  // What the network can do is known from then on. False: it cannot reach the peer.
+  // Finds out the network's abilities for the peer. False: the peer is unreachable.
   bool learn_route(Peer& peer);
-  // It has been replaced: what waits for it here is dropped.
+  // The peer has been replaced: drops its waiting messages.
   void forget(const Peer& former);
 
-  // Of chunks.
+  // Bytes of chunks.
   [[nodiscard]] std::uint64_t sending_bytes() const { return under_way_.chunk_bytes; }
   [[nodiscard]] std::uint64_t sent_bytes() const { return sent_bytes_; }
   [[nodiscard]] bool backlogged() const { return under_way_.control_sends >= options_.waiting_messages; }
   [[nodiscard]] bool all_taken() const;
 
-  // Something may have been left to do since the last turn.
+  // The last turn may have left work.
   [[nodiscard]] bool busy() const { return busy_; }
   void set_busy(bool busy = true) { busy_ = busy; }
 
-  // Nobody is listened to from begin_closing() on, and UCX calls back no more from end_closing() on.
+  // Ignores all input from begin_closing() on. After end_closing() UCX calls back no more.
   void begin_closing() {
     closing_ = true;
     handshakes_.clear();
@@ -76,29 +76,29 @@ class Channels {
     std::array<std::byte, std::max(wire::kShownBytes, proof::kHandshakeBytes)>
         shown{};  // header and pass, or a handshake
     std::size_t shown_bytes = 0;
-    std::vector<std::byte> payload;  // with what stands before it in the outbox
+    std::vector<std::byte> payload;  // with earlier messages of the outbox
     std::shared_ptr<const void> hold;
     StagingBuffer staging;
     std::uint64_t chunk_bytes = 0;  // of a chunk
     Channel channel = Channel::control;
     Peer* peer = nullptr;
-    std::uint32_t connection = 0;  // the number of the peer's control connection
+    std::uint32_t connection = 0;  // number of the peer's control connection
     Channels* channels = nullptr;
-    std::span<const std::byte> bytes;  // what follows
-    unsigned flags = 0;                // of UCX
+    std::span<const std::byte> bytes;  // the part after `shown`
+    unsigned flags = 0;                // for UCX
   };
 
-  // Of what the network has not taken yet, or what waits here for a greeting.
+  // Messages that the network has not taken, or that wait for a handshake.
   struct UnderWay {
     std::size_t control_sends = 0;
     std::uint64_t chunk_bytes = 0;
     void begun(const Send& send);
     void ended(const Send& send);
   };
-  // For peers that do not know us yet.
+  // Messages to peers without a completed handshake.
   struct Held {
     std::unordered_map<const Peer*, std::deque<std::unique_ptr<Send>>> sends;
-    // True: the first for it.
+    // True: the first for this peer.
     bool add(const Peer& peer, std::unique_ptr<Send> send);
     [[nodiscard]] bool any_for(const Peer& peer) const { return !sends.empty() && sends.contains(&peer); }
   };
@@ -122,8 +122,8 @@ class Channels {
   std::uint64_t sent_bytes_ = 0;
   std::vector<std::pair<Peer*, proof::HandshakeMessage>> handshakes_;
   std::vector<Peer*> opened_;
-  std::vector<Peer*> speaking_;    // with something in their outbox
-  std::vector<WireRoute> routes_;  // told
+  std::vector<Peer*> speaking_;    // with messages in their outbox
+  std::vector<WireRoute> routes_;  // already reported
   bool busy_ = false;
   bool closing_ = false;
 };

@@ -9,7 +9,7 @@
 namespace outrigger::fabric::ucx {
 namespace {
 
-// Of a move of ours; else it is a push of the peer's.
+// True for a chunk of a local move, false for a push by the peer.
 bool is_ours(const wire::Header& header) {
   return header.kind == wire::Kind::data;
 }
@@ -30,7 +30,7 @@ void ChunkReceiver::arrived(Peer& peer, const wire::Header& header, std::span<co
   const std::optional<MemoryRef> to = place_of(peer, header);
   if (!to) return placed(peer, header, MoveStatus::owner_lost);
   if (!memory_.is_remote(*to)) return placed(peer, header, memory_.write(*to, bytes));
-  // The bytes are UCX's during this call only.
+  // UCX owns the bytes only during this call.
   auto kept = std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());
   place_elsewhere(peer, header, *to, *kept, kept);
 }
@@ -54,7 +54,7 @@ bool ChunkReceiver::accept_offers() {
   return any;
 }
 
-// False: no buffer now.
+// False: no buffer is free.
 bool ChunkReceiver::accept(const Offer& offer) {
   const std::optional<MemoryRef> to = place_of(*offer.peer, offer.header);
   if (!to) {
@@ -115,14 +115,14 @@ void ChunkReceiver::received(Receipt& receipt, ucs_status_t status) {
   end_landing(peer);
   const wire::Header& header = done->header;
   if (status != UCS_OK) {
-    // No fault of the memory: the chunk stays under way until Liveness has seen what became of the peer.
+    // The memory is not at fault: the chunk stays in flight until Liveness knows the peer's state.
     peer.broken = true;
     if (is_ours(header)) transfers_.set_chunk_state(header, ChunkState::offered);
     if (peer.departed) transfers_.give_up(peer);
     return;
   }
   if (!done->staging.valid()) return placed(peer, header, MoveStatus::ok);
-  if (peer.replaced) return;  // its move goes on with the one in its place, and nothing of this one is written
+  if (peer.replaced) return;  // the move continues with the replacement; drop these bytes
   if (!place_of(peer, header)) return placed(peer, header, MoveStatus::owner_lost);  // cancelled meanwhile
   const std::span<const std::byte> bytes(done->staging.data(), header.bytes);
   if (!memory_.is_remote(header.memory)) return placed(peer, header, memory_.write(header.memory, bytes));
@@ -156,7 +156,7 @@ void ChunkReceiver::placed(Peer& peer, const wire::Header& header, MoveStatus st
 void ChunkReceiver::end_landing(Peer& peer) {
   assert(peer.landing != 0 && "every chunk lands once");
   --peer.landing;
-  if (peer.replaced) channels_.set_busy();  // somebody may wait for it
+  if (peer.replaced) channels_.set_busy();  // a caller may wait for it
 }
 
 void ChunkReceiver::forget(const Peer& former) {

@@ -1,7 +1,7 @@
-// Chunks that come, for moves of this side and of peers, put to their place.
+// Puts received chunks to their places, for moves of this side and of peers.
 //
-// UCX writes mapped memory itself; what is for private memory, or for ranks elsewhere, goes through a fixed number of
-// staging buffers, and waits at its source for one.
+// UCX writes mapped memory itself. Chunks for private memory, or for remote ranks, go through a fixed number of staging
+// buffers, and wait at their source for one.
 //
 // Thread rule: one thread.
 #pragma once
@@ -28,18 +28,18 @@ class ChunkReceiver {
         transfers_(transfers),
         staging_(options.receive_buffers, wire::kMaxChunkBytes) {}
 
-  // A chunk that is here as a whole, or a data message that says why there is none. Of pulls: an open one of ours.
+  // A complete chunk, or a data message with the reason why there is none. For pulls: an open chunk of a local move.
   void arrived(Peer& peer, const wire::Header& header, std::span<const std::byte> bytes);
-  // One that waits at its source. `descriptor`: UCX's.
+  // A chunk that waits at its source. `descriptor`: UCX's.
   void offered(Peer& peer, const wire::Header& header, void* descriptor);
-  // What there are buffers for. True when there was any.
+  // Receives offers as long as there are buffers. False if there were none.
   [[nodiscard]] bool accept_offers();
-  // It has been replaced: what it has offered is not taken any more. What is being written already has to come to rest
-  // before the one in its place is greeted (Peer::landing).
+  // The peer has been replaced: drops its offers. Receives in progress must end before the handshake with the
+  // replacement (Peer::landing).
   void forget(const Peer& former);
 
   [[nodiscard]] std::uint64_t received_bytes() const { return received_bytes_; }
-  // To close: no more is received; until then UCX may still write.
+  // Before closing: no more chunks are received; until then UCX may still write.
   void release_offers();
   [[nodiscard]] bool receives() const { return !receipts_.empty(); }
 
@@ -59,12 +59,12 @@ class ChunkReceiver {
 
   [[nodiscard]] bool accept(const Offer& offer);
   void receive(const Offer& offer, std::byte* place, std::unique_ptr<Receipt> receipt);
-  // Where a chunk goes; nothing: the move that it belongs to was cancelled, or has ended.
+  // Destination of a chunk; nullopt if its move was cancelled or has ended.
   [[nodiscard]] std::optional<MemoryRef> place_of(const Peer& peer, const wire::Header& header);
-  // Into the memory of a rank elsewhere: placed() follows.
+  // Writes into the memory of a remote rank: placed() follows.
   void place_elsewhere(Peer& peer, const wire::Header& header, const MemoryRef& to, std::span<const std::byte> bytes,
                        std::shared_ptr<const void> hold);
-  // A chunk is in its place, or not: tells whoever began the move.
+  // A chunk is in place, or has failed: notifies the side that began the move.
   void placed(Peer& peer, const wire::Header& header, MoveStatus status);
   void received(Receipt& receipt, ucs_status_t status);
   void end_landing(Peer& peer);

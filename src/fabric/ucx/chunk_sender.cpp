@@ -63,7 +63,7 @@ void ChunkSender::fetch_and_send(Peer& peer, const wire::Header& header, const M
   });
 }
 
-// The staging buffer bounds how many of these are under way, though the operands need more room.
+// The staging buffers limit the number of these in flight, though the operands need more room.
 void ChunkSender::fetch_reduce_and_send(Peer& peer, const wire::Header& header, const ReduceRanges& ranges,
                                         StagingBuffer staging, const Failed& failed) {
   const std::uint64_t places = std::min<std::uint64_t>(ranges.operands.size(), kMostPlaces);

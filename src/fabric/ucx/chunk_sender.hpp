@@ -1,4 +1,4 @@
-// Chunks of this node's memory, sent: UCX reads mapped memory itself, private memory and that of ranks elsewhere goes
+// Sends chunks of this node's memory. UCX reads mapped memory itself; private memory and that of remote ranks goes
 // through a fixed number of staging buffers.
 //
 // Thread rule: one thread.
@@ -19,14 +19,14 @@ class ChunkSender {
       : memory_(memory),
         reducer_(memory),
         channels_(channels),
-        staging_(options.send_buffers, wire::kMaxChunkBytes) {}  // the peer says how long its chunks are
+        staging_(options.send_buffers, wire::kMaxChunkBytes) {}  // the peer chooses the size of its chunks
 
-  // Nothing: no buffer now. Not ok: it cannot be read. Else it is sent, now or when it has been read; `failed` is told
-  // later where that failed.
+  // nullopt: no buffer is free. Not ok: the memory cannot be read. Otherwise the chunk is sent, now or after it has
+  // been read; a later failure calls `failed`.
   using Failed = std::function<void(Peer& peer, const wire::Header& header, MoveStatus status)>;
   [[nodiscard]] std::optional<MoveStatus> send(Peer& peer, const wire::Header& header, const MemoryRef& from,
                                                const Failed& failed);
-  // The same of operands of this node, reduced into a buffer.
+  // The same for operands of this node, reduced into a buffer.
   [[nodiscard]] std::optional<MoveStatus> send_reduced(Peer& peer, const wire::Header& header,
                                                        const ReduceRanges& ranges, const Failed& failed);
 

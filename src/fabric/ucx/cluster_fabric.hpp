@@ -1,5 +1,5 @@
-// Blocks and messages in a job of several nodes: the node's mover and rings carry what stays on this node, the wire
-// carries the rest.
+// Blocks and messages in a job of several nodes: the node's mover and rings serve this node, the wire serves the
+// others.
 //
 // Thread rule: one thread.
 #pragma once
@@ -20,7 +20,7 @@ class ClusterFabric final : public BlockMover, public PeerMessenger {
   ClusterFabric(BlockMover& node, PeerMessenger& rings, Wire& wire, const JobMap& job_map, SpId self);
 
   void move(const Block& from, const Block& to, const BlockId* name, MoveCompletion& completion) override;
-  // Blocks of other nodes are brought here first; `into` is a rank's of this node.
+  // Fetches blocks of other nodes first; `into` belongs to a rank of this node.
   void reduce(const Reduction& reduction, std::span<const Block> operands, std::span<const BlockId> names,
               const Block& into, MoveCompletion& completion) override;
   void cancel(MoveCompletion& completion) override;

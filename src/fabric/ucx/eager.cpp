@@ -9,8 +9,8 @@
 namespace outrigger::fabric::ucx {
 namespace {
 
-constexpr const char* kMalformedEager = "sends eagerly what is not to be understood";
-// So few bytes travel with the notice.
+constexpr const char* kMalformedEager = "sent a malformed eager message";
+// Up to this many bytes travel with the notice.
 constexpr std::uint64_t kBytesWithNotice = 4096;
 
 }  // namespace
@@ -24,7 +24,7 @@ std::uint64_t EagerSender::bytes_allowed(const Peer& reader, std::uint64_t bytes
 }
 
 void EagerSender::send(const BlockId& id, const Block& from, Peer& reader) {
-  // What is elsewhere would have to come here first: whoever asks for it is served as soon.
+  // Remote memory would have to be read first: a request is answered as fast.
   if (memory_.is_remote()) return;
   if (reader.is_gone() || !channels_.learn_route(reader)) return;
   const std::uint64_t bytes = bytes_allowed(reader, from.bytes);
@@ -35,10 +35,10 @@ void EagerSender::send(const BlockId& id, const Block& from, Peer& reader) {
   if (with_notice) {
     payload.resize(name.size() + bytes);
     const MoveStatus status = memory_.read(from.memory, std::span(payload).subspan(name.size()));
-    if (status != MoveStatus::ok) return;  // whoever asks for it will be told
+    if (status != MoveStatus::ok) return;  // the answer to a request will report it
   }
   const Sent sent{&reader, ++reader.eager_sent, std::max(bytes, kLeastCharge)};
-  assert(reader.eager_room_bytes >= sent.charge_bytes && "no more is sent eagerly than there is room for");
+  assert(reader.eager_room_bytes >= sent.charge_bytes && "eager bytes fit in the peer's room");
   reader.eager_room_bytes -= sent.charge_bytes;
   sent_.emplace(id, sent);
   wire::Header notice = peers_.header(wire::Kind::eager);

@@ -1,7 +1,7 @@
-// Blocks that are sent before they are asked for: on their way out, and on their way in.
+// Blocks that are sent before they are requested: outgoing and incoming.
 //
-// The way there and back that a request takes is saved where a peer has room for what it has not asked for: a fixed
-// number of bytes, taken up until the block is withdrawn. Where the network moves memory, only few bytes are sent so.
+// Saves the round trip of a request if a peer has room for unrequested bytes. Room is a fixed number of bytes, which a
+// block occupies until it is withdrawn. If the network moves memory, only small blocks are sent this way.
 //
 // Thread rule: one thread.
 #pragma once
@@ -16,16 +16,16 @@
 
 namespace outrigger::fabric::ucx {
 
-// Ours.
+// Outgoing blocks.
 class EagerSender {
  public:
   EagerSender(const WireOptions& options, NodeMemory& memory, Peers& peers, Channels& channels, RequestServer& server)
       : options_(options), memory_(memory), peers_(peers), channels_(channels), server_(server) {}
 
-  // As BlockMover's of these names.
+  // See BlockMover.
   void send(const BlockId& id, const Block& from, Peer& reader);
   void withdraw(const BlockId& id);
-  // It has been replaced: what it was sent is nowhere now, and the one in its place may be sent it again.
+  // The peer has been replaced: its eager bytes are lost, and its replacement may get them again.
   void forget(const Peer& former);
 
  private:
@@ -34,7 +34,7 @@ class EagerSender {
     std::uint64_t number;
     std::uint64_t charge_bytes;
   };
-  // Of a block of `bytes` for this peer: how many of them may be sent now.
+  // The number of bytes of a block of `bytes` that may be sent to this peer now.
   [[nodiscard]] std::uint64_t bytes_allowed(const Peer& reader, std::uint64_t bytes) const;
 
   const WireOptions& options_;
@@ -45,15 +45,15 @@ class EagerSender {
   std::unordered_map<BlockId, Sent> sent_;
 };
 
-// Those of peers: to the moves that take them, or kept in Peer::eager until one does.
+// Incoming blocks: passed to the moves that take them, or kept in Peer::eager until then.
 class EagerReceiver {
  public:
   EagerReceiver(NodeMemory& memory, Transfers& transfers) : memory_(memory), transfers_(transfers) {}
 
   void notice_arrived(Peer& peer, const Peer::Ordered& notice);
-  // Some bytes of a block, or, with a status, no more of it.
+  // Some bytes of a block, or with a status: the block's end.
   void chunk_arrived(Peer& peer, const wire::Header& header, std::span<const std::byte> bytes);
-  // Nobody will move the block (any more).
+  // No move will take the block any more.
   static void forget(Peer& peer, const BlockId& id);
   [[nodiscard]] std::uint64_t received_bytes() const { return received_bytes_; }
 

@@ -6,7 +6,7 @@
 namespace outrigger::fabric::ucx {
 namespace {
 
-// Far more than a peer may have under way: each takes some of its quota.
+// Far more than a peer may have in flight: each block takes some of its quota.
 constexpr std::size_t kMostBlocks = 65536;
 
 bool overlaps(const std::map<std::uint64_t, std::uint64_t>& chunks, std::uint64_t offset, std::uint64_t bytes) {
@@ -31,7 +31,7 @@ void EagerBlocks::expect(std::uint64_t bytes) {
 }
 
 void EagerBlocks::expect_no_more(std::uint64_t bytes) {
-  assert(awaited_bytes_ >= bytes && "no more comes than a notice has said");
+  assert(awaited_bytes_ >= bytes && "a block has no more bytes than its notice");
   awaited_bytes_ -= bytes;
   if (awaited_of_all_ != nullptr) *awaited_of_all_ -= bytes;
 }
@@ -44,7 +44,7 @@ EagerBlock* EagerBlocks::notice(std::uint64_t number, const BlockId& id, std::ui
   block.id = id;
   block.bytes = bytes;
   expect(bytes - block.came_bytes);
-  // A peer that has been restarted sends the same again: the later counts.
+  // A restarted peer sends its blocks again: the later one counts.
   if (const auto earlier = numbers_.find(id); earlier != numbers_.end()) {
     const std::uint64_t old = earlier->second;
     if (blocks_.at(old).transfer != 0) {
@@ -94,7 +94,7 @@ EagerBlock* EagerBlocks::find(std::uint64_t number) {
 
 void EagerBlocks::drop_chunks(EagerBlock& block) {
   for (const auto& [offset, chunk] : block.chunks) kept_bytes_ -= chunk.size();
-  assert(kept_bytes_ <= most_bytes_ && "more is given up than was kept");
+  assert(kept_bytes_ <= most_bytes_ && "no more bytes are dropped than were kept");
   block.chunks.clear();
 }
 
@@ -117,7 +117,7 @@ void EagerBlocks::erase(std::uint64_t number) {
   const auto found = blocks_.find(number);
   if (found == blocks_.end()) return;
   if (found->second.id) expect_no_more(found->second.bytes - found->second.came_bytes);
-  // As one of which all has come.
+  // Counts the block as completely received.
   found->second.came_bytes = found->second.bytes;
   const bool named = found->second.id.has_value();
   give_up(number);

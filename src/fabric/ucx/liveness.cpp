@@ -9,14 +9,14 @@ namespace outrigger::fabric::ucx {
 namespace {
 
 constexpr std::chrono::seconds kTickInterval{1};
-constexpr std::uint32_t kTicksAfterBusiness = 8;  // so many: more than make a silent peer a lost one
+constexpr std::uint32_t kTicksAfterBusiness = 8;  // more than a silent peer needs to count as lost
 
-// Somebody is there in its place.
+// Another process has its place.
 bool is_stranger(const Peer& peer) {
   return !peer.handshake.knows_peer() && peer.handshake.has_wrong_proof();
 }
 
-// After so many turns, twice as many, and so on: a slow peer is not to be cut short each time that it answers.
+// Doubles the interval each time, so that a slow peer has time to answer.
 bool is_time_to_connect_anew(std::uint32_t unanswered_turns, std::uint32_t first) {
   return unanswered_turns % first == 0 && std::has_single_bit(unanswered_turns / first);
 }
@@ -24,7 +24,7 @@ bool is_time_to_connect_anew(std::uint32_t unanswered_turns, std::uint32_t first
 const char* how_it_went(const Peer& peer) {
   if (peer.fault != nullptr) return peer.fault;
   if (peer.node_lost) return "has lost its host";
-  if (peer.broken) return "has broken off the connection";
+  if (peer.broken) return "has disconnected";
   return is_stranger(peer) ? "does not prove that it belongs to this job" : "does not answer";
 }
 
@@ -32,7 +32,7 @@ const char* how_it_went(const Peer& peer) {
 
 void Liveness::look_after(Clock::time_point now, const Business& business, bool moves) {
   const bool due = now - ticked_ >= kTickInterval;
-  // The last is asked only where it can change anything.
+  // operations_open() is expensive, so it is called only if it can matter.
   if (business.posted || moves || ((due || ticks_left_ == 0) && business.operations_open())) {
     ticks_left_ = kTicksAfterBusiness;
   }
@@ -62,17 +62,16 @@ bool Liveness::look_at(Peer& peer, bool interested) {
     peer.reconnect();
   }
   peer.broken = peer.broken || peer.control.cut || peer.data.cut;
-  const bool heard =
-      std::exchange(peer.heard, false) && !peer.broken;  // one channel of a broken one may still be heard
-  // Silence may be the end of a job that others go on with; a lost node is certain, and ranks there may be waited for
-  // by other means than ours.
+  const bool heard = std::exchange(peer.heard, false) && !peer.broken;  // a broken peer may still send on one channel
+  // Silence does not matter if nothing waits for the peer: the job may end soon. A lost node always matters, as ranks
+  // may wait for it outside Outrigger.
   if (heard || (!interested && !peer.node_lost)) {
     peer.silent_turns = peer.unanswered_turns = 0;
     return true;
   }
   ++peer.silent_turns;
   ++peer.unanswered_turns;
-  // Its node may be there, and have another one take its place. Not where it did what none of ours does.
+  // Its node may live and replace it, unless the peer broke the protocol.
   const bool may_be_replaced = options_.on_silent && peer.fault == nullptr;
   const bool gone =
       peer.broken && !may_be_replaced && (peer.node_lost || peer.silent_turns >= 2);  // a farewell may be on the way

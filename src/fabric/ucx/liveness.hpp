@@ -1,4 +1,4 @@
-// Whether the peers that there is business with still live: asked for signs of life where none come by themselves.
+// Detects dead peers among those that are in use; sends pings to silent ones.
 //
 // Thread rule: one thread.
 #pragma once
@@ -18,14 +18,14 @@ class Liveness {
 
   using Clock = Port::Clock;
 
-  // As Port's: a tick() a second, interested for some seconds after the last business or move.
+  // See Port. Calls tick() once a second, with `interested` for some seconds after the last post or move.
   void look_after(Clock::time_point now, const Business& business, bool moves);
   [[nodiscard]] std::optional<Clock::duration> sleep_limit(Clock::time_point now) const;
-  // `interested`: something is open that needs others.
+  // `interested`: something that is open needs peers.
   void tick(bool interested);
 
  private:
-  // False: it is lost.
+  // False: the peer is lost.
   [[nodiscard]] bool look_at(Peer& peer, bool interested);
 
   const WireOptions& options_;

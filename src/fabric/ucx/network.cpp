@@ -10,7 +10,7 @@
 namespace outrigger::fabric::ucx {
 namespace {
 
-constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);  // of the control channel's address, before it
+constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);  // length of the control channel's address, in front of it
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// The network of this service process: a UCX worker for each of the two channels, and an address for both.
+// The network of this service process: a UCX worker for each of the two channels, and one address for both.
 //
 // Thread rule: one thread.
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace outrigger::fabric::ucx {
 
-// Two connections a pair of service processes, so that control never queues behind data.
+// Two connections per pair of service processes, so that control never queues behind data.
 enum class Channel : std::uint8_t { control, data };
 inline constexpr std::size_t kChannels = 2;
 
@@ -24,15 +24,15 @@ class Network {
   explicit Network(Context context) : context_(std::move(context)) {}
   // `control` and `data` are called from progress() only; they must outlive this, or close().
   [[nodiscard]] Status open(WorkerEvents& control, WorkerEvents& data);
-  // Whoever calls back for it may go after that.
+  // No more callbacks after this.
   void close();
 
-  // UCX knows the devices only that were there when it was opened.
+  // UCX knows only devices that existed when it was opened.
   [[nodiscard]] bool has_missed_devices() const;
 
-  // For the others, in the job map.
+  // For peers, in the job map.
   [[nodiscard]] std::vector<std::byte> address() const;
-  // The channels' parts of another one's address; nothing where it is none.
+  // A peer address, split by channel; nullopt if it is invalid.
   using ChannelAddresses = std::array<std::vector<std::byte>, kChannels>;
   [[nodiscard]] static std::optional<ChannelAddresses> split(std::span<const std::byte> address);
 
@@ -41,11 +41,11 @@ class Network {
   [[nodiscard]] const Worker& worker(Channel channel) const { return channel == Channel::control ? *control_ : *data_; }
   [[nodiscard]] bool progress() const;
 
-  // To sleep, as Worker has it.
+  // For sleeping, as in Worker.
   [[nodiscard]] std::vector<int> event_fds() const { return {control_->event_fd(), data_->event_fd()}; }
   [[nodiscard]] bool arm() const { return control_->arm() && data_->arm(); }
 
-  // What UCX has taken may still lie in its own buffers: begins to send it.
+  // Starts to send what is still in UCX's own buffers.
   void flush();
   [[nodiscard]] bool flushed() const { return flushes_ == 0; }
 

@@ -1,8 +1,8 @@
-// How long a service process that shares its core leaves the network alone while much is on its way.
+// Time for which a service process that shares its core leaves the network alone during large transfers.
 //
-// Every look at the network costs, and a wake-up for every segment costs most of all: over TCP at 1 Gbit/s more than
-// the copies do. The network's own buffers hold what comes meanwhile. As long as the next 64 KiB take, at the pace of
-// late, and never long enough to matter beside what is still to come.
+// Every poll of the network costs time, and a wake-up per segment costs most: over TCP at 1 Gbit/s more than the copies
+// do. The network's buffers hold what comes meanwhile. The pause is the time that the next 64 KiB take at the recent
+// rate, but small against the time for the remaining bytes.
 #pragma once
 
 #include <algorithm>
@@ -17,10 +17,9 @@ class Pace {
 
   static constexpr std::uint64_t kPortionBytes = 64U << 10;
   static constexpr std::chrono::microseconds kLongest{500};
-  static constexpr std::chrono::microseconds kShortest{50};  // below it a timer costs more than it saves
+  static constexpr std::chrono::microseconds kShortest{50};  // a shorter timer costs more than it saves
 
-  // `moved_bytes`: over the wire so far; `under_way_bytes`: known to be on their way. Zero: look whenever something
-  // comes.
+  // `moved_bytes`: over the wire so far; `under_way_bytes`: known to be in flight. Zero: poll at each event.
   [[nodiscard]] std::chrono::microseconds pause(Clock::time_point now, std::uint64_t moved_bytes,
                                                 std::uint64_t under_way_bytes) {
     const std::uint64_t came_bytes = moved_bytes - seen_bytes_;

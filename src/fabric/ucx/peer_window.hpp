@@ -1,11 +1,11 @@
-// How much may be under way with one peer.
+// Limits the bytes in flight with one peer.
 //
-// Where the network moves memory: always the same. Where processors carry the bytes, the network's buffers take
-// whatever they are given and a link serves it in that order: the whole block of whichever peer was ready first holds
-// up the others', and as most hear of the same peer first, all wait for its link while theirs are idle. So there it
-// follows what a chunk takes to get there, as in Swift (G. Kumar et al., "Swift: Delay is Simple and Effective for
-// Congestion Control in the Datacenter", SIGCOMM 2020): more while chunks take less than the target, less when they
-// take longer, and never less than what keeps a link busy while a chunk is told of.
+// If the network moves memory, the window is constant. If processors carry the bytes, the network's buffers take
+// everything, and a link serves it in that order. Whole blocks of the first ready peer then delay the others'. Most
+// processes choose the same peer first, and wait for its link while other links are idle. So the window follows the
+// delay of chunks, as in Swift (G. Kumar et al., "Swift: Delay is Simple and Effective for Congestion Control in the
+// Datacenter", SIGCOMM 2020). It grows while chunks take less than the target and shrinks when they take longer, but
+// always keeps a link busy during a chunk's round trip.
 //
 // Thread rule: one thread.
 #pragma once
@@ -29,7 +29,7 @@ class PeerWindow {
     std::uint64_t most_bytes = 0;
   };
 
-  // Begins with the least.
+  // Starts with the minimum.
   void limit(Limits limits) {
     assert(limits.least_bytes <= limits.most_bytes);
     limits_ = limits;
@@ -39,19 +39,19 @@ class PeerWindow {
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
   [[nodiscard]] std::uint64_t used_bytes() const { return used_bytes_; }
 
-  // Whether a chunk that is charged so much may begin. One always may.
+  // True if a chunk with this charge may begin. The first one always may.
   [[nodiscard]] bool may_begin(std::uint64_t charge) {
     const bool may = used_bytes_ == 0 || used_bytes_ + charge <= bytes_;
     kept_waiting_ = kept_waiting_ || !may;
     return may;
   }
   void begun(std::uint64_t charge) { used_bytes_ += charge; }
-  // It is not under way any more, by whatever end.
+  // The chunk has ended, successfully or not.
   void ended(std::uint64_t charge) {
-    assert(used_bytes_ >= charge && "a chunk is charged for once");
+    assert(used_bytes_ >= charge && "a chunk is charged once");
     used_bytes_ -= charge;
   }
-  // It got where it should. What nobody has waited for shows nothing of a greater window.
+  // The chunk has arrived. The window only grows if a chunk had to wait.
   void arrived(std::uint64_t charge, Clock::duration after) {
     if (after > kTarget) {
       bytes_ = std::max(limits_.least_bytes, bytes_ - std::min(bytes_, charge));
@@ -64,7 +64,7 @@ class PeerWindow {
   Limits limits_;
   std::uint64_t bytes_ = 0;
   std::uint64_t used_bytes_ = 0;
-  bool kept_waiting_ = false;  // something, since the window last grew
+  bool kept_waiting_ = false;  // a chunk, since the window last grew
 };
 
 }  // namespace outrigger::fabric::ucx

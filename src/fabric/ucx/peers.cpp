@@ -7,7 +7,7 @@
 namespace outrigger::fabric::ucx {
 namespace {
 
-// Each keeps some hundred bytes and its connections.
+// Each takes some hundred bytes and its connections.
 constexpr std::size_t kMostFormer = 4096;
 
 }  // namespace
@@ -15,7 +15,7 @@ constexpr std::size_t kMostFormer = 4096;
 Status Peers::introduce(const JobMap& job_map, SpId self, Epoch self_epoch, const Secret& dpu_secret,
                         const std::vector<std::byte>& own_address, const WireOptions& options) {
   if (self.value() >= job_map.sp_count || job_map.address_of(self) != own_address) {
-    return Error{"the job map of nodes does not name this service process"};
+    return Error{"the job map does not contain this service process"};
   }
   self_ = self;
   self_epoch_ = self_epoch;
@@ -52,12 +52,12 @@ std::unique_ptr<Peer> Peers::make_peer(SpId sp, Epoch epoch, const std::string& 
   return peer;
 }
 
-// Its connections are left as they are: the process at their other end has ended, UCX finds that out by itself, and UCX
-// 1.13 does not always live through the closing of a connection that has just failed.
+// Does not close the old connections: UCX notices by itself that the process at the other end has ended, and UCX 1.13
+// may crash when a connection is closed that has just failed.
 Result<Peers::Replaced> Peers::replace(SpId sp, Epoch epoch, std::span<const std::byte> address) {
   std::optional<Network::ChannelAddresses> addresses = Network::split(address);
   if (!addresses) return Error{"service process " + std::to_string(sp.value()) + " has no network address"};
-  if (former_.size() >= kMostFormer) return Error{"more service processes have been replaced than can be told apart"};
+  if (former_.size() >= kMostFormer) return Error{"too many service processes have been replaced"};
   std::unique_ptr<Peer>& place = peers_[sp.value()];
   auto fresh = make_peer(sp, epoch, place->node, std::move(*addresses));
   fresh->link = place->link;
@@ -97,7 +97,7 @@ const Peer* Peers::one_held_back() const {
 }
 
 Peer& Peers::of(SpId sp) {
-  if (sp.value() >= peers_.size() || peers_[sp.value()] == nullptr) std::abort();  // on this node: a bug of ours
+  if (sp.value() >= peers_.size() || peers_[sp.value()] == nullptr) std::abort();  // on this node: a bug
   return *peers_[sp.value()];
 }
 

@@ -1,4 +1,4 @@
-// The service processes of other nodes: what is known of each, and what ends the job because of one.
+// The service processes of other nodes: their state, and the failures of peers that end the job.
 //
 // Thread rule: one thread.
 #pragma once
@@ -30,33 +30,33 @@ namespace outrigger::fabric::ucx {
 // Each group of members belongs to the class that is named before it.
 struct Peer {
   SpId sp;
-  std::string node;            // its name
-  LinkCounts* link = nullptr;  // of its node; null: not counted
+  std::string node;            // node name
+  LinkCounts* link = nullptr;  // of its node; nullptr: not counted
   Epoch epoch{1};
-  // Another one has its place. This stays, as what the network has still under way of it says so here; nothing of it is
-  // listened to, and nothing is sent to it.
+  // Replaced by another process. This object stays because the network still refers to it. Its input is ignored, and
+  // nothing is sent to it.
   bool replaced = false;
-  bool held_back = false;  // bytes of who had its place before are still being written here: it is not greeted yet
+  bool held_back = false;  // bytes of its predecessor are still being written here: no handshake yet
 
-  // Channels. Connections are made when first needed; that for data once both have greeted. UCX answers nobody who
-  // calls while its own connection to them has failed and is not closed yet, and callers wait for ever: a connection
-  // that brings no greeting is made anew, and one over which nothing has come yet is not relied on.
+  // Channels. Connections are made at first use; the data connection after the handshake. UCX does not answer a caller
+  // while its own connection to that caller has failed and is not closed, and the caller waits for ever. So a
+  // connection without a handshake is made again, and one is not trusted before something has come over it.
   struct Connection {
     std::vector<std::byte> address;
     std::optional<Endpoint> endpoint;
-    bool cut = false;          // it has failed. Before both have greeted it is made anew
-    std::uint32_t number = 0;  // how often it has been made anew
+    bool cut = false;          // it has failed. Before the handshake is complete it is made again
+    std::uint32_t number = 0;  // number of reconnections
     void make_anew() {
       if (!std::exchange(cut, false)) return;
-      ++number;  // first: what is under way by the former one fails now
+      ++number;  // first: messages in flight on the old connection fail now
       endpoint.reset();
     }
   };
   Connection control;
   Connection data;
-  bool moves_memory = false;  // the network, once `control` is open
+  bool moves_memory = false;  // valid once `control` is open
   std::uint64_t messages_sent = 0;
-  std::vector<std::byte> outbox;  // of the control channel, framed: what this turn has to say, sent at its end
+  std::vector<std::byte> outbox;  // framed control messages, sent at the end of the turn
   std::size_t outbox_messages = 0;
 
   // Receiver.
@@ -65,31 +65,31 @@ struct Peer {
     std::vector<std::byte> payload;
   };
   std::uint64_t messages_taken = 0;
-  std::map<std::uint64_t, Ordered> early_messages;  // by number; one before them is on its way
+  std::map<std::uint64_t, Ordered> early_messages;  // by number; an earlier message is missing
 
   // Until it has greeted, nothing of it is listened to, and nothing but greetings is sent to it.
   proof::Handshake handshake;
 
-  // Liveness, for all to see.
-  bool broken = false;          // nothing more is sent; what is under way stays so until tick() has seen it
-  const char* fault = nullptr;  // of the peer, where we broke off ourselves
-  std::string unreachable;      // why there is no connection
+  // Liveness; read by all classes.
+  bool broken = false;          // nothing more is sent; its moves stay in flight until the next tick()
+  const char* fault = nullptr;  // protocol error of the peer, if this side closed the connection
+  std::string unreachable;      // the reason for a missing connection
   bool departed = false;
-  bool node_lost = false;              // as it says itself
-  bool met = false;                    // it has greeted
-  bool called_by_next = false;         // somebody has called who says that it has the place of this one
-  bool wanted = false;                 // there is something for it
+  bool node_lost = false;              // reported by the peer itself
+  bool met = false;                    // the handshake was completed once
+  bool called_by_next = false;         // a caller claims to be its replacement
+  bool wanted = false;                 // there are messages or moves for it
   bool heard = false;                  // since the last tick()
-  std::uint32_t silent_turns = 0;      // since it was heard, or its node
-  std::uint32_t unanswered_turns = 0;  // since it was heard
-  std::uint32_t living_turns = 0;      // in which its node has shown that it lives, with a connection to it broken
+  std::uint32_t silent_turns = 0;      // since the last input from it or its node
+  std::uint32_t unanswered_turns = 0;  // since its last input
+  std::uint32_t living_turns = 0;      // turns with a broken connection in which its node answered
 
   // ChunkReceiver.
-  std::size_t landing = 0;  // chunks of it that the network is writing here, for moves of either side
+  std::size_t landing = 0;  // its chunks that the network is writing here, for moves of either side
 
   // Transfers.
   PeerWindow window;
-  std::deque<std::uint64_t> ready;  // transfers with chunks to be started, by turns
+  std::deque<std::uint64_t> ready;  // transfers with chunks to start, round-robin
   bool in_turn = false;
 
   // RequestServer.
@@ -97,30 +97,30 @@ struct Peer {
     wire::Header chunk;
     wire::OtherOperands operands;  // of a reduced_request
   };
-  std::deque<Wanted> to_send;  // chunks that it has asked for, and of eager blocks
+  std::deque<Wanted> to_send;  // requested chunks, and chunks of eager blocks
   bool in_sending_turn = false;
-  std::size_t requests = 0;  // of them, asked for
+  std::size_t requests = 0;  // number of requested ones in to_send
 
   // EagerReceiver and EagerSender.
-  EagerBlocks eager;  // from it
+  EagerBlocks eager;  // from the peer
   std::uint64_t eager_room_bytes = 0;
   std::uint64_t eager_sent = 0;  // blocks
 
   [[nodiscard]] bool is_gone() const { return broken || departed; }
-  // There has been business with it. A connection is none: strangers may have had it made, by calls in its name.
+  // The peer has been in use. A connection alone does not count: a stranger may have caused it by a call in its name.
   [[nodiscard]] bool is_known() const { return met || wanted; }
-  // Before both have greeted. But for greetings, which are said again, nothing has gone that way. From within no call
-  // of UCX's.
+  // Only before the handshake is complete: nothing but handshake messages is lost then, and they are repeated. Must not
+  // run inside a UCX callback.
   void reconnect() {
     control.make_anew();
     data.make_anew();
   }
-  // The network has not taken something for it, which was handed over when the control connection had that number.
+  // The network failed to send to it. `connection`: number of the control connection at that time.
   void note_failure(std::uint32_t connection) {
     if (connection != control.number) return;  // closed by us
     (handshake.is_open() ? broken : control.cut) = true;
   }
-  // It does what none of ours does, and is not listened to any more.
+  // The peer broke the protocol: its input is ignored from now on.
   void break_off(const char* why) {
     if (fault == nullptr) fault = why;
     broken = true;
@@ -129,40 +129,40 @@ struct Peer {
 
 class Peers {
  public:
-  // As Wire::introduce(). `own_address`: what the job map must say of this service process.
+  // See Wire::introduce(). `own_address`: must equal this service process's entry in the job map.
   [[nodiscard]] Status introduce(const JobMap& job_map, SpId self, Epoch self_epoch, const Secret& dpu_secret,
                                  const std::vector<std::byte>& own_address, const WireOptions& options);
-  // Another one, which is held back, in the place of a peer. Error: no address, or one too many.
+  // Puts a new peer, which is held back, in the place of another. Error: no address, or too many replacements.
   struct Replaced {
     Peer& former;
     Peer& fresh;
   };
   [[nodiscard]] Result<Replaced> replace(SpId sp, Epoch epoch, std::span<const std::byte> address);
-  // Of those that are held back one that need not be any more: from now on it is not. Null: none.
+  // A held-back peer that is ready; it is not held back any more. nullptr if there is none.
   [[nodiscard]] Peer* next_let_go();
-  // Held back, or (null) nobody is.
+  // A held-back peer, or nullptr.
   [[nodiscard]] const Peer* one_held_back() const;
-  // One on another node.
+  // `sp` must be on another node.
   [[nodiscard]] Peer& of(SpId sp);
-  // Null: it does not show the pass of one of these.
+  // nullptr if the message shows no peer's token (Pass).
   [[nodiscard]] Peer* sender_of(const wire::Shown& shown);
-  // Null: none of these. Whether it is the one is for its greeting to say.
+  // nullptr if unknown. The handshake verifies the peer's identity.
   [[nodiscard]] Peer* named(SpId sp);
-  // By SpId; null: this node's.
+  // By SpId; nullptr: service processes of this node.
   [[nodiscard]] std::span<const std::unique_ptr<Peer>> all() const { return peers_; }
   void clear() {
     peers_.clear();
     former_.clear();
   }
 
-  // Of a message from here.
+  // Header of an outgoing message.
   [[nodiscard]] wire::Header header(wire::Kind kind) const;
   [[nodiscard]] std::uint64_t eager_awaited_bytes() const { return eager_awaited_bytes_; }
 
-  // What ends the job.
+  // Records a failure that ends the job.
   void lose(const Peer& peer, const std::string& how);
   void fail(std::string why) { failure_ = PortFailure{std::move(why), PortFailure::Of::other_node}; }
-  // What one in the place of this process may have. `how`: "has lost its connection".
+  // Records a failure that a replacement of this process may not have. `how`: "has lost its connection".
   void begin_anew(const std::string& how, const Peer& peer);
   [[nodiscard]] const PortFailure* failure() const { return failure_ ? &*failure_ : nullptr; }
 
@@ -178,7 +178,7 @@ class Peers {
   std::uint64_t eager_awaited_bytes_ = 0;
   std::optional<PortFailure> failure_;
   std::vector<std::unique_ptr<Peer>> peers_;
-  std::vector<std::unique_ptr<Peer>> former_;  // one for each that has been replaced, without what was to be sent
+  std::vector<std::unique_ptr<Peer>> former_;  // replaced peers, without their queued messages
   std::size_t held_back_ = 0;
 };
 

@@ -7,11 +7,11 @@
 namespace outrigger::fabric::ucx {
 namespace {
 
-constexpr const char* kMalformed = "sends what is not to be understood";
+constexpr const char* kMalformed = "sent a malformed message";
 
 }  // namespace
 
-// UCX calls back while it closes endpoints, about peers that may be gone from here already.
+// UCX may call back while it closes endpoints, about peers that are destroyed here.
 ucs_status_t Receiver::arrived(Channel channel, std::span<const std::byte> bytes, void* data, std::size_t count,
                                bool rendezvous) {
   if (channels_.closing()) return UCS_OK;
@@ -62,7 +62,7 @@ ucs_status_t Receiver::take(Channel channel, Peer& peer, const wire::Header& hea
   }
   if (header.kind == wire::Kind::data) {
     Transfer* transfer = transfers_.find(peer, header, Transfers::Way::pull);
-    // Not ours any more, or a chunk that comes twice.
+    // Not a local move any more, or a repeated chunk.
     if (transfer == nullptr || transfer->open_chunk(header.offset)->state != ChunkState::awaited) return UCS_OK;
   }
   if (!rendezvous) {
@@ -95,7 +95,8 @@ void Receiver::take_batch(Peer& peer, std::span<const std::byte> batch) {
   while (!batch.empty()) {
     const std::optional<wire::Framed> next = wire::next_framed(batch);
     if (!next || next->header.from != peer.sp) return peer.break_off(kMalformed);
-    // A refusal carries no bytes, and whatever carries some is not taken on this channel: nothing is written here.
+    // A refusal carries no bytes, and messages with bytes are not accepted on this channel, so nothing is written
+    // through this pointer.
     auto* data = const_cast<std::byte*>(next->payload.data());
     (void)take(Channel::control, peer, next->header, data, next->payload.size(), false);
     if (peer.fault != nullptr) return;
@@ -104,7 +105,7 @@ void Receiver::take_batch(Peer& peer, std::span<const std::byte> batch) {
 
 void Receiver::take_farewell(Peer& peer, const wire::Header& header) {
   peer.node_lost = header.status != static_cast<std::uint16_t>(MoveStatus::ok);
-  if (peer.node_lost) {  // or it has lost sight of it, and others take its place there
+  if (peer.node_lost) {  // or it has lost contact, and has been replaced there
     peer.broken = true;
     return;
   }
@@ -112,7 +113,7 @@ void Receiver::take_farewell(Peer& peer, const wire::Header& header) {
   transfers_.give_up(peer);
 }
 
-// UCX keeps the order only where all goes over one rail.
+// UCX keeps the order only if all messages use one rail.
 void Receiver::take_numbered(Peer& peer, const wire::Header& header, std::span<const std::byte> payload) {
   const std::uint64_t number = header.move;
   auto& early = peer.early_messages;
@@ -127,7 +128,7 @@ void Receiver::take_numbered(Peer& peer, const wire::Header& header, std::span<c
     take_next(peer, std::move(next->second));
     next = early.erase(next);
   }
-  assert((early.empty() || early.begin()->first > peer.messages_taken) && "what waits has one before it on its way");
+  assert((early.empty() || early.begin()->first > peer.messages_taken) && "an earlier message is missing");
 }
 
 void Receiver::take_next(Peer& peer, Peer::Ordered&& next) {

@@ -1,4 +1,4 @@
-// What comes in: whether it is one of ours that sends it, whether it makes sense, and whose it is.
+// Receives from peers: checks the sender and the message, and passes it on.
 //
 // Thread rule: one thread.
 #pragma once
@@ -31,10 +31,10 @@ class Receiver {
   [[nodiscard]] WorkerEvents& control() { return control_; }
   [[nodiscard]] WorkerEvents& data() { return data_; }
 
-  // The next message of a peer; false: none.
+  // The next message of a peer; false if there is none.
   [[nodiscard]] bool next_message(SpId& from, std::vector<std::byte>& message);
   [[nodiscard]] bool has_messages() const { return !inbox_.empty(); }
-  // It has been replaced: what it has said and nobody has looked at is of the past.
+  // The peer has been replaced: drops its unread messages.
   void forget(const Peer& former) {
     std::erase_if(inbox_, [&](const Inbound& inbound) { return inbound.from == former.sp; });
   }

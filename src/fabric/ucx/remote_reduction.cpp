@@ -8,19 +8,19 @@ namespace outrigger::fabric::ucx {
 
 void RemoteReduction::start(NodeMemory& memory, const Reduction& reduction, std::vector<MemoryRef> operands,
                             std::span<std::byte> room, std::uint64_t bytes, NodeMemory::Accessed done) {
-  assert(operands.size() >= 2 && room.size() >= 2 * bytes && "two operands, and their places");
+  assert(operands.size() >= 2 && room.size() >= 2 * bytes && "at least two operands, and room for two");
   const std::shared_ptr<RemoteReduction> started(
       new RemoteReduction(memory, reduction, std::move(operands), room, bytes, std::move(done)));
   started->read_some();
 }
 
-// The first place is the result's, and so the first operand's.
+// The first place is for the result, and so for the first operand.
 void RemoteReduction::read_some() {
   read_.clear();
   hold_.clear();
   if (next_ != 0) read_.push_back(room_.data());
   std::size_t place = 1;
-  ++under_way_;  // none ends the whole before all are asked for
+  ++under_way_;  // so that the first read to end does not end the whole
   for (; next_ != operands_.size() && status_ == MoveStatus::ok; ++next_) {
     const MemoryRef& operand = operands_[next_];
     NodeMemory::View view = memory_.view(operand, bytes_);

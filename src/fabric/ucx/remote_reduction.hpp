@@ -1,8 +1,7 @@
-// Reduces a few bytes of ranks' memory that is on another machine: as many operands as there is room for are read at
-// the same time, reduced in their order into the first one's place, and the next ones are read. Operands that are here,
-// as what other nodes have sent, are taken where they are.
+// Reduces a few bytes of ranks' memory that is on another machine. It reads as many operands at a time as there is room
+// for, and reduces them in order into the first one's place. Operands that are in this process are used in place.
 //
-// Thread rule: one thread. `memory` may go away under what has begun: what reads is told so, and nothing is begun then.
+// Thread rule: one thread. `memory` may be destroyed meanwhile: reads in flight are notified, and no new ones begin.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +19,9 @@ namespace outrigger::fabric::ucx {
 
 class RemoteReduction : public std::enable_shared_from_this<RemoteReduction> {
  public:
-  // `room`: a multiple of `bytes`, twice that at least; the result is in its first `bytes` when `done` is called, once,
-  // perhaps before the return. It stays until then. `operands`: two at least, of `bytes` each, whole elements.
+  // `room`: at least twice `bytes`, and a multiple of it; must stay until `done`. `done` is called once, perhaps before
+  // the return, with the result in the first `bytes` of `room`. `operands`: at least two, of `bytes` each, in whole
+  // elements.
   static void start(NodeMemory& memory, const Reduction& reduction, std::vector<MemoryRef> operands,
                     std::span<std::byte> room, std::uint64_t bytes, NodeMemory::Accessed done);
 
@@ -34,7 +34,7 @@ class RemoteReduction : public std::enable_shared_from_this<RemoteReduction> {
         room_(room),
         bytes_(bytes),
         done_(std::move(done)) {}
-  // Of those that come next, what there is room for.
+  // Reads as many of the next operands as there is room for.
   void read_some();
   void read(const MemoryRef& operand, std::span<std::byte> place);
   void read_ended(MoveStatus status);
@@ -46,9 +46,9 @@ class RemoteReduction : public std::enable_shared_from_this<RemoteReduction> {
   const std::span<std::byte> room_;
   const std::uint64_t bytes_;
   NodeMemory::Accessed done_;
-  std::size_t next_ = 0;                           // of operands_
-  std::vector<const std::byte*> read_;             // what is to be reduced next, in order
-  std::vector<std::shared_ptr<const void>> hold_;  // of those that are here
+  std::size_t next_ = 0;                           // index in operands_
+  std::vector<const std::byte*> read_;             // operands to reduce next, in order
+  std::vector<std::shared_ptr<const void>> hold_;  // of operands in this process
   std::size_t under_way_ = 0;
   MoveStatus status_ = MoveStatus::ok;
 };

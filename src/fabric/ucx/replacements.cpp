@@ -7,13 +7,13 @@ namespace outrigger::fabric::ucx {
 namespace {
 
 constexpr std::chrono::seconds kRestTime{2};
-constexpr std::uint32_t kTurnsUntilSure = 2;  // that a peer lives
+constexpr std::uint32_t kTurnsUntilSure = 2;  // turns until a peer counts as alive
 
 }  // namespace
 
 Status Replacements::moved(SpId sp, Epoch epoch, std::span<const std::byte> address) {
   const Peer* known = peers_.named(sp);
-  if (known == nullptr) return Error{"service process " + std::to_string(sp.value()) + " is none of another node"};
+  if (known == nullptr) return Error{"service process " + std::to_string(sp.value()) + " is not on another node"};
   if (epoch <= known->epoch) return Done{};
   const Result<Peers::Replaced> replaced = peers_.replace(sp, epoch, address);
   if (!replaced) return Error{replaced.error()};
@@ -29,7 +29,7 @@ Status Replacements::moved(SpId sp, Epoch epoch, std::span<const std::byte> addr
   return Done{};
 }
 
-// The former ones have come to rest. Whoever there is business with is called: it may have called in vain.
+// The predecessors' receives have ended. Calls peers that are in use, as earlier calls may have been ignored.
 bool Replacements::let_go() {
   bool any = false;
   for (Peer* peer = peers_.next_let_go(); peer != nullptr; peer = peers_.next_let_go()) {
@@ -39,8 +39,7 @@ bool Replacements::let_go() {
   return any;
 }
 
-// One that is there, and to which the connection has broken, will not be replaced for that. It may just have died, and
-// its keeper not have seen it yet.
+// A live process is not replaced because its connection broke. It may also have died just now, unnoticed by its keeper.
 void Replacements::expect(SpId sp, Epoch epoch) {
   Peer* peer = peers_.named(sp);
   if (peer == nullptr) return;
@@ -51,7 +50,7 @@ void Replacements::expect(SpId sp, Epoch epoch) {
   }
 }
 
-// A former peer's chunks may be landing where the move would have put them.
+// A former peer's chunks may still be written to the move's destination.
 void Replacements::await_rest() {
   const auto deadline = std::chrono::steady_clock::now() + kRestTime;
   while (true) {
@@ -60,7 +59,7 @@ void Replacements::await_rest() {
     if (held_back == nullptr) return;
     const bool goes_on = memory_.progress_memory();
     if (!network_.data().progress() && !goes_on && std::chrono::steady_clock::now() > deadline) {
-      return peers_.lose(*held_back, "has died while it sent, and what it sent does not come to an end");
+      return peers_.lose(*held_back, "has died, and its last transfer does not end");
     }
   }
 }

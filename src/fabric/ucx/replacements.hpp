@@ -1,13 +1,12 @@
-// Peers that are replaced: a service process of another node has died, and another one has its place.
+// Replaced peers: a service process of another node has died, and a new one has its place.
 //
-// What was said to the former one is forgotten, as is what it has said and nobody has looked at; the moves with it
-// begin anew with the one in its place, of which callers notice nothing.
+// Messages to and from the former process that were not processed are dropped. Moves with it start again with the new
+// one, unnoticed by their callers.
 //
-// Nothing that the former one was writing comes late. Where processors copy (TCP, and short chunks everywhere) each
-// chunk is one message, which is written when it is read here, and is not read any more: it shows a pass of the former
-// one. Where the network moves memory it writes what has been accepted here and nothing else: such receives end, with
-// the bytes or with an error once UCX has seen that the other end is gone, and until then the one in its place is held
-// back: it is not greeted, so that nothing is done again before all is at rest.
+// Nothing is written late. If processors copy (TCP, and short chunks everywhere), a chunk is one message that is
+// written when it is read here. It shows the former peer's token (Pass) and is dropped. If the network moves memory, it
+// writes only chunks that were accepted here. Such receives end with the bytes, or with an error when UCX has noticed
+// the dead peer. Until then the new peer is held back: no handshake, so that no move restarts.
 //
 // Thread rule: one thread.
 #pragma once
@@ -22,7 +21,7 @@ namespace outrigger::fabric::ucx {
 
 class Replacements {
  public:
-  // Those that forget a peer.
+  // The classes that drop a peer's state.
   struct Rooms {
     RequestServer& server;
     EagerSender& eager_out;
@@ -34,16 +33,16 @@ class Replacements {
   Replacements(NodeMemory& memory, Network& network, Peers& peers, Channels& channels, const Rooms& rooms)
       : memory_(memory), network_(network), peers_(peers), channels_(channels), rooms_(rooms) {}
 
-  // Another one has the place of a peer, whose process has ended, and is to be reached there. An epoch that is not
-  // newer than the known one changes nothing. Error: it is no peer, or that is no address.
+  // The peer's process has ended and a new one has its place and this address. Ignored unless `epoch` is newer than the
+  // known one. Error: not a peer, or an invalid address.
   [[nodiscard]] Status moved(SpId sp, Epoch epoch, std::span<const std::byte> address);
-  // The peer's node is there, though the peer does not answer: it may go on, or be replaced. `epoch`: of the one that
-  // is there now; 0: there will be one.
+  // The peer does not answer but its node does: the peer may recover or be replaced. `epoch`: the present process's; 0:
+  // a new process will start.
   void expect(SpId sp, Epoch epoch);
 
-  // Every turn: those that need not be held back any more. True: there were some.
+  // Runs every turn: releases held-back peers. False if there were none.
   [[nodiscard]] bool let_go();
-  // Before memory here is given away: waits until nothing of a former one is being written.
+  // Before local memory is released: waits until no former peer's chunk is being written.
   void await_rest();
 
  private:

@@ -20,13 +20,13 @@ void RequestServer::requested(Peer& peer, const wire::Header& request) {
 void RequestServer::requested_reduced(Peer& peer, const wire::Header& request, std::span<const std::byte> payload) {
   std::optional<wire::OtherOperands> operands = wire::decode_operands(payload);
   if (!operands || request.bytes % operands->reduction.element_bytes() != 0) {
-    return peer.break_off("asks for what cannot be reduced");
+    return peer.break_off("sent an invalid reduction request");
   }
   add_request(peer, Peer::Wanted{request, std::move(*operands)});
 }
 
 void RequestServer::add_request(Peer& peer, Peer::Wanted&& wanted) {
-  if (peer.requests >= options_.requests_of_peer) return peer.break_off("asks for more than it may");
+  if (peer.requests >= options_.requests_of_peer) return peer.break_off("sent too many requests");
   ++peer.requests;
   add(peer, std::move(wanted));
 }
@@ -42,9 +42,8 @@ std::size_t RequestServer::withdraw_eager(Peer& peer, std::uint64_t number) {
   });
 }
 
-// A chunk for each peer in turn. What the network has taken leaves in the order in which it came: whole blocks one
-// after the other would keep this node's link busy with one peer, whose own link others fill meanwhile, and the rest
-// idle.
+// Sends one chunk to each peer in turn, because the network sends in the order of submission. Whole blocks in sequence
+// would tie this node's link to one peer, whose own link may be busy.
 bool RequestServer::answer_requests() {
   bool any = false;
   while (!turns_.empty()) {
@@ -66,7 +65,7 @@ bool RequestServer::answer_requests() {
   return any;
 }
 
-// False: no buffer now.
+// False: no buffer is free.
 bool RequestServer::answer(Peer& peer, const Peer::Wanted& wanted) {
   const wire::Header& request = wanted.chunk;
   wire::Header chunk = peers_.header(is_asked_for(request.kind) ? wire::Kind::data : request.kind);

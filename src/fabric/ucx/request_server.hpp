@@ -1,4 +1,4 @@
-// What peers have asked for, and eager chunks, sent by turns.
+// Sends requested chunks and eager chunks to peers, round-robin.
 //
 // Thread rule: one thread.
 #pragma once
@@ -18,21 +18,22 @@ class RequestServer {
   RequestServer(const WireOptions& options, Peers& peers, Channels& channels, ChunkSender& sender)
       : options_(options), peers_(peers), channels_(channels), sender_(sender) {}
 
-  // A peer asks for a chunk.
+  // A peer requests a chunk.
   void requested(Peer& peer, const wire::Header& request);
-  // The same, of several ranks' memory.
+  // The same for a reduction of several ranks' memory.
   void requested_reduced(Peer& peer, const wire::Header& request, std::span<const std::byte> payload);
-  // A chunk of an eager block; those of the peer's block `number` are not sent any more: how many that were.
+  // Sends a chunk of an eager block.
   void add_eager(Peer& peer, const wire::Header& chunk) { add(peer, Peer::Wanted{chunk, {}}); }
-  // It has been replaced, and has asked for nothing any more.
+  // The peer has been replaced: drops its requests.
   void forget(Peer& former) { std::erase(turns_, &former); }
+  // Drops the unsent chunks of an eager block and returns their number.
   std::size_t withdraw_eager(Peer& peer, std::uint64_t number);
 
-  // What can be done now. True when anything was.
+  // Sends all that is possible now. False if that was nothing.
   [[nodiscard]] bool answer_requests();
 
  private:
-  // Unless there are too many.
+  // Adds a request, unless there are too many.
   void add_request(Peer& peer, Peer::Wanted&& wanted);
   void add(Peer& peer, Peer::Wanted&& wanted);
   [[nodiscard]] bool answer(Peer& peer, const Peer::Wanted& wanted);
@@ -43,7 +44,7 @@ class RequestServer {
   Peers& peers_;
   Channels& channels_;
   ChunkSender& sender_;
-  std::deque<Peer*> turns_;  // with something to_send
+  std::deque<Peer*> turns_;  // with something in to_send
 };
 
 }  // namespace outrigger::fabric::ucx

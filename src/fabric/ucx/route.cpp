@@ -30,9 +30,9 @@ std::string joined(const std::vector<std::string>& names) {
 
 struct Answer {
   WireRoute route;
-  std::array<char, 256> error{};  // empty: none
+  std::array<char, 256> error{};  // empty: no error
 };
-static_assert(std::is_trivially_copyable_v<Answer>);  // travels through a pipe, in one piece
+static_assert(std::is_trivially_copyable_v<Answer>);  // travels through a pipe in one piece
 
 Answer failed(const std::string& error) {
   Answer answer;
@@ -50,7 +50,7 @@ Answer probe(const std::string& transports) {
   static Result<Endpoint> endpoint = Endpoint::open(worker.value(), worker.value().address(), broken);
   if (!endpoint) return failed(endpoint.error());
   Lanes lanes = endpoint.value().lanes();
-  // Which device leads to others is not known from here.
+  // This process cannot tell which device leads to other machines.
   std::ranges::replace(lanes.messages, "tcp/lo", "tcp");
   return Answer{route_over(lanes), {}};
 }
@@ -62,12 +62,12 @@ WireRoute route_over(const Lanes& lanes) {
   return make_wire_route(moves_memory, joined(moves_memory ? lanes.memory : lanes.messages));
 }
 
-// A process of its own, which ends without closing anything: UCX 1.13 aborts when it is closed while a connection is
+// Runs in a child process that ends without closing anything: UCX 1.13 aborts if it is closed while a connection is
 // being made.
 Result<WireRoute> probe_route(const std::string& transports) {
   constexpr auto kBytes = static_cast<ssize_t>(sizeof(Answer));
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return Error{"no pipe for asking UCX"};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return Error{"cannot create a pipe to a UCX child process"};
   const UniqueFd read_end(ends[0]);
   UniqueFd write_end(ends[1]);
   const pid_t child = ::fork();
@@ -79,7 +79,7 @@ Result<WireRoute> probe_route(const std::string& transports) {
   Answer answer;
   const bool answered = child > 0 && ::read(read_end.get(), &answer, sizeof(answer)) == kBytes;
   if (child > 0) (void)::waitpid(child, nullptr, 0);
-  if (!answered) return Error{"UCX ended without saying which transports there are"};
+  if (!answered) return Error{"the UCX child process ended without listing transports"};
   if (answer.error[0] != '\0') return Error{answer.error.data()};
   return answer.route;
 }

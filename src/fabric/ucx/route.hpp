@@ -1,4 +1,4 @@
-// How data goes between nodes, in words for people.
+// The data route between nodes, as text.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@ namespace outrigger::fabric::ucx {
 
 [[nodiscard]] WireRoute route_over(const Lanes& lanes);
 
-// As it would go to another node like this one: a child process opens a connection to itself and looks; over TCP
-// without the device. For processes with one thread.
+// The route to another node like this one. A child process opens a connection to itself and inspects it; for TCP the
+// device is left out. Only for single-threaded processes.
 [[nodiscard]] Result<WireRoute> probe_route(const std::string& transports);
 
 }  // namespace outrigger::fabric::ucx

@@ -1,6 +1,6 @@
-// The memory of this node's ranks, and beside it buffers of this process's own, into which a block of another node is
-// pulled that is not to be placed but to be reduced. A buffer looks like a range of a rank that does not exist; no peer
-// can name it (ChunkReceiver, and requests are served from ranks' memory alone).
+// The memory of this node's ranks, and buffers of this process for blocks of other nodes that are reduced, not placed.
+// A buffer looks like a range of a rank that does not exist. Peers cannot name it (see ChunkReceiver); requests are
+// served from ranks' memory only.
 //
 // Thread rule: one thread.
 #pragma once
@@ -22,7 +22,7 @@ class StagedMemory final : public NodeMemory {
  public:
   explicit StagedMemory(NodeMemory& ranks) : ranks_(ranks) {}
 
-  // As many as there are reductions of other nodes' blocks under way, a batch each: the engine's window bounds them.
+  // One batch per reduction of other nodes' blocks in flight; the engine's window limits them.
   [[nodiscard]] MemoryRef take(std::uint64_t bytes) {
     auto buffer = std::make_unique_for_overwrite<std::byte[]>(bytes);
     const auto address = reinterpret_cast<std::uintptr_t>(buffer.get());
@@ -56,7 +56,7 @@ class StagedMemory final : public NodeMemory {
   }
 
   [[nodiscard]] bool is_remote() const override { return ranks_.is_remote(); }
-  // What is not is read and written at once, and not started at.
+  // Own memory is read and written at once, not asynchronously.
   [[nodiscard]] bool is_remote(const MemoryRef& memory) const override {
     return memory.owner != kOwnMemory && ranks_.is_remote();
   }

@@ -11,7 +11,7 @@ namespace outrigger::fabric::ucx {
 void StagedReductions::start(const Reduction& reduction, std::vector<Operand> operands, const Block& into,
                              MoveCompletion& completion) {
   assert(std::ranges::any_of(operands, [](const Operand& operand) { return operand.from.has_value(); }) &&
-         "what is all here is reduced by the node");
+         "the node's fabric reduces local operands");
   Started& started = started_.emplace_back();
   started.self = std::prev(started_.end());
   started.reduction = reduction;
@@ -48,8 +48,7 @@ void StagedReductions::pull(const Started& started, const Operand& operand, Pull
   wire_.pull(*operand.from, operand.block, to, pull, {.eager = nullptr, .others = &others});
 }
 
-// Only after all are in the list one may end: not within wire_.pull(), as no completion comes from inside the call that
-// started it.
+// Builds the whole list first: a pull does not complete inside wire_.pull().
 void StagedReductions::pull_batch(Started& started) {
   started.batch = ReduceRanges{started.reduction, {}, started.into.memory};
   if (started.batch_end != 0) started.batch.operands.push_back(started.into.memory);

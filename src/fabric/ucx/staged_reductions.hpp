@@ -1,10 +1,10 @@
-// Reductions with blocks of other nodes: these are pulled into buffers of this process, a batch of them at the same
-// time, and when all of a batch are here they are reduced into the rank's memory, in the operands' order, and the next
-// batch is pulled. Those of one service process come as one block that has been reduced there, where the order makes no
-// difference to any bit. The buffers hold what can be pulled again, so that nothing here has to outlive the process.
-// Where this node's ranks are on another machine, the node's fabric reduces a batch.
+// Reductions with blocks of other nodes. A batch of blocks is pulled concurrently into buffers of this process and then
+// reduced into the rank's memory, in the operands' order; then the next batch follows. If the order does not change any
+// bit, the blocks of one service process are reduced there and come as one block. The buffers can be pulled again, so
+// nothing here has to outlive the process. If this node's ranks are on another machine, the node's fabric reduces a
+// batch.
 //
-// Thread rule: one thread. Completions are delivered from the wire's progress(), or that of the node's fabric, only.
+// Thread rule: one thread. Completions are delivered only from progress() of the wire or of the node's fabric.
 #pragma once
 
 #include <cstddef>
@@ -21,27 +21,27 @@ namespace outrigger::fabric::ucx {
 
 class StagedReductions {
  public:
-  // Of the buffers of one reduction; two of them at least.
+  // Size of one reduction's buffers; at least two buffers.
   static constexpr std::uint64_t kBatchBytes = std::uint64_t{1} << 20;
 
   // Both must outlive this.
   StagedReductions(Wire& wire, BlockMover& node) : wire_(wire), node_(node), reducer_(wire.memory()) {}
 
-  // An operand and the service process of another node that reads it, or nothing: it is here.
+  // An operand, and the service process of another node that reads it; nullopt: local.
   struct Operand {
     Block block;
     std::optional<SpId> from = std::nullopt;
-    std::optional<BlockId> name = std::nullopt;  // by which some of it may have been sent eagerly
+    std::optional<BlockId> name = std::nullopt;  // its name if some of it may have been sent eagerly
     std::vector<MemoryRef> others = {};          // of the same service process, which reduces them after `block`
   };
-  // One of them at least comes from another node.
+  // At least one operand comes from another node.
   void start(const Reduction& reduction, std::vector<Operand> operands, const Block& into, MoveCompletion& completion);
   void cancel(const MoveCompletion& completion);
   [[nodiscard]] std::size_t in_flight() const { return started_.size(); }
 
  private:
   struct Started;
-  // Into a buffer.
+  // A pull into a buffer.
   class Pull final : public MoveCompletion {
    public:
     Pull(StagedReductions& all, Started& started, const MemoryRef& buffer)
@@ -56,7 +56,7 @@ class StagedReductions {
     Started& started_;
     bool under_way_ = true;
   };
-  // Of a batch, by the node's fabric.
+  // A batch's reduction by the node's fabric.
   class Reduced final : public MoveCompletion {
    public:
     Reduced(StagedReductions& all, Started& started) : all_(all), started_(started) {}
@@ -69,10 +69,10 @@ class StagedReductions {
   struct Started {
     Reduction reduction;
     std::vector<Operand> operands;
-    std::size_t batch_end = 0;  // of `operands`: those before it are reduced, or in the batch
+    std::size_t batch_end = 0;  // index in `operands`: those before it are reduced, or in the batch
     Block into;
     MoveCompletion* completion = nullptr;
-    ReduceRanges batch;  // what `into` has so far, and those that come next
+    ReduceRanges batch;  // the present result in `into`, then the next operands
     std::list<Pull> pulls;
     std::optional<Reduced> reduced;
     std::size_t under_way = 0;
@@ -80,11 +80,11 @@ class StagedReductions {
     std::list<Started>::iterator self;
   };
 
-  // Operands of one service process become one.
+  // Joins the operands of each service process.
   [[nodiscard]] static std::vector<Operand> joined(const std::vector<Operand>& operands);
   void pull(const Started& started, const Operand& operand, Pull& pull);
   void pull_batch(Started& started);
-  // All of a batch are here, or it has failed.
+  // The batch is complete, or has failed.
   void end_batch(Started& started);
   void reduce_by_node(Started& started);
   void batch_reduced(Started& started, MoveStatus status);

@@ -1,4 +1,4 @@
-// Buffers for chunks of memory that UCX cannot touch itself: a fixed number, made when first needed, used again.
+// Buffers for memory that UCX cannot access itself: a fixed number, made at first use and reused.
 #pragma once
 
 #include <cassert>
@@ -11,7 +11,7 @@ namespace outrigger::fabric::ucx {
 
 class StagingPool;
 
-// A buffer of the pool; goes back by itself. Empty: none.
+// A buffer of the pool; its destructor gives it back. Empty: no buffer.
 class StagingBuffer {
  public:
   StagingBuffer() = default;
@@ -47,7 +47,7 @@ class StagingPool {
   StagingPool(const StagingPool&) = delete;
   StagingPool& operator=(const StagingPool&) = delete;
 
-  // Not valid: all are in use; ask again later.
+  // Empty if all are in use; retry later.
   [[nodiscard]] StagingBuffer take() {
     if (!idle_.empty()) {
       auto bytes = std::move(idle_.back());

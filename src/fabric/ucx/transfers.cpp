@@ -9,9 +9,9 @@
 namespace outrigger::fabric::ucx {
 namespace {
 
-// For what is being written to a place that nobody wants it in any more. Its source has said that it is ready.
+// Time limit for receives of cancelled moves. The source is ready to send them.
 constexpr std::chrono::seconds kLandingTime{2};
-// Under way where processors carry them: on its way, on the link, and told of.
+// Chunks in flight if processors carry them: in a queue, on the link, and one to be acknowledged.
 constexpr std::uint64_t kLeastChunks = 3;
 
 }  // namespace
@@ -39,7 +39,7 @@ Transfer::Chunk* Transfer::open_chunk(std::uint64_t offset) {
 
 Transfer* Transfers::make(std::uint64_t id, Way way, Peer& peer, const Block& from, const Block& to,
                           MoveCompletion& completion) {
-  if (from.bytes == 0 || from.bytes != to.bytes) std::abort();  // against the contract: a bug of ours
+  if (from.bytes == 0 || from.bytes != to.bytes) std::abort();  // broken contract: a bug
   channels_.set_busy();
   if (peer.departed) {
     finished_.add(completion, MoveOutcome{MoveStatus::owner_lost, Reach::wire});
@@ -51,7 +51,7 @@ Transfer* Transfers::make(std::uint64_t id, Way way, Peer& peer, const Block& fr
   transfer.to = to;
   transfer.peer = &peer;
   transfer.completion = &completion;
-  (void)channels_.learn_route(peer);  // what the network can do is known from then on
+  (void)channels_.learn_route(peer);  // finds out the network's abilities
   transfer.chunk_bytes = peer.moves_memory ? options_.chunk_bytes : options_.copied_chunk_bytes;
   const std::uint64_t most_bytes = options_.peer_window_bytes;
   const std::uint64_t least_bytes = std::min(kLeastChunks * options_.copied_chunk_bytes, most_bytes);
@@ -78,7 +78,7 @@ void Transfers::begin(Way way, Peer& peer, const Block& from, const Block& to, M
   queue(id, peer);
 }
 
-// In chunks of whole elements.
+// Chunks have whole elements.
 void Transfers::begin_reduced(Peer& peer, const Block& from, wire::OtherOperands others, const Block& to,
                               MoveCompletion& completion) {
   const std::uint64_t id = next_transfer_++;
@@ -103,7 +103,7 @@ void Transfers::cancel(MoveCompletion& completion) {
   }
 }
 
-// UCX cannot be told to leave off a receive. The source has the bytes ready, so that it takes the time of a few chunks.
+// UCX cannot cancel a receive. The source has the bytes ready, so this takes the time of a few chunks.
 void Transfers::await_landing(std::uint64_t id) {
   const auto deadline = std::chrono::steady_clock::now() + kLandingTime;
   const auto landing = [](const Transfer::Chunk& chunk) { return chunk.state == ChunkState::landing; };
@@ -112,7 +112,7 @@ void Transfers::await_landing(std::uint64_t id) {
     if (found == transfers_.end() || std::ranges::none_of(found->second.open_chunks, landing)) return;
     const bool goes_on = memory_.progress_memory();
     if (!network_.data().progress() && !goes_on && std::chrono::steady_clock::now() > deadline) {
-      return peers_.lose(*found->second.peer, "does not send what it has offered");
+      return peers_.lose(*found->second.peer, "failed to send an offered chunk");
     }
   }
 }
@@ -138,7 +138,7 @@ void Transfers::begin_again(const Peer& former, Peer& fresh) {
   for (const auto& [id, transfer] : transfers_) {
     if (transfer.peer == &former) ids.push_back(id);
   }
-  std::ranges::sort(ids);  // in the order in which they were begun
+  std::ranges::sort(ids);  // in the order of their start
   for (const std::uint64_t id : ids) {
     Transfer transfer = std::move(transfers_.extract(id).mapped());
     for (const Transfer::Chunk& chunk : transfer.open_chunks) window_used_bytes_ -= transfer.charge_at(chunk.offset);
@@ -230,15 +230,15 @@ void Transfers::chunk_begun(std::uint64_t id, Transfer& transfer) {
   transfer.open_chunks.push_back({offset, ChunkState::awaited, PeerWindow::Clock::now()});
   peer.window.begun(charge);
   window_used_bytes_ += charge;
-  assert(peer.window.used_bytes() <= options_.peer_window_bytes && "a peer has no more under way than its window");
+  assert(peer.window.used_bytes() <= options_.peer_window_bytes && "a peer's window is not exceeded");
   assert(window_used_bytes_ < options_.window_bytes + options_.chunk_bytes &&
-         "one chunk may go past the window of all");
+         "at most one chunk exceeds the total window");
   if (transfer.started_bytes < transfer.from.bytes) peer.ready.push_back(id);
 }
 
 void Transfers::close_chunk(Transfer& transfer, std::size_t index) {
   const std::uint64_t charge = transfer.charge_at(transfer.open_chunks[index].offset);
-  assert(window_used_bytes_ >= charge && "a chunk is charged for once");
+  assert(window_used_bytes_ >= charge && "a chunk is charged once");
   transfer.peer->window.ended(charge);
   window_used_bytes_ -= charge;
   transfer.open_chunks.erase(transfer.open_chunks.begin() + static_cast<std::ptrdiff_t>(index));
@@ -260,7 +260,7 @@ void Transfers::set_chunk_state(const wire::Header& header, ChunkState state) {
   if (found == transfers_.end()) return;
   Transfer::Chunk* chunk = found->second.open_chunk(header.offset);
   if (chunk == nullptr) return;
-  assert(state != ChunkState::awaited && "a chunk that has come is not awaited again");
+  assert(state != ChunkState::awaited && "a chunk that has come is not requested again");
   assert((state != ChunkState::landing || chunk->state != ChunkState::landing) && "a chunk lands once");
   chunk->state = state;
 }
@@ -279,7 +279,7 @@ void Transfers::chunk_ended(const wire::Header& chunk, MoveStatus status) {
   finish_if_done(chunk.move, transfer);
 }
 
-// What comes eagerly for a move that has failed is thrown away.
+// Later eager bytes of a failed move are dropped.
 void Transfers::finish_if_done(std::uint64_t id, Transfer& transfer) {
   if (!transfer.open_chunks.empty()) return;
   const bool all_came = transfer.started_bytes == transfer.from.bytes && transfer.eager_block == 0;
@@ -291,7 +291,7 @@ void Transfers::finish_if_done(std::uint64_t id, Transfer& transfer) {
   transfers_.erase(id);
 }
 
-// What has come is put to its place; what has not come yet will be.
+// Received eager bytes are placed now, later ones when they come.
 void Transfers::take_eager(Transfer& transfer, std::uint64_t id, EagerBlock& block) {
   transfer.started_bytes = std::min(block.bytes, transfer.from.bytes);
   for (const auto& [offset, bytes] : block.chunks) place_eager(transfer, offset, bytes);

@@ -42,15 +42,15 @@ Wire::Wire(WireOptions options, NodeMemory& memory, Context context)
       chunks_(options_, memory_, network_, peers_, channels_, transfers_),
       replacements_(memory, network_, peers_, channels_, {server_, eager_out_, chunks_, receiver_, transfers_}) {}
 
-// UCX calls back while it closes: what it calls back about goes last. UCX 1.13 aborts when a worker goes whose answer
-// to a new connection is still to be sent: some turns see to such answers, unless the peer does not get on. Service
-// processes end without this.
+// UCX calls back while it closes, so objects that callbacks use are destroyed last. UCX 1.13 aborts if a worker is
+// destroyed before its answer to a new connection is sent. Some turns send such answers, unless the peer hangs. Service
+// processes end without this destructor.
 Wire::~Wire() {
   channels_.begin_closing();
   for (int i = 0; i < kSettlingTurns; ++i) (void)network_.progress();
   chunks_.release_offers();
   peers_.clear();
-  // UCX gives up what was under way in its next turns.
+  // UCX cancels operations in flight in its next turns.
   for (int i = 0; i < kClosingTurns && (!channels_.all_taken() || chunks_.receives()); ++i) (void)network_.progress();
   network_.close();
   channels_.end_closing();
@@ -86,9 +86,8 @@ void Wire::send(SpId to, std::span<const std::byte> message) {
   channels_.say_in_order(peers_.of(to), peers_.header(wire::Kind::message), message);
 }
 
-// Data that goes out fills the network's queues, where control waits behind it for milliseconds. So what this side asks
-// for goes first, and others' requests are answered a turn later: by then the engine has seen the messages that came
-// with them.
+// Outgoing data fills the network's queues and delays control messages by milliseconds. So own requests go first, and
+// peers' requests are answered a turn later, when the engine has seen the messages that came with them.
 bool Wire::progress() {
   bool worked = replacements_.let_go();
   worked |= transfers_.start_chunks();
@@ -102,7 +101,7 @@ bool Wire::progress() {
   return worked;
 }
 
-// What waits for a buffer or for room in a window goes on when the network has done something.
+// Chunks that wait for a buffer or for room in a window continue after the network's next event.
 bool Wire::arm() {
   return !channels_.busy() && !transfers_.anything_to_deliver() && !receiver_.has_messages() && network_.arm();
 }

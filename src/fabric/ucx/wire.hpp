@@ -1,4 +1,4 @@
-// The wire: what the service processes of one node exchange with those of others, over UCX.
+// The wire: moves and messages between the service processes of different nodes, over UCX.
 //
 //   pull  destination's side               source's side          push  source's side             destination's side
 //         request {chunk} ---------------->                             data {chunk} -------------->
@@ -8,10 +8,10 @@
 //                                                                         notice ------->
 //                                                                         chunk ... ---->
 //
-// Data flows through few rooms: what is to go out from Transfers, RequestServer and EagerSender by ChunkSender and
-// Channels into the Network; what comes from the Network through Receiver to ChunkReceiver, EagerReceiver and
-// RequestServer. What ranks are to be sent goes into their memory; what is to be reduced into buffers of StagedMemory.
-// While one chunk is copied the others are on their way.
+// Output: Transfers, RequestServer and EagerSender send by ChunkSender and Channels to the Network. Input: the Network
+// calls Receiver, which passes chunks to ChunkReceiver and EagerReceiver, and requests to RequestServer. Chunks for
+// ranks go into their memory; chunks to be reduced go into buffers of StagedMemory. While one chunk is copied, others
+// are in flight.
 //
 // Connections are made when first needed, and begin with a greeting (proof/handshake.hpp). A peer that has broken off
 // or gives no sign of life is reported by failure(); whoever has no business with it need not care.
@@ -53,21 +53,20 @@ class Wire final : public Port {
   [[nodiscard]] static Result<std::unique_ptr<Wire>> open(WireOptions options, NodeMemory& memory);
   ~Wire();
 
-  // For the others, in the job map.
+  // For peers, in the job map.
   [[nodiscard]] std::vector<std::byte> address() const { return network_.address(); }
-  // Who there is. Once, before anything below. `dpu_secret`: of the job's DPUs; zeros: it has none. Error: an address
-  // that is not one.
-  // `epoch`: of this service process.
+  // Names the peers; call it once, before anything below. `dpu_secret`: of the job's DPUs; zeros: none. `epoch`: this
+  // service process's. Error: an invalid address.
   [[nodiscard]] Status introduce(const JobMap& job_map, SpId self, const Secret& dpu_secret = {},
                                  Epoch epoch = Epoch{1});
   // Peers that are replaced by others.
   [[nodiscard]] Replacements& replacements() { return replacements_; }
 
-  // `from` belongs to a rank that `source` serves, `to` to a rank of this node. As BlockMover::move().
+  // `from` belongs to a rank of `source`, `to` to a rank of this node. See BlockMover::move().
   struct Pulled {
-    const BlockId* eager = nullptr;  // the block of which the source may have sent something eagerly
-    // As long as `from`, of ranks that `source` serves, too: what comes is `from` and these, reduced in their order. At
-    // most wire::kMaxOtherOperands; copied.
+    const BlockId* eager = nullptr;  // the block's name if the source may have sent some of it eagerly
+    // Further operands of ranks of `source`, as long as `from`: the source reduces `from` and these in order. At most
+    // wire::kMaxOtherOperands; copied.
     const wire::OtherOperands* others = nullptr;
   };
   void pull(SpId source, const Block& from, const Block& to, MoveCompletion& completion, const Pulled& pulled);
@@ -78,17 +77,16 @@ class Wire final : public Port {
   void forget_eager(const BlockId& id, SpId source);
   void send_eager(const BlockId& id, const Block& from, SpId reader);
   void withdraw_eager(const BlockId& id);
-  // `to` belongs to a rank that `destination` serves, `from` to a rank of this node.
+  // `to` belongs to a rank of `destination`, `from` to a rank of this node.
   void push(SpId destination, const Block& from, const Block& to, MoveCompletion& completion);
-  // moved() will not be called, and nothing more is written to memory of this node: waits for what the network is
-  // writing there already. What is under way may still be read for a while, and what has been pushed still arrives; the
-  // memory stays mapped.
+  // moved() will not be called, and nothing more is written to this node's memory: waits for writes in progress. Reads
+  // in flight may continue for a while, so the memory must stay mapped; pushed chunks still arrive.
   void cancel(MoveCompletion& completion) {
     transfers_.cancel(completion);
     replacements_.await_rest();
   }
 
-  // Where pulls may go: of the node's ranks, or of this process.
+  // Destinations of pulls: memory of the node's ranks, or of this process.
   [[nodiscard]] StagedMemory& memory() { return memory_; }
 
   // Ordered per pair.
@@ -97,10 +95,10 @@ class Wire final : public Port {
     return receiver_.next_message(from, message);
   }
 
-  // Lets the network work, delivers completions.
+  // Drives the network and delivers completions.
   bool progress() override;
   [[nodiscard]] std::size_t moves_in_flight() const { return transfers_.size(); }
-  // Of chunks: on their way, as far as this end knows, and arrived or gone so far.
+  // Bytes of chunks: in flight as far as this side knows, and moved so far.
   struct Traffic {
     std::uint64_t under_way_bytes = 0;
     std::uint64_t moved_bytes = 0;
@@ -114,7 +112,7 @@ class Wire final : public Port {
   void look_after(Clock::time_point now, const Business& business) override {
     liveness_.look_after(now, business, transfers_.size() != 0);
   }
-  // What look_after() does once a second.
+  // Called by look_after() once a second.
   void tick(bool interested) { liveness_.tick(interested); }
   [[nodiscard]] const PortFailure* failure() const override { return peers_.failure(); }
 
@@ -129,9 +127,8 @@ class Wire final : public Port {
     return pace_.pause(now, now_going.moved_bytes, now_going.under_way_bytes);
   }
 
-  // Tells all that were talked to that this end closes: as it should, or because its node is lost, of which they would
-  // not hear otherwise. Then call progress() until all_sent(), for a little while: what has come and is not read when a
-  // connection closes takes along what was sent last.
+  // Tells all peers in use that this side closes, in order or because its node is lost. Then call progress() until
+  // all_sent() or a short timeout: unread input at the close of a connection discards the last output.
   enum class Farewell : std::uint8_t { in_order, node_lost };
   void say_goodbye(Farewell farewell = Farewell::in_order);
   [[nodiscard]] bool all_sent() const { return channels_.all_taken() && network_.flushed() && !channels_.busy(); }

@@ -1,4 +1,4 @@
-// What bounds the wire, and how it cuts what it moves.
+// Limits and chunk sizes of the wire.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,13 @@ namespace outrigger::fabric::ucx {
 
 struct WireOptions {
   std::string transports;                           // as UCX_TLS; empty: all but shared memory
-  std::uint64_t chunk_bytes = 256U << 10;           // where the network moves memory; at most wire::kMaxChunkBytes
-  std::uint64_t copied_chunk_bytes = 60U << 10;     // where processors do: a chunk is one message, and not put together
-  std::uint64_t rendezvous_above_bytes = 8U << 10;  // longer chunks go by rendezvous where the network moves memory
-  std::optional<bool> moves_memory;                 // the network; empty: as UCX says
-  std::uint64_t peer_window_bytes = 1U << 20;       // under way with one peer; beyond it moves wait
-  std::uint64_t window_bytes = 8U << 20;            // under way with all peers; beyond it moves wait
-  std::uint64_t eager_bytes_of_peer = 256U << 10;   // sent before they are asked for; beyond it blocks wait to be
+  std::uint64_t chunk_bytes = 256U << 10;           // if the network moves memory; at most wire::kMaxChunkBytes
+  std::uint64_t copied_chunk_bytes = 60U << 10;     // if processors copy: one message per chunk, without fragments
+  std::uint64_t rendezvous_above_bytes = 8U << 10;  // longer chunks go by rendezvous if the network moves memory
+  std::optional<bool> moves_memory;                 // the network; empty: as UCX reports
+  std::uint64_t peer_window_bytes = 1U << 20;       // in flight with one peer; at the limit moves wait
+  std::uint64_t window_bytes = 8U << 20;            // in flight with all peers; at the limit moves wait
+  std::uint64_t eager_bytes_of_peer = 256U << 10;   // sent before a request; at the limit blocks wait for it
   std::uint64_t eager_bytes = 16U << 20;            // of all peers together
   std::size_t send_buffers = 16;                    // staging; beyond it chunks from private memory wait
   std::size_t receive_buffers = 16;                 // staging; beyond it chunks for private memory wait at their source
@@ -37,15 +37,14 @@ struct WireOptions {
   std::uint32_t turns_until_given_up = 60;  // the same, where its node shows that it is there (Replacements::expect())
   // Each way that data travels to peers, once, before the first goes by it.
   std::function<void(const WireRoute&)> on_route;
-  // Where what goes to each node and comes from it is counted, by link_place(); asked for once all nodes are known.
-  // Empty: nowhere.
+  // Counters for each node, indexed by link_place(). Called once all nodes are known. Empty: not counted.
   std::function<std::span<LinkCounts>()> links;
-  // A peer gives no sign of life, or its connection has broken; every tick() for which that lasts. Whoever can find out
-  // otherwise that its node is there answers by Replacements::expect(). Empty: nobody can.
+  // Called at every tick() while a peer sends nothing or its connection is broken. If its node lives, answer by
+  // Replacements::expect(). May be empty.
   std::function<void(SpId)> on_silent;
 };
 
-// What a chunk takes of a window, or a block of the room at a peer, at least: so these bound the number of small ones.
+// Minimum charge of a chunk to a window, and of a block to a peer's room, which limits the number of small ones.
 inline constexpr std::uint64_t kLeastCharge = 256;
 
 }  // namespace outrigger::fabric::ucx

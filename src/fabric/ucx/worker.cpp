@@ -10,7 +10,8 @@
 namespace outrigger::fabric::ucx {
 namespace {
 
-// Excludes what reaches only this machine. UCX's own name for all of shared memory: it warns of kinds it does not have.
+// Excludes transports within this machine, by UCX's name for all of shared memory: UCX warns of names that it does not
+// know.
 constexpr const char* kAllButSharedMemory = "^sm,self";
 
 ucs_status_t message_arrived(void* events, const void* header, std::size_t header_bytes, void* data, std::size_t bytes,
@@ -27,36 +28,35 @@ void endpoint_failed(void* broken, ucp_ep_h /*endpoint*/, ucs_status_t /*status*
   *static_cast<bool*>(broken) = true;
 }
 
-// As UCX_TLS.
+// `transports`: as UCX_TLS.
 bool may_name_tcp(const std::string& transports) {
   return transports.starts_with('^') || transports.find("tcp") != transports.npos ||
          transports.find("all") != transports.npos;
 }
 
-// UCX complains of settings it has no use for: to be called where something may go over TCP.
+// Call this only if TCP may be used: UCX complains about unused settings.
 //
-// What UCX is to do otherwise over TCP, unless its user has said how. There are no calls for these which all versions
-// and transports know.
+// Defaults for UCX over TCP; the user's own settings win. There are no calls for these that all versions and transports
+// know.
 void adjust_tcp() {
   const auto adjust = [](const char* name, const char* value) { (void)::setenv(name, value, 0); };
-  // It waits for each connection in the call that makes it: seconds, in which this process does nothing else, where the
-  // peer's machine is cut off.
+  // Otherwise connecting blocks: for seconds if the peer's machine is cut off.
   adjust("UCX_TCP_CONN_NB", "y");
-  // When a peer dies, what is sent from its place in memory may end twice, which ends this process, too: seen with UCX
-  // 1.13, and uct_tcp_ep_sendv() of August 2026 reads alike. With so few pieces a send everything is copied first,
-  // which takes no longer (docs/site/reliability.md), into room for one chunk.
+  // When a peer dies, a send from memory may complete twice, which crashes this process: seen with UCX 1.13, and
+  // uct_tcp_ep_sendv() of August 2026 has the same code. With this limit UCX copies first, into room for one chunk,
+  // which takes no longer (docs/site/reliability.md).
   adjust("UCX_TCP_MAX_IOV", "2");
   adjust("UCX_TCP_TX_SEG_SIZE", "64k");
 }
 
-// `transports`: null: as UCX's own settings say.
+// `transports`: nullptr: UCX's own settings.
 ucs_status_t open_context(const char* transports, std::uint64_t features, ucp_context_h& context) {
   const bool imports = (features & exports::kFeature) != 0;
   ucp_config_t* config = nullptr;
   ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
   if (status != UCS_OK) return status;
   if (transports != nullptr) status = ucp_config_modify(config, "TLS", transports);
-  // The processor must not copy to memory that is another's: what is read is put there by the network, however little.
+  // The processor cannot copy to another process's memory: the network must place even the smallest reads.
   if (status == UCS_OK && imports) status = ucp_config_modify(config, "ZCOPY_THRESH", "0");
   if (status == UCS_OK) {
     ucp_params_t parameters{};
@@ -118,13 +118,13 @@ Result<Worker> Worker::open(const Context& context, WorkerEvents& events, unsign
   handler.cb = message_arrived;
   handler.arg = &events;
   status = ucp_worker_set_am_recv_handler(handle, &handler);
-  if (status != UCS_OK) return ucx_error("the network takes no active messages", status);
+  if (status != UCS_OK) return ucx_error("the network does not support active messages", status);
   status = ucp_worker_get_efd(handle, &worker.event_fd_);
-  if (status != UCS_OK) return ucx_error("the network cannot wake a sleeper", status);
+  if (status != UCS_OK) return ucx_error("the network does not support wake-ups", status);
   ucp_address_t* address = nullptr;
   std::size_t bytes = 0;
   status = ucp_worker_get_address(handle, &address, &bytes);
-  if (status != UCS_OK) return ucx_error("the network gives out no address", status);
+  if (status != UCS_OK) return ucx_error("the network did not provide an address", status);
   const auto* first = reinterpret_cast<const std::byte*>(address);
   worker.address_.assign(first, first + bytes);
   ucp_worker_release_address(handle, address);
@@ -140,7 +140,7 @@ Worker::~Worker() {
   if (worker_ != nullptr) ucp_worker_destroy(worker_);
 }
 
-// Not every device that speaks verbs tells of what came before it was armed (soft RoCE does not), hence one more look.
+// Some verbs devices (soft RoCE) do not report events from before arm(), so poll once more.
 bool Worker::arm() const {
   return ucp_worker_arm(worker_) == UCS_OK && !progress();
 }
@@ -159,7 +159,7 @@ Result<Endpoint> Endpoint::open(const Worker& worker, std::span<const std::byte>
   return endpoint;
 }
 
-// A lane's line: "lane[1]:  2:rc_verbs/mlx5_0:1.0 md[3] -> md[3]/ib/sysdev[0] rma_bw#0 am_bw#0", with what it is for.
+// A lane's line: "lane[1]:  2:rc_verbs/mlx5_0:1.0 md[3] -> md[3]/ib/sysdev[0] rma_bw#0 am_bw#0", with its uses.
 Lanes lanes_in(std::string_view printed) {
   Lanes lanes;
   const auto add = [](std::vector<std::string>& names, std::string_view name) {
@@ -174,7 +174,7 @@ Lanes lanes_in(std::string_view printed) {
     if (head == line.npos || slash > uses || uses == line.npos) continue;
     const std::size_t begin = line.rfind(':', slash) + 1;
     std::string_view name = line.substr(begin, line.find(' ', slash) - begin);
-    name = name.substr(0, name.rfind('.'));  // which of the device's paths
+    name = name.substr(0, name.rfind('.'));  // path of the device
     if (line.find(" rma_bw#", uses) != line.npos) add(lanes.memory, name);
     if (line.ends_with(" am") || line.find(" am ", uses) != line.npos || line.find(" am_bw#", uses) != line.npos) {
       add(lanes.messages, name);
@@ -183,7 +183,7 @@ Lanes lanes_in(std::string_view printed) {
   return lanes;
 }
 
-// UCX tells it in words only.
+// UCX reports lanes only as text.
 Lanes Endpoint::lanes() const {
   char* text = nullptr;
   std::size_t bytes = 0;
@@ -221,7 +221,7 @@ void Endpoint::close() {
   const ucs_status_ptr_t request = ucp_ep_close_nbx(endpoint_, &parameters);
   endpoint_ = nullptr;
   if (!UCS_PTR_IS_PTR(request)) return;
-  // What was under way is given up at once; a few turns of the worker see to it.
+  // Operations in flight are cancelled at once, within a few turns of the worker.
   constexpr int kTurns = 100'000;
   for (int i = 0; i < kTurns && ucp_request_check_status(request) == UCS_INPROGRESS; ++i) ucp_worker_progress(worker_);
   ucp_request_free(request);

@@ -1,7 +1,7 @@
 // UCX with ownership: a context, a worker with its address, and the endpoints made from it.
 //
-// Thread rule: one thread. UCX's own settings (UCX_*) apply, but for the transports: those through shared memory are
-// left out, because the wire is for what shared memory does not reach.
+// Thread rule: one thread. UCX's own settings (UCX_*) apply, except that shared-memory transports are left out: the
+// wire connects different nodes.
 #pragma once
 
 #include <ucp/api/ucp.h>
@@ -22,9 +22,9 @@ class Context {
  public:
   // `transports`: as UCX_TLS; empty: all but shared memory.
   [[nodiscard]] static Result<Context> open(const std::string& transports);
-  // To reach other processes' memory. `transports`: as UCX_TLS; empty: what UCX's own settings name. `imports`: also to
-  // have the network move it into memory that others have exported. Only where that works: elsewhere such a context
-  // connects to nobody.
+  // For access to other processes' memory. `transports`: as UCX_TLS; empty: UCX's own settings. `imports`: the network
+  // can also write into memory that others have exported. Only for machines that support it: elsewhere such a context
+  // connects to no peer.
   [[nodiscard]] static Result<Context> open_for_memory(const std::string& transports, bool imports = false);
   Context(Context&& other) noexcept;
   Context& operator=(Context&& other) = delete;
@@ -38,22 +38,22 @@ class Context {
   ucp_context_h context_;
 };
 
-// Receives what UCX calls back with. Called from Worker::progress() only.
+// UCX's callbacks, called from Worker::progress() only.
 class WorkerEvents {
  public:
-  // A message has come; `data` is valid during the call only. With `rendezvous` it has not come yet: `data` is to be
-  // given to Worker::receive(), once, at any time, and UCS_INPROGRESS is returned for that.
+  // A message; `data` is valid during the call only. With `rendezvous` it has not come yet: return UCS_INPROGRESS and
+  // pass `data` to Worker::receive() once, at any time.
   [[nodiscard]] virtual ucs_status_t arrived(std::span<const std::byte> header, void* data, std::size_t bytes,
                                              bool rendezvous) = 0;
 
-  // Before arrived(), where the sender wants to be answered: by this, which stays UCX's.
+  // Called before arrived() if the sender wants an answer: use this endpoint, which UCX owns.
   virtual void came_from(ucp_ep_h /*sender*/) {}
 
  protected:
   ~WorkerEvents() = default;
 };
 
-// The active message id of the wire; what a message is stands in its header.
+// The active message id of the wire; headers distinguish messages.
 inline constexpr unsigned kMessageId = 1;
 
 class Worker {
@@ -71,7 +71,7 @@ class Worker {
   [[nodiscard]] const std::vector<std::byte>& address() const { return address_; }
   // Readable when something has happened since arm().
   [[nodiscard]] int event_fd() const { return event_fd_; }
-  // False: something has happened already; progress() first.
+  // False: something has happened already; call progress() first.
   [[nodiscard]] bool arm() const;
   [[nodiscard]] bool progress() const { return ucp_worker_progress(worker_) != 0; }
 
@@ -82,20 +82,20 @@ class Worker {
   int event_fd_ = -1;
 };
 
-// What a connection goes over, each named as transport/device.
+// Transports of a connection, each as transport/device.
 struct Lanes {
-  std::vector<std::string> memory;    // by which the network moves memory to memory (RDMA); none: processors copy
-  std::vector<std::string> messages;  // that carry messages
+  std::vector<std::string> memory;    // by which the network moves memory (RDMA); empty: processors copy
+  std::vector<std::string> messages;  // for messages
 };
 
-// From what UCX prints of an endpoint.
+// Parses UCX's text about an endpoint.
 [[nodiscard]] Lanes lanes_in(std::string_view printed);
 
 class Endpoint {
  public:
   Endpoint() = default;
-  // `broken` is set to true, at some later time, when the peer cannot be reached (any more).
-  // Processes of one machine are not watched by UCX: it has no transport there that both moves memory and tells.
+  // `broken` becomes true, at some later time, when the peer is unreachable. UCX does not watch processes of the same
+  // machine: no transport there both moves memory and reports failures.
   enum class Peer { watched, same_machine };
   [[nodiscard]] static Result<Endpoint> open(const Worker& worker, std::span<const std::byte> address, bool& broken,
                                              Peer peer = Peer::watched);

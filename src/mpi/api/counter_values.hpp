@@ -1,4 +1,4 @@
-// What this rank has counted, by the names of report/counters.hpp: for programs and tools that ask while it runs.
+// This rank's counters, by the names of report/counters.hpp: for programs and tools, while it runs.
 //
 // Thread rule: any thread.
 #pragma once
@@ -12,10 +12,11 @@
 
 namespace outrigger::mpi {
 
-// Of everything that was called; none: counting has not begun.
+// Over all calls; nullopt: counting has not begun.
 [[nodiscard]] std::optional<std::uint64_t> counter_value(std::size_t counter);
 
-// Of a valid communicator, and of one call where one is named. None: not counted, or with other communicators.
+// The value for a valid communicator, and for one call if `kind` is set. nullopt: not counted, or only together with
+// other communicators.
 [[nodiscard]] std::optional<std::uint64_t> counter_value(std::size_t counter, MPI_Comm comm,
                                                          const std::optional<CallKind>& kind);
 

@@ -1,4 +1,4 @@
-// What liboutrigger (src/api) finds in a process that has this library: the functions of outrigger.h.
+// The functions of outrigger.h that liboutrigger (src/api) finds in a process with this library.
 #include <outrigger/outrigger.h>
 
 #include <optional>
@@ -19,7 +19,7 @@
 namespace outrigger::mpi {
 namespace {
 
-// Of a Fortran handle, once the loaded MPI is known to have this library's ABI.
+// From a Fortran handle. The loaded MPI must have this library's ABI.
 MPI_Comm communicator_of(int handle) {
 #if defined(OUTRIGGER_ABI_OPENMPI)
   return real().Comm_f2c(handle);

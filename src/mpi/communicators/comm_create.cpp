@@ -8,7 +8,7 @@
 namespace outrigger::mpi {
 namespace {
 
-// Of a duplicate nothing collective may be asked in the nonblocking forms: the parent's choices hold.
+// The nonblocking forms of dup must not communicate: the parent's choices hold.
 struct Duplicate {
   template <Call call, class... Words>
   static int run(const CallSite& site, Words... words) {

@@ -28,7 +28,7 @@ std::uint64_t scramble(std::uint64_t word) {
   return word ^ (word >> 31);
 }
 
-// 128 bits, so that ids made independently do not meet.
+// 128 bits, so that independently made ids do not collide.
 GroupId mix(GroupId id, std::uint64_t kind, std::uint64_t ordinal) {
   const std::uint64_t salt = scramble(kind * 0x9E3779B97F4A7C15ULL + ordinal);
   GroupId mixed;
@@ -39,12 +39,12 @@ GroupId mix(GroupId id, std::uint64_t kind, std::uint64_t ordinal) {
 
 constinit thread_local bool duplicating = false;
 
-// The communicator that this thread has asked for last. Programs ask for few, again and again, and the MPI looks long
-// in memory that is seldom in a cache. Nothing is known any more once any communicator has been freed.
+// This thread's last communicator. Programs use few, again and again, and the MPI's look-up is slow and misses the
+// cache. Invalid once any communicator has been freed.
 struct KnownState {
   MPI_Comm comm{};
   CommState* state = nullptr;
-  std::uint64_t freed = 0;  // communicators, when it was looked up
+  std::uint64_t freed = 0;  // freed_communicators() at the look-up
 };
 [[gnu::tls_model("initial-exec")]] constinit thread_local KnownState last_asked_for;
 
@@ -171,7 +171,7 @@ std::optional<std::uint64_t> CommState::place_in_calls() const {
   return scramble(place + (known_dispatcher() == nullptr ? 0 : known_dispatcher()->calls()));
 }
 
-// Made when it is needed: counting may begin at any time.
+// Made at first use: counting may begin at any time.
 CommRecord* CommState::record() const {
   if (base_ != nullptr) return base_->record();
   CommRecord* known = record_.load(std::memory_order_acquire);
@@ -289,7 +289,7 @@ bool is_group_of_one(MPI_Comm comm) {
 }
 
 CommState* state_of(const Job& job, MPI_Comm comm) {
-  // Who frees a communicator while another thread uses it is wrong: what is found here stays.
+  // Freeing a communicator while another thread uses it is a program error, so this stays valid.
   const std::uint64_t freed = freed_communicators();
   KnownState& known = last_asked_for;
   if (known.state != nullptr && known.comm == comm && known.freed == freed) return known.state;

@@ -1,8 +1,8 @@
-// What the library knows of a communicator: hangs on it as an attribute.
+// The library's state of a communicator, attached as an attribute.
 //
-// Every rank of a communicator must give it the same GroupId without asking anybody inside a nonblocking call:
+// Every rank of a communicator must give it the same GroupId without communication inside a nonblocking call:
 //   MPI_COMM_WORLD          a constant
-//   dup, idup, ...          mixed from the parent's id and the how-manieth dup of the parent this is: the attribute's
+//   dup, idup, ...          mixed from the parent's id and the number of this dup of the parent: the attribute's
 //                           copy callback runs on every rank for every dup, in the same order. It counts only inside
 //                           the program's own calls (DuplicateScope): Open MPI also copies attributes for create_group,
 //                           on its members alone
@@ -10,7 +10,7 @@
 //   split, create, ...      mixed from the parent's id, how many such calls the parent has had, and the world rank of
 //                           the new communicator's first rank: each rank of the parent makes each of these calls
 //   other constructors      rank 0 of the new communicator broadcasts an id made of its world rank and a counter
-// A communicator without the attribute (an intercommunicator, members outside our world) is native for everyone.
+// A communicator without the attribute (an intercommunicator, members outside the world) is native on all ranks.
 #pragma once
 
 #include <atomic>
@@ -35,8 +35,8 @@ struct Job;
 namespace detail {
 extern constinit std::atomic<std::uint64_t> freed_communicators;
 }  // namespace detail
-// What a thread keeps of a communicator by its handle is of no use any more once this has changed: another may have got
-// the handle. Of communicators with a state or a record (report/comm_records.hpp).
+// When this number changes, values that a thread keeps by communicator handle are invalid: another communicator may
+// have the handle. Counts communicators with a state or a record (report/comm_records.hpp).
 [[nodiscard]] inline std::uint64_t freed_communicators() {
   return detail::freed_communicators.load(std::memory_order_seq_cst);
 }
@@ -55,7 +55,7 @@ class CommState {
   [[nodiscard]] GroupId id() const { return id_; }
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(members_->size()); }
   [[nodiscard]] GroupRank me() const { return me_; }
-  // What the selection table asks for.
+  // For the selection table.
   [[nodiscard]] const GroupShape& shape() const { return shape_; }
   // Decides its calls. Changed by the program as switching.hpp says. Made at the first collective: some programs make
   // many communicators that see none.
@@ -111,10 +111,10 @@ class CommState {
   [[nodiscard]] GroupId part_id(std::uint64_t ordinal, WorldRank first_member) const;
   // The how-manieth persistent collective is initialized, in the same order on all ranks.
   [[nodiscard]] std::uint64_t next_persistent() { return persistents_.fetch_add(1, std::memory_order_relaxed); }
-  // For that one, which may be started in another order than others on each rank: as if on a duplicate of its own.
+  // State for that one, as of a duplicate: ranks may start persistent collectives in different orders.
   [[nodiscard]] CommState* derive_persistent(std::uint64_t ordinal);
 
-  // Figures for the report; nullptr when there is none.
+  // Counters for the report; nullptr if there is none.
   [[nodiscard]] CommRecord* record() const;
 
   // Lives as long as the communicator or an operation needs it.
@@ -152,16 +152,16 @@ class CommState {
   CommState* next_ = nullptr;
 };
 
-// Makes the attribute and gives MPI_COMM_WORLD its state. Collective in effect: every rank does it in MPI_Init.
+// Makes the attribute and gives MPI_COMM_WORLD its state. Every rank calls it in MPI_Init.
 [[nodiscard]] bool register_communicators(Job& job);
 // Near the end: cached decisions of all communicators are kept for the next run.
 void keep_decisions(const Job& job);
 // Before MPI_Finalize: no state refers to the client any more, no callback of ours runs afterwards.
 void forget_communicators(Job& job);
 
-// Of valid ones, or MPI_COMM_NULL.
+// `comm`: valid, or MPI_COMM_NULL.
 [[nodiscard]] bool is_intercommunicator(MPI_Comm comm);
-// An intracommunicator of one rank, as MPI_COMM_SELF and its duplicates, which have no state.
+// An intracommunicator of one rank, such as MPI_COMM_SELF and its duplicates, which have no state.
 [[nodiscard]] bool is_group_of_one(MPI_Comm comm);
 
 // The members' ranks in our world, in the order of the communicator; empty when one is not in it.
@@ -170,10 +170,10 @@ void forget_communicators(Job& job);
 // Calls `visit` with each state, of communicators and persistent collectives, under the lock of their list.
 void each_state(const std::function<void(CommState&)>& visit);
 
-// The state of a communicator; nullptr where it has none.
+// The state of a communicator; nullptr if it has none.
 [[nodiscard]] CommState* state_of(const Job& job, MPI_Comm comm);
 
-// While it lives, this thread's attribute copies are of a duplicate that the program asked for.
+// During its life this thread's attribute copies belong to a duplicate by the program.
 class DuplicateScope {
  public:
   explicit DuplicateScope(bool by_program);
@@ -191,7 +191,7 @@ void adopt_part(Job& job, MPI_Comm comm, CommState& parent);
 void adopt(Job& job, MPI_Comm comm);
 // After dup_with_info: rank 0's info key `outrigger` (on, off) decides for the new communicator.
 void apply_info(Job& job, MPI_Comm comm, MPI_Info info);
-// What the info key says: true is on.
+// Value of the info key: true is on.
 [[nodiscard]] std::optional<bool> asked_by(MPI_Info info);
 
 }  // namespace outrigger::mpi

@@ -18,7 +18,7 @@ using Bytes = std::array<unsigned char, kBlocks>;
 
 constexpr std::array<Bytes, kNeighborOrders> kReceived{Bytes{0, 1, 2, 3}, Bytes{3, 2, 1, 0}, Bytes{1, 0, 3, 2}};
 
-// Of a rank that is its own neighbor four times over. Of this rank alone.
+// A communicator in which this rank is its own neighbor four times. No other rank takes part.
 std::optional<MPI_Comm> neighbor_of_itself(const Job& job, Topology topology) {
   std::array<int, 2> lengths{1, 1};
   std::array<int, 2> periodic{1, 1};
@@ -88,7 +88,7 @@ NeighborOrder ask_native(const Job& job, Topology topology, Collective collectiv
 }
 
 // By collective, topology and form; 0: not known yet.
-constexpr std::size_t kExchanges = 3;  // whose blocks differ
+constexpr std::size_t kExchanges = 3;  // with different blocks
 constexpr std::size_t kTopologies = 4;
 constinit std::array<std::atomic<std::uint8_t>, kExchanges * kTopologies * 2> known_orders{};
 constinit std::mutex asking;  // collectives on one communicator

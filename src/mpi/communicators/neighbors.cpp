@@ -63,7 +63,7 @@ Lists lists_of(MPI_Comm comm) {
   return {};
 }
 
-// Of the places of one neighbor: which comes before which.
+// Orders the places of one neighbor.
 std::uint32_t turn_of(std::uint32_t place, std::uint32_t listed, NeighborOrder order) {
   switch (order) {
     case NeighborOrder::in_turn: return place;

@@ -1,5 +1,5 @@
-// A rank's neighbors on a communicator with a topology, as the MPI says who they are: asked once, when it is first
-// needed, and kept with the communicator's state.
+// A rank's neighbors on a communicator with a topology: asked of the MPI at first use, and kept with the communicator's
+// state.
 #pragma once
 
 #include <array>
@@ -14,12 +14,12 @@ namespace outrigger::mpi {
 
 enum class Topology : std::uint8_t { none, cartesian, graph, distributed_graph };
 
-// Where a rank is a neighbor several times: which of its blocks goes to which place at the receiver. MPI describes all,
-// but by no words that each MPI reads alike (communicators/neighbor_order.hpp).
+// For a repeated neighbor: the order in which its blocks go to the receiver's places. MPIs read the standard
+// differently (communicators/neighbor_order.hpp).
 enum class NeighborOrder : std::uint8_t {
   in_turn,   // the first to the first
   reversed,  // the first to the last
-  opposite,  // on a Cartesian grid: what goes down a dimension comes from above
+  opposite,  // on a Cartesian grid: blocks that go down a dimension come from above
 };
 inline constexpr std::size_t kNeighborOrders = 3;
 
@@ -34,7 +34,7 @@ struct Neighbors {
   }
 };
 
-// Of one communicator. Any thread.
+// For one communicator. Any thread.
 class KnownNeighbors {
  public:
   KnownNeighbors() = default;

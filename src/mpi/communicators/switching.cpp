@@ -27,7 +27,7 @@ Switched agree(MPI_Comm comm, std::uint32_t size, bool on, std::uint64_t place) 
   return same_place && same_vote ? Switched::done : Switched::disagreed;
 }
 
-// MPI_Comm_set_info. Ranks that do not give the key are not asked: programs that know nothing of it must not wait here.
+// MPI_Comm_set_info. Without the key there is no communication: programs that do not know it must not wait here.
 struct SetInfo {
   template <Call call>
   static int run(const CallSite& site, Word comm, Word info) {

@@ -1,12 +1,12 @@
-// Switching offloading off and on while the program runs, on one communicator or on all.
+// Switches offloading off and on while the program runs, on one communicator or on all.
 //
 // All ranks must decide alike for each call of a communicator, so they switch together, at the same place in its calls.
-// The ranks agree on it by one small MPI_Allreduce, which also says whether they are at the same place:
+// The ranks agree on it by one small MPI_Allreduce, which also checks that they are at the same place:
 //
-//   of each communicator  rank 0 adds (size - 1) times a digest of its place in the calls, the others take one digest
-//   off
+//   for each communicator  rank 0 adds (size - 1) times a digest of its place in the calls, the others subtract one
+//                          digest each
 //
-// Where all members of each communicator have the same digest the sum is 0, modulo 2^64.
+// If all members of each communicator have the same digest the sum is 0, modulo 2^64.
 #pragma once
 
 #include "mpi/communicators/comm_state.hpp"

@@ -18,7 +18,7 @@ int raise_error(const CommState& comm, int code) {
 
 bool is_in_status(int code) {
   int error_class = MPI_SUCCESS;
-  if (code != MPI_SUCCESS) real().Error_class(code, &error_class);  // MPICH's codes say more than the class
+  if (code != MPI_SUCCESS) real().Error_class(code, &error_class);  // MPICH's codes contain more than the class
   return error_class == MPI_ERR_IN_STATUS;
 }
 
@@ -105,7 +105,7 @@ NativeRequests::NativeRequests(const OurRequests& ours, MPI_Request* requests, i
   }
 }
 
-// Ours are left alone: another thread may have collected them.
+// Leaves our requests alone: another thread may have collected them.
 NativeRequests::~NativeRequests() {
   auto ours = ours_.entries().begin();
   for (std::size_t i = 0; i < requests_.size(); ++i) {
@@ -173,7 +173,7 @@ int OurRequests::result_of_many(int code, std::span<const int> indices, bool who
     const Entry* entry = entry_at(whole_array ? position : static_cast<std::size_t>(indices[position]));
     const int error = entry == nullptr ? MPI_SUCCESS : entry->error;
     if (error != MPI_SUCCESS) failed = entry->operation->comm;
-    // The field is undefined where the native call has seen no error.
+    // The field is undefined if the native call has seen no error.
     if (statuses != MPI_STATUSES_IGNORE && (error != MPI_SUCCESS || code == MPI_SUCCESS)) {
       statuses[position].MPI_ERROR = error;
     }

@@ -1,5 +1,5 @@
-// The completion family, when something of ours is outstanding. The native MPI never sees requests of ours in these
-// calls: it completes the others, and what is done of ours is collected one by one. So two threads that complete one
+// The completion calls while offloaded operations are outstanding. The native MPI never sees our requests in these
+// calls: it completes the others, and finished ones of ours are collected one by one. So two threads that complete one
 // request do not meet inside the MPI.
 #pragma once
 
@@ -23,7 +23,7 @@
 
 namespace outrigger::mpi {
 
-// Those requests of an array that are ours. No allocation up to a handful; nothing here is quadratic.
+// Our requests in an array. No allocation for a handful; nothing here is quadratic.
 class OurRequests {
  public:
   explicit OurRequests(std::span<const MPI_Request> requests);
@@ -42,26 +42,25 @@ class OurRequests {
   [[nodiscard]] bool empty() const { return entries().empty(); }
   [[nodiscard]] std::span<Entry> entries() { return {data(), size_}; }
   [[nodiscard]] std::span<const Entry> entries() const { return {data(), size_}; }
-  // Looks at all that are not done. True: at least one is.
+  // Checks all unfinished requests. True: at least one is done.
   bool progress_any(Job& job);
   // True: all are done.
   bool progress_all(Job& job);
 
-  // The first in the array from `index` on that was active and is done; nullptr: there is none.
+  // The first active and done request in the array from `index` on; nullptr if there is none.
   [[nodiscard]] const Entry* first_done(std::size_t index) const;
-  // Gives one that is done to the program: its request, in the program's array, and its status. Another thread may have
-  // got it; then there is none.
+  // Gives a done request to the program: sets its request to null and its status. Does nothing if another thread has
+  // collected it.
   static void collect(const Entry& entry, MPI_Request* requests, MPI_Status* status);
   // The same in a call with several statuses, each of which has an error.
   static void collect_among(const Entry& entry, MPI_Request* requests, MPI_Status* status);
 
-  // After requests have been collected: raises errors of ours and gives the code to return.
-  // One request, `index` in the array.
+  // After collection: raises errors of our requests and returns the call's code. One request, `index` in the array.
   [[nodiscard]] int result_of_one(int code, int index) const;
   // Several: statuses[i] belongs to request i of the array if it was collected whole, else to request indices[i].
   [[nodiscard]] int result_of_many(int code, std::span<const int> indices, bool whole_array, int collected,
                                    MPI_Status* statuses) const;
-  // The same of Waitsome and Testsome, by what they have written.
+  // The same for Waitsome and Testsome, from their outputs.
   [[nodiscard]] int result_of_some(int code, const int* indices, const int* collected, MPI_Status* statuses) const;
 
  private:
@@ -78,9 +77,9 @@ class OurRequests {
   bool failed_ = false;  // one of them has an error
 };
 
-// The requests of an array as the native MPI may see them. One of ours is null there if it is done; else, or always, it
-// is one that never completes, so that the native MPI neither finds the array complete nor without an active request.
-// The program's array gets what becomes of the others.
+// The array for the native MPI. Our requests are null in it if they are done. Otherwise, or always, they are a request
+// that never completes, so that the native MPI finds the array neither complete nor without active requests. Changes of
+// the others are copied to the program's array.
 class NativeRequests {
  public:
   enum class Done : std::uint8_t { null, open };
@@ -98,38 +97,39 @@ class NativeRequests {
   std::vector<MPI_Request> many_;
 };
 
-// That of a request which is not active.
+// Status of an inactive request.
 void set_empty(MPI_Status* status);
 [[nodiscard]] inline MPI_Status* status_at(MPI_Status* statuses, std::size_t index) {
   return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : statuses + index;
 }
-// The only request of a call, which is ours and done: the code.
+// The call's only request, which is ours and done. Returns the code.
 [[nodiscard]] int collect_only(const OurRequests& ours, MPI_Request* request, MPI_Status* status);
-// The first of ours that is done, where the native MPI has found none of its own. Nothing: none is; else the code.
+// Collects our first done request if the native MPI has found none of its own. nullopt if there is none; else the code.
 [[nodiscard]] std::optional<int> collect_any(const OurRequests& ours, MPI_Request* requests, int* index,
                                              MPI_Status* status);
-// All of ours that are done, behind those that the native MPI has collected, which may have said that it has none.
+// Collects all our done requests and appends them to the native MPI's, which may be none.
 void collect_some(const OurRequests& ours, MPI_Request* requests, int* collected, int* indices, MPI_Status* statuses);
 
-// All of ours that are done, where the native MPI has completed its own with `code`: the code. One of its own may have
-// failed: then MPICH completes what is done and leaves the rest.
+// Collects all our done requests after the native MPI has completed its own with `code`; returns the call's code. If
+// one of the MPI's has failed, MPICH completes the done ones and leaves the rest.
 [[nodiscard]] int collect_all(const OurRequests& ours, int count, MPI_Request* requests, MPI_Status* statuses,
                               int code);
 
-// The requests of a call; none where its arguments are for the native MPI to reject.
+// The requests of a call; empty if the native MPI must reject its arguments.
 [[nodiscard]] inline std::span<const MPI_Request> span_of(const MPI_Request* requests, int count) {
   if (requests == nullptr || count <= 0) return {};
   return {requests, static_cast<std::size_t>(count)};
 }
 
-// The job, if there is anything of ours to complete; nullptr: all requests are the native MPI's. The caller does
-// not matter: where a callback ends with the call, the return address lies in the MPI.
+// The job, if one of our requests is outstanding; nullptr: all requests are the native MPI's. The caller does not
+// matter: if a callback ends with the call, the return address is in the MPI.
 [[nodiscard]] inline Job* job_to_complete() {
   return nothing_outstanding() ? nullptr : current_job();
 }
 
 [[nodiscard]] bool is_in_status(int code);
-// An output that the MPI has not written: it refuses an argument. Its code need not tell: native_twin.hpp.
+// An output that the MPI has not written because it rejects an argument. Its code does not always show that:
+// native_twin.hpp.
 inline constexpr int kUnwritten = std::numeric_limits<int>::min();
 
 // The requests of a call, by its first arguments.
@@ -142,8 +142,8 @@ template <class... Rest>
   return span_of(requests, count);
 }
 
-// The entry points of the family (entry.hpp): `complete`, of type int(Job&, OurRequests&, its arguments...), where
-// there are some of ours among the requests; else passed on.
+// Entry points of the completion calls (entry.hpp): calls `complete`, of type int(Job&, OurRequests&, its
+// arguments...), if some requests are ours; else passed on.
 template <auto complete>
 struct Completion;
 template <class... Args, int (*complete)(Job&, OurRequests&, Args...)>
@@ -182,10 +182,10 @@ struct Completion<complete> {
   }
 };
 
-// As MPI_Wait, for a request of ours.
+// MPI_Wait for a request of ours.
 int wait_for(Job& job, MPI_Request* request);
 
-// Tells the communicator's error handler and gives back the code.
+// Calls the communicator's error handler and returns the code.
 int raise_error(const CommState& comm, int code);
 
 }  // namespace outrigger::mpi

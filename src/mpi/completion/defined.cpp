@@ -8,7 +8,7 @@
 #include <valgrind/memcheck.h>
 #endif
 
-// Part of the memory sanitizer's runtime, which is linked into the program.
+// From the memory sanitizer's runtime, which is linked into the program.
 extern "C" [[gnu::weak]] void __msan_unpoison(const volatile void* begin, std::size_t bytes);
 
 namespace outrigger::mpi {

@@ -35,7 +35,7 @@ MPI_Request driving_request() {
   const std::scoped_lock lock(driving_mutex);
   if (!is_made.load(std::memory_order_relaxed)) {
     const int code = real().Grequest_start(&query_nothing, &free_nothing, &cancel_nothing, nullptr, &the_driver);
-    if (code != MPI_SUCCESS) die("%s gave out no generalized request (code %d)", kAbiName, code);
+    if (code != MPI_SUCCESS) die("%s could not create a generalized request (code %d)", kAbiName, code);
     is_made.store(true, std::memory_order_release);
   }
   return the_driver;

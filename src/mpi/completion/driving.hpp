@@ -1,13 +1,12 @@
-// A request by which the native MPI is driven while a rank waits for what the MPI knows nothing of: asking for the
-// state of one that is not complete makes it progress, and the request of a persistent collective that service
-// processes run is not active to it.
+// A request that drives the native MPI while a rank waits for events outside of it. Testing an incomplete request makes
+// the MPI progress; the request of a persistent collective that service processes run is inactive for it.
 #pragma once
 
 #include "mpi/native/abi.hpp"
 
 namespace outrigger::mpi {
 
-// Made when it is first asked for. Any thread.
+// Made at first use. Any thread.
 [[nodiscard]] MPI_Request driving_request();
 // Before MPI_Finalize.
 void end_driving();

@@ -1,5 +1,5 @@
-// Calls that complete requests with NULL where they are to write: the MPI says what it makes of that, at once. It is
-// asked with a request of its own in place of the program's, so that nothing of ours can be lost over it.
+// Completion calls with NULL outputs: the MPI decides what to do. It gets a request of its own in place of the
+// program's, so that none of ours can be lost.
 #pragma once
 
 #include <optional>
@@ -16,12 +16,12 @@ namespace outrigger::mpi {
 [[nodiscard]] inline bool is_missing(const void* argument) {
   return argument == nullptr;
 }
-// Under some ABIs the MPI is told so that no status is wanted.
+// Under some ABIs this value means that no status is wanted.
 [[nodiscard]] inline bool is_missing(const MPI_Status* statuses) {
   return statuses == nullptr && statuses != MPI_STATUSES_IGNORE;
 }
 
-// The call with one request of the MPI's own instead of the program's.
+// The call, with one request of the MPI's own instead of the program's.
 template <class... Rest>
 int ask_with(MPI_Request* own, Call call, MPI_Request* /*request*/, Rest... rest) {
   return pass(call, own, rest...);
@@ -31,7 +31,7 @@ int ask_with(MPI_Request* own, Call call, int /*count*/, MPI_Request* /*requests
   return pass(call, 1, own, rest...);
 }
 
-// The code to return where the MPI refuses a call with such arguments; its error handler has been told. `like`: the
+// The code to return if the MPI rejects a call with such arguments; its error handler has been called. `like`: the
 // communicator of one of the call's requests.
 template <class... Args>
 std::optional<int> refusal_of_missing(MPI_Comm like, Call call, Args... args) {

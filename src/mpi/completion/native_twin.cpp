@@ -5,8 +5,8 @@
 
 namespace outrigger::mpi {
 
-// Its own neighbour on a ring of one: unlike other collectives of one rank, which are complete at once, this goes the
-// way of all, by messages, and ends only when the MPI progresses.
+// A neighbor of itself on a ring of one: other collectives of one rank complete at once, but this one uses messages and
+// ends only when the MPI progresses.
 NativeTwin::NativeTwin(MPI_Comm like, Progress progress)
     : comm_(constants().comm_null), request_(constants().request_null) {
   const int ranks = 1;

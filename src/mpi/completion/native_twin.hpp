@@ -1,7 +1,6 @@
-// What the loaded MPI says of a bad call on the request of a nonblocking collective: MPIs, and versions of them,
-// differ, in whether they refuse it, in the code, in whose error handler is told, and in whether it matters that the
-// operation has ended. The MPI itself is asked, with a request of a collective that it does itself and nobody else
-// takes part in.
+// The loaded MPI's answer to an invalid call on the request of a nonblocking collective. MPIs differ: if they reject
+// it, by which code and which error handler, and if the operation's state matters. So the MPI is asked with a request
+// of its own, of a collective of this rank alone.
 #pragma once
 
 #include <array>
@@ -10,12 +9,11 @@
 
 namespace outrigger::mpi {
 
-// A nonblocking collective of the loaded MPI, of this rank with itself, as far along as one of ours is. Local; one
-// thread.
+// A nonblocking collective of the loaded MPI, of this rank with itself, as far along as one of ours. Local; one thread.
 class NativeTwin {
  public:
   enum class Progress { active, complete };
-  // Errors that the MPI raises on the operation's communicator go to the error handler of `like`.
+  // Errors on the operation's communicator go to the error handler of `like`.
   NativeTwin(MPI_Comm like, Progress progress);
   NativeTwin(const NativeTwin&) = delete;
   NativeTwin& operator=(const NativeTwin&) = delete;
@@ -23,8 +21,8 @@ class NativeTwin {
   ~NativeTwin();
 
   [[nodiscard]] MPI_Request* request() { return &request_; }
-  // The call has freed or collected the request: the MPI has not refused it. The code does not tell, as MPICH 5 returns
-  // success once the program's own error handler has returned.
+  // True: the call has freed or collected the request, so the MPI has not rejected it. The code does not show that:
+  // MPICH 5 returns success after the program's error handler has returned.
   [[nodiscard]] bool is_gone() const;
 
  private:

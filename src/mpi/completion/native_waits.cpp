@@ -13,7 +13,7 @@
 namespace outrigger::mpi {
 namespace {
 
-// Open MPI's. The callback gives back how much has happened.
+// Open MPI's. The callback returns the number of events.
 using ProgressCallback = int (*)();
 using RegisterProgress = int(ProgressCallback);
 // MPICH's.
@@ -25,7 +25,7 @@ using StartExtended = int(MPI_Grequest_query_function*, MPI_Grequest_free_functi
 constinit std::mutex registration_mutex;
 constinit std::atomic<bool> is_registered = false;
 
-// Called with and without locks of the MPI's, by any thread that is in it: neither waits nor calls what progresses.
+// Called with and without locks of the MPI, by any of its threads: must neither wait nor call anything that progresses.
 int look_at_some() {
   if (nothing_outstanding()) return 0;
   Job* job = current_job();
@@ -35,14 +35,14 @@ int look_at_some() {
   return done;
 }
 
-// What `status` points to need not be one.
+// `status` may not point to a valid status.
 int poll(void* state, MPI_Status* /*status*/) {
   Job* job = current_job();
   if (job == nullptr) return MPI_SUCCESS;
   const OperationHold operation(*static_cast<Operation*>(state));
   if (progress(*job, *operation)) return MPI_SUCCESS;
   keep_going(*job);
-  drive_native();  // MPI_Wait does nothing but call this
+  drive_native();  // MPI_Wait only calls this in a loop
   if (job->cores != copy::RankCores::own) sched_yield();
   return MPI_SUCCESS;
 }

@@ -1,5 +1,5 @@
-// MPI_Cancel and MPI_Request_free, which MPI forbids for requests of nonblocking collectives. What an MPI says then it
-// says for ours as well (native_twin.hpp). Under those that free them nevertheless, the operation goes on without its
+// MPI_Cancel and MPI_Request_free, which MPI forbids for requests of nonblocking collectives. Our requests get the
+// loaded MPI's answer (native_twin.hpp). If the MPI frees them nevertheless, the operation continues without its
 // request. A persistent collective's request may be freed.
 #include "mpi/completion/completion.hpp"
 #include "mpi/completion/native_twin.hpp"
@@ -12,12 +12,12 @@
 namespace outrigger::mpi {
 namespace {
 
-// The operation of the request that a handle in the program's memory names; none where that is the MPI's own.
+// The operation of the request in the program's memory; empty if that is the MPI's own.
 OperationHold ours_at(const Job* job, const MPI_Request* handle) {
   return job == nullptr || handle == nullptr ? OperationHold() : find_request(*handle);
 }
 
-// The same of a persistent collective, active or not.
+// The same for a persistent collective, active or not.
 OperationHold persistent_at(const MPI_Request* handle) {
   return handle == nullptr || current_job() == nullptr ? OperationHold() : find_persistent(*handle);
 }
@@ -37,7 +37,7 @@ struct Cancellation {
   }
 };
 
-// A persistent collective's, which to the MPI is not active. What runs goes on without it.
+// Frees a persistent collective's request, which is inactive for the MPI. A running operation continues without it.
 void let_go(Job& job, Operation& operation) {
   erase_persistent(operation.request);
   if (!is_running(operation) || progress(job, operation)) return drop(operation);

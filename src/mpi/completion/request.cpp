@@ -1,4 +1,4 @@
-// Calls that look at requests and keep them.
+// Calls that inspect requests and keep them.
 #include <algorithm>
 #include <cstddef>
 #include <optional>
@@ -39,8 +39,8 @@ struct RequestStatus {
   }
 };
 
-// Looks at those of the requests that are ours. True: the native MPI may be asked for all of them then, as none is of a
-// persistent collective that is active.
+// Progresses our requests. True: the native MPI may be asked for all, as none belongs to an active persistent
+// collective.
 bool look_at(const CallSite& site, Word count, Word requests) {
   Job* job = job_to_complete();
   if (job == nullptr) return true;
@@ -54,7 +54,7 @@ bool look_at(const CallSite& site, Word count, Word requests) {
   return std::ranges::none_of(ours.entries(), is_persistent);
 }
 
-// What the native MPI is asked instead of a persistent request of ours that is active.
+// The request to show the native MPI instead of an active persistent one of ours.
 MPI_Request asked_instead_of(MPI_Request request) {
   const OperationHold operation = nothing_outstanding() ? OperationHold() : find_request(request);
   if (!operation || operation->persistent == nullptr || !is_running(*operation)) return request;
@@ -80,7 +80,7 @@ std::vector<MPI_Request> without_inactive(std::span<const MPI_Request> requests)
   return active;
 }
 
-// For an MPI without these calls, with MPI_Request_get_status. Programs that ask the loader for them find ours.
+// For an MPI without these calls, by MPI_Request_get_status. Programs that ask the loader find ours.
 int status_of_all(std::span<const MPI_Request> requests, int* flag, MPI_Status* statuses) {
   int code = MPI_SUCCESS;
   *flag = 0;
@@ -122,13 +122,12 @@ int status_of_some(std::span<const MPI_Request> requests, int* found, int* indic
   return code;
 }
 
-// Without the ABI nothing can be said of the arguments: passing on ends the program with a message then.
+// Without the ABI the arguments are unknown: passing on ends the program with a message then.
 bool stands_in_for(Call call) {
   return !provided(call) && abi_matches();
 }
 
-// Arguments that no MPI takes. `like`, the call that takes the same and completes requests, says what this one makes of
-// them.
+// Arguments that every MPI rejects. `like`: a completion call with the same arguments, whose answer is returned.
 template <class... Args>
 std::optional<int> refusal_like(Call like, int count, const MPI_Request* requests, Args... args) {
   auto* list = const_cast<MPI_Request*>(requests);
@@ -136,8 +135,8 @@ std::optional<int> refusal_like(Call like, int count, const MPI_Request* request
   return refusal_of_missing(constants().comm_world, like, count, list, args...);
 }
 
-// `stand_in`, of type int(the requests, the arguments after them...), where the MPI has no such call, or would say of
-// persistent collectives what it knows.
+// Calls `stand_in`, of type int(requests, further arguments...), if the MPI lacks the call or would misreport
+// persistent collectives.
 template <auto stand_in, Call like>
 struct StatusOfMany;
 template <class... Args, int (*stand_in)(std::span<const MPI_Request>, Args...), Call like>

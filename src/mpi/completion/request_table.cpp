@@ -29,7 +29,7 @@ void RequestTable::erase(std::uint64_t key) {
   if (entries_[hole].operation == nullptr) return;
   for (std::size_t i = next(hole); entries_[i].operation != nullptr; i = next(i)) {
     const std::size_t wanted = home(entries_[i].key);
-    // Move back what would no longer be found: its home is not between the hole (exclusive) and here.
+    // Moves entries back that a search would miss: their home is not between the hole (exclusive) and here.
     if (((i - wanted) & (capacity_ - 1)) >= ((i - hole) & (capacity_ - 1))) {
       entries_[hole] = entries_[i];
       hole = i;

@@ -1,8 +1,8 @@
-// Which requests are ours: from the request's handle to its operation.
+// Maps handles of our requests to their operations.
 //
-// An entry is made when the request is, and erased in the request's free_fn and nowhere else: from then on the MPI may
-// give the same handle to another thread. Of a persistent collective it is there until the request is freed. Any
-// thread; the lock is never held while MPI is called.
+// An entry is made with the request and erased only in the request's free_fn: from then on the MPI may give the same
+// handle to another thread. For a persistent collective it stays until the request is freed. Any thread; the lock is
+// never held during MPI calls.
 #pragma once
 
 #include <atomic>
@@ -23,22 +23,22 @@ namespace detail {
 extern constinit std::atomic<std::uint32_t> outstanding;
 }
 
-// The one question that every completion call asks first.
+// The first check of every completion call.
 [[nodiscard]] inline bool nothing_outstanding() {
   return detail::outstanding.load(std::memory_order_relaxed) == 0;
 }
 
 void insert_request(MPI_Request request, Operation& operation);
 void erase_request(MPI_Request request);
-// An operation goes on without a request, and has come to its end: until then every completion call looks after it.
+// An operation continues without a request, and has ended: in between every completion call progresses it.
 void count_without_request();
 void uncount_without_request();
 [[nodiscard]] OperationHold find_request(MPI_Request request);
 // Calls visit(operation) for all. `visit` must not call MPI.
 template <class Visit>
 void each_request(const Visit& visit);
-// Calls visit(index, operation) for those of `requests` that are ours. `visit` must not call MPI, and holds what is to
-// be used afterwards.
+// Calls visit(index, operation) for our requests among `requests`. `visit` must not call MPI, and must hold operations
+// that are used afterwards.
 template <class Visit>
 void find_requests(std::span<const MPI_Request> requests, const Visit& visit);
 

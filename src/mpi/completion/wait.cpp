@@ -25,9 +25,9 @@ int wait_one(Job& job, OurRequests& ours, MPI_Request* request, MPI_Status* stat
   return collect_only(ours, request, status);
 }
 
-// The MPI's own are tested while ours are not done: some progress only when they are tested (ROMIO's under MPICH), and
-// bad handles are refused at once, not when ours have ended, which may take what comes after. These tests complete
-// nothing, unless one of the requests has failed: then MPICH completes what is done, and the call ends as its own does.
+// The MPI's requests are tested while ours are not done. Some progress only when tested (ROMIO's under MPICH), and
+// invalid handles are rejected at once, instead of after our operations, which may depend on later calls. These tests
+// complete nothing, unless a request has failed: then MPICH completes the done ones, and the call ends like its own.
 int wait_all(Job& job, OurRequests& ours, int count, MPI_Request* requests, MPI_Status* statuses) {
   CallTimer timer(CallTimer::Kind::completion);
   timer.belongs_to(*ours.entries().front().operation);

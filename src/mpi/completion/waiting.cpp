@@ -19,13 +19,13 @@ namespace outrigger::mpi {
 namespace {
 
 constexpr std::uint32_t kSpinRounds = 2000;    // tens of microseconds
-constexpr std::uint32_t kYieldsForSpins = 64;  // about as long, where the service process may want the core
-constexpr std::uint32_t kSpinsPerDrive = 16;   // looking at the own memory is cheap, the native MPI is not
+constexpr std::uint32_t kYieldsForSpins = 64;  // about as long, if the service process may need the core
+constexpr std::uint32_t kSpinsPerDrive = 16;   // polling own memory is cheap, driving the native MPI is not
 constexpr std::uint32_t kYieldRounds = 16;
 constexpr std::uint32_t kYieldsPerDrive = 8;
 constexpr std::uint32_t kRoundsPerCheck = 64;
-// The service process ends a sleep; the limit is for the native MPI's sake. Shorter first sleeps do not pay: a timer
-// costs as much as ten yields and more on virtual machines, and takes the core from a rank that computes.
+// The service process ends a sleep; the limit is for the native MPI. Shorter first sleeps do not pay: a timer costs at
+// least ten yields, more on virtual machines, and takes the core from a computing rank.
 constexpr std::chrono::microseconds kSleep{1000};
 
 constinit std::atomic<bool> said_unprotected = false;
@@ -49,7 +49,7 @@ void relax() {
 
 }  // namespace
 
-// Once on each node.
+// Prints once on each node.
 void say_if_unprotected(const Job& job) {
   if (job.local_rank != 0 || !job.client->control().is_unprotected() || said_unprotected.exchange(true)) return;
   print("the keeper of this node is gone (killed?): the job goes on, and ends if one of its service processes dies");
@@ -97,8 +97,8 @@ void Waiter::pause() {
     return;
   }
   const bool yields = rounds_ < spins + kYieldRounds;
-  // The first turns go to the ranks that share the core: often one of them has yet to post, and looking at the native
-  // MPI costs as much as a turn.
+  // The first turns go to ranks that share the core: often one has not posted yet, and driving the native MPI costs as
+  // much as a turn.
   if (!yields || rounds_ % kYieldsPerDrive == 0) drive();
   if (yields) {
     sched_yield();

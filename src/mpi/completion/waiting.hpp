@@ -1,7 +1,6 @@
-// How a rank waits for its service process: it keeps the native MPI going, and is considerate of those that share its
-// core: spin briefly, or yield where the service process may want it, then yield, then sleep until the service process
-// wakes them, a millisecond at most. Meanwhile it makes copies for the service process when that asks
-// (client/wait_helper.hpp).
+// Waits for the service process. It drives the native MPI and leaves the core to others: it spins briefly (or yields if
+// the service process may need the core), then yields, then sleeps until the service process wakes it, at most a
+// millisecond. Meanwhile it makes copies for the service process on request (client/wait_helper.hpp).
 #pragma once
 
 #include <cstdint>
@@ -18,7 +17,7 @@ class Waiter {
   Waiter(const Waiter&) = delete;
   Waiter& operator=(const Waiter&) = delete;
   ~Waiter();
-  // Call after every unsuccessful look. Ends the program when the service process is lost.
+  // Call it after every unsuccessful check. Ends the program if the service process is lost.
   void pause();
 
  private:
@@ -27,25 +26,25 @@ class Waiter {
   Job& job_;
   const Drives drives_;
   std::uint32_t rounds_ = 0;
-  bool waits_ = false;  // has said so
+  bool waits_ = false;  // has announced that it waits
   bool helps_ = false;  // and copies meanwhile
 };
 
-// For ranks that share cores, once one has posted an operation: those get a turn that have yet to post, as nothing
-// moves before they do, and the service process, as this one may compute for long.
+// For ranks that share cores, after a post: gives a turn to ranks that have not posted yet, as nothing moves before,
+// and to the service process, as this rank may compute for long.
 void let_others_post();
 
-// Ends the program when the service process or the keeper is lost; says why unless the keeper has. Cheap enough for
-// every waiting round.
+// Ends the program if the service process or the keeper is lost; prints the reason unless the keeper has. Cheap enough
+// for every round of a wait.
 void end_if_lost(Job& job);
-// As end_if_lost() has found: service processes go on without their keeper, which has died.
+// After end_if_lost() has found that service processes continue although their keeper has died.
 void say_if_unprotected(const Job& job);
 
 // Gives the native MPI a chance to progress.
 void drive_native();
 
-// Programs may wait by calling Test in a loop: where ranks make the copies, one is made in each call, and the fate of
-// the service process is looked at there too.
+// Programs may wait by calling Test in a loop. If ranks make the copies, each call makes one; it also checks for a lost
+// service process.
 void keep_going(Job& job);
 
 }  // namespace outrigger::mpi

@@ -25,7 +25,7 @@ Error bad(std::string_view name, std::string_view value, std::string_view valid)
   return Error{std::string(name) + "=" + std::string(value) + " is not valid: " + std::string(valid)};
 }
 
-// Leaves `number` alone when the variable is not set.
+// Leaves `number` alone if the variable is not set.
 template <class Number>
 Status read_number(const char* name, Number& number) {
   const std::string_view text = variable(name);
@@ -37,7 +37,7 @@ Status read_number(const char* name, Number& number) {
   return Done{};
 }
 
-// Calls `visit` with each comma-separated word; stops at the first that is refused and returns it.
+// Calls `visit` with each comma-separated word; stops at the first rejected one and returns it.
 template <class Visit>
 std::optional<std::string_view> refused_word(std::string_view text, const Visit& visit) {
   while (!text.empty()) {

@@ -1,6 +1,5 @@
-// What the user asked for by environment variables. Read once, in MPI_Init; must be equal on all ranks (its digest is
-// compared there and travels with every operation).
-// protocol/options/settings.hpp has the table of them.
+// Settings from environment variables. Read once, in MPI_Init; must be equal on all ranks (the digest is compared there
+// and is part of every operation). protocol/options/settings.hpp has their table.
 #pragma once
 
 #include <cstdint>
@@ -21,43 +20,43 @@ struct Config {
   enum class Intranode : std::uint8_t { off, on, always };
   Intranode intranode = Intranode::on;
   std::string service_cpus;
-  std::string claims_scope;  // empty: the keeper tells other jobs nothing of its cores
-  std::string claims_job;    // empty: it is not of an `outrigger run`
+  std::string claims_scope;  // empty: the keeper does not tell other jobs its cores
+  std::string claims_job;    // empty: not started by `outrigger run`
   SelectionTable selection;
   bool measured_choice = true;
-  bool early_trials = false;  // whatever they may cost
+  bool early_trials = false;  // at any cost
   bool blocking = true;       // some blocking forms may be offloaded
   ReachSetting memory;
   std::string report;  // empty: none
   std::string trace;   // likewise
-  bool live = false;   // counted without a report, too
+  bool live = false;   // counters without a report file
   std::uint32_t init_timeout_ms = setting::kInitTimeoutMs;
   std::string daemon_path;
   std::uint32_t pretend_nodes = 1;
   bool verbose = false;
   std::string dpus;  // empty: no DPU
   Secret dpu_secret{};
-  std::string transports;  // to the DPU; empty: what UCX's own settings name
+  std::string transports;  // to the DPU; empty: UCX's own settings
 
-  // Of everything that every rank must know alike.
+  // Digest of all values that must be equal on all ranks.
   [[nodiscard]] std::uint64_t digest() const;
 };
 
-// HOST:PORT of the DPU for a host, from the list in OUTRIGGER_DPUS: of those that name it, or `localhost`, the
-// `number`-th, from 0. Error: there is none.
+// HOST:PORT of the DPU for a host, from the list in OUTRIGGER_DPUS: the `number`-th, from 0, of the entries for that
+// host or `localhost`. Error: there is none.
 [[nodiscard]] Result<std::string> dpu_for(std::string_view dpus, std::string_view host, std::uint32_t number);
 
-// OUTRIGGER_ENABLE, before anything else is looked at.
+// OUTRIGGER_ENABLE, before all other settings.
 [[nodiscard]] bool enabled_by_environment();
 
-// A line for a variable whose name is none of ours, though it looks so; empty: there is none.
+// A message about a variable that looks like a setting but is none; empty if there is none.
 [[nodiscard]] std::string unknown_setting();
 
-// An error names the variable, its value and what is valid, or what to write for one of another version.
+// An error names the variable, its value and the valid ones, or the change for another version.
 [[nodiscard]] Result<Config> read_config();
-// Of the report, also where the rest of the configuration cannot be read. Empty: none was asked for.
+// Path of the report, even if the rest of the configuration is invalid. Empty: no report.
 [[nodiscard]] std::string report_path();
-// The same of the trace.
+// The same for the trace.
 [[nodiscard]] std::string trace_path();
 
 }  // namespace outrigger::mpi

@@ -24,9 +24,9 @@ struct Job {
   std::uint32_t local_rank = 0;
   std::uint32_t local_size = 0;
   std::uint32_t nodes = 1;         // of the job
-  std::uint32_t node = 0;          // this one's number
+  std::uint32_t node = 0;          // number of this node
   std::uint32_t keepers_here = 1;  // nodes that this machine pretends to be
-  std::uint32_t number_here = 0;   // which of them this is
+  std::uint32_t number_here = 0;   // number of this node among them
   std::vector<RankPlace> places;   // of all ranks, by world rank
   copy::RankCores cores = copy::RankCores::own;
   std::unique_ptr<steer::DecisionFile> decisions;  // nullptr if nothing is measured

@@ -9,7 +9,7 @@ namespace outrigger::mpi {
 namespace {
 
 constexpr std::chrono::microseconds kYieldFor{500};
-// Who has waited for long can be late by a part of that.
+// After a long wait a short delay does not matter.
 constexpr std::chrono::microseconds kShortestNap{100};
 constexpr std::chrono::microseconds kLongestNap{1000};
 constexpr int kPart = 16;

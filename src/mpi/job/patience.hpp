@@ -1,13 +1,13 @@
-// How a rank waits for others in MPI_Init. They may need its core to get there, and MPIs that wait by themselves may
-// keep it: MPICH 4.0 never yields. So nothing here waits inside the MPI.
+// Waits of a rank for others in MPI_Init. The others may need this rank's core, and an MPI's own waits may keep it:
+// MPICH 4.0 never yields. So nothing here waits inside the MPI.
 #pragma once
 
 #include <chrono>
 
 namespace outrigger::mpi {
 
-// One wait. Gives the core away at each turn: at first for whoever is ready to run, which is soonest back where that
-// are other ranks that wait so, then by short sleeps, which leave it to those who compute.
+// One wait. Gives up the core in each round: first by yields, which return soonest if the others are waiting ranks,
+// then by short sleeps, which leave the core to computing processes.
 class Patience {
  public:
   void turn();
@@ -17,7 +17,7 @@ class Patience {
   Clock::time_point began_ = Clock::now();
 };
 
-// False: it has not come true, and the time is over.
+// False: timeout.
 template <class Condition>
 bool wait_until(std::chrono::steady_clock::time_point deadline, const Condition& condition) {
   Patience patience;
@@ -28,7 +28,7 @@ bool wait_until(std::chrono::steady_clock::time_point deadline, const Condition&
   return true;
 }
 
-// As long as it takes.
+// Waits without a limit.
 template <class Condition>
 void wait_for(const Condition& condition) {
   static_cast<void>(wait_until(std::chrono::steady_clock::time_point::max(), condition));

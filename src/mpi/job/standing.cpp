@@ -19,7 +19,7 @@ const char* why_inactive() {
 }
 
 void note_started(const std::string& why_native) {
-  // Once in a process, and asked for until its end.
+  // Once per process, and needed until its end.
   native_reason.store(why_native.empty() ? "" : (new std::string(why_native))->c_str(), std::memory_order_release);
   current_stage.store(Stage::running, std::memory_order_release);
 }

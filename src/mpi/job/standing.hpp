@@ -1,6 +1,6 @@
-// How the process stands between MPI_Init and MPI_Finalize, and why nothing is offloaded: for programs that ask.
+// State of the process between MPI_Init and MPI_Finalize, and the reason if nothing is offloaded, for the API.
 //
-// Thread rule: any thread asks.
+// Thread rule: any thread may read it.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace outrigger::mpi {
 enum class Stage { before_init, running, finalized };
 [[nodiscard]] Stage stage();
 
-// Why nothing is offloaded at present; "" where something is. Stays until the process ends.
+// The reason why nothing is offloaded now; "" while something is. Valid until the process ends.
 [[nodiscard]] const char* why_inactive();
 
 // MPI_Init has ended. `why_native` empty: offloading.

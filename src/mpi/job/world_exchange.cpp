@@ -13,7 +13,7 @@
 namespace outrigger::mpi {
 namespace {
 
-constexpr int kExchangeTag = 4098;  // any that every MPI has
+constexpr int kExchangeTag = 4098;  // valid in every MPI
 
 void finish(MPI_Request request) {
   wait_for([&request] {
@@ -95,7 +95,8 @@ std::string text_from(std::uint32_t root, const std::string& text) {
   return letters.data();
 }
 
-// Up and down a binomial tree. What a place has gathered is of it and those right behind it, so the order holds.
+// Up and down a binomial tree. A place gathers its own bytes and those of the places right behind it, so the order
+// holds.
 std::vector<std::byte> gather_among(std::span<const std::uint32_t> ranks, std::uint32_t me,
                                     std::span<const std::byte> mine) {
   const auto size = static_cast<std::uint32_t>(ranks.size());

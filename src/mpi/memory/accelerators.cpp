@@ -15,7 +15,7 @@ constexpr std::array kRuntimes{"libcuda.so.1", "libamdhip64.so.5", "libamdhip64.
 
 constexpr unsigned long long kLoaded = ~0ULL;
 
-// All that have ever been loaded.
+// Number of libraries ever loaded.
 unsigned long long loads() {
   unsigned long long count = 0;
   const auto first = [](dl_phdr_info* info, std::size_t /*bytes*/, void* result) {
@@ -36,7 +36,8 @@ bool is_loaded(const char* library) {
 }  // namespace
 
 bool accelerator_loaded() {
-  static constinit std::atomic<unsigned long long> looked_after = 0;  // so many loads; kLoaded: one is there
+  // number of loads at the last check; kLoaded: one is there
+  static constinit std::atomic<unsigned long long> looked_after = 0;
   const unsigned long long known = looked_after.load(std::memory_order_relaxed);
   if (known == kLoaded) return true;
   const unsigned long long now = loads();

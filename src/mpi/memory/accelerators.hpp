@@ -1,9 +1,9 @@
-// Memory of accelerators, which only an MPI that knows them can copy.
+// Detects accelerators, whose memory only an MPI that supports them can copy.
 #pragma once
 
 namespace outrigger::mpi {
 
-// The program has loaded the library of one (CUDA, ROCm, Level Zero), so that any buffer may be its memory. Quick. Any
+// The program has loaded an accelerator's library (CUDA, ROCm, Level Zero), so any buffer may be its memory. Quick. Any
 // thread.
 [[nodiscard]] bool accelerator_loaded();
 

@@ -1,4 +1,4 @@
-// MPI_Alloc_mem: memory that service processes can map, where an operation could use it; else the native MPI's.
+// MPI_Alloc_mem: memory that service processes can map, if an operation could use it; else the native MPI's.
 #include <array>
 #include <cstdint>
 #include <cstdlib>
@@ -11,9 +11,9 @@
 namespace outrigger::mpi {
 namespace {
 
-// Smaller blocks travel through staging memory anyway.
+// Smaller blocks go through staging memory anyway.
 constexpr std::uint64_t kSharedFromBytes = 16384;
-constexpr long kPageBytes = 4096;  // what ProgramMemory aligns to
+constexpr long kPageBytes = 4096;  // alignment of ProgramMemory
 
 bool wants_more_alignment(MPI_Info info) {
   if (info == constants().info_null) return false;
@@ -24,7 +24,7 @@ bool wants_more_alignment(MPI_Info info) {
   return code != MPI_SUCCESS || (found != 0 && std::strtol(text.data(), nullptr, 10) > kPageBytes);
 }
 
-// Jobs whose service processes have no core offload what the user asks for, and what trials have shown to be better so.
+// Jobs whose service processes have no core offload only by the user's rules, or after trials that show a gain.
 bool could_be_used(const Job& job) {
   return !job.dispatch.native_at_first || job.config.selection.wants_offload() ||
          job.client->heap().has_seen_operation();
@@ -59,7 +59,7 @@ struct Release {
   }
 };
 
-// Windows: the MPI may have registered the memory with a network card, which goes on writing to the same pages.
+// Windows: the MPI may have registered the memory with a network card, which keeps writing to the same pages.
 struct WindowMemory {
   template <Call call, class... Rest>
   static int run(const CallSite& site, Word base, Rest... rest) {

@@ -18,7 +18,7 @@
 namespace outrigger::mpi {
 namespace {
 
-// Mappings that others could touch when they were looked at: their first page tells when another is in their place.
+// Mappings that other processes could access at the last check. A mapping's first page shows if it has been replaced.
 class KnownMappings {
  public:
   [[nodiscard]] std::optional<MappedRange> with(std::uintptr_t low, std::uintptr_t high, Access access) {
@@ -42,7 +42,7 @@ class KnownMappings {
 };
 constinit KnownMappings known_mappings;
 
-// Those of MPIs and of UCX print where they are and end the program.
+// The handlers of MPIs and of UCX print a backtrace and end the program.
 bool is_of_an_mpi(const void* code) {
   Dl_info object{};
   if (::dladdr(code, &object) == 0 || object.dli_fname == nullptr) return false;
@@ -52,7 +52,7 @@ bool is_of_an_mpi(const void* code) {
   return std::ranges::any_of(kLibrariesOfMpis, [name](std::string_view library) { return name.starts_with(library); });
 }
 
-// A handler of the program may make accessible what is touched.
+// A handler of the program may make memory accessible on a fault.
 bool program_handles_faults() {
   struct sigaction action {};
   if (::sigaction(SIGSEGV, nullptr, &action) != 0 || action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN) {
@@ -61,7 +61,7 @@ bool program_handles_faults() {
   return !is_of_an_mpi(reinterpret_cast<const void*>(action.sa_handler));
 }
 
-// Blocks that follow each other without a gap, or are all the same.
+// Blocks that are contiguous, or all the same.
 bool is_one_piece(const client::BufferLayout& layout) {
   const bool without_gaps = layout.stride_bytes == 0 || std::cmp_equal(layout.stride_bytes, layout.block_bytes);
   return layout.extents.empty() && without_gaps;

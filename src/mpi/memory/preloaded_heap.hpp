@@ -1,4 +1,4 @@
-// The shared heap: a library of its own that is preloaded in front of this one (src/heap).
+// The shared heap: a separate library that is preloaded before this one (src/heap).
 #pragma once
 
 #include "protocol/shared/shared_heap.hpp"
@@ -7,13 +7,14 @@ namespace outrigger::mpi {
 
 struct Job;
 
-// nullptr: not there, or not switched on.
+// nullptr if it is missing, or off.
 [[nodiscard]] const SharedHeap* find_shared_heap();
 
-// Lets the service processes map the heap where the user asked for it. Says why not; the job goes on without.
+// Lets the service processes map the heap if the user asked for it. On failure prints the reason, and the job continues
+// without the heap.
 void use_shared_heap(const Job& job);
 
-// How the heap served the ranks. Of all ranks together on rank 0, of this one elsewhere. Collective over the world.
+// Counters of the heap: on rank 0 the sum of all ranks, elsewhere this rank's. Collective over the world.
 [[nodiscard]] SharedHeapCounts gather_heap_counts(const Job& job);
 
 }  // namespace outrigger::mpi

@@ -1,8 +1,8 @@
 // The only place that includes mpi.h, and only for its types and numbers. This source is compiled once per MPI ABI.
 //
-// The library must load into processes without any MPI, so it may refer to no symbol of one. Functions are called
-// through real(). Under Open MPI the predefined handles are addresses of data symbols: their macros are redirected to a
-// look-up here, and only constants.cpp and types/reducible.cpp use them; everybody else takes them from constants().
+// The library is also loaded into processes without MPI, so it must not refer to MPI symbols. Functions are called
+// through real(). Under Open MPI the predefined handles are addresses of data symbols: their macros call a look-up
+// here, and only constants.cpp and types/reducible.cpp use them. All other code takes them from constants().
 #pragma once
 
 #include <mpi.h>
@@ -28,7 +28,7 @@
 #error "no MPI ABI chosen"
 #endif
 
-// Calls that came with MPI 4: large counts, idup_with_info.
+// Calls of MPI 4: large counts, idup_with_info.
 #define OUTRIGGER_MPI4 (MPI_VERSION >= 4)
 
 namespace outrigger::mpi {
@@ -41,27 +41,26 @@ inline constexpr const char* kAbiName = "MPICH";
 inline constexpr const char* kAbiName = "the MPI standard ABI";
 #endif
 
-// What MPI_Type_get_envelope says of predefined types of a value and an index (MPI 4.1). An MPI may be newer than the
-// header here.
+// Combiner of MPI_Type_get_envelope for predefined types of a value and an index (MPI 4.1). The MPI may be newer than
+// the header here.
 #if defined(OUTRIGGER_ABI_OPENMPI)
-inline constexpr int kCombinerValueIndex = -1;  // has none so far
+inline constexpr int kCombinerValueIndex = -1;  // not defined yet
 #elif defined(OUTRIGGER_ABI_MPICH)
 inline constexpr int kCombinerValueIndex = 20;
 #else
 inline constexpr int kCombinerValueIndex = MPI_COMBINER_VALUE_INDEX;
 #endif
 
-// The address of a data symbol of the loaded libmpi; ends the program when there is none.
+// The address of a data symbol of the loaded libmpi; ends the program if there is none.
 [[nodiscard]] void* data_symbol(const char* name);
-// The same; nullptr where there is none.
+// The same; nullptr if there is none.
 [[nodiscard]] void* data_symbol_if_there(const char* name);
-// A function that not every MPI of this ABI has, or that another part of it defines; nullptr where there is none.
+// A function that only some MPIs of this ABI have, or that another library defines; nullptr if there is none.
 [[nodiscard]] void* function_if_there(const char* name);
-// A function of the library that makes a call, or of what it is linked with, never one of our own. Aborts where there
-// is none.
+// A function in the calling library or its dependencies, never one of this library. Aborts if there is none.
 [[nodiscard]] void* callers_symbol(const char* name, const void* return_address);
 
-// A handle as a number, to be hashed and compared.
+// A handle as a number, for hashing and comparison.
 template <class Handle>
 [[nodiscard]] std::uint64_t handle_key(Handle handle) {
   if constexpr (std::is_pointer_v<Handle>) {

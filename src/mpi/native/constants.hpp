@@ -22,8 +22,8 @@ struct Constants {
   MPI_Op sum{};
   MPI_Op min{};
   MPI_Errhandler errors_return{};
-  const char* mpi_name = nullptr;  // of the loaded MPI, for people
-  bool rejects_aliases = false;    // the loaded MPI looks for a buffer that is given as both sides of a collective
+  const char* mpi_name = nullptr;  // name of the loaded MPI, for messages
+  bool rejects_aliases = false;    // the loaded MPI rejects the same buffer on both sides of a collective
 };
 
 namespace detail {

@@ -15,7 +15,7 @@
 namespace outrigger::mpi {
 namespace {
 
-// A launcher that is told to end the job may throw away what it has not read.
+// Time for the launcher to read the message: it may drop unread output when it ends the job.
 constexpr std::chrono::milliseconds kForTheLauncherToRead{1000};
 
 constexpr int kExitCode = 1;

@@ -1,4 +1,4 @@
-// The end of the whole job when it cannot go on.
+// Ends the whole job when it cannot continue.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,13 @@
 
 namespace outrigger::mpi {
 
-// print(), then ends the whole job through PMPI_Abort.
+// Prints, then ends the whole job by PMPI_Abort.
 [[noreturn, gnu::format(printf, 1, 2)]] void die(const char* format, ...);
 
 // Ends the whole job; the reason has been printed.
 [[noreturn]] void abort_job(std::string_view why);
 
-// `observer` is called before the job ends in this way. In MPI_Init.
+// `observer` is called before the job ends in this way. Set in MPI_Init.
 using AbortObserver = void (*)(std::int32_t code, const std::string& why);
 void observe_aborts(AbortObserver observer);
 

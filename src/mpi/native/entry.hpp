@@ -1,13 +1,13 @@
-// How an intercepted call is defined: OUTRIGGER_ENTRY(Wait, 2, Completion<&wait>) defines the symbols MPI_Wait and
-// PMPI_Wait with two arguments, which Completion<&wait>::run<Call::Wait>(site, arguments...) answers.
+// Defines intercepted calls: OUTRIGGER_ENTRY(Wait, 2, Completion<&wait>) defines the symbols MPI_Wait and PMPI_Wait
+// with two arguments, implemented by Completion<&wait>::run<Call::Wait>(site, arguments...).
 //
-// Arguments are machine words, so that a call can be passed on unharmed to an MPI with another ABI; argument<T>() gives
-// them back their type. A handler is a type, so that calls that are alike share one; it takes the words that it knows.
+// Arguments are machine words, so that a call can be passed on unchanged to an MPI with another ABI; argument<T>()
+// restores their type. A handler is a type, so that similar calls share one; it takes the words that it needs.
 //
-// MPI_X and PMPI_X differ where a profiling tool comes after this library in the loader's search order: MPI_X goes to
-// the tool's MPI_X and does no more. The tool sees the call as it would natively, and calls PMPI_X, which is ours and
-// does the work, once. Only who has called our PMPI_Init is trusted to come back (tools_come_back()): else MPI_X does
-// the work itself, and the tool sees what is passed on. A tool that comes before this library only meets PMPI_X.
+// MPI_X and PMPI_X differ if a profiling tool follows this library in the loader's search order. Then MPI_X only calls
+// the tool's MPI_X. The tool sees the call as it would natively, and calls PMPI_X, which is this library's and does the
+// work once. This needs a tool that has called our PMPI_Init (tools_come_back()). Otherwise MPI_X does the work itself,
+// and the tool sees calls that are passed on. A tool in front of this library only meets PMPI_X.
 #pragma once
 
 #include <type_traits>
@@ -28,16 +28,15 @@ template <class T>
   }
 }
 
-// One word for each type of a list.
 template <class>
 using WordFor = Word;
 
-// Where a call came from and where it is passed on to.
+// The origin of a call, and its target.
 struct CallSite {
-  const void* caller;    // an address in the code that called
-  void* tool = nullptr;  // the next MPI_X, in MPI_X where a tool that does not come back has one
+  const void* caller;    // an address in the calling code
+  void* tool = nullptr;  // the tool's MPI_X, if the call is MPI_X and that tool does not come back
 
-  // The call comes from the MPI library itself.
+  // True if the call comes from the MPI library itself.
   [[nodiscard]] bool inside_mpi() const { return called_by_mpi(caller); }
 
   template <class... Words>
@@ -46,10 +45,10 @@ struct CallSite {
   }
 };
 
-// MPI_X where there may be a tool, or the functions have yet to be found.
+// MPI_X if there may be a tool, or if the functions have not been found yet.
 template <Call call, class Handler, class... Words>
 [[gnu::noinline]] int enter_by_tool(const void* caller, Words... words) {
-  // Only MPI_Init can tell whether a tool comes back.
+  // Only MPI_Init can find out if a tool comes back.
   constexpr bool kStarts = call == Call::Init || call == Call::Init_thread;
   void* tool = tool_behind(call);
   if (tool != nullptr && called_by_mpi(caller)) {
@@ -60,7 +59,8 @@ template <Call call, class Handler, class... Words>
   return Handler::template run<call>(CallSite{caller, tool}, words...);
 }
 
-// A handler may know by a few loads that a call is the MPI's alone: it goes on there with its arguments where they are.
+// A handler may detect by a few loads that a call is only for the MPI; it then continues there with unchanged
+// arguments.
 template <Call call, class Handler, class... Words>
 [[nodiscard]] bool passes_at_once(Words... words) {
   if constexpr (requires { Handler::template passes_at_once<call>(words...); }) {
@@ -70,7 +70,7 @@ template <Call call, class Handler, class... Words>
   }
 }
 
-// Apart, as a compiler jumps to the MPI only from where no address of a local variable is known elsewhere.
+// A function of its own: a compiler makes a tail call only if no address of a local variable escapes.
 template <Call call, class Handler, class... Words>
 [[gnu::noinline]] int run_handler(const void* caller, Words... words) {
   return Handler::template run<call>(CallSite{caller}, words...);
@@ -108,7 +108,7 @@ int enter(const void* caller, Words... words) {
     return enter_below_tools<Call::name, Handler>(__builtin_return_address(0) OUTRIGGER_NAMES_##count);  \
   }
 
-// The same call under the name that Open MPI 4.1 has for it, MPIX_X. No tool is looked for.
+// The same call under Open MPI 4.1's name, MPIX_X. Ignores tools.
 #define OUTRIGGER_ENTRY_MPIX(name, count, ...)                                                             \
   extern "C" OUTRIGGER_EXPORT int outrigger_mpix_##name(OUTRIGGER_WORDS_##count) __asm__("MPIX_" #name);   \
   int outrigger_mpix_##name(OUTRIGGER_WORDS_##count) {                                                     \
@@ -121,7 +121,7 @@ int enter(const void* caller, Words... words) {
     return enter_below_tools<Call::name, Handler>(__builtin_return_address(0) OUTRIGGER_NAMES_##count);    \
   }
 
-// A persistent collective, under all names that an MPI of this ABI may have for it.
+// A persistent collective, under all names that MPIs of this ABI have for it.
 #if defined(OUTRIGGER_ABI_OPENMPI)
 #define OUTRIGGER_PERSISTENT_ENTRY(name, count, ...) \
   OUTRIGGER_ENTRY(name, count, __VA_ARGS__)          \

@@ -15,9 +15,9 @@ struct HiddenMessage::State {
   bool receives = false;
   bool done = false;
 
-  // The loaded MPI has what it takes, by its symbols.
+  // True if the loaded MPI has the required symbols.
   [[nodiscard]] static bool possible();
-  // An MPI's code.
+  // Return MPI error codes.
   int start_send(int to, Channel channel);
   int start_receive(int from, Channel channel);
   void finish();
@@ -29,14 +29,14 @@ struct HiddenMessage::State {
 
 namespace {
 
-// -1 is MPI_ANY_TAG, from -7 down are Open MPI's own. Within the few bits that some transports have for a tag.
+// -1 is MPI_ANY_TAG; Open MPI itself uses tags from -7 down. Some transports have few bits for a tag.
 constexpr int kFirstTag = -2;
 
 int tag_of(HiddenMessage::Channel channel) {
   return kFirstTag - channel;
 }
 
-// Open MPI refuses negative tags only where it checks arguments, which can be switched off.
+// Open MPI rejects negative tags only if argument checks are on; this switches them off.
 class WithoutChecks {
  public:
   WithoutChecks() { *checks() = false; }
@@ -89,9 +89,9 @@ bool HiddenMessage::State::possible() {
 
 namespace {
 
-// Programs may have partitioned messages of their own: among the highest tags, counted from the last.
+// Programs may have their own partitioned messages: these tags are near the highest, counted from the last.
 constexpr int kTagFromLast = 4099;
-constexpr int kLeastLastTag = 32767;  // that every MPI has
+constexpr int kLeastLastTag = 32767;  // guaranteed by MPI
 
 int tag_of(HiddenMessage::Channel channel) {
   int* last = nullptr;
@@ -120,7 +120,8 @@ void HiddenMessage::State::finish() {
   real().Request_free(&request);
 }
 
-// Nothing can be cancelled, and MPICH 4.0 crashes when the other side comes after the request has been freed.
+// Partitioned requests cannot be cancelled, and MPICH 4.0 crashes if the other side comes after the request has been
+// freed.
 void HiddenMessage::State::abandon() {}
 
 #endif
@@ -136,7 +137,7 @@ HiddenMessage::~HiddenMessage() {
 
 namespace {
 
-// While the program's own handler may end the job.
+// Returns errors while the program's own handler may end the job.
 class ErrorsReturn {
  public:
   ErrorsReturn() {

@@ -1,9 +1,9 @@
-// Messages between ranks of MPI_COMM_WORLD that no receive and no probe of the program can match, whether or not the
-// other side has this library: what nobody takes stays in the MPI, unseen.
+// Messages between ranks of MPI_COMM_WORLD that no receive or probe of the program can match, even if the other side
+// lacks this library: unreceived ones stay in the MPI.
 //
-// MPICH and its kin: partitioned messages of MPI 4, which match nothing but their like of the same tag (no wildcard
-// does), with tags among the highest that there are. Open MPI, whose own partitioned messages come later and
-// differently: negative tags, as its collectives use them, which no wildcard matches.
+// MPICH's family: partitioned messages of MPI 4, which match only partitioned messages of the same tag (no wildcards),
+// with some of the highest tags. Open MPI, whose partitioned messages came later and differ: negative tags, like its
+// collectives, which no wildcard matches.
 #pragma once
 
 #include <chrono>
@@ -13,15 +13,15 @@
 
 namespace outrigger::mpi {
 
-// One message under way, with its bytes. One that is not done when it goes is left to the MPI.
+// One message in flight, with its bytes. If it is not done at destruction, it is left to the MPI.
 class HiddenMessage {
  public:
-  // From 0 to 3; a message matches the other side's of the same channel, in the order in which they were sent. Small
-  // messages that nobody takes do no harm; of more than 128 bytes, libfabric lets them stop what comes behind them.
+  // From 0 to 3. A message matches the other side's of the same channel, in the order of sending. Small messages
+  // without a receiver do no harm; libfabric lets those of more than 128 bytes block later ones.
   using Channel = int;
 
-  // Whether the loaded MPI can do it, tried with a message to this rank itself, for so long at most. Only then may
-  // there be others.
+  // True if the loaded MPI supports them. Tries a message to this rank itself for at most `limit`. Call it before all
+  // others.
   [[nodiscard]] static bool work(std::chrono::milliseconds limit);
 
   [[nodiscard]] static HiddenMessage send(std::span<const std::byte> bytes, int to, Channel channel);
@@ -30,9 +30,9 @@ class HiddenMessage {
   HiddenMessage& operator=(HiddenMessage&& other) = delete;
   ~HiddenMessage();
 
-  // Sent, so far as it concerns the sender, or received. Lets the MPI progress.
+  // True when sent (as far as the sender knows) or received. Lets the MPI progress.
   [[nodiscard]] bool done();
-  // What was received.
+  // The received bytes.
   [[nodiscard]] std::span<const std::byte> bytes() const;
 
  private:

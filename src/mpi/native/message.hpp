@@ -1,4 +1,4 @@
-// Lines for people on stderr. Needs no MPI.
+// Prints messages to stderr. Needs no MPI.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace outrigger::mpi {
 
-// Before what is printed.
+// Prefix of all printed messages.
 inline constexpr std::string_view kMessagePrefix = "outrigger: ";
 
 // Writes "outrigger: <text>\n" to stderr in one piece. Allocates nothing.

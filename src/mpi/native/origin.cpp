@@ -13,12 +13,12 @@
 namespace outrigger::mpi {
 namespace {
 
-// Call sites are few: their verdicts are kept in a small direct-mapped cache, address and verdict in one word so that
+// Call sites are few: a small direct-mapped cache keeps their verdicts, with address and verdict in one word so that
 // threads never see halves. User-space addresses leave the low bit free after a shift.
 constexpr std::size_t kCacheEntries = 256;
 constinit std::array<std::atomic<std::uint64_t>, kCacheEntries> cache{};
 
-// Seldom any: threads look at their own only where there are some.
+// Usually 0: threads check their own counter only if this is not.
 constinit std::atomic<std::uint32_t> passing = 0;
 constinit thread_local std::uint32_t passing_here = 0;
 

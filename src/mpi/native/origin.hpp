@@ -1,14 +1,14 @@
-// Who calls: the program, or the MPI library itself? MPI-IO and some collective components call public MPI functions
-// from inside; those calls belong to the native MPI.
+// Detects calls by the MPI library itself: MPI-IO and some collective components call public MPI functions from inside.
+// Those calls are for the native MPI.
 #pragma once
 
 namespace outrigger::mpi {
 
-// True when `return_address` lies in the loaded libmpi or in one of its plugins, or when a profiling tool calls on
-// behalf of one. Any thread; no allocation.
+// True if `return_address` is in the loaded libmpi or one of its plugins, or if a profiling tool calls on behalf of
+// one. Any thread; no allocation.
 [[nodiscard]] bool called_by_mpi(const void* return_address);
 
-// While it lives, all that this thread calls is called by the MPI library: a tool is between it and us.
+// During its life all calls of this thread count as calls by the MPI library: a tool is in between.
 class PassingForMpi {
  public:
   PassingForMpi();

@@ -52,12 +52,12 @@ Library loaded_library(bool own_abi) {
   return {};
 }
 
-// Looks a name up in the library and what it was linked with, but takes no definition of our own.
+// Looks a name up in the MPI library and its dependencies, never in this library.
 void* symbol(const char* name) {
   return loaded.handle != nullptr ? dlsym(loaded.handle, name) : dlsym(RTLD_NEXT, name);
 }
 
-// A call by its name, "PMPI_X". Open MPI 4.1 has the persistent collectives of MPI 4 as MPIX_X.
+// A call by its name, "PMPI_X". Open MPI 4.1 has MPI 4's persistent collectives as MPIX_X.
 void* function(const char* name) {
   void* address = symbol(name);
   if (address != nullptr || kAbi != "openmpi") return address;
@@ -65,7 +65,7 @@ void* function(const char* name) {
   return symbol(("PMPIX_" + std::string(name + kPmpi.size())).c_str());
 }
 
-// The next definition after this library's, unless it is libmpi's own. Where libmpi was loaded privately there is none.
+// The next definition after this library's, unless it is libmpi's own. nullptr if libmpi was loaded privately.
 void* next_of_tool(const char* name) {
   if (loaded.handle == nullptr) return nullptr;
   void* next = dlsym(RTLD_NEXT, name);
@@ -78,7 +78,7 @@ bool resolve_typed(const char* name, Function& function) {
   return function != nullptr;
 }
 
-// Before MPI can be asked: the launchers tell a process its rank. At worst every rank says the line.
+// Before MPI can be asked: launchers tell a process its rank in the environment. At worst every rank prints the line.
 bool speaks_for_all() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"}) {
     const char* rank = std::getenv(name);
@@ -103,9 +103,9 @@ const char* first_missing(Real& table) {
   return nullptr;
 }
 
-constexpr std::size_t kVersionText = 8192;  // the longest that any ABI's MPI_MAX_LIBRARY_VERSION_STRING allows
+constexpr std::size_t kVersionText = 8192;  // the largest MPI_MAX_LIBRARY_VERSION_STRING of all ABIs
 
-// The loaded MPI, by what it says of itself: under MPICH's ABI and the standard one it can be another's.
+// Name of the loaded MPI from its version text: MPICH's ABI and the standard one have several MPIs.
 const char* name_of_mpi() {
   static std::array<char, kVersionText> text{};
   int length = 0;
@@ -125,7 +125,7 @@ void resolve_all() {
     loaded = loaded_library(false);
     if (speaks_for_all()) {
       print("this library is for %s, the program uses another MPI (%s): running natively", kAbiName,
-            loaded.name != nullptr ? loaded.name : "no libmpi that is known");
+            loaded.name != nullptr ? loaded.name : "an unknown libmpi");
     }
   }
   for (std::size_t i = 0; i < kCallNames.size(); ++i) {
@@ -197,8 +197,8 @@ void* found(void* address, const char* name) {
 }  // namespace
 
 void* data_symbol_if_there(const char* name) {
-  // An executable may hold its own copy of a library's data, which the library then uses too: it comes first in the
-  // global scope. Where the library was loaded privately there is no such copy.
+  // An executable may hold its own copy of a library's data, which the library then uses: it comes first in the global
+  // scope. If the library was loaded privately there is no such copy.
   void* address = dlsym(RTLD_DEFAULT, name);
   return address != nullptr ? address : symbol(name);
 }

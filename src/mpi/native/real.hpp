@@ -1,8 +1,8 @@
 // The functions of the MPI that the program has loaded, found at the first intercepted call (normally MPI_Init).
 //
-// Two views. Entry points pass calls on by number (`Call`) with every argument as a machine word: that is right even
-// when the loaded MPI has another ABI than this library. The rest of the library calls real().X(...), typed; that is
-// allowed only once the ABI is known to match (abi_matches()).
+// Two views. Entry points pass calls on by number (`Call`), with every argument as a machine word: that also works if
+// the loaded MPI has another ABI. The rest of the library calls real().X(...), typed; that is allowed only if the ABI
+// matches (abi_matches()).
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 #include "mpi/native/abi.hpp"
 #include "protocol/collective_calls.hpp"
 
-// What is intercepted and therefore also passed on.
+// Intercepted calls, which are also passed on.
 // clang-format off
 #define OUTRIGGER_INTERCEPTED_MPI3(X)                                                                                \
   X(Init) X(Init_thread) X(Finalize) X(Ialltoall) X(Ialltoallv) X(Ialltoallw) X(Iallgather) X(Iallgatherv)           \
@@ -27,7 +27,7 @@
   X(Wait) X(Waitall) X(Waitany) X(Waitsome) X(Test) X(Testall) X(Testany) X(Testsome) X(Request_get_status)          \
   X(Request_free) X(Cancel) X(Alloc_mem) X(Free_mem) X(Win_create) X(Win_attach)
 #if OUTRIGGER_MPI4
-// Missing in an older MPI of the same ABI.
+// Missing in older MPIs of the same ABI.
 #define OUTRIGGER_INTERCEPTED_MPI4(X)                                                                                \
   X(Ialltoall_c) X(Ialltoallv_c) X(Ialltoallw_c) X(Iallgather_c) X(Iallgatherv_c) X(Ibcast_c) X(Bcast_c)             \
   X(Alltoall_c) X(Alltoallv_c) X(Alltoallw_c) X(Allgather_c) X(Allgatherv_c) X(Iallreduce_c) X(Allreduce_c)          \
@@ -42,7 +42,7 @@
 #define OUTRIGGER_INTERCEPTED_MPI4(X)
 #endif
 // clang-format on
-// Of MPI 4.1. Older MPIs have none and no header declares them all: passed on where provided() says so.
+// MPI 4.1. Older MPIs lack them, and no header declares them all: passed on if provided().
 #define OUTRIGGER_INTERCEPTED_MPI41(X) X(Request_get_status_all) X(Request_get_status_any) X(Request_get_status_some)
 // The library itself calls some of them by real().
 #define OUTRIGGER_BARRIER_FORMS(X, name, lower, ...) X(name) X(I##lower)
@@ -76,7 +76,7 @@
   OUTRIGGER_INTERCEPTED_MPI41(X) \
   OUTRIGGER_BARRIERS_AND_STARTS(X) OUTRIGGER_PERSISTENT(X) OUTRIGGER_LARGE_PERSISTENT(X) OUTRIGGER_TOOLS(X) X(Abort)
 
-// What the library itself uses besides.
+// Further functions that the library itself calls.
 // clang-format off
 #define OUTRIGGER_USED(X)                                                                                            \
   X(Abort) X(Barrier) X(Cart_shift) X(Cartdim_get) X(Comm_call_errhandler) X(Comm_create_keyval)                     \
@@ -88,10 +88,10 @@
   X(Status_set_cancelled) X(Status_set_elements) X(Topo_test) X(Type_commit) X(Type_contiguous)                      \
   X(Type_create_hindexed) X(Type_create_keyval) X(Type_free) X(Type_free_keyval) X(Type_get_attr) X(Type_get_contents)           \
   X(Type_get_envelope) X(Type_get_extent) X(Type_get_true_extent) X(Type_set_attr) X(Type_size_x) X(Unpack)
-// Missing in an older MPI of the same ABI: nullptr.
+// nullptr if missing in an older MPI of the same ABI.
 #define OUTRIGGER_USED_MPI4(X) X(Precv_init) X(Pready) X(Psend_init) X(Type_get_envelope_c)
 // clang-format on
-// How the loaded MPI makes a communicator of its Fortran handle; in MPICH's ABI they are the same.
+// The loaded MPI's conversion of a Fortran handle to a communicator; in MPICH's ABI they are equal.
 #if defined(OUTRIGGER_ABI_OPENMPI)
 #define OUTRIGGER_USED_CONVERSIONS(X) X(Comm_f2c)
 #elif defined(OUTRIGGER_ABI_MPIABI)
@@ -127,7 +127,7 @@ struct Real {
 namespace detail {
 extern constinit std::array<std::atomic<void*>, static_cast<std::size_t>(Call::count)> addresses;
 extern constinit Real table;
-// Finds everything on the first call; ends the program when the function is nowhere to be found.
+// Finds all functions at the first call; ends the program if this one does not exist.
 [[nodiscard]] void* resolve(Call call);
 
 inline constexpr char kNotLookedFor = 0;
@@ -137,7 +137,7 @@ struct Tool {
 extern constinit std::array<Tool, static_cast<std::size_t>(Call::count)> tools;
 }  // namespace detail
 
-// The function of the call's arguments at an address.
+// Calls the function at an address with the call's arguments.
 template <class... Words>
 int call_at(void* address, Words... words) {
   return reinterpret_cast<int (*)(Words...)>(address)(words...);
@@ -153,24 +153,24 @@ int pass(Call call, Words... words) {
   return call_at(address, words...);
 }
 
-// False: no profiling tool comes after this library that defines the call as MPI_X, or it is known to be libmpi itself.
+// False: no profiling tool after this library defines the call as MPI_X, or the definition is known to be libmpi's.
 [[nodiscard]] inline bool may_have_tool(Call call) {
   return detail::tools[static_cast<std::size_t>(call)].address.load(std::memory_order_acquire) != nullptr;
 }
 
-// The tool's MPI_X, or nullptr. Finds the functions if that has not been done.
+// The tool's MPI_X, or nullptr. Finds the functions if necessary.
 [[nodiscard]] void* tool_behind(Call call);
 
-// Whether tools call PMPI_X by its name, as they should, and so come back to this library. Nothing is left to one of
-// which MPI_Init has not shown it: an offloaded request that the MPI alone waits for would never end.
+// True if tools call PMPI_X by its name, as they should, and so come back to this library. MPI_Init must have shown it:
+// otherwise an offloaded request might be waited for by the MPI alone and never end.
 [[nodiscard]] bool tools_come_back();
 void trust_tools();
 
-// Whether the loaded MPI has this function. Finds the functions if that has not been done.
+// True if the loaded MPI has this function. Finds the functions if necessary.
 [[nodiscard]] bool provided(Call call);
 
-// Finds the functions if that has not been done. True: the loaded MPI has this library's ABI and every function that
-// the library uses; real() and constants() may be used.
+// True: the loaded MPI has this library's ABI and all functions that the library uses, so real() and constants() may be
+// used. Finds the functions if necessary.
 [[nodiscard]] bool abi_matches();
 
 [[nodiscard]] inline const Real& real() {

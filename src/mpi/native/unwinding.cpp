@@ -1,13 +1,13 @@
-// How exceptions, pthread_exit() and cancellation pass through this library: the program's callbacks are called by the
-// MPI, which this library has called.
+// Lets exceptions, pthread_exit() and cancellation pass through this library: the MPI, which this library has called,
+// calls the program's callbacks.
 //
-// A process must have one unwinder: the C++ runtime, which is linked statically, works only on the state of its own
-// copy. So the functions of the unwinder are taken from the system's libgcc_s.so.1 when they are first needed, as the C
-// library does it for pthread_exit(). The library itself does not need libgcc_s, as it is loaded into shells as well.
+// A process needs a single unwinder, but the statically linked C++ runtime works on its own copy's state. So the
+// unwinder's functions are taken from the system's libgcc_s.so.1 at first use, as the C library does for
+// pthread_exit(). The library does not link libgcc_s, as it is also loaded into shells.
 //
-// An exception of the program only runs destructors here: no handler takes it. Where the program brings an unwinder of
-// its own, for instance by -static-libgcc, this library looks to it as if it were written in C: nothing is destroyed.
-// longjmp() destroys nothing either. So no lock may be held while the MPI may call the program.
+// A program's exception only runs destructors here: no handler takes it. If the program has its own unwinder (for
+// example by -static-libgcc), this library looks like C code and no destructor runs. longjmp() runs none either. So no
+// lock may be held while the MPI may call the program.
 #include <dlfcn.h>
 #include <unwind.h>
 
@@ -37,7 +37,7 @@ struct Unwinder {
 
 Unwinder find_unwinder() {
   Unwinder found;
-  void* library = ::dlopen(kLibrary, RTLD_LAZY | RTLD_LOCAL);  // for good
+  void* library = ::dlopen(kLibrary, RTLD_LAZY | RTLD_LOCAL);  // never closed
   if (library == nullptr) die("an exception needs %s, which cannot be loaded: %s", kLibrary, ::dlerror());
 #define OUTRIGGER_FIND(name)                                                 \
   found.name = reinterpret_cast<decltype(&::name)>(::dlsym(library, #name)); \
@@ -54,7 +54,7 @@ const Unwinder& unwinder() {
 }
 
 using Cleanup = decltype(_Unwind_Exception::exception_cleanup);
-// The runtime's own function, the same for all exceptions that are thrown in this library.
+// The runtime's own function, the same for all exceptions of this library.
 constinit std::atomic<Cleanup> own_cleanup = nullptr;
 
 bool is_own(const _Unwind_Exception& exception) {
@@ -62,7 +62,7 @@ bool is_own(const _Unwind_Exception& exception) {
   return own != nullptr && exception.exception_cleanup == own;
 }
 
-// `caller` has called this library's personality function for an exception of others.
+// `caller` has called this library's personality function for a foreign exception.
 bool is_unwinder_of_all(const void* caller) {
   const bool is_there = ::dlopen(kLibrary, RTLD_LAZY | RTLD_NOLOAD) != nullptr;
   return is_there && module_of(caller) == unwinder().module;
@@ -129,7 +129,7 @@ _Unwind_Reason_Code __wrap___gxx_personality_v0(int version, _Unwind_Action acti
   if (is_own(*exception)) return __real___gxx_personality_v0(version, actions, kind, exception, context);
   if ((actions & _UA_CLEANUP_PHASE) == 0) return _URC_CONTINUE_UNWIND;
   if (!is_unwinder_of_all(__builtin_return_address(0))) return _URC_CONTINUE_UNWIND;
-  // As if it were a cancellation, which handlers of a type do not take.
+  // Like a cancellation, which no typed handler takes.
   return __real___gxx_personality_v0(version, static_cast<_Unwind_Action>(actions | _UA_FORCE_UNWIND), kind, exception,
                                      context);
 }

@@ -44,7 +44,7 @@ void forget_all_persistent() {
   for (Operation* operation : all) {
     const bool ended = !is_running(*operation) || operation->done.load(std::memory_order_acquire);
     erase_persistent(operation->request);
-    if (ended) drop(*operation);  // else the client still knows it
+    if (ended) drop(*operation);  // otherwise the client still knows it
   }
 }
 
@@ -69,7 +69,7 @@ void start_run(Job& job, Operation& operation) {
   operation.copies_own_block = operation.asked.own_block_done = false;
   operation.error = MPI_SUCCESS;
   operation.posted_ns = 0;
-  operation.busy.store(true, std::memory_order_relaxed);  // for others that still look at its last run
+  operation.busy.store(true, std::memory_order_relaxed);  // for others that still use its last run
   operation.done.store(false, std::memory_order_relaxed);
   const OffloadedStart counted(operation);
   CallTimer timer(CallTimer::Kind::start);

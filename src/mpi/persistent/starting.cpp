@@ -27,7 +27,7 @@ void let_others_post_counted(const MPI_Request* requests, int count, int posted)
 // first, how many), has it.
 template <class Native>
 int start_in_order(Job& job, MPI_Request* requests, int count, const Native& native) {
-  int behind = 0;  // what comes before it has been started
+  int behind = 0;  // requests before it have been started
   const auto start_before = [&](int end) {
     const int code = end == behind ? MPI_SUCCESS : native(requests + behind, end - behind);
     behind = end;

@@ -1,4 +1,4 @@
-// MPI_Abort, by the program or by the library: the last chance of a rank to say what it has counted.
+// MPI_Abort, by the program or the library: a rank's last chance to report its counters.
 #include <unistd.h>
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// How many bytes a call's arguments name. Only of calls that the MPI has accepted: arrays of counts are read.
+// Bytes that a call's arguments describe. Only for calls that the MPI has accepted: arrays of counts are read.
 #include <cstddef>
 
 #include "mpi/native/constants.hpp"
@@ -15,7 +15,7 @@ std::uint64_t bytes_of_element(MPI_Datatype type) {
   return bytes > 0 ? static_cast<std::uint64_t>(bytes) : 0;
 }
 
-// Whom a rank of the communicator sends to.
+// Number of ranks that a rank of the communicator sends to.
 std::size_t peers_of(MPI_Comm comm) {
   int inter = 0;
   int size = 0;
@@ -47,7 +47,7 @@ std::size_t neighbors_of(MPI_Comm comm) {
   return static_cast<std::size_t>(count);
 }
 
-// The arguments that say what is handed over.
+// The arguments that describe the sent data.
 struct Arguments {
   Word count;
   Word type;

@@ -1,5 +1,5 @@
-// Records of communicators that have no state of the library's: all of a job that runs natively, else those of one
-// rank, and those that the library does not know. They hang on an attribute.
+// Records of communicators without a CommState: all in a native job, otherwise those of one rank, and unknown ones.
+// They are attached as an attribute.
 #pragma once
 
 #include "mpi/native/abi.hpp"
@@ -7,15 +7,15 @@
 
 namespace outrigger::mpi {
 
-// Makes the attribute. False: the MPI gives out none.
+// Makes the attribute. False: the MPI provides none.
 [[nodiscard]] bool register_comm_records();
 void forget_comm_records();
 
-// Returns what is attached to the communicator, and attaches what `make` returns where there is nothing.
+// The attached record; attaches the result of `make` if there is none.
 [[nodiscard]] CommRecord& attached_record(MPI_Comm comm, CommRecord& (*make)(MPI_Comm));
 
-// In a job that runs natively. Communicators of the same name and size are counted as one: nobody has given them ids.
-// nullptr: nothing is counted.
+// In a native job. Communicators of the same name and size count as one, as they have no ids. nullptr: nothing is
+// counted.
 [[nodiscard]] CommRecord* record_by_name(MPI_Comm comm);
 
 }  // namespace outrigger::mpi

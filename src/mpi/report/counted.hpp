@@ -1,5 +1,5 @@
-// The entry points of collectives (entry.hpp), so that they are counted where a report was asked for, and noted where a
-// trace was. Where neither was, that is one load.
+// Entry points of collectives (entry.hpp) that count for a report and record for a trace. Without both this costs one
+// load.
 #pragma once
 
 #include <array>

@@ -29,14 +29,14 @@ namespace {
 using report::LedgerRow;
 using report::NativeReason;
 
-constexpr std::size_t kMaxRecords = 1024;  // communicators counted one by one; later ones are counted together
-// The rest is for "(other communicators)" and phases, with one for those beyond the limit.
+constexpr std::size_t kMaxRecords = 1024;  // communicators with their own rows; later ones are counted together
+// The other rows are for "(other communicators)" and phases, with one for phases beyond the limit.
 constexpr std::uint32_t kSharedRows = report::kLedgerRows - kCallKinds - (kMaxPhases + 1);
 
 constinit FutexLock ledger_mutex;
 constinit std::size_t records_made = 0;
-constinit bool is_readable = false;  // there is a ledger, of this process
-// May have been left by longjmp().
+constinit bool is_readable = false;  // there is a ledger of this process
+// longjmp() may have left it.
 [[gnu::tls_model("initial-exec")]] constinit thread_local CallCount* current_call = nullptr;
 
 std::optional<report::Ledger>& the_ledger() {
@@ -44,10 +44,10 @@ std::optional<report::Ledger>& the_ledger() {
   return *one;
 }
 
-// Where this thread has counted last: programs make the same calls again and again.
+// The thread's last row: programs repeat the same calls.
 struct KnownRow {
   MPI_Comm comm{};
-  std::uint64_t freed = 0;  // communicators, when it was looked up
+  std::uint64_t freed = 0;  // freed_communicators() at the look-up
   std::size_t kind = 0;
   LedgerRow* row = nullptr;
 };
@@ -82,14 +82,14 @@ void name_record(CommRecord& record, MPI_Comm comm) {
   report::set_text(record.name, length > 0 ? name.data() : "(unnamed)");
 }
 
-// Under the lock. With no row left, that of the other communicators.
+// Under the lock. If no row is left, the row of the other communicators.
 LedgerRow& find_row(CommRecord& record, CallKind kind) {
   std::atomic<std::uint16_t>& place = record.rows[index_of(kind)];
   if (const std::uint16_t known = place.load(std::memory_order_relaxed)) return ledger().row(known - 1U);
   std::uint32_t& used = ledger().header().row_count;
   const bool is_last_resort = &record == &others();
   if (used >= (is_last_resort ? report::kLedgerRows : kSharedRows)) {
-    return find_row(others(), kind);  // has room: as many rows as there are kinds are kept for it
+    return find_row(others(), kind);  // has room: one row per kind is reserved for it
   }
   LedgerRow& row = ledger().row(used);
   row.group = record.id;
@@ -100,7 +100,7 @@ LedgerRow& find_row(CommRecord& record, CallKind kind) {
   return row;
 }
 
-// Of a communicator that the library does not know, in an offloaded job.
+// For a communicator that the library does not know, in an offloaded job.
 CommRecord& make_shared_record(MPI_Comm comm) {
   return is_group_of_one(comm) ? groups_of_one() : others();
 }
@@ -126,7 +126,7 @@ bool start_counting() {
   Result<report::Ledger> made = report::Ledger::create();
   if (!made) made = report::Ledger::create_private();
   if (!made) {
-    print("there will be no report: no memory to count in: %s", made.error().c_str());
+    print("there will be no report: no memory for the counters: %s", made.error().c_str());
     return false;
   }
   the_ledger() = std::move(made).value();
@@ -295,7 +295,7 @@ void CallCount::count_call(LedgerRow& row) const {
 
 void CallCount::count(LedgerRow& row, int code, std::int64_t ended_ns) const {
   const std::int64_t spent = ended_ns - began_ns_;
-  // What is handed over cannot be read where the MPI has refused it.
+  // The sent bytes cannot be read if the MPI rejected the call.
   const std::optional<std::uint64_t> bytes =
       code == MPI_SUCCESS ? std::optional(bytes_of_call(kind_.call, words_, large_counts_)) : std::nullopt;
   change_row(row, [&](LedgerRow& counted) {
@@ -314,7 +314,7 @@ void CallCount::watch_request(LedgerRow& row, std::int64_t ended_ns) const {
   watch_persistent_request(request, row, bytes_of_call(kind_.call, words_, large_counts_), reason());
 }
 
-// Of a call that the MPI refuses nothing is known but that it was.
+// Rejected calls are not traced.
 void CallCount::trace(int code) const {
   if (code != MPI_SUCCESS) return;
   TracedCall call;

@@ -1,6 +1,5 @@
-// This rank's ledger (report/ledger.hpp) while the program runs: who counts what. Everything here does nothing unless
-// the user asked for a report (OUTRIGGER_REPORT) or a trace (OUTRIGGER_TRACE), or the program or a tool for counters
-// (on_demand.hpp).
+// This rank's ledger (report/ledger.hpp) while the program runs. Does nothing unless the user asked for a report
+// (OUTRIGGER_REPORT) or a trace (OUTRIGGER_TRACE), or the program or a tool for counters (on_demand.hpp).
 //
 // Thread rule: any thread.
 #pragma once
@@ -34,20 +33,20 @@ inline constexpr std::uint8_t kTraces = 1U << 1;
 extern constinit std::atomic<std::uint8_t> observing;
 }  // namespace detail
 
-// Whether the program's calls are counted or traced: the one question of calls where they are not.
+// True if calls are counted or traced. The only check of calls when they are not.
 [[nodiscard]] inline bool observing() {
   return detail::observing.load(std::memory_order_relaxed) != 0;
 }
-// Whether somebody has asked for it and there is a ledger.
+// True if counting was requested and there is a ledger.
 [[nodiscard]] inline bool counting() {
   return (detail::observing.load(std::memory_order_relaxed) & detail::kCounts) != 0;
 }
-// Whether a trace was asked for and there is memory for it (mpi/trace).
+// True if a trace was requested and there is memory for it (mpi/trace).
 [[nodiscard]] inline bool tracing() {
   return (detail::observing.load(std::memory_order_relaxed) & detail::kTraces) != 0;
 }
 
-// CLOCK_MONOTONIC, as ledgers have it.
+// CLOCK_MONOTONIC, as in ledgers.
 [[nodiscard]] inline std::int64_t monotonic_ns() {
   return TickClock::now_ns();
 }
@@ -57,30 +56,27 @@ struct CommRecord {
   GroupId id;
   std::uint32_t size = 0;  // 0: of several or unknown communicators
   std::array<char, report::kNameBytes> name{};
-  std::array<std::atomic<std::uint16_t>, kCallKinds> rows{};  // place in the ledger and 1; 0: none yet
+  std::array<std::atomic<std::uint16_t>, kCallKinds> rows{};  // index in the ledger plus 1; 0: none yet
   std::atomic<bool> traced = false;                           // the trace knows it
 };
 
-// Of a communicator that the library knows; nullptr when nothing is counted or traced.
+// Record of a communicator that the library knows; nullptr if nothing is counted or traced.
 [[nodiscard]] CommRecord* report_communicator(GroupId id, std::uint32_t size);
-// Of any other one, which is valid.
+// Record of any other valid communicator.
 [[nodiscard]] CommRecord& record_of(MPI_Comm comm);
 
-// A row for a phase of the program; at the limit, or without a ledger, nullptr.
+// A row for a phase of the program; nullptr at the limit, or without a ledger.
 inline constexpr std::size_t kMaxPhases = 256;
 [[nodiscard]] report::LedgerRow* new_phase_row(std::string_view name);
-// Calls `look` with each row of calls that there is, while nobody else counts. False: nothing has been counted, or this
-// is a child of the process that has.
+// Calls `look` with each row of calls, under the lock. False: nothing has been counted, or this is a forked child.
 [[nodiscard]] bool read_rows(const std::function<void(const report::LedgerRow&)>& look);
 
-// Makes the ledger. False: there is no memory for it, and a line says so.
+// Makes the ledger. False: no memory, which a line reports.
 [[nodiscard]] bool start_counting();
-// Nothing is counted any more.
 void stop_counting();
-// Nothing but start_counting() and what ends a process calls it while nothing is counted.
+// Only for start_counting() and the end of a process if nothing is counted.
 [[nodiscard]] report::Ledger& ledger();
-// While it lives nobody else counts. What is added to the row meanwhile is also of the phase (phases.hpp) that this
-// thread is in.
+// Holds the lock during its life. Changes of the row are also added to this thread's current phase (phases.hpp).
 class RowChange {
  public:
   explicit RowChange(report::LedgerRow& row);
@@ -107,22 +103,22 @@ class RowChange {
   report::LedgerRow* phase_;
   Sums before_;  // in a phase
 };
-// Calls `change` with the ledger's row, or header, while nobody else counts.
+// Calls `change` with the ledger's row, or header, under the lock.
 template <class Change>
 void change_row(report::LedgerRow& row, const Change& change) {
   const RowChange scope(row);
   change(row);
 }
 void change_header(const std::function<void(report::LedgerHeader&)>& change);
-// The same from where the process ends, maybe in the middle of a count: without the lock if it is not to be had soon.
+// The same at the end of the process, maybe in the middle of a count: continues without the lock if that stays held.
 void change_header_at_last(const std::function<void(report::LedgerHeader&)>& change);
-// Which row that is. Stays where it is.
+// The row of this record and kind. Its address is constant.
 [[nodiscard]] report::LedgerRow& row_of(CommRecord& record, CallKind kind);
 // The same of a valid communicator.
 [[nodiscard]] report::LedgerRow& row_on(MPI_Comm comm, CallKind kind);
 
-// One call of a collective by the program, from its beginning to its end. Calls are counted when they end; until then
-// the collective's own code finds it by current().
+// One collective call by the program. It is counted at its end; until then the collective's own code finds it by
+// current().
 class CallCount {
  public:
   CallCount(CallKind kind, std::span<const Word> words, bool large_counts);
@@ -130,7 +126,7 @@ class CallCount {
   CallCount& operator=(const CallCount&) = delete;
   ~CallCount();
 
-  // This thread's; nullptr: it is in none.
+  // This thread's; nullptr if it is in none.
   [[nodiscard]] static CallCount* current();
 
   void stays_native(report::NativeReason reason) { reason_ = reason; }
@@ -141,7 +137,7 @@ class CallCount {
   // A blocking form that is offloaded; else nullptr: a nonblocking one counts its whole call by itself.
   [[nodiscard]] report::LedgerRow* blocking_row() const { return posted_operation_ == nullptr ? offloaded_ : nullptr; }
   [[nodiscard]] std::int64_t began_ns() const { return began_ns_; }
-  // Before it is destroyed, with what the call returned.
+  // Call it before the destructor, with the call's result.
   void ended(int code);
   // It is an operation of service processes.
   void posted(const TracedPost& post) { post_ = post; }
@@ -165,9 +161,9 @@ class CallCount {
   std::int64_t began_ns_;
 };
 
-// Of one call, in its row.
+// Adds one call's bytes to its row.
 void add_bytes(report::LedgerRow& row, std::uint64_t bytes);
-// The bytes that the call's arguments name, which the MPI has found valid: report::LedgerRow::bytes.
+// Bytes of the call's valid arguments: report::LedgerRow::bytes.
 [[nodiscard]] std::uint64_t bytes_of_call(CollectiveCall call, std::span<const Word> words, bool large_counts);
 
 }  // namespace outrigger::mpi

@@ -1,4 +1,4 @@
-// The report of a job that runs natively, which has no keeper: each rank can tell of itself only while it lives.
+// The report of a native job, which has no keeper: each rank can report only while it lives.
 #include <optional>
 #include <utility>
 

@@ -19,7 +19,7 @@ struct Entry {
   report::LedgerRow* row = nullptr;
   std::optional<std::uint64_t> bytes;  // of a persistent one
   NativeReason why = NativeReason::none;
-  std::int64_t started_ns = 0;  // 0: it is not active, or was waited for already
+  std::int64_t started_ns = 0;  // 0: not active, or already waited for
   bool active = false;
 };
 
@@ -31,7 +31,7 @@ Entries& entries() {
   return *all;
 }
 
-// Nodes of entries that are gone, for the next ones.
+// Nodes of removed entries, for reuse.
 std::vector<Entries::node_type>& spare_nodes() {
   static auto* all = new std::vector<Entries::node_type>;
   return *all;
@@ -76,7 +76,7 @@ trace::CompletionCall completion_call(Call call) {
   }
 }
 
-// After the requests.
+// Outputs follow the requests.
 CompletionOutputs outputs_of(Call call, std::span<const Word> words) {
   const auto place = [&](std::size_t index) { return argument<const int*>(words[index]); };
   CompletionOutputs outputs;
@@ -208,7 +208,7 @@ void TimedCompletion::end_counting() {
     const Watched& watched = watched_[i];
     const auto found = entries().find(handle_key(watched.request));
     if (found == entries().end()) continue;
-    // A request is gone when it has been collected. A persistent one stays, also while a test says that it is not done.
+    // A request is gone when it has been collected. A persistent one stays, also after an unsuccessful test.
     if (*watched.place != watched.request) drop(found);
   }
   publish_count();

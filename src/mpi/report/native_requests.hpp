@@ -1,5 +1,5 @@
-// Requests of collectives that the MPI serves: what the program waits for them belongs to their collective in the
-// report. As with offloaded ones, a call on several requests counts for the first of them that is known.
+// Requests of native collectives: the program's waiting times for them belong to their collective in the report. As
+// with offloaded ones, a call on several requests counts for the first known one.
 //
 // Thread rule: any thread.
 #pragma once
@@ -20,30 +20,30 @@
 namespace outrigger::mpi {
 
 namespace detail {
-// With a trace there is one more, so that all completion calls are looked at.
+// A trace adds one, so that all completion calls are checked.
 extern constinit std::atomic<std::uint32_t> watched_requests;
 }  // namespace detail
-// No completion call need be measured.
+// True if no completion call need be measured.
 [[nodiscard]] inline bool nothing_watched() {
   return detail::watched_requests.load(std::memory_order_relaxed) == 0;
 }
 
 void watch_native_request(MPI_Request request, report::LedgerRow& row, std::int64_t started_ns);
-// One that waits for MPI_Start, each of which hands over so many bytes; if it is always native, `why`.
+// A persistent request with `bytes` bytes per start; `why`: set if it is always native.
 void watch_persistent_request(MPI_Request request, report::LedgerRow& row, std::uint64_t bytes,
                               report::NativeReason why);
 void forget_native_request(MPI_Request request);
-// A native MPI_Start, which has taken so long, where the request is a persistent collective's. `why`: none where it is
-// always native.
+// A native MPI_Start of `nanoseconds`, counted if the request is a persistent collective's. `why`: none if it is always
+// native.
 void count_start(MPI_Request request, std::int64_t nanoseconds, report::NativeReason why);
-// One that is not native: whose it is and how much it hands over.
+// A start that is not native: its row and its bytes.
 struct WatchedStart {
   report::LedgerRow* row = nullptr;
   std::uint64_t bytes = 0;
 };
 [[nodiscard]] std::optional<WatchedStart> offloaded_start(MPI_Request request);
 
-// Measures one completion call. Costs a load where no such request is known.
+// Measures one completion call. Costs one load if no such request is known.
 class TimedCompletion {
  public:
   template <class... Words>
@@ -66,18 +66,18 @@ class TimedCompletion {
 
   struct Watched {
     const MPI_Request* place = nullptr;  // in the program's array
-    MPI_Request request{};               // what stood there
+    MPI_Request request{};               // its value before the call
     report::LedgerRow* row = nullptr;
     std::int64_t started_ns = 0;  // 0: it was waited for before, or this is a test
   };
 
   MostlyOne<Watched> watched_;
-  TracedCompletion* traced_ = nullptr;  // in `room_`; null: there is no trace
+  TracedCompletion* traced_ = nullptr;  // in `room_`; nullptr: there is no trace
   alignas(TracedCompletion) std::array<std::byte, sizeof(TracedCompletion)> room_;
   report::LedgerRow* row_ = nullptr;  // of the first of them
   std::int64_t began_ns_ = 0;
   bool tests_ = false;
-  bool active_ = false;  // there is something for end() to do
+  bool active_ = false;  // end() has work
 };
 
 // MPI_Request_free, which `Handler` does.

@@ -1,4 +1,4 @@
-// The report of a job that is offloaded.
+// The report of an offloaded job.
 #include <algorithm>
 
 #include "mpi/job/job.hpp"

@@ -45,7 +45,7 @@ bool count_on_demand() {
 
 void begin_wanted_counting() {
   const std::scoped_lock lock(demand_mutex);
-  if (wanted) static_cast<void>(begin_counting());  // where there is no memory for it a line says so
+  if (wanted) static_cast<void>(begin_counting());  // prints a line if there is no memory
 }
 
 void end_counting_on_demand() {

@@ -18,13 +18,13 @@ struct PhaseStack {
   std::array<LedgerRow*, kMaxPhaseDepth> rows{};
   std::array<TracedPhase, kMaxPhaseDepth> traced{};
   std::size_t depth = 0;
-  std::int64_t since_ns = 0;  // what has passed before that is in the innermost one's row
+  std::int64_t since_ns = 0;  // earlier time is in the innermost phase's row
 };
 constinit thread_local PhaseStack stack;
 
 constinit std::mutex names_mutex;
 
-// As it will stand in the ledger, so that names that differ behind that are one phase.
+// As in the ledger: longer names that begin alike are one phase.
 std::string short_name(const char* name) {
   return std::string(name).substr(0, report::kNameBytes - 1);
 }
@@ -45,7 +45,7 @@ LedgerRow* row_named(const char* name) {
   return others;
 }
 
-// What has passed since the last look belongs to the innermost one.
+// Adds the time since the last call to the innermost phase.
 void note_time() {
   LedgerRow* innermost = current_phase();
   if (innermost == nullptr) return;

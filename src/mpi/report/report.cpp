@@ -17,7 +17,8 @@ std::int64_t ns_on(clockid_t clock) {
   return time_on(clock).count();
 }
 
-// What of it went on while the program did something else. A DPU does not say when it was done; then until it was seen.
+// The part of the operation that overlapped with the program's work. A DPU does not report the end, so there it is the
+// time of detection.
 std::int64_t hidden_ns(const Operation& operation, const report::LedgerRow& row,
                        const client::OperationResult& result) {
   if (call_kind_at(row.kind).form == CallForm::blocking) return 0;

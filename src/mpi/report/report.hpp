@@ -1,5 +1,5 @@
-// The report from the library's side: what the collectives' own code counts, and when it is written
-// (report/json.hpp says what is in it). Everything here does nothing unless the user asked for a report.
+// The report from the library's side: counting by the collectives' own code, and the times of writing (report/json.hpp
+// describes its contents). Does nothing unless the user asked for a report.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class CommState;
 
 using report::NativeReason;
 
-// While it lives, MPI_Start posts the operation.
+// During its life MPI_Start posts the operation.
 class OffloadedStart {
  public:
   explicit OffloadedStart(Operation& operation);
@@ -35,12 +35,12 @@ class OffloadedStart {
   void end();
 
   std::optional<TracedStart> traced_;
-  Operation* operation_ = nullptr;  // null: it is not counted
+  Operation* operation_ = nullptr;  // nullptr: not counted
   std::uint64_t bytes_ = 0;
   std::int64_t began_ns_ = 0;
 };
 
-// Of the collective that this thread is in.
+// For this thread's current collective.
 void count_native(NativeReason reason);
 void count_post(Operation& operation);
 // From now on the program does something else: the call that has started it is over.
@@ -51,16 +51,17 @@ void count_yield(Operation& operation, std::int64_t spent_ns, std::int64_t now_n
 void count_wait(Operation& operation);
 void count_completion(const Operation& operation, const client::OperationResult& result);
 
-// Measures one call of the program into the library for an offloaded operation: wall time to the communicator's row,
-// CPU time to the rank's. A starting call that stays native reads no clock: that of CPU time takes a system call,
-// longer than many collectives.
+// Measures one call of the program into the library for an offloaded operation: wall time for the communicator's row,
+// CPU time for the rank's. A starting call that stays native reads no clock: the CPU clock is a system call, which
+// takes longer than many collectives.
 class CallTimer {
  public:
   enum class Kind : std::uint8_t { post, start, completion, test };
   explicit CallTimer(Kind kind);
   CallTimer(const CallTimer&) = delete;
   CallTimer& operator=(const CallTimer&) = delete;
-  // Whose time it is. Without this, only the rank's; a post's is that of the call that it is in, and begins here.
+  // Assigns the time to the operation. Without this, it is only the rank's; a post's time belongs to its call, and
+  // begins here.
   void belongs_to(const Operation& operation);
   ~CallTimer();
 
@@ -74,14 +75,14 @@ class CallTimer {
   std::int64_t cpu_ns_ = 0;
 };
 
-// In MPI_Init, in a job that is offloaded and has a report or live figures. From now on calls are counted, the keeper
-// knows of it, and world rank 0 has written what is known so far, if there is to be a report.
+// In MPI_Init of an offloaded job with a report or live counters. From now on calls are counted and the keeper knows
+// it; world rank 0 has written what is known so far if there is to be a report.
 void start_report(Job& job);
 // In MPI_Finalize. With a report collective over the world: sums up and writes on world rank 0.
 void end_report(const Job& job);
 
-// The same of a job that runs natively. `comm`: a duplicate of the world for the library alone, where all ranks have
-// the library; else MPI_COMM_NULL, and one rank, which `writes`, tells of itself alone.
+// The same for a native job. `comm`: a duplicate of the world for the library, if all ranks have the library; else
+// MPI_COMM_NULL, and only the rank with `writes` reports, about itself.
 struct NativeJob {
   std::uint32_t world_rank = 0;
   std::uint32_t world_size = 0;
@@ -93,8 +94,8 @@ struct NativeJob {
 void start_native_report(const NativeJob& job);
 void end_native_report();
 
-// The library, or the program by MPI_Abort, ends the job now: what is known is noted, and in a native job written.
-// Never waits for anybody.
+// The library, or the program by MPI_Abort, ends the job now: records the reason, and in a native job writes the
+// report. Never waits for other processes.
 void note_abort(std::int32_t code, const std::string& why);
 
 }  // namespace outrigger::mpi

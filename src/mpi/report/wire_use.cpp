@@ -11,7 +11,7 @@
 namespace outrigger::mpi {
 namespace {
 
-// Of one rank or of one node. A node with more different routes tells of the first ones.
+// Routes of one rank or node. Further ones than fit are left out.
 struct Routes {
   std::uint32_t count = 0;
   std::array<WireRoute, kMaxWireRoutes> routes{};

@@ -1,4 +1,4 @@
-// How the job's data went between nodes, put together from what the service processes told their ranks.
+// The job's data routes between nodes, combined from the service processes' reports to their ranks.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@ namespace outrigger::mpi {
 
 struct Job;
 
-// Collective over the world. World rank 0 gets the whole job's, the others something less.
+// Collective over the world. World rank 0 gets the whole job's, the others a part.
 [[nodiscard]] std::vector<report::WireUse> gather_wire_use(const Job& job);
 
 }  // namespace outrigger::mpi

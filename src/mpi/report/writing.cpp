@@ -26,7 +26,7 @@ std::int64_t process_cpu_ns() {
 }
 
 struct Gathered {
-  std::vector<std::byte> bytes;  // of all ranks, one after the other
+  std::vector<std::byte> bytes;  // of all ranks, concatenated
   std::vector<int> counts;
 };
 

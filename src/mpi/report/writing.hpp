@@ -1,4 +1,4 @@
-// Filling in a rank's ledger at its beginning and end, and writing what ledgers say.
+// Fills in a rank's ledger at its beginning and end, and writes summaries of ledgers.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@
 
 namespace outrigger::mpi {
 
-// Where the program's working directory is now.
+// Relative to the program's present working directory.
 [[nodiscard]] std::string absolute_path(const std::string& path);
 
-// What every ledger's header has from the beginning on.
+// Initial header fields of every ledger.
 struct LedgerStart {
   std::uint32_t world_rank = 0;
   std::uint32_t world_size = 0;
@@ -21,15 +21,15 @@ struct LedgerStart {
   std::string native_because;
 };
 void begin_ledger(const LedgerStart& start);
-// The rank's end is now.
+// Records the rank's end.
 void end_ledger();
 
-// All ranks' ledgers put together, on rank 0 of the communicator; of this rank alone with MPI_COMM_NULL.
+// All ranks' ledgers combined, on rank 0 of the communicator; only this rank's with MPI_COMM_NULL.
 [[nodiscard]] report::Summary gather_summary(MPI_Comm comm);
 
-// What is known before anything is counted: should nobody be left to write more.
+// Writes what is known before anything is counted, in case no rank is left to write more.
 void write_beginning();
-// To the report's path, as a table or JSON. `last`: the job has ended. Says so where it cannot be written.
+// Writes to the report's path, as a table or JSON. `last`: the job has ended. Prints the reason of a failure.
 void write_summary(const report::Summary& summary, bool last);
 
 }  // namespace outrigger::mpi

@@ -1,7 +1,7 @@
-// MPICH 4.0 sends each member of a communicator a message in MPI_Abort, and goes on only when all have taken it; of
-// MPI_COMM_WORLD alone it tells its launcher instead. Natively members are often still inside MPI then, because their
-// collective waits for the rank that aborts. An offloaded one ends without that rank, and they compute or sleep: the
-// job would stand still. Whatever the communicator, its launcher ends the whole job once a process of it has aborted.
+// In MPI_Abort MPICH 4.0 sends each member of a communicator a message and waits until all have taken it; only for
+// MPI_COMM_WORLD it calls its launcher instead. Natively the members are often inside MPI, as their collective waits
+// for the aborting rank. An offloaded collective may end without that rank, so they compute or sleep, and the job would
+// hang. The launcher ends the whole job after an abort on any communicator.
 #include "mpi/start/abort.hpp"
 
 #include "mpi/communicators/comm_state.hpp"

@@ -30,7 +30,7 @@ constexpr Channel kDecision = 2;
 constexpr Channel kSpeaker = 3;
 
 constexpr int kSpeakerReach =
-    4096;  // ranks above one that are told that it may speak; beyond, several lines may be said
+    4096;  // ranks above one that learn that it may print; beyond, several lines may be printed
 
 // Plain bytes on the wire. The same struct goes up (a vote) and down (the decision).
 struct Vote {
@@ -43,7 +43,7 @@ struct Vote {
 };
 static_assert(std::is_trivially_copyable_v<Vote>);
 
-constexpr std::uint64_t kThere = kSegmentMagic;  // what a hello and a speaker's message hold
+constexpr std::uint64_t kThere = kSegmentMagic;  // contents of a hello and a speaker's message
 
 template <class T>
 HiddenMessage send(const T& what, int to, Channel channel) {
@@ -134,7 +134,7 @@ class Tree {
     for (int bit = 1; is_child_bit(bit); bit <<= 1) children_.emplace_back(rank_ | bit);
   }
 
-  // Who waits for ranks that wait for others must have more patience than they, up to a quarter.
+  // A rank that waits for waiting ranks has a longer time limit than they, by at most a quarter.
   [[nodiscard]] Clock::time_point votes_until(Clock::time_point start, std::chrono::milliseconds limit) const {
     const auto all_levels = std::bit_width(static_cast<unsigned>(size_));
     return start + limit + limit * static_cast<int>(children_.size()) / (4 * all_levels);
@@ -151,13 +151,13 @@ class Tree {
     }
   }
 
-  // `vote` becomes rank 0's decision. False: no parent is there.
+  // `vote` becomes rank 0's decision. False: there is no parent.
   bool ask_parent(Vote& vote, Clock::time_point start, std::chrono::milliseconds limit) {
     HiddenMessage hello = HiddenMessage::receive(sizeof kThere, parent(), kHello);
     HiddenMessage decision = HiddenMessage::receive(sizeof(Vote), parent(), kDecision);
     gather(vote, start, limit);
     if (!wait_for_message(hello, start + limit)) return false;
-    if (!decision.done()) {  // it is there already for those who come when the parent's time is over
+    if (!decision.done()) {  // sent first, for ranks that come when the parent's time is over
       HiddenMessage mine = send(vote, parent(), kVote);
       wait_for_message(decision, Clock::time_point::max());
       static_cast<void>(mine.done());
@@ -166,7 +166,7 @@ class Tree {
     return true;
   }
 
-  // Waits for those who are there.
+  // Waits for the children that have come.
   void tell_children(const Vote& decision) {
     for (Child& child : children_) {
       HiddenMessage told = send(decision, child.rank, kDecision);
@@ -174,13 +174,13 @@ class Tree {
     }
   }
 
-  // That this rank is there and may speak, to those who find no parent.
+  // Tells ranks without a parent that this rank may print.
   void tell_higher_ranks() {
     const int last = rank_ == 0 ? size_ : std::min(size_, rank_ + kSpeakerReach);
     for (int higher = rank_ + 1; higher < last; ++higher) told_.push_back(send(kThere, higher, kSpeaker));
   }
 
-  // No lower rank may speak, as far as is known after a while.
+  // True if no lower rank has claimed to print within the limit.
   bool is_lowest(std::chrono::milliseconds limit) {
     std::vector<HiddenMessage> lower;
     lower.push_back(HiddenMessage::receive(sizeof kThere, 0, kSpeaker));
@@ -206,7 +206,7 @@ Agreement agree_at_init(std::uint64_t digest, const std::string& reason, std::ui
     return Agreement{
         false, tree.rank() == 0,
         std::string("this ") + constants().mpi_name +
-            " has no messages that programs cannot receive, to find out whether all ranks have the library"};
+            " does not support the hidden messages by which ranks find out if all of them have the library"};
   }
   Vote vote;
   vote.digest = digest;

@@ -1,15 +1,15 @@
-// Do all ranks of the program have this library, in the same version and with the same configuration?
+// Finds out if all ranks of the program have this library in the same version and configuration.
 //
-// Asked once, in MPI_Init, of ranks some of which may not have the library. So nothing is said by collectives, which
-// they would never answer, nor by messages that their programs could receive (hidden_message.hpp).
+// Asked once, in MPI_Init, of ranks some of which may lack the library. So it uses neither collectives, which those
+// would never join, nor messages that programs could receive (hidden_message.hpp).
 //
-//     parent  hello ------>         is there: it will answer
-//             <------- vote  child  this rank's and those below it; only to a parent that is there
+//     parent  hello ------>         announces that it will answer
+//             <------- vote  child  for the child's subtree; only to a parent that has sent hello
 //             decision --->         rank 0's
 //
-// On a binomial tree from rank 0. A rank waits for hello and votes until its time is over. Once it has voted it waits
-// as long as it takes: rank 0 may have decided with its vote. So all that have the library decide alike, and what is
-// left to wait for is the time limit of ranks that are there. Without a hello a rank decides "no" for those below it.
+// On a binomial tree from rank 0. A rank waits for hello and votes up to a time limit. After its vote it waits without
+// a limit: rank 0 may have decided with its vote. So all ranks with the library decide alike, within the other ranks'
+// time limits. A rank without a hello decides "no" for its subtree.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@ namespace outrigger::mpi {
 
 struct Agreement {
   bool all = false;
-  bool speaks = false;  // this rank tells the user
-  std::string reason;   // why not
+  bool speaks = false;  // this rank prints the message
+  std::string reason;   // the reason for "no"
 };
 
-// Collective over the ranks that have the library. `reason` empty: this rank is willing.
+// Collective over the ranks that have the library. `reason`: empty if this rank agrees.
 [[nodiscard]] Agreement agree_at_init(std::uint64_t digest, const std::string& reason, std::uint32_t timeout_ms);
 
 }  // namespace outrigger::mpi

@@ -23,13 +23,13 @@ constexpr std::string_view kHeap = "liboutrigger-heap.so";
 constexpr std::array<std::string_view, 4> kSanitizers = {"libasan", "libhwasan", "libtsan", "liblsan"};
 constexpr std::string_view kClangRuntime = "libclang_rt.";
 
-// Put in front of ours where the program has one (`outriggerd exec`); the user's own entries are behind as well.
+// `outriggerd exec` puts them in front of this library; the user's own entries are behind as well.
 bool is_sanitizer(std::string_view file) {
   return file.starts_with(kClangRuntime) ||
          std::any_of(kSanitizers.begin(), kSanitizers.end(), [file](auto name) { return file.starts_with(name); });
 }
 
-// By its file name: the loader may have found it elsewhere than at the path in the list.
+// Compares file names: the loader may have found it elsewhere than at the path in the list.
 std::string without_ours(std::string_view list, std::string_view file) {
   std::string kept;
   bool behind = false;

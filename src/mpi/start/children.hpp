@@ -1,11 +1,11 @@
-// What processes that the program starts are given.
+// Environment of processes that the program starts.
 #pragma once
 
 namespace outrigger::mpi {
 
-// Takes this library and the heap's out of LD_PRELOAD: programs that an MPI program starts are no ranks, and loading
-// it into each would cost them a tenth of their start. Other entries stay. In MPI_Init, as the environment is the
-// program's later.
+// Removes this library and the heap from LD_PRELOAD, and keeps other entries. Children of an MPI program are not ranks,
+// and loading the library would cost them a tenth of their start. Called in MPI_Init: later the environment belongs to
+// the program.
 void spare_children();
 
 }  // namespace outrigger::mpi

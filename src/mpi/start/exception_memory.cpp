@@ -1,9 +1,9 @@
-// Memory for exceptions in flight, in place of the C++ runtime's own: that one (linked statically, see CMakeLists.txt)
-// reserves an emergency pool when the library is loaded, and the library is loaded into every process of a job's
-// environment, shells included. Nothing here is allocated before something is thrown.
+// Replaces the C++ runtime's memory for exceptions. That one (linked statically, see CMakeLists.txt) reserves an
+// emergency pool at load time, and the library is loaded into every process of a job's environment, including shells.
+// This one allocates nothing before something is thrown.
 //
-// The runtime keeps its header directly in front of the object and finds it from the object's address, so any room that
-// is at least as large will do.
+// The runtime keeps its header directly in front of the object and finds it by the object's address, so any sufficient
+// room works.
 #include <cstddef>
 #include <cstdlib>
 #include <exception>

@@ -1,9 +1,9 @@
 // MPI_Finalize begins with the delete callbacks of MPI_COMM_SELF, in which programs communicate. The attribute that was
-// set first is deleted last: the job ends in the callback of one that MPI_Init has set.
+// set first is deleted last, so the job ends in the callback of an attribute that MPI_Init has set.
 //
-// MPICH calls them later where a session is open: when the last one is finalized. Open MPI skips those behind one that
-// returns an error. Such a process counts as one that ends without MPI_Finalize; on several nodes, and where a report
-// is gathered, the others wait for it.
+// With an open session MPICH calls them later, when the last session is finalized. Open MPI skips those after one that
+// returns an error. Such a process counts as one that ends without MPI_Finalize; on several nodes, and if a report is
+// gathered, the others wait for it.
 #include "mpi/start/finalize.hpp"
 
 #include "mpi/collectives/offloaded_collective.hpp"
@@ -20,9 +20,8 @@ namespace {
 
 constinit bool ends_in_callback = false;  // written in MPI_Init
 
-// A node's service processes end with its ranks. Until every rank of the job has what it waits for, those of other
-// nodes may read there what this node's ranks have got: a rank that enters a broadcast late, when the others are
-// through.
+// A node's service processes end with its ranks. Until every rank of the job has its data, other nodes' service
+// processes may read this node's ranks, for example for a rank that enters a broadcast late.
 void wait_for_other_nodes(Job& job) {
   drain_operations(job);
   real().Barrier(constants().comm_world);

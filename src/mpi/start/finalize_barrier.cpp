@@ -1,7 +1,7 @@
 // MPICH before 4.2 over UCX closes its connections in MPI_Finalize and then waits in a barrier of the process manager,
-// where it no longer drives UCX. A rank that arrives there first leaves others waiting for its answers for ever. It
-// asks by ucp_request_is_completed, in that one place, whether its connections are closed: here the answer "not yet" is
-// given for a while longer, and MPICH goes on answering the others itself.
+// in which it does not drive UCX. The first rank there leaves others waiting for its answers for ever. It calls
+// ucp_request_is_completed only at that place, to find out if its connections are closed. This library answers "not
+// yet" for some time, so that MPICH keeps answering the others.
 #include "mpi/start/finalize_barrier.hpp"
 
 #include "mpi/native/constants.hpp"
@@ -31,9 +31,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// From a rank's last closed connection. All ranks begin to close theirs within a barrier's time, and answers take far
-// less than a millisecond: what counts is how long the kernel may keep a rank from its core. So this is time that the
-// rank itself has had its core, where it does not sleep meanwhile, and more of it where barriers took long.
+// Time after a rank's last connection has closed. All ranks begin to close within a barrier's time, and answers take
+// far less than a millisecond, so the time for which the kernel may keep a rank from its core matters most. So this
+// counts CPU time of the rank, if it does not sleep, and grows with slow barriers.
 constexpr std::chrono::nanoseconds kAnswersAtLeast = std::chrono::milliseconds(300);
 constexpr std::chrono::nanoseconds kAnswersAtMost = std::chrono::seconds(3);
 constexpr int kBarriers = 4;
@@ -42,7 +42,7 @@ constexpr int kAnswersPerBarrier = 10;
 constinit std::atomic<bool> parting = false;
 constinit std::chrono::nanoseconds answers_for = kAnswersAtLeast;
 
-// Of the thread that is in MPI_Finalize.
+// For the thread in MPI_Finalize.
 bool others_have_had_answers(bool completed) {
   static std::optional<std::chrono::nanoseconds> until;
   if (!completed) {
@@ -57,7 +57,7 @@ bool others_have_had_answers(bool completed) {
 }  // namespace
 
 void finalize_barrier() {
-  real().Barrier(constants().comm_world);  // for those who come late
+  real().Barrier(constants().comm_world);  // for late ranks
   Clock::duration longest{};
   for (int i = 0; i < kBarriers; ++i) {
     const Clock::time_point began = Clock::now();

@@ -1,9 +1,9 @@
-// How ranks on several machines leave MPI_Finalize together.
+// Lets ranks on several machines leave MPI_Finalize together.
 #pragma once
 
 namespace outrigger::mpi {
 
-// After the job's end, before PMPI_Finalize, in jobs of several machines. Collective over the world.
+// Called after the job's end, before PMPI_Finalize, in jobs of several machines. Collective over the world.
 void finalize_barrier();
 
 }  // namespace outrigger::mpi

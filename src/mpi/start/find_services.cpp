@@ -18,17 +18,16 @@
 namespace outrigger::mpi {
 namespace {
 
-// What every rank tells all others before anybody knows who leads a node: where it is, and where it would let the
-// node's ranks in. So the leader need not tell anybody anything, and who finds its door shut knows that it has given
-// up.
+// Each rank sends this to all others before the node leaders are known: its place, and its listener for the node's
+// ranks. So the leader need not send its address, and a closed listener means that the leader has failed.
 struct Introduction {
   client::RankOrigin origin;
-  client::KeeperAddress keeper;  // empty: it has no door
+  client::KeeperAddress keeper;  // empty: it has no listener
 };
 
-// The ranks of the job and this rank's door, for one attempt.
+// The ranks of the job and this rank's listener, for one attempt.
 struct Meeting {
-  Result<client::KeeperDoor> door;
+  Result<client::KeeperListener> listener;
   std::vector<client::RankOrigin> origins;
   client::NodeLayout layout;
   client::KeeperAddress keeper;  // of this node
@@ -46,33 +45,33 @@ void take_place(Job& job, const client::NodeLayout& layout) {
   for (std::uint32_t rank = 0; rank < job.world_size; ++rank) job.places[rank].node = layout.node_of_rank[rank];
 }
 
-// By which the keepers of the job know their own claims on cores: the end of the random name of rank 0's door, which
-// all ranks have heard of and which proves nothing to anybody.
-std::string word_of(const client::KeeperAddress& first_door) {
+// Name of the job's claims on cores, for its keepers: the end of the random name of rank 0's listener. All ranks know
+// it, and it proves nothing.
+std::string word_of(const client::KeeperAddress& first_listener) {
   constexpr std::size_t kLetters = 12;
-  const std::string name(first_door.name.data());
+  const std::string name(first_listener.name.data());
   return name.empty() ? "job" : name.substr(name.size() - std::min(name.size(), kLetters));
 }
 
 // Collective over the world.
 Meeting meet(Job& job) {
-  Result<client::KeeperDoor> door = client::open_keeper_door();
+  Result<client::KeeperListener> listener = client::open_keeper_listener();
   Introduction mine{client::RankOrigin::mine(), {}};
-  if (door) mine.keeper = door.value().address;
+  if (listener) mine.keeper = listener.value().address;
   const std::vector<Introduction> all = gather_from_all(mine, job.world_size);
   std::vector<client::RankOrigin> origins;
   for (const Introduction& one : all) origins.push_back(one.origin);
   client::NodeLayout layout(origins, job.world_rank, job.config.pretend_nodes);
   take_place(job, layout);
   const client::KeeperAddress& keeper = all[layout.leaders[job.node]].keeper;
-  return Meeting{std::move(door), std::move(origins), std::move(layout), keeper, word_of(all[0].keeper)};
+  return Meeting{std::move(listener), std::move(origins), std::move(layout), keeper, word_of(all[0].keeper)};
 }
 
-// How a rank has fared.
+// Result of this rank's attempt.
 struct Verdict {
   std::uint32_t refused = 0;
   std::uint32_t service = 0;
-  std::uint32_t costs_a_core = 0;  // not 0: its service process runs where ranks do
+  std::uint32_t costs_a_core = 0;  // not 0: its service process shares a core with ranks
 };
 
 Verdict verdict_on(const Job& job, const std::string& problem) {
@@ -85,8 +84,8 @@ Verdict verdict_on(const Job& job, const std::string& problem) {
   return verdict;
 }
 
-// The lowest rank's problem, known to all; empty when there is none. Then all know which service process of its node
-// serves each rank, and whether any takes a rank's core. Collective over the world.
+// The lowest rank's problem, known to all ranks; empty if there is none. Also gives all ranks the service process of
+// each rank, and if one takes a rank's core. Collective over the world.
 std::string first_problem(Job& job, const std::string& mine) {
   const std::vector<Verdict> all = gather_from_all(verdict_on(job, mine), job.world_size);
   const auto refused = std::ranges::find(all, 1U, &Verdict::refused);
@@ -143,14 +142,14 @@ Result<std::string> dpu_of_this_node(const Job& job) {
   return dpu_for(job.config.dpus, host.data(), job.number_here);
 }
 
-// The leader opens its door to a keeper; all others shut theirs.
+// The leader passes its listener to a keeper; all others close theirs.
 Status open_up(const Job& job, Meeting& meeting, bool on_dpu) {
-  Result<client::KeeperDoor> door = std::exchange(meeting.door, Error{"no door"});
+  Result<client::KeeperListener> listener = std::exchange(meeting.listener, Error{"the listener has been used"});
   const Result<std::string> dpu = on_dpu ? dpu_of_this_node(job) : Result<std::string>(std::string());
   if (!dpu) return Error{dpu.error()};
   if (job.local_rank != 0) return Done{};
-  if (!door) return Error{door.error()};
-  return client::start_keeper(keeper_options(job, meeting, dpu.value()), std::move(door).value());
+  if (!listener) return Error{listener.error()};
+  return client::start_keeper(keeper_options(job, meeting, dpu.value()), std::move(listener).value());
 }
 
 // Memory that service processes map takes descriptors, here and in the keeper, whose limit is this process's hard one.
@@ -163,7 +162,7 @@ std::string why_no_staging(client::RankEndpoint& client) {
   if (limit.rlim_max >= kMany) return {};
   void* memory = limit.rlim_max < kFew ? nullptr : client.staging().allocate(1);
   if (memory == nullptr) {
-    return "no file descriptors left for memory that service processes map, and they reach no other (limit " +
+    return "no file descriptors left for shared memory, which service processes need here (limit " +
            std::to_string(limit.rlim_max) + "); raise ulimit -n";
   }
   client.staging().release(memory);
@@ -176,12 +175,13 @@ std::string set_up(Job& job, Meeting& meeting, bool on_dpu) {
   Result<client::AttachedEndpoint> attached = client::attach(attach_options(job, meeting.keeper, on_dpu));
   if (!attached) return attached.error().empty() ? "the service process refused the rank" : attached.error();
   job.client = std::move(attached.value());
-  if (job.type_keyval == MPI_KEYVAL_INVALID && !register_datatypes(job)) return "MPI gives out no type attribute";
+  if (job.type_keyval == MPI_KEYVAL_INVALID && !register_datatypes(job))
+    return "the MPI could not create a type attribute";
   return why_no_staging(*job.client);
 }
 
-// The service processes of all nodes get to know each other. Empty: they have, as far as this rank knows. Collective
-// over the nodes' leaders.
+// Connects the service processes of all nodes. Empty: done, as far as this rank knows. Collective over the nodes'
+// leaders.
 std::string introduce_nodes(const Job& job, const Meeting& meeting) {
   if (job.nodes == 1 || job.local_rank != 0) return {};
   const std::chrono::milliseconds patience(job.config.init_timeout_ms);
@@ -195,9 +195,8 @@ std::string introduce_nodes(const Job& job, const Meeting& meeting) {
   return taken ? std::string() : taken.error();
 }
 
-// Who waits there gives way sooner, and lets others post. The keeper says whether service processes have cores of their
-// own (copy/core_share.hpp). Whether ranks have, it cannot know alone: several nodes of a job, with a keeper each, may
-// be one machine.
+// Ranks that share their cores yield sooner while they wait. The keeper knows if service processes have their own cores
+// (copy/core_share.hpp), but not if ranks have: several nodes of a job, each with a keeper, may be on one machine.
 void share_cores(Job& job, const Meeting& meeting) {
   constexpr double kSlack = 0.01;  // of sums of fractions
   std::uint32_t homeless = 0;

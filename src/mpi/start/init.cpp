@@ -12,7 +12,7 @@ namespace {
 
 constinit std::atomic<bool> mpi_started = false;
 
-// With a profiling tool between, MPI_Init is entered here twice: as MPI_Init, and within it as PMPI_Init.
+// With a profiling tool in between, MPI_Init is entered twice here: as MPI_Init, and inside it as PMPI_Init.
 struct Initialization {
   template <Call call, class... Words>
   static int run(const CallSite& site, Words... words) {

@@ -40,8 +40,8 @@ std::string mpi_name() {
 
 void refuse_decision_file(const std::string& path) {
   print(
-      "%s is not a file of choices for this machine, MPI and placement and is left alone; remove it to have choices "
-      "kept",
+      "%s is not a file of choices for this machine, MPI and placement and is not changed; remove it to keep new "
+      "choices",
       path.c_str());
 }
 
@@ -54,7 +54,7 @@ void set_world(Job& job) {
   job.world_size = static_cast<std::uint32_t>(size);
 }
 
-// Of what all ranks would have to make together there is none: it would wait for them within the MPI (patience.hpp).
+// No collective may be used here: it would block inside the MPI (patience.hpp).
 void make_handles(Job& job) {
   real().Comm_dup(constants().comm_self, &job.packing_comm);
   real().Comm_set_errhandler(job.packing_comm, constants().errors_return);
@@ -71,13 +71,13 @@ const char* core_in_words(const WelcomeBody& welcome) {
   return welcome.other_job != 0 ? " (shared with another job)" : " (shared with ranks)";
 }
 
-// Who named a core gets it. Under `outrigger run` that has said so before.
+// The user named this core, so it is used. `outrigger run` has printed the warning before.
 void warn_of_other_job(const Job& job) {
   const WelcomeBody& welcome = job.client->welcome();
   if (job.local_rank != 0 || welcome.other_job == 0) return;
   if (job.config.service_cpus.empty() || !job.config.claims_job.empty()) return;
   const std::string who = welcome.other_job > 0 ? " (process " + std::to_string(welcome.other_job) + ")" : "";
-  print("another job%s has core %d of %s, too: service processes give way there", who.c_str(), welcome.cpu,
+  print("another job%s also uses core %d of %s: service processes yield there", who.c_str(), welcome.cpu,
         setting::kServiceCpus);
 }
 
@@ -104,14 +104,14 @@ void describe_wire(const Job& job) {
   for (const WireRoute& route : routes) print("wire: %s", text_of(route).c_str());
 }
 
-// What was better on other cores need not be so on these.
+// Choices that were better on other cores may be worse on these.
 std::string whose_cores(const Job& job) {
   const bool apart = job.cores != copy::RankCores::shared_with_ranks;
   return std::string(apart ? "ranks have their own" : "ranks share theirs") + ", service processes " +
          (job.dispatch.native_at_first ? "are on them" : "have others");
 }
 
-// The report of a job that runs natively.
+// Starts the report of a job that runs natively.
 void report_natively(const Job& job, const std::string& because, MPI_Comm comm, bool writes) {
   NativeJob native;
   native.world_rank = job.world_rank;
@@ -123,7 +123,7 @@ void report_natively(const Job& job, const std::string& because, MPI_Comm comm, 
   start_native_report(native);
 }
 
-// The trace of one. `together`: all ranks have the library.
+// Starts its trace. `together`: all ranks have the library.
 void trace_natively(const Job& job, const std::string& because, bool together) {
   start_native_trace({job.world_rank, job.world_size, trace_path(), because, together});
 }
@@ -177,12 +177,12 @@ std::string go_native(std::unique_ptr<Job> kept, const std::string& problem) {
   return problem;
 }
 
-// Why the job runs natively; empty: it is offloaded.
+// The reason why the job runs natively; empty: it is offloaded.
 std::string try_to_start() {
   if (!abi_matches())
     return std::string("the preload library is for ") + kAbiName + ", and the program uses another MPI";
   if (!enabled_by_environment()) return "OUTRIGGER_ENABLE is off";
-  // Each step of the start waits for ranks and service processes that want a core. Keepers inherit it.
+  // Each step of the start waits for ranks and service processes that need a core. Keepers inherit this.
   const ShortSlices short_slices;
   auto job = std::make_unique<Job>();
   set_world(*job);
@@ -196,7 +196,7 @@ std::string try_to_start() {
       agree_at_init(job->digest, config ? std::string() : config.error(), job->config.init_timeout_ms);
   if (!agreement.all) {
     trace_natively(*job, agreement.reason, false);
-    if (!agreement.speaks) return agreement.reason.empty() ? "another rank has said why" : agreement.reason;
+    if (!agreement.speaks) return agreement.reason.empty() ? "another rank has printed the reason" : agreement.reason;
     print("running natively: %s", agreement.reason.c_str());
     report_natively(*job, agreement.reason, constants().comm_null, true);
     return agreement.reason;
@@ -242,7 +242,7 @@ void end_job() {
   drain_operations(*job);
   end_driving();
   end_native_waits();
-  static_cast<void>(job->client->fatal());  // a rank that never waits for long has not looked
+  static_cast<void>(job->client->fatal());  // a rank that never waits long has not checked
   say_if_unprotected(*job);
   if (job->reporting) end_report(*job);
   end_trace();

@@ -1,11 +1,11 @@
-// The beginning and the end of the job that the library sees.
+// Begin and end of a job.
 #pragma once
 
 namespace outrigger::mpi {
 
-// After a successful PMPI_Init. Collective; all ranks get a job or none does. Says in one line why not.
+// Called after a successful PMPI_Init. Collective; all ranks get a job or none does, and one line gives the reason.
 void start_job();
-// In MPI_Finalize, while the MPI can still be called. Collective.
+// Called in MPI_Finalize, while the MPI can still be called. Collective.
 void end_job();
 
 }  // namespace outrigger::mpi

@@ -1,5 +1,5 @@
-// MPI_T_category_get_num, MPI_T_category_get_info and their like: one category, "outrigger", with all our variables.
-// What the MPI says of its own ones, in indices, is translated.
+// MPI_T_category_get_num, MPI_T_category_get_info and the like: one category, "outrigger", with all our variables.
+// Indices in the MPI's own answers are translated.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -22,7 +22,7 @@ int category_count() {
 
 constinit Indices category_places(&category_count);
 
-// The MPI's variables and categories, of which there are `categories`, are known from now on.
+// Updates the known numbers of the MPI's variables and categories; `categories` gets the latter.
 int see_native_lists(int& categories) {
   int code = native_count(Call::T_category_get_num, categories);
   if (code != MPI_SUCCESS) return code;
@@ -93,8 +93,8 @@ Indices& category_indices() {
   return category_places;
 }
 
-// What is in a category: all `ours` in the one of ours. `place_in_info`: which of the three numbers that
-// MPI_T_category_get_info gives says how many there are.
+// Members of a category: the one of ours has all `ours`. `place_in_info`: index of their count among the three of
+// MPI_T_category_get_info.
 template <Indices& (*of)(), int (*ours)(), int place_in_info>
 struct CategoryMembers {
   template <Call call>
@@ -131,7 +131,7 @@ struct CategoryMembers {
 };
 
 #if OUTRIGGER_MPI4
-// Of events, which are the MPI's alone.
+// Events, which only the MPI has.
 struct CategoryEvents {
   template <Call call, class... Words>
   static int run(const CallSite& site, Word index, Words... rest) {

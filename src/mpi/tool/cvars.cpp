@@ -1,4 +1,4 @@
-// MPI_T_cvar_get_num, MPI_T_cvar_get_info, MPI_T_cvar_handle_alloc, MPI_T_cvar_read and their like.
+// MPI_T_cvar_get_num, MPI_T_cvar_get_info, MPI_T_cvar_handle_alloc, MPI_T_cvar_read and the like.
 #include "mpi/tool/cvars.hpp"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ int see_native_cvars(int& count) {
   return code;
 }
 
-// A handle of ours is the address of the variable's place in the table. Null: it is none of ours.
+// Our handles are addresses of the variable's place in the table. nullptr: not ours.
 const SettingRow* row_of(MPI_T_cvar_handle handle) {
   const auto rows = cvar_rows();
   const auto address = reinterpret_cast<std::uintptr_t>(handle);
@@ -106,7 +106,7 @@ struct CvarHandleAlloc {
     if (handle == 0) return MPI_T_ERR_INVALID;
     const SettingRow* const* row = &cvar_rows()[static_cast<std::size_t>(*place)];
     *argument<MPI_T_cvar_handle*>(handle) =
-        reinterpret_cast<MPI_T_cvar_handle>(const_cast<const SettingRow**>(row));  // an address, and no more
+        reinterpret_cast<MPI_T_cvar_handle>(const_cast<const SettingRow**>(row));  // only an address
     give(argument<int*>(count), static_cast<int>(kSettingBytes));
     return MPI_SUCCESS;
   }

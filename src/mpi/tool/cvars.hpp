@@ -1,6 +1,5 @@
 // Our control variables (MPI_T): the settings that are environment variables (protocol/options/settings.hpp), by the
-// same names. They are texts, and what stands there when MPI_Init looks at them counts; until then a tool may write
-// them.
+// same names. Their values are texts. MPI_Init reads them; until then a tool may write them.
 #pragma once
 
 #include <span>
@@ -10,7 +9,7 @@
 
 namespace outrigger::mpi {
 
-// What `outrigger run` or tests set, which may be secrets, is no variable, nor is what the library does not read.
+// Leaves out settings of `outrigger run` or tests, which may be secrets, and settings that the library does not read.
 [[nodiscard]] std::span<const SettingRow* const> cvar_rows();
 [[nodiscard]] int cvar_count();
 [[nodiscard]] Indices& cvar_indices();

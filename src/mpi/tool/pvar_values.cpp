@@ -1,4 +1,4 @@
-// MPI_T_pvar_handle_alloc, MPI_T_pvar_start, MPI_T_pvar_read and their like, and MPI_T_pvar_session_free.
+// MPI_T_pvar_handle_alloc, MPI_T_pvar_start, MPI_T_pvar_read and the like, and MPI_T_pvar_session_free.
 #include <optional>
 
 #include "mpi/api/counter_values.hpp"
@@ -10,7 +10,7 @@
 namespace outrigger::mpi {
 namespace {
 
-// The header's word for all handles of a session. MPICH has it as data of its library.
+// The header's value for all handles of a session. MPICH has it as data of its library.
 MPI_T_pvar_handle all_handles() {
 #if defined(OUTRIGGER_ABI_MPICH)
   const void* constant = data_symbol_if_there("MPI_T_PVAR_ALL_HANDLES");
@@ -20,7 +20,7 @@ MPI_T_pvar_handle all_handles() {
 #endif
 }
 
-// 0 where counting has not begun, as before MPI_Init, or has ended.
+// 0 while nothing is counted, as before MPI_Init or after the end.
 std::uint64_t count_behind(const PvarHandle& handle) {
   const PvarRow& row = handle.variable;
   const auto value =
@@ -85,7 +85,7 @@ struct PvarHandleAlloc {
                   int* count) {
     if (handle == nullptr || (row.of_communicator && comm == nullptr)) return MPI_T_ERR_INVALID;
     if (!count_on_demand()) return MPI_T_ERR_INVALID;
-    // Counted together with others, there is nothing to say of it.
+    // Counted together with other communicators, so it has no value of its own.
     if (row.of_communicator && !counter_value(row.place, *comm, std::nullopt)) return MPI_T_ERR_INVALID;
     PvarHandle* made = pvar_handles().take(session, row, row.of_communicator ? *comm : MPI_Comm{});
     if (made == nullptr) return MPI_T_ERR_OUT_OF_HANDLES;
@@ -116,7 +116,7 @@ struct PvarSessionFree {
   }
 };
 
-// Of one of ours, or, with the word for all, also of the MPI's.
+// For one of our handles, or, with the value for all, also for the MPI's.
 template <auto change>
 struct PvarChange {
   template <Call call>
@@ -137,7 +137,7 @@ struct PvarChange {
 
 constexpr auto kReset = [](PvarHandle& handle) { set_handle(handle, 0); };
 
-// `access`, of type void(PvarHandle&, void*), reads or writes the value that the tool has in memory.
+// `access`, of type void(PvarHandle&, void*), reads or writes the tool's value.
 template <auto access>
 struct PvarAccess {
   template <Call call>

@@ -16,7 +16,7 @@ int class_of(const PvarRow& row) {
   return row.is_time() ? MPI_T_PVAR_CLASS_TIMER : MPI_T_PVAR_CLASS_COUNTER;
 }
 
-// MPI_SUCCESS: the MPI's variables are known, and the index can be told whose it is.
+// MPI_SUCCESS: the MPI's variables are known, so indices can be classified.
 int see_native_pvars(int& count) {
   const int code = native_count(Call::T_pvar_get_num, count);
   if (code == MPI_SUCCESS) pvar_indices().see_native(count);

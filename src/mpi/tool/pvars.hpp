@@ -1,4 +1,4 @@
-// Our performance variables (MPI_T): each counter of report/counters.hpp twice, of the whole process and of a
+// Our performance variables (MPI_T): each counter of report/counters.hpp twice, for the whole process and for a
 // communicator.
 #pragma once
 
@@ -12,17 +12,15 @@ namespace outrigger::mpi {
 
 struct PvarRow {
   const report::Counter* counter = nullptr;
-  std::size_t place = 0;  // among the counters
+  std::size_t place = 0;  // index of the counter
   bool of_communicator = false;
 
   [[nodiscard]] bool is_time() const { return counter->unit == report::CounterUnit::nanoseconds; }
-  // "outrigger_offloaded", "outrigger_comm_offloaded".
   [[nodiscard]] std::string name() const;
   [[nodiscard]] std::string description() const;
 };
 
 [[nodiscard]] int pvar_count();
-// `place` below pvar_count().
 [[nodiscard]] PvarRow pvar_at(int place);
 
 [[nodiscard]] Indices& pvar_indices();

@@ -1,4 +1,4 @@
-// What the calls of MPI_T have in common that describe something: results are left out where the tool gives no place.
+// Common code of descriptive MPI_T calls: results without a place are left out.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace outrigger::mpi {
 
-// A text with its end: as much as fits into *length bytes; then *length is what all of it takes.
+// A text with its end: as much as fits into *length bytes; then *length is the size of all of it.
 inline void give_text(char* place, int* length, std::string_view text) {
   if (length == nullptr) return;
   if (place != nullptr && *length > 0) {
@@ -24,7 +24,7 @@ void give(Value* place, Value value) {
   if (place != nullptr) *place = value;
 }
 
-// What a call of the loaded MPI counts; its error where tools have not initialized it.
+// The count that a call of the loaded MPI returns; its error if tools have not initialized it.
 inline int native_count(Call call, int& count) {
   return pass(call, reinterpret_cast<Word>(&count));
 }

@@ -22,16 +22,16 @@ namespace outrigger::mpi {
 namespace {
 
 constexpr int kRounds = 12;
-// One that agreement.cpp uses only where ranks have no library.
+// agreement.cpp uses this channel only if some ranks lack the library.
 constexpr HiddenMessage::Channel kChannel = 3;
 constexpr std::chrono::milliseconds kForTheMpi{1000};
 
 struct RankClock {
   std::uint64_t id;
-  std::uint64_t works;  // 1: this rank's MPI has messages to compare it by
+  std::uint64_t works;  // 1: this rank's MPI supports the messages
 };
 
-// Of whose clock this is: this start of a kernel, and of its time namespaces this one.
+// Identifies the clock: the kernel's boot, and its time namespace.
 std::uint64_t clock_of_this_process() {
   std::string text;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), text);
@@ -61,7 +61,7 @@ T hear(int rank) {
   return value;
 }
 
-// By rank 0.
+// On rank 0.
 trace::ClockSample ask(int rank) {
   trace::ClockSample best;
   std::int64_t least_ns = std::numeric_limits<std::int64_t>::max();
@@ -77,7 +77,7 @@ trace::ClockSample ask(int rank) {
   return best;
 }
 
-// To rank 0: what it has found.
+// To rank 0: the result.
 trace::ClockSample answer() {
   for (int i = 0; i < kRounds; ++i) {
     static_cast<void>(hear<std::int64_t>(0));
@@ -86,7 +86,7 @@ trace::ClockSample answer() {
   return hear<trace::ClockSample>(0);
 }
 
-// The first rank of each clock but rank 0's.
+// The first rank of each clock other than rank 0's.
 std::vector<std::uint32_t> first_of_clocks(std::span<const RankClock> clocks) {
   std::vector<std::uint32_t> first;
   for (std::uint32_t rank = 0; rank < clocks.size(); ++rank) {

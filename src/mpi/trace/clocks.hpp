@@ -1,8 +1,7 @@
-// What the clock of another machine says when that of world rank 0 says something: by messages there and back, of which
-// the one that took least counts. Ranks that have one kernel's clock have the same answer, and exactly 0 where it is
-// rank 0's.
+// Offset of another machine's clock to that of world rank 0, by the fastest of several round trips. Ranks with
+// the same kernel's clock get the same result, and exactly 0 if it is rank 0's.
 //
-// By messages that no receive of the program can match (hidden_message.hpp).
+// Uses messages that no receive of the program can match (hidden_message.hpp).
 #pragma once
 
 #include <cstdint>
@@ -11,7 +10,7 @@
 
 namespace outrigger::mpi {
 
-// Collective over the world, in MPI_Init or MPI_Finalize. Not measured, where the MPI has no such messages.
+// Collective over the world, in MPI_Init or MPI_Finalize. Not measured if the MPI lacks such messages.
 [[nodiscard]] trace::ClockSample compare_clocks(std::uint32_t world_rank, std::uint32_t world_size);
 
 }  // namespace outrigger::mpi

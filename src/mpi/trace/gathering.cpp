@@ -21,12 +21,12 @@
 namespace outrigger::mpi {
 namespace {
 
-// World rank 0 has one piece of each rank at a time.
+// World rank 0 holds one piece of each rank at a time.
 constexpr std::uint64_t kAtOnce = std::uint64_t{64} << 20;
 constexpr std::uint64_t kLeastPiece = std::uint64_t{4} << 10;
 constexpr std::uint64_t kMostPiece = std::uint64_t{1} << 20;
 
-// Beside its place until it is whole.
+// Written beside its final path until it is complete.
 class GatheredFile {
  public:
   explicit GatheredFile(std::string path)
@@ -68,13 +68,13 @@ std::uint64_t piece_bytes(std::size_t ranks) {
   return std::clamp(kAtOnce / ranks, kLeastPiece, kMostPiece);
 }
 
-// The piece of that number, of what has so many bytes.
+// Length of piece `number`, out of `bytes` in all.
 std::uint64_t bytes_in_piece(std::uint64_t bytes, std::uint64_t number, std::uint64_t piece) {
   const std::uint64_t before = std::min(bytes, number * piece);
   return std::min(bytes - before, piece);
 }
 
-// Collective: one piece of each rank, in the order of ranks, on world rank 0, which alone has the counts.
+// Collective: gathers one piece of each rank, in the order of ranks, on world rank 0, which alone has the counts.
 std::vector<std::byte> gather_pieces(std::span<const std::byte> mine, std::span<const int> counts) {
   std::vector<int> offsets(counts.size());
   std::size_t total = 0;
@@ -88,7 +88,7 @@ std::vector<std::byte> gather_pieces(std::span<const std::byte> mine, std::span<
   return all;
 }
 
-// What all ranks have, piece by piece.
+// The bytes of all ranks, piece by piece.
 struct Pieces {
   std::vector<std::uint64_t> bytes;  // of each rank
   std::uint64_t piece = 0;

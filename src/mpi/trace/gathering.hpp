@@ -1,4 +1,4 @@
-// The events of all ranks in one file, by way of the program's own MPI: nothing need be shared between hosts.
+// Gathers the events of all ranks in one file by the program's own MPI: hosts need no shared file system.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace outrigger::mpi {
 
-// Collective over the world: `mine` of each rank, one after the other, to a file of world rank 0's host. True: it is
-// written. World rank 0 says why not.
+// Collective over the world: concatenates each rank's `mine` in a file on world rank 0's host. True: it is written.
+// World rank 0 prints the reason of a failure.
 [[nodiscard]] bool gather_parts(std::span<const std::byte> mine, const std::string& path);
 
 }  // namespace outrigger::mpi

@@ -21,10 +21,10 @@
 namespace outrigger::mpi {
 namespace {
 
-// For the service process to have the memory, which it gets by way of the keeper; else its first events are missing.
+// Time for the service process to get the memory from the keeper; later its first events are missing.
 constexpr std::chrono::milliseconds kForTheService{1000};
-// For what a service process on a DPU has noted to come from there. Longer than a DPU takes to count as lost: whatever
-// takes its place is asked nothing.
+// Time for a DPU's service process to deliver its events. Longer than a DPU takes to count as lost: its replacement is
+// not asked.
 constexpr std::chrono::seconds kForTheDpu{10};
 
 constinit bool traces_together = false;
@@ -49,11 +49,11 @@ void settle_on_dpu(Job& job) {
   job.client->control().show(ControlKind::trace_settle);
   const auto over = [&] { return is_settled() || job.client->fatal(); };
   if (!wait_until(std::chrono::steady_clock::now() + kForTheDpu, over)) {
-    print("the trace lacks the last events of the DPU of rank %u: they have not come in time", job.world_rank);
+    print("the trace lacks the last events of the DPU of rank %u: they have not arrived in time", job.world_rank);
   }
 }
 
-// All ranks trace or none does: what follows in MPI_Finalize is collective.
+// All ranks trace or none does: the steps in MPI_Finalize are collective.
 bool start_together(const trace::About& about, const std::string& path) {
   const bool mine = register_comm_records() && start_tracing(about, absolute_path(path));
   const auto all = gather_from_all(static_cast<std::uint8_t>(mine ? 1 : 0), about.world_size);

@@ -1,4 +1,4 @@
-// The beginning and the end of a rank's trace.
+// Begin and end of a rank's trace.
 #pragma once
 
 #include <cstdint>
@@ -8,24 +8,24 @@ namespace outrigger::mpi {
 
 struct Job;
 
-// In MPI_Init, in a job that is offloaded: calls are noted from now on, and the keeper and the service process of this
-// rank have the memory. Collective over the world, where there is to be a trace.
+// Called in MPI_Init of an offloaded job: calls are recorded from now on, and the keeper and this rank's service
+// process have the memory. Collective over the world, if there is to be a trace.
 void start_trace(Job& job);
 
-// The same in a job that runs natively. `together`: all ranks have the library; else each writes for itself.
+// The same in a job that runs natively. `together`: all ranks have the library; else each writes its own file.
 struct NativeTrace {
   std::uint32_t world_rank = 0;
   std::uint32_t world_size = 0;
-  std::string path;  // empty: there is to be none
+  std::string path;  // empty: no trace
   std::string because;
   bool together = false;
 };
 void start_native_trace(const NativeTrace& trace);
 
-// In MPI_Finalize. Collective over the world, if the ranks trace together: world rank 0 writes the events of all. Does
-// nothing where there is no trace.
+// Called in MPI_Finalize. If the ranks trace together, collective over the world: world rank 0 writes the events of
+// all. Does nothing without a trace.
 void end_trace();
-// The rank, or the library, ends the job now. Without a keeper that would, it writes what it has. Waits for nobody.
+// The rank, or the library, ends the job now. Writes the events if no keeper will. Waits for no other process.
 void end_trace_at_abort();
 
 }  // namespace outrigger::mpi

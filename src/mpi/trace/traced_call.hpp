@@ -1,4 +1,4 @@
-// A call of the program as the trace gets it.
+// A call of the program, for the trace.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@ namespace outrigger::mpi {
 
 struct CommRecord;
 
-// What became of an offloaded call.
+// Result of an offloaded call.
 struct TracedPost {
-  GroupId group;  // as service processes know it: of persistent collectives another one than the communicator's
+  GroupId group;  // as service processes know it: persistent collectives have their own
   std::uint64_t sequence = 0;
   std::size_t algorithm = 0;           // index_of()
   CommRecord* record = nullptr;        // of the communicator
-  std::uint32_t size = 0;              // its
-  std::optional<std::uint64_t> bytes;  // that are handed over, where the operation knows
+  std::uint32_t size = 0;              // of the communicator
+  std::optional<std::uint64_t> bytes;  // sent bytes, if the operation knows them
 };
 
 struct TracedCall {
@@ -28,9 +28,9 @@ struct TracedCall {
   std::int64_t began_ns = 0;
   std::uint64_t bytes = 0;
   CommRecord* record = nullptr;    // of the communicator
-  std::optional<TracedPost> post;  // nothing: it went natively, for the reason
+  std::optional<TracedPost> post;  // nullopt: it went natively, for the reason
   report::NativeReason reason = report::NativeReason::none;
-  const MPI_Request* request = nullptr;  // that the call has made; null: it makes none
+  const MPI_Request* request = nullptr;  // made by the call; nullptr: it makes none
 };
 
 }  // namespace outrigger::mpi

@@ -13,7 +13,7 @@ namespace {
 
 constinit std::mutex traced_names_mutex;
 
-// The last place is for all those beyond the limit.
+// The last number is for all names beyond the limit.
 std::uint16_t number_of(std::string_view name) {
   static auto* known = new std::unordered_map<std::string, std::uint16_t>;
   const std::scoped_lock lock(traced_names_mutex);

@@ -1,5 +1,5 @@
-// Phases that the program has named (mpi/report/phases.hpp), in the trace. A phase is there once it has ended, if it
-// began while there was a trace.
+// The program's named phases (mpi/report/phases.hpp) in the trace. A phase is recorded at its end, if it began while
+// there was a trace.
 //
 // Thread rule: any thread, each for itself.
 #pragma once
@@ -15,7 +15,7 @@ struct TracedPhase {
 };
 
 [[nodiscard]] TracedPhase begin_traced_phase(const char* name);
-// `depth`: in how many others it lies.
+// `depth`: number of enclosing phases.
 void end_traced_phase(const TracedPhase& phase, std::size_t depth);
 
 }  // namespace outrigger::mpi

@@ -19,19 +19,19 @@ using trace::Event;
 using trace::EventKind;
 using trace::RequestNote;
 
-// Of a persistent request, or of one for which there was no slot.
+// A persistent request, or one for which there was no slot.
 struct Known {
   RequestNote note;  // number 0: a persistent one that is not active
   TracedCall call;
-  std::optional<TracedPost> post;  // of the start that is under way
+  std::optional<TracedPost> post;  // of the current start
 };
 
 constinit trace::RequestSlots slots;
 constinit std::mutex known_mutex;
-constinit std::atomic<std::size_t> known_count = 0;  // none: nobody need look
+constinit std::atomic<std::size_t> known_count = 0;  // 0: no request need be checked
 constinit std::atomic<std::uint64_t> last_number = 0;
 [[gnu::tls_model("initial-exec")]] constinit thread_local std::uint64_t tests_in_vain =
-    0;  // since this thread's last completion in the trace
+    0;  // since this thread's last recorded completion
 
 using KnownRequests = std::unordered_map<std::uint64_t, Known>;
 
@@ -66,7 +66,7 @@ bool is_persistent(const Known& known) {
   return known.call.kind.form == CallForm::persistent;
 }
 
-// Of a request that the program has got back, or that a persistent one's run has ended.
+// The program has got the request back, or a persistent request's run has ended.
 void end_known(std::uint64_t key, std::uint64_t number) {
   const std::scoped_lock lock(known_mutex);
   const auto found = requests().find(key);
@@ -86,7 +86,7 @@ Event event_of(const RequestNote& collected, EventKind kind, CompletionCall call
   return event;
 }
 
-// Of a persistent collective whose start is known.
+// For a persistent collective with a known start.
 void add_start(const TracedStart& start, std::optional<report::NativeReason> native) {
   Event event;
   CommRecord* record = nullptr;
@@ -176,7 +176,7 @@ void TracedCompletion::watch_known(int index) {
   watched_.push_back({index, requests_[index], place, false, found->second.note});
 }
 
-// By what the call has written. Where it has refused its arguments, that may be nothing.
+// By the call's outputs. If it rejected its arguments, these may be unwritten.
 bool TracedCompletion::is_named(int index) const {
   if (outputs_.flag != nullptr && *outputs_.flag == 0) return false;
   if (outputs_.index != nullptr) return *outputs_.index == index;
@@ -185,7 +185,7 @@ bool TracedCompletion::is_named(int index) const {
   return std::find(outputs_.indices, outputs_.indices + count, index) != outputs_.indices + count;
 }
 
-// A persistent request stays what it is.
+// A persistent request does not change.
 bool TracedCompletion::is_collected(const Watched& watched) const {
   return watched.place == Place::persistent ? is_named(watched.index) : requests_[watched.index] != watched.request;
 }

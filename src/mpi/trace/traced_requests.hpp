@@ -1,4 +1,4 @@
-// Requests of collectives in the trace: which call has made one, and which call has collected it.
+// Requests of collectives in the trace: the calls that make and collect them.
 //
 // Thread rule: any thread.
 #pragma once
@@ -14,16 +14,16 @@
 
 namespace outrigger::mpi {
 
-// So that every completion call is looked at while there is a trace, and none on its account when there is none.
+// Makes every completion call check its requests while there is a trace.
 void watch_all_completions();
 
-// The number of the request; 0: it is a persistent one, which gets one each time it is started.
+// The number of the request; 0: a persistent one, which gets a number at each start.
 [[nodiscard]] std::uint64_t remember_request(MPI_Request request, const TracedCall& call, const trace::Event& event);
 // A persistent one has been handed to the service processes.
 void request_is_posted(MPI_Request request, const TracedPost& post);
 void forget_traced_request(MPI_Request request);
 
-// The start of a persistent collective. Of any other request nothing is noted.
+// The start of a persistent collective; ignores other requests.
 struct TracedStart {
   explicit TracedStart(MPI_Request started);
   TracedStart(MPI_Request started, std::int64_t at_ns) : request(started), began_ns(at_ns) {}
@@ -33,7 +33,7 @@ struct TracedStart {
 void trace_offloaded_start(const TracedStart& start);
 void trace_native_start(const TracedStart& start, report::NativeReason why);
 
-// What a completion call gives to the program, where it has places for that.
+// Outputs of a completion call, as far as the program has places for them.
 struct CompletionOutputs {
   const int* flag = nullptr;     // Test, Testall, Testany
   const int* index = nullptr;    // Waitany, Testany
@@ -62,7 +62,7 @@ class TracedCompletion {
   void watch_known(int index);
   [[nodiscard]] bool is_collected(const Watched& watched) const;
   [[nodiscard]] bool is_named(int index) const;
-  // Of the watched ones; how many.
+  // Forgets the collected ones of the watched requests, and returns their number.
   std::size_t forget_collected();
 
   trace::CompletionCall call_;

@@ -17,7 +17,7 @@ namespace {
 
 constinit std::mutex groups_mutex;
 
-// Of that memory, once there is a trace.
+// Events in that memory, once there is a trace.
 constinit std::optional<trace::Buffer<trace::Writers::many>> rank_events;
 
 std::optional<trace::Memory>& the_memory() {
@@ -30,7 +30,7 @@ std::unordered_set<GroupId>& noted_groups() {
   return *all;
 }
 
-// Where they are what the rank sends, all of it.
+// Total of the sent bytes, if the description has them.
 std::optional<std::uint64_t> bytes_of(const Operation& operation) {
   const bool to_each = operation.asked.collective == Collective::ialltoall ||
                        operation.asked.collective == Collective::ialltoallv ||
@@ -79,7 +79,7 @@ void add_event(const trace::Event& event) {
 
 void note_group(GroupId group, const CommRecord& record) {
   [[gnu::tls_model("initial-exec")]] constinit static thread_local std::optional<GroupId>
-      noted_last;  // mostly it is the same again
+      noted_last;  // usually the same again
   if (group == noted_last) return;
   noted_last = group;
   const std::scoped_lock lock(groups_mutex);

@@ -1,7 +1,7 @@
-// This rank's part of a trace (trace/event_memory.hpp) while the program runs. Everything here does nothing unless the
-// user asked for one (OUTRIGGER_TRACE); calls look at tracing() first.
+// This rank's part of a trace (trace/event_memory.hpp) while the program runs. Does nothing unless the user asked for
+// one (OUTRIGGER_TRACE); callers check tracing() first.
 //
-// Thread rule: any thread, but start and stop.
+// Thread rule: any thread, except start and stop.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ namespace outrigger::mpi {
 
 struct Operation;
 
-// Makes the memory, and notes calls from now on. False: there is none, and a line says so.
+// Makes the memory, and records calls from now on. False: no memory, which a line reports.
 [[nodiscard]] bool start_tracing(const trace::About& about, const std::string& path);
 void stop_tracing();
 // Only after start_tracing().
 [[nodiscard]] trace::Memory& trace_memory();
 
 void add_event(const trace::Event& event);
-// The group of an event is that of a communicator, of which people know the name.
+// The events' group belongs to a communicator with a name known to users.
 void note_group(GroupId group, const CommRecord& record);
 // A call that the MPI has accepted, when it returns.
 void trace_call(const TracedCall& call);

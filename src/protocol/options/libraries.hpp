@@ -1,4 +1,4 @@
-// The ABIs of MPI, each with its preload library, liboutrigger-<abi>.so, and what its programs load.
+// The MPI ABIs: each one's preload library, liboutrigger-<abi>.so, and the libraries that its programs load.
 #pragma once
 
 #include <array>

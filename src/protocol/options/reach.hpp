@@ -1,5 +1,5 @@
-// The ways by which bytes travel: one table of their names and of what a user may allow of them (OUTRIGGER_REACH). The
-// report, the keeper's command line and the launcher have their names from here.
+// The routes of bytes: their names, and the ones that a user may select (OUTRIGGER_REACH). Reports, the keeper's
+// command line and the launcher use this table.
 #pragma once
 
 #include <array>
@@ -17,36 +17,36 @@ namespace outrigger {
 
 struct ReachRow {
   std::string_view name;
-  std::optional<Reach> counted;  // bytes under it; nothing: the rank counts them itself
+  std::optional<Reach> counted;  // counter of its bytes; nullopt: the rank counts them itself
   std::uint32_t bit;             // of kReachAll; 0: never forbidden
-  std::uint32_t brings;          // what it is of no use without: allowed with it, and taken away so is this
+  std::uint32_t brings;          // routes that it requires: selected and removed together
   bool selectable;               // in OUTRIGGER_REACH
   std::string_view when;
   std::string_view cost;
 };
 
-// As reports show them.
+// In the order of reports.
 inline constexpr std::array kReaches{
     ReachRow{"mapped", Reach::mapped, kReachMapped, 0, true,
              "memory from MPI_Alloc_mem; with `heap` any large allocation", "one copy by the service process"},
-    ReachRow{"xpmem", Reach::xpmem, kReachXpmem, 0, true, "any other memory, where the kernel has the module XPMEM",
+    ReachRow{"xpmem", Reach::xpmem, kReachXpmem, 0, true, "any other memory, if the kernel has the module XPMEM",
              "one copy by the service process"},
-    ReachRow{"cma", Reach::cma, kReachCma, 0, true, "any other memory, where the kernel allows cross-memory attach",
+    ReachRow{"cma", Reach::cma, kReachCma, 0, true, "any other memory, if the kernel allows cross-memory attach",
              "one copy when the other side is mapped"},
-    ReachRow{"copier", Reach::copier, kReachCopier, 0, true, "where neither side is mapped",
+    ReachRow{"copier", Reach::copier, kReachCopier, 0, true, "if neither side is mapped",
              "one copy, by a thread of a rank on the service process's core or by a rank that waits"},
     ReachRow{"relay", Reach::relay, 0, 0, false, "the same, for small blocks and without such a thread",
              "two copies by the service process"},
-    ReachRow{"rdma", Reach::rdma, kReachRdma, 0, true, "service processes on a DPU; without it DPUs are left alone",
+    ReachRow{"rdma", Reach::rdma, kReachRdma, 0, true, "service processes on a DPU; without it DPUs are not used",
              "registered memory is read into the DPU and written from there"},
     ReachRow{"alias", Reach::alias, kReachAlias, kReachRdma, true,
-             "the same, where the network has exported memory handles",
+             "the same, if the network has exported memory handles",
              "moved by the network, from one rank's memory to the other's"},
     ReachRow{"wire", Reach::wire, 0, 0, false, "ranks on different nodes",
              "over the network; private memory is staged in chunks"},
-    ReachRow{"own", std::nullopt, 0, 0, false, "a rank's block to itself", "one copy, by the rank where it is small"},
+    ReachRow{"own", std::nullopt, 0, 0, false, "a rank's block to itself", "one copy, by the rank if it is small"},
     ReachRow{"bounce", std::nullopt, 0, 0, true,
-             "scattered small pieces; everything unmapped where cross-memory attach is denied",
+             "scattered small pieces; all unmapped memory if cross-memory attach is denied",
              "ranks pack and unpack; always allowed"},
 };
 
@@ -78,7 +78,7 @@ inline constexpr std::array kReachSwitches{ReachSwitch{setting::kSharedHeap, &Re
 
 namespace detail {
 
-// What goes when a row is taken away.
+// All routes that are removed with a row.
 constexpr std::uint32_t depending_on(const ReachRow& row) {
   std::uint32_t bits = row.bit;
   for (const ReachRow& other : kReaches) bits |= (other.brings & row.bit) != 0 ? other.bit : 0;
@@ -100,7 +100,7 @@ constexpr bool apply_reach_word(ReachSetting& setting, bool& listed, std::string
 
 }  // namespace detail
 
-// Allocates nothing. Nothing: all words were taken; else the first that is none.
+// Allocates nothing. Returns the first unknown word, or nullopt.
 constexpr std::optional<std::string_view> read_reach(std::string_view text, ReachSetting& setting) {
   bool listed = false;
   while (!text.empty()) {
@@ -115,7 +115,7 @@ constexpr std::optional<std::string_view> read_reach(std::string_view text, Reac
 // Says what to write instead of a word that read_reach() refuses.
 [[nodiscard]] std::string reach_remedy(std::string_view refused);
 
-// Bits as a list for another process, and back: `none` for none.
+// Bits as a list for another process, and back; `none` for none.
 [[nodiscard]] std::string reach_list(std::uint32_t reach);
 [[nodiscard]] Result<std::uint32_t> parse_reach_list(std::string_view text);
 

@@ -25,7 +25,7 @@ Result<Secret> secret_of_text(std::string_view text) {
   return secret;
 }
 
-// Byte by byte: what follows the line is not ours to take.
+// Reads byte by byte: input after the line belongs to others.
 Result<Secret> read_secret_line() {
   constexpr std::size_t kMostBytes = 2048;
   std::string line;

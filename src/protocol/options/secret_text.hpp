@@ -1,4 +1,4 @@
-// The secret of a job's DPUs as people and launchers write it.
+// Text form of the secret of a job's DPUs.
 #pragma once
 
 #include <string_view>
@@ -8,10 +8,10 @@
 
 namespace outrigger {
 
-// Of 32 hexadecimal digits, white space around them left out. They are the secret itself: they have to be random.
+// From 32 hexadecimal digits, without surrounding white space. They are the secret itself, so they must be random.
 [[nodiscard]] Result<Secret> secret_of_text(std::string_view text);
 
-// The line on standard input. Error: none, or not a secret.
+// Reads a line of standard input. Error: no line, or not a secret.
 [[nodiscard]] Result<Secret> read_secret_line();
 
 }  // namespace outrigger

@@ -37,7 +37,7 @@ constexpr SelectionRule native_if_small(Collective collective) {
   return rule;
 }
 
-// Small blocks were measured to take several times as long by way of a service process (docs/inside/algorithms.md).
+// Small blocks take several times as long through a service process (measured: docs/inside/algorithms.md).
 constexpr std::array kSmall{native_if_small(Collective::ialltoall), native_if_small(Collective::iallgather),
                             native_if_small(Collective::ibcast),    native_if_small(Collective::iallreduce),
                             native_if_small(Collective::ireduce),   native_if_small(Collective::ireduce_scatter_block),
@@ -45,11 +45,11 @@ constexpr std::array kSmall{native_if_small(Collective::ialltoall), native_if_sm
                             native_if_small(Collective::ibarrier),  native_if_small(Collective::ireduce_scatter),
                             native_if_small(Collective::iscan),     native_if_small(Collective::iexscan)};
 
-// Between nodes `node_pull` was measured to be faster where they have one rank each (docs/inside/algorithms.md). The
-// rest is by what crosses the network, not by measurements. With several ranks a node `flat` sends a block of an
-// allgather once to every rank of another node, `node_pull` once to the node. With several service processes a node the
-// tree of `flat` may bring a broadcast to a node once for each of them, `hierarchical` once. Where a node has one, they
-// do not differ.
+// With one rank per node `node_pull` was measured to be faster between nodes (docs/inside/algorithms.md). The other
+// rules follow from the bytes on the network, without measurements. With several ranks a node, `flat` sends a block of
+// an allgather once to every rank of another node, and `node_pull` once to the node. With several service processes a
+// node, `flat` may bring a broadcast to a node several times, and `hierarchical` brings it once. With one they are the
+// same.
 constexpr std::array kBuiltIn = [] {
   std::array rules{built_in(Collective::iallgather, Algorithm::node_pull, 2),
                    built_in(Collective::iallgatherv, Algorithm::node_pull, 2),
@@ -134,7 +134,7 @@ Error bad(std::string_view rule, std::string_view why) {
   return Error{joined({"'", rule, "': ", why})};
 }
 
-// Cuts off what stands before the separator, which goes, too; all of it where there is none.
+// Removes the text before the separator, and the separator, from `text` and returns it; all of it without a separator.
 std::string_view cut(std::string_view& text, char separator) {
   const auto at = text.find(separator);
   const std::string_view word = text.substr(0, at);
@@ -142,7 +142,7 @@ std::string_view cut(std::string_view& text, char separator) {
   return word;
 }
 
-// Empty: the condition holds from now on. Else why it is none.
+// Returns an empty text, or the reason why the condition is invalid.
 std::string add_condition(SelectionRule& rule, std::string_view condition) {
   const auto known = std::find_if(kConditions.begin(), kConditions.end(), [&](const Condition& candidate) {
     return !condition.empty() && condition.front() == candidate.letter;
@@ -151,11 +151,11 @@ std::string add_condition(SelectionRule& rule, std::string_view condition) {
   const std::string_view letter = condition.substr(0, 1);
   const std::optional<Range> range = range_of(condition.substr(1), known->letter == 'b');
   if (!range) {
-    return joined({"after '", letter, "' comes N, LOW-, LOW-HIGH or -HIGH, not '", condition.substr(1), "'"});
+    return joined({"after '", letter, "' write N, LOW-, LOW-HIGH or -HIGH, not '", condition.substr(1), "'"});
   }
   Range& here = rule.*known->range;
-  if (!here.everything()) return joined({"'", letter, "' is there twice"});
-  if (range->everything()) return joined({"'", condition, "' always holds and is no condition"});
+  if (!here.everything()) return joined({"'", letter, "' is given twice"});
+  if (range->everything()) return joined({"'", condition, "' always holds; leave it out"});
   if (known->letter == 'b' && rule.collective && !has_alike_blocks(*rule.collective)) {
     return joined({"bytes differ between the ranks of ", name_of(*rule.collective), ", so they cannot decide"});
   }
@@ -187,7 +187,7 @@ bool read_calls(SelectionRule& rule, std::string_view name) {
   return rule.collective.has_value();
 }
 
-// What calls there are is known by now.
+// The rule's calls are already set.
 std::string read_choice(SelectionRule& rule, std::string_view choice) {
   if (choice == kNative) return {};
   if (choice == kOn || choice == kAuto) {
@@ -270,7 +270,7 @@ bool unconditional(const SelectionRule& rule) {
                      [&](const Condition& condition) { return (rule.*condition.range).everything(); });
 }
 
-// Does the earlier one decide wherever the later one could?
+// True if the earlier rule decides in every case in which the later one could.
 bool hides(const SelectionRule& earlier, const SelectionRule& later) {
   if (earlier.blocking != later.blocking || !unconditional(earlier)) return false;
   if (earlier.collective) return earlier.collective == later.collective;
@@ -334,7 +334,7 @@ std::vector<std::string> SelectionTable::hidden() const {
   for (std::size_t later = 0; later < rules_.size(); ++later) {
     const auto known = rules_.begin() + static_cast<std::ptrdiff_t>(later);
     if (std::none_of(rules_.begin(), known, [&](const SelectionRule& rule) { return hides(rule, *known); })) continue;
-    why[later] = joined({"never used for ", calls_of(*known), ": a rule before it always decides"});
+    why[later] = joined({"never used for ", calls_of(*known), ": an earlier rule always decides"});
   }
   return why;
 }

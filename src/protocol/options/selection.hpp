@@ -1,12 +1,12 @@
-// Which algorithm serves a collective, or that the program's own MPI does: a table. Every rank of a group asks it with
-// what all of them know alike, so that all get the same answer without speaking to each other.
+// Selects the algorithm of a collective, or native. All ranks of a group call it with the same values, so they get the
+// same answer without communication.
 //
-// What the user asked for comes first, then the built-in table, then the collective's default. In each the first rule
-// that fits decides. Constant once made; safe from any thread.
+// The user's rules come first, then the built-in table, then the collective's default. In each the first matching rule
+// decides. Constant once made; safe from any thread.
 //
 // The user's rules as text (OUTRIGGER_ALGORITHM), without blanks:
 //   rules      rule{,rule}
-//   rule       [calls{:condition}=]choice           without calls: all that have the algorithm
+//   rule       [calls{:condition}=]choice           without calls: all collectives with the algorithm
 //   calls      ialltoall, ...                       a collective; or
 //              alltoall, ...                        its blocking form alone; or
 //              all                                  every collective
@@ -40,8 +40,7 @@
 
 namespace outrigger {
 
-// Where a rank runs: its node, and the service process that serves it, both numbered in any way that is the same for
-// all ranks.
+// A rank's node and service process, both numbered in any way that is the same for all ranks.
 struct RankPlace {
   std::uint32_t node = 0;
   std::uint32_t service = 0;
@@ -51,13 +50,13 @@ struct RankPlace {
 // A group as the table sees it.
 struct GroupShape {
   std::uint32_t ranks = 1;
-  std::uint32_t nodes = 1;           // with members
-  std::uint32_t ranks_per_node = 1;  // members on the node that has most
-  std::uint32_t services = 1;        // service processes with members, on the node that has most
+  std::uint32_t nodes = 1;           // nodes with members
+  std::uint32_t ranks_per_node = 1;  // most members on one node
+  std::uint32_t services = 1;        // most service processes with members on one node
   bool operator==(const GroupShape&) const = default;
 };
 
-// `places` by world rank. A group whose members are not all there has a node and a service process.
+// `places` by world rank. A group with unknown members counts as one node with one service process.
 [[nodiscard]] GroupShape shape_of(std::span<const RankPlace> places, std::span<const WorldRank> members);
 
 // Both ends included.
@@ -70,7 +69,7 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-// What a rule may ask of a call: its letter in text, its name in files of rules.
+// A condition of a rule: its letter in text, its name in files of rules.
 struct ConditionName {
   char letter;
   std::string_view name;
@@ -79,8 +78,8 @@ struct ConditionName {
 inline constexpr std::array kConditionNames{
     ConditionName{'r', "ranks", "of the communicator"},
     ConditionName{'n', "nodes", "that have members"},
-    ConditionName{'p', "ranks_per_node", "members on the node that has most"},
-    ConditionName{'s', "services", "service processes with members, on the node that has most of them"},
+    ConditionName{'p', "ranks_per_node", "most members on one node"},
+    ConditionName{'s', "services", "most service processes with members on one node"},
     ConditionName{
         'b', "bytes",
         "of a block, of a broadcast's or a reduction's message; only where MPI makes them alike on all ranks"},
@@ -95,25 +94,25 @@ struct SelectionRule {
   Range nodes;
   Range ranks_per_node;
   Range services;
-  Range bytes;  // of a block; of a broadcast and of what is reduced to whole vectors, of the message
+  Range bytes;  // of a block; of the message for broadcasts and whole-vector reductions
   Verdict verdict = Verdict::native;
-  std::optional<Algorithm> algorithm;  // where the verdict is one
+  std::optional<Algorithm> algorithm;  // if the verdict is an algorithm
   [[nodiscard]] bool wants_offload() const { return verdict == Verdict::algorithm || verdict == Verdict::on; }
   bool operator==(const SelectionRule&) const = default;
 };
 
-// Blocks of up to so many bytes are small: a service process takes longer over them than the MPI.
+// Blocks up to this size are small: a service process is slower than the MPI.
 inline constexpr std::uint64_t kSmallBlockBytes = 8192;
 
-// Does MPI make the blocks of a call alike on all ranks? Only then may bytes decide.
+// True if MPI makes the blocks of a call alike on all ranks. Only then may rules use bytes.
 [[nodiscard]] constexpr bool has_alike_blocks(Collective collective) {
   return is_known(collective) && kCollectives[index_of(collective)].one_size;
 }
 
-// What the table says of a call.
+// The table's answer for a call.
 struct Decision {
-  bool considered = true;              // false: a blocking form that is left to the MPI as most are
-  std::optional<Algorithm> algorithm;  // nothing: native
+  bool considered = true;              // false: a blocking form that is left to the MPI by default
+  std::optional<Algorithm> algorithm;  // nullopt: native
   Algorithm if_offloaded = Algorithm::ring_pull;
   bool by_user = false;  // one of the user's rules decides for good; else the dispatch plan may
   bool operator==(const Decision&) const = default;
@@ -121,7 +120,7 @@ struct Decision {
 
 class SelectionTable {
  public:
-  // At the limit the text is refused.
+  // More rules are an error.
   static constexpr std::size_t kMaxRules = 256;
 
   // The built-in table alone.
@@ -140,12 +139,12 @@ class SelectionTable {
   // Of each of the user's rules: empty, or why it is never used.
   [[nodiscard]] std::vector<std::string> hidden() const;
 
-  // Of a call: `block_bytes` where they are alike on all ranks.
+  // `block_bytes`: set if the blocks are alike on all ranks.
   [[nodiscard]] Decision decide(bool blocking, Collective collective, const GroupShape& shape,
                                 std::optional<std::uint64_t> block_bytes) const;
-  // Does a rule of the user's want calls offloaded?
+  // True if a user's rule offloads calls.
   [[nodiscard]] bool wants_offload() const;
-  // Might some blocking form be, in a job of so many nodes?
+  // True if a blocking form may be offloaded in a job with this many nodes.
   [[nodiscard]] bool may_offload_blocking(std::uint32_t nodes) const;
 
  private:
@@ -156,18 +155,17 @@ class SelectionTable {
   Verdict blocking_forms_ = Verdict::automatic;
 };
 
-// Is the blocking form of a call offloaded where the user does not say? In the cases of a built-in table, of which a
-// measurement has shown that they leave the call sooner (docs/inside/algorithms.md). `block_bytes` where they are alike
-// on all ranks. Never on one node.
+// True if a blocking form is offloaded by default: the cases in which measurements show that ranks leave the call
+// sooner (docs/inside/algorithms.md). Never on one node. `block_bytes`: set if the blocks are alike on all ranks.
 [[nodiscard]] bool blocking_pays(Collective collective, const GroupShape& shape,
                                  std::optional<std::uint64_t> block_bytes);
 
-// A call's blocking form: `alltoall` of `ialltoall`.
+// Name of the blocking form: `alltoall` for `ialltoall`.
 [[nodiscard]] constexpr std::string_view blocking_name_of(Collective collective) {
   return name_of(collective).substr(1);
 }
 
-// "ialltoall=ring_pull or scatter_dest; ...": what there is, for messages.
+// "ialltoall=ring_pull or scatter_dest; ...": all choices, for messages.
 [[nodiscard]] std::string selection_choices();
 
 }  // namespace outrigger

@@ -33,7 +33,7 @@ std::string unknown_name(const char* const* environment) {
     const std::string_view entry(*environment);
     const std::string_view name = entry.substr(0, entry.find('='));
     if (!name.starts_with(kPrefix) || is_foreign(name) || row_of(kSettings, name) != kSettings.end()) continue;
-    return std::string(name) + " is no setting and does nothing; there are " + known_names();
+    return std::string(name) + " is unknown and has no effect; there are " + known_names();
   }
   return {};
 }
@@ -47,7 +47,7 @@ LogSetting parse_log(std::string_view text) {
 }
 
 bool is_claims_word(std::string_view text) {
-  constexpr std::size_t kMost = 24;  // so that the names of sockets that are made of it are short enough
+  constexpr std::size_t kMost = 24;  // keeps names of sockets that contain it short enough
   return !text.empty() && text.size() <= kMost && std::all_of(text.begin(), text.end(), [](char letter) {
     return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || (letter >= '0' && letter <= '9') ||
            letter == '-' || letter == '_';

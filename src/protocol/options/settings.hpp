@@ -1,5 +1,5 @@
-// Every environment variable of the library, of outriggerd and of the `outrigger` command: one table, from which
-// messages, `outriggerd tables` and docs/using/reference.md are made.
+// All environment variables of the library, of outriggerd and of the `outrigger` command. Messages, `outriggerd tables`
+// and docs/using/reference.md are made from this table.
 #pragma once
 
 #include <array>
@@ -12,11 +12,11 @@ namespace outrigger {
 
 struct SettingRow {
   std::string_view name;
-  std::string_view initial;  // unless set; for people
+  std::string_view initial;  // default, as text
   std::string_view valid;
   std::string_view meaning;
-  bool alike;     // all ranks must have the same: the job is native otherwise
-  bool internal;  // set by `outrigger run` or a test, not by people
+  bool alike;     // must be equal on all ranks; otherwise the job is native
+  bool internal;  // set by `outrigger run` or tests, not by users
 };
 
 namespace setting {
@@ -44,9 +44,9 @@ inline constexpr const char* kJob = "OUTRIGGER_JOB";
 inline constexpr const char* kFaults = "OUTRIGGER_FAULTS";
 inline constexpr const char* kBuild = "OUTRIGGER_BUILD";
 
-// In place of OUTRIGGER_REPORT's file: ranks count, and there is no report.
+// Value of OUTRIGGER_REPORT instead of a file: ranks count, without a report.
 inline constexpr std::string_view kLiveOnly = "live";
-// OUTRIGGER_INIT_TIMEOUT_MS where it is not set. Its row below says the same number.
+// Default of OUTRIGGER_INIT_TIMEOUT_MS. Its row below has the same number.
 inline constexpr std::uint32_t kInitTimeoutMs = 20000;
 }  // namespace setting
 
@@ -65,9 +65,9 @@ inline constexpr std::array kSettings{
                "whether blocking forms that no rule names are offloaded; auto: where that was measured to pay", true,
                false},
     SettingRow{setting::kChoice, "measured", "measured, early, fixed",
-               "measured: what no rule decides is tried natively and offloaded in turn, when that costs a fiftieth of "
-               "the time at most, and done in the better way; early: tried after 140 calls already, for short runs "
-               "that are to teach later ones; fixed: as the built-in table says",
+               "measured: calls without a rule are tried natively and offloaded, for at most a fiftieth of the time, "
+               "and then use the better way; early: tries after 140 calls, for short runs that prepare later ones; "
+               "fixed: uses the built-in table",
                true, false},
     SettingRow{setting::kIntranode, "off", "on, off, always",
                "on: the ranks of a node do blocking collectives by themselves through shared memory, where trials show "
@@ -86,35 +86,32 @@ inline constexpr std::array kSettings{
     SettingRow{setting::kHugePages, "on", "on, off",
                "ordinary memory that others copy from again and again is moved to huge pages", true, false},
     SettingRow{setting::kReport, "no report", "a file; live",
-               "every collective that was called, offloaded or why not, when the job ends; and while it runs, for "
-               "`outrigger top`, `watch` and `exporter`; live: only then",
+               "lists all collectives at the end of the job, with the reasons if native; while it runs, serves "
+               "`outrigger top`, `watch` and `exporter`; live: only that",
                true, false},
-    SettingRow{
-        setting::kTrace, "no trace", "a file",
-        "what ranks and service processes do and when: events, which `outrigger run --trace` makes a timeline of", true,
-        true},
+    SettingRow{setting::kTrace, "no trace", "a file",
+               "records events of ranks and service processes, for a timeline by `outrigger run --trace`", true, true},
     SettingRow{setting::kLog, "off", "LEVEL or LEVEL:FILE; off, error, warn, info, debug or trace",
-               "from info on rank 0 says what was found, and how data went between nodes; with a file keeper and "
-               "service processes write their log there",
+               "from info on, rank 0 prints the setup and the routes between nodes; with a file, keeper and service "
+               "processes log there",
                false, false},
     SettingRow{setting::kInitTimeout, "20000; for a DPU to listen 30000", "milliseconds",
-               "how long ranks wait in MPI_Init for each other and for service processes, and `outrigger run` for DPUs",
-               false, false},
+               "time limit in MPI_Init for ranks and service processes, and in `outrigger run` for DPUs", false, false},
     SettingRow{setting::kDaemon, "beside the library", "a path", "outriggerd", false, false},
     SettingRow{setting::kTransports, "all but shared memory between nodes, UCX_TLS to DPUs", "as UCX_TLS",
                "transports between nodes and to DPUs; other UCX_* apply", false, false},
     SettingRow{setting::kDpus, "no DPU", "SECRET@HOST=DPU:PORT,...",
-               "where service processes on DPUs listen, and what proves the job to them", true, true},
+               "addresses of service processes on DPUs, and the job's secret", true, true},
     SettingRow{setting::kPretendNodes, "1", "a number",
-               "every machine's ranks are split into so many nodes that share no memory", true, true},
-    SettingRow{setting::kJob, "a random word", "a word", "which keepers of a machine are of one job", false, true},
-    SettingRow{setting::kFaults, "none", "hang, crash:COLLECTIVE:TIMES",
-               "what goes wrong in service processes, for tests", false, true},
+               "splits each machine's ranks into this many nodes without shared memory", true, true},
+    SettingRow{setting::kJob, "a random word", "a word", "identifies the keepers of one job on a machine", false, true},
+    SettingRow{setting::kFaults, "none", "hang, crash:COLLECTIVE:TIMES", "faults in service processes, for tests",
+               false, true},
     SettingRow{setting::kBuild, "build/release", "a directory", "the build that the `outrigger` command uses", false,
                false},
 };
 
-// Names that tests, benchmarks and ./dev have for themselves.
+// Prefixes of variables of tests, benchmarks and ./dev.
 inline constexpr std::array<std::string_view, 6> kForeignPrefixes{"OUTRIGGER_TEST_",     "OUTRIGGER_BENCH_",
                                                                   "OUTRIGGER_ARM_BUILD", "OUTRIGGER_JOBS",
                                                                   "OUTRIGGER_PATIENCE",  "OUTRIGGER_SOAK_OPERATIONS"};
@@ -126,14 +123,13 @@ inline constexpr std::array<std::string_view, 6> kForeignPrefixes{"OUTRIGGER_TES
 
 // A word of OUTRIGGER_CORE_CLAIMS or OUTRIGGER_JOB: 1 to 24 letters, digits, '-' and '_'.
 [[nodiscard]] bool is_claims_word(std::string_view text);
-// OUTRIGGER_CORE_CLAIMS: the word, "on" if it is not set; empty: off, or no word.
+// OUTRIGGER_CORE_CLAIMS: the word, "on" if it is not set; empty: off, or not a word.
 [[nodiscard]] std::string_view claims_scope(std::string_view text);
 
-// The first variable of an environment with our prefix that is no setting, as a line for people; empty if there is
-// none.
+// A message about the first variable of the environment with our prefix that is not a setting; empty if there is none.
 [[nodiscard]] std::string unknown_name(const char* const* environment);
 
-// OUTRIGGER_LOG in its parts.
+// The parts of OUTRIGGER_LOG.
 struct LogSetting {
   std::string_view level = "off";
   std::string_view file;  // empty: none

@@ -1,4 +1,4 @@
-// Which transports of UCX service processes may use, between nodes and to the ranks of a DPU's host.
+// UCX transports that service processes may use, between nodes and to the ranks of a DPU's host.
 #pragma once
 
 #include <cstdlib>
@@ -10,13 +10,14 @@
 
 namespace outrigger {
 
-// OUTRIGGER_UCX_TLS, written as UCX_TLS; empty: not set.
+// OUTRIGGER_UCX_TLS, in the format of UCX_TLS; empty: not set.
 [[nodiscard]] inline std::string allowed_transports() {
   const char* transports = std::getenv(setting::kTransports);
   return transports == nullptr ? std::string() : std::string(transports);
 }
 
-// As configured by the keeper, whose environment is the host's; a DPU's own says more of the DPU.
+// From the keeper's configuration, which has the host's environment; the process's own variable wins, as a DPU's
+// describes the DPU.
 [[nodiscard]] inline std::string allowed_transports(const ConfigureBody& configuration) {
   const std::string own = allowed_transports();
   const auto& sent = configuration.transports;

@@ -36,7 +36,7 @@ ByteRingWriter::ByteRingWriter(std::byte* memory)
 bool ByteRingWriter::write(std::span<const std::byte> message) {
   if (message.size() > kByteRingMaxMessage) return false;
   const std::uint64_t needed = padded(kLengthBytes + message.size());
-  // A head outside [tail - capacity, tail] is nonsense and counts as full.
+  // A head outside [tail - capacity, tail] is invalid and counts as full.
   const auto fits = [&] {
     const std::uint64_t used = tail_ - seen_head_;
     return used <= kByteRingCapacity && needed <= kByteRingCapacity - used;

@@ -4,13 +4,12 @@
 //   | header | data: [u32 length][payload][pad to 8] ...  wraps |
 //   +--------+-------------------------------------------------+
 //
-// Positions count bytes ever written or read. Each side keeps its own position privately and only publishes it; what
-// the other side publishes is checked before use, so a broken peer can garble messages but never make this side read
-// or write outside the ring.
+// Positions count bytes ever written or read. Each side keeps its own position privately and publishes it. It checks
+// the other side's value before use, so a broken peer may garble messages but cannot cause an access outside the ring.
 //
-// The writer wakes the reader (by a doorbell that is not part of the ring) only when the reader has said that it
-// sleeps. Store and load on both sides are sequentially consistent, so a message is never missed: either the reader
-// sees it when it looks once more before sleeping, or the writer sees that the reader sleeps.
+// The writer wakes the reader, by a separate doorbell, only if the reader has announced that it sleeps. Both sides
+// store and load with sequential consistency, so no message is missed: either the reader finds it in its last check, or
+// the writer finds the reader asleep.
 //
 // Thread rule: one thread writes, one reads. Neither ever blocks.
 #pragma once
@@ -25,7 +24,7 @@ namespace outrigger {
 
 inline constexpr std::uint32_t kByteRingMagic = 0x52425554;
 inline constexpr std::uint32_t kByteRingCapacity = 128U << 10;               // bytes of data; power of two
-inline constexpr std::uint32_t kByteRingMaxMessage = kByteRingCapacity / 2;  // larger messages are refused
+inline constexpr std::uint32_t kByteRingMaxMessage = kByteRingCapacity / 2;  // larger messages are rejected
 
 struct alignas(64) ByteRingHeader {
   std::uint32_t magic = 0;
@@ -33,7 +32,7 @@ struct alignas(64) ByteRingHeader {
   alignas(64) std::atomic<std::uint64_t> tail;  // bytes ever written; by the writer
   alignas(64) std::atomic<std::uint64_t> head;  // bytes ever read; by the reader
   std::atomic<std::uint32_t> reader_sleeping;   // by the reader
-  std::atomic<std::uint32_t> reader_here;       // not 0: the reader has it
+  std::atomic<std::uint32_t> reader_here;       // not 0: the reader has the ring
 };
 
 [[nodiscard]] constexpr std::uint64_t byte_ring_bytes() {
@@ -42,7 +41,7 @@ struct alignas(64) ByteRingHeader {
 inline constexpr std::size_t kByteRingDataOffset = 4096;
 static_assert(sizeof(ByteRingHeader) <= kByteRingDataOffset);
 
-// Writes the constants into fresh, zeroed memory of byte_ring_bytes().
+// Writes the constants into zeroed memory of byte_ring_bytes().
 void initialize_byte_ring(std::byte* memory);
 [[nodiscard]] bool valid_byte_ring(const std::byte* memory);
 
@@ -52,9 +51,9 @@ class ByteRingWriter {
   explicit ByteRingWriter(std::byte* memory);
   // False: no room now. Messages above kByteRingMaxMessage never fit.
   [[nodiscard]] bool write(std::span<const std::byte> message);
-  // After a write: must the reader be woken?
+  // Called after a write: true if the reader must be woken.
   [[nodiscard]] bool reader_sleeps() const;
-  // Does the reader have the ring, and with that nothing more of one before it?
+  // True if the reader uses this ring, and so has dropped former ones.
   [[nodiscard]] bool reader_is_here() const;
 
  private:
@@ -70,11 +69,11 @@ class ByteRingReader {
   enum class Event { message, empty, broken };
 
   explicit ByteRingReader(std::byte* memory);
-  // Copies the next message into `message` (its capacity is reused). `broken`: the writer has written nonsense; every
-  // later call says so too.
+  // Copies the next message into `message` (its capacity is reused). `broken`: the writer has written invalid data;
+  // permanent.
   [[nodiscard]] Event read(std::vector<std::byte>& message);
   [[nodiscard]] bool empty() const;
-  // Before sleeping: set it, then look at empty() once more.
+  // Before sleeping: set it, then check empty() once more.
   void set_sleeping(bool sleeping);
 
  private:

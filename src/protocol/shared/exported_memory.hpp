@@ -1,7 +1,7 @@
-// Keys and exported memory handles as a rank announces them, and the memory on which the latter are tried.
+// Keys and exported memory handles that a rank announces, and the memory for the trial of handles.
 //
-// An exported handle lets a network card that a host and its DPU share use the host's memory as if it were the DPU's
-// (cross-GVMI, alias memory keys: Graham et al. 2024, II.C). Both are UCX's, packed, and mean nothing here.
+// With an exported handle, a network card that a host and its DPU share can use the host's memory like the DPU's
+// (cross-GVMI, alias memory keys: Graham et al. 2024, II.C). Both are packed by UCX and opaque here.
 //
 // Plain values; safe from any thread.
 #pragma once
@@ -15,12 +15,12 @@
 
 namespace outrigger {
 
-// The least that is read into a rank's memory by an exported handle. UCX copies what a network returns within a
-// completion (tens of bytes), and no processor of the DPU can copy to there.
+// Minimum size of reads into a rank's memory by an exported handle. UCX itself copies data that a network returns with
+// a completion (tens of bytes), and the DPU's processor cannot write there.
 inline constexpr std::uint64_t kLeastAliasBytes = 1024;
 
-// Memory of a rank on which each service process tries its exported handle before it relies on others. Of each, by its
-// number on the DPU: what is read, then where to.
+// A rank's memory in which each service process tries the exported handle first. For each, by its number on the DPU: a
+// source, then a destination.
 inline constexpr std::uint64_t kExportTrialBytes = std::uint64_t{kMaxServices} * 2 * kLeastAliasBytes;
 [[nodiscard]] constexpr std::uint64_t trial_source_offset(std::uint32_t sp) {
   return std::uint64_t{sp} * 2 * kLeastAliasBytes;
@@ -34,11 +34,11 @@ struct PackedKeys {
   std::span<const std::byte> exported;  // empty: none
 };
 
-// Into the entry, but for which memory it is. An exported handle for which there is no room is left out. False: there
-// is none for the key, or it is empty; the entry is as it was.
+// Stores the keys in the entry, not the range. Leaves out an exported handle that does not fit. False: the key is empty
+// or does not fit; the entry is unchanged.
 [[nodiscard]] bool pack_keys(const PackedKeys& keys, KeyEntry& entry);
 
-// Views of the entry. Nothing: the entry says what cannot be.
+// Views of the entry; nullopt if it is invalid.
 [[nodiscard]] std::optional<PackedKeys> keys_of(const KeyEntry& entry);
 
 }  // namespace outrigger

@@ -1,6 +1,6 @@
-// How a rank sees that its service process lives, where no keeper is left to say that it has died: the service process
-// has a lock on the rank's segment that the kernel takes away with the process, however it ends. Of locks of the POSIX
-// kind, which belong to a process and not to a descriptor: all have the segment by descriptors of one open file.
+// Lets a rank see that its service process lives if no keeper is left to report its death. The service process holds a
+// lock on the rank's segment, which the kernel releases when the process ends. It is a POSIX lock, which belongs to a
+// process, not to a descriptor: all descriptors of the segment share one open file.
 #pragma once
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@ namespace detail {
   lock.l_len = 1;
   return lock;
 }
-// Whose it is; of the kind F_UNLCK: nobody's.
+// The lock's owner; type F_UNLCK if it is free.
 [[nodiscard]] inline struct flock found_life_lock(int segment) {
   struct flock lock = life_lock();
   if (::fcntl(segment, F_GETLK, &lock) != 0) lock.l_type = F_UNLCK;
@@ -26,18 +26,18 @@ namespace detail {
 }
 }  // namespace detail
 
-// The service process, which keeps the descriptor: the first one of the segment that it closes ends the lock.
+// For the service process. It must keep the descriptor: closing any descriptor of the segment releases the lock.
 [[nodiscard]] inline bool take_life_lock(int segment) {
   struct flock lock = detail::life_lock();
   return ::fcntl(segment, F_SETLK, &lock) == 0;
 }
 
-// Anybody else.
+// For other processes.
 [[nodiscard]] inline bool has_life_lock(int segment) {
   return detail::found_life_lock(segment).l_type != F_UNLCK;
 }
 
-// The process that has it; 0: nobody, or one that has no number here.
+// The process that holds it; 0: none, or one without a number in this namespace.
 [[nodiscard]] inline pid_t life_lock_holder(int segment) {
   const struct flock lock = detail::found_life_lock(segment);
   return lock.l_type != F_UNLCK && lock.l_pid > 0 ? lock.l_pid : 0;

@@ -1,7 +1,7 @@
-// What a service process has exchanged with each other node, in memory that its keeper has made and reads while the job
-// runs, and that outlives it: the one that takes its place goes on counting. By the numbers of the nodes.
+// Traffic of a service process with each other node. The keeper owns the memory and reads it while the job runs. It
+// outlives the service process, and a replacement continues the counts. Indexed by node number.
 //
-// Thread rule: one process writes, with one thread; whoever reads sees some count of lately.
+// Thread rule: one thread of one process writes; readers see a recent value.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace outrigger {
 
-// All that is handed to the network and comes from it, messages of ours included, without what the network adds.
+// All bytes to and from the network, including Outrigger's messages, without the network's own overhead.
 struct LinkCounts {
   std::atomic<std::uint64_t> sent_bytes;
   std::atomic<std::uint64_t> received_bytes;
@@ -26,7 +26,7 @@ struct LinkCounts {
 };
 static_assert(sizeof(LinkCounts) == 16);
 
-// Further nodes are counted together, in the last place.
+// All further nodes share the last place.
 inline constexpr std::size_t kLinkPlaces = 2048;
 [[nodiscard]] constexpr std::size_t link_place(std::uint32_t node) {
   return std::min<std::size_t>(node, kLinkPlaces - 1);

@@ -1,38 +1,35 @@
-// A rank's control segment: one sealed memfd per rank, mapped by the rank and by every service process of its node, and
-// held by the keeper so that it outlives them. Posting, delivered marks and completion go through it without a
-// system call.
+// A rank's control segment: one sealed memfd per rank, mapped by the rank and all service processes of its node. The
+// keeper holds it, so it outlives them. Posts, delivered marks and completions go through it without system calls.
 //
 //   header | post ring | operation slots | key table | plans | groups | native calls | arena: arguments, marks, ...
 //
-// Where service processes run on a DPU they do not map it: they read what the rank writes and write what they write by
-// RDMA, with the rank passive. The key table then says by which keys the rank's other memory is reached.
+// Service processes on a DPU do not map it. They read and write it by RDMA, without the rank's help. The key table has
+// the keys of the rank's other memory.
 //
-// Who writes what:
+// Writers:
 //   rank     header.rank_*, header.overflow_tail and _first_*, ring, slots while `free`, the key table, groups, arena
 //   service  results and `state = done`, delivered marks, header.service_*, header.overflow_taken, header.wire_route*
-//   keeper   the constants of the header before anybody else maps it, header.fatal_*, header.dpu_*
-//   copies   as copy/board.hpp says
-//   plans    as steer/plan/dispatch_plan.hpp says; native calls as protocol/native_calls.hpp
+//   keeper   the constants of the header before it is shared, header.fatal_*, header.dpu_*
+//   copies   see copy/board.hpp
+//   plans    see steer/plan/dispatch_plan.hpp; native calls: see protocol/native_calls.hpp
 //
-// A slot goes free -> posted (rank) -> done (service) -> free (rank); of a kept operation (kSlotKept) it may become
-// `filled` (service) before it is done. The ring holds indexes of posted slots; it has as
-// many entries as there are slots, and a slot is in it at most once, so it cannot overflow.
+// A slot goes free -> posted (rank) -> done (service) -> free (rank). A kept operation (kSlotKept) may become `filled`
+// (service) before it is done. The ring holds indexes of posted slots. It has as many entries as there are slots, and a
+// slot is in it at most once, so it cannot overflow.
 //
-// With no slot free an operation becomes an overflow record in argument memory. Records form a chain, each naming the
-// next, which the service process follows once it has drained the ring: nothing has to happen in the rank. Until it has
-// taken all of them the rank posts no operation to the ring, so that operations are taken in the order of their posts.
-// The rank gives records back from the oldest on, each when it is done and the one behind it has been taken; the last
-// one stays, for the next to be tied to. So the header names a record from which all that are not done can be found.
-// Where service processes run on a DPU, which do not read records, the client keeps such operations on its heap and
-// posts them at the program's next call.
+// Without a free slot an operation becomes an overflow record in argument memory. Records form a chain, which the
+// service process follows once it has drained the ring, without the rank's help. While records are not taken, the rank
+// posts nothing to the ring, so operations are taken in order. The rank frees records from the oldest on, when a record
+// is done and the next one has been taken. The last one stays as the chain's end. So all records that are not done can
+// be found from the header. Service processes on a DPU do not read records: the client keeps such operations on its
+// heap and posts them at the program's next call.
 //
-// A service process that takes the place of one that has died finds here all that it has to know: which groups the rank
-// uses and how far it is on each (groups), what is posted and not done (slots and records, whether they had been taken
-// or not), and what of that has been delivered (marks). The rank takes no part in it, and may be posting meanwhile: the
-// ring's tail is read once, and each slot says how far the ring was when it was posted, so that each is taken once.
+// A replacement service process finds its state here: the rank's groups and its progress on each (groups), posts that
+// are not done (slots and records, taken or not), and their delivered blocks (marks). The rank may post meanwhile: the
+// ring's tail is read once, and each slot has its ring position, so each is taken once.
 //
 // The service trusts nothing here: it copies a slot once, checks every field of the copy, and checks every range
-// against the regions registered by the same rank. Only lock-free 32-bit atomics are shared.
+// against the same rank's regions. Only lock-free 32-bit atomics are shared.
 #pragma once
 
 #include <array>
@@ -55,17 +52,17 @@ namespace outrigger {
 inline constexpr std::uint64_t kSegmentMagic = 0x3152474952545530ULL;
 
 inline constexpr std::uint32_t kSlotCount = 4096;         // further operations overflow; power of two
-inline constexpr std::uint64_t kArenaBytes = 4ULL << 20;  // grows by added regions
+inline constexpr std::uint64_t kArenaBytes = 4ULL << 20;  // added regions extend it
 inline constexpr std::size_t kFatalTextBytes = 480;
-// Largest group an operation may name. At the limit the communicator stays native.
+// Largest group of an operation. Larger communicators stay native.
 inline constexpr std::uint32_t kMaxGroupSize = 1U << 20;
 
-// Dispatch plans of one rank's communicators at a time. At the limit further communicators go by the built-in table.
-// Only steer reads an entry's contents; a fresh one is zeroed.
+// Dispatch plans of one rank's communicators. Further communicators use the built-in table. Only steer reads an entry's
+// contents; a fresh one is zeroed.
 inline constexpr std::uint32_t kPlanEntries = 512;
 inline constexpr std::size_t kPlanEntryBytes = 448;
 
-// The number of an entry, from 1; 0: the communicator has none.
+// Number of an entry, from 1; 0: the communicator has none.
 struct PlanNumber {
   std::uint16_t value = 0;
   [[nodiscard]] constexpr bool valid() const { return value != 0 && value <= kPlanEntries; }
@@ -75,13 +72,13 @@ struct PlanNumber {
 // A range in one of the posting rank's own regions.
 struct LocalRef {
   std::uint32_t region = 0;   // RegionId
-  std::uint32_t count = 0;    // of an array whose length nothing else says; else 0
+  std::uint32_t count = 0;    // length of an array that is given nowhere else; else 0
   std::uint64_t address = 0;  // in the rank's address space
 };
 static_assert(sizeof(LocalRef) == 16);
 
-// `extents.region != 0`: a PairExtent[group_size] is there; of a collective of neighbors a
-// NeighborExtent[extents.count] in the order of their ranks, which differ.
+// `extents.region != 0`: a PairExtent[group_size] is there; for neighbor collectives a NeighborExtent[extents.count],
+// in ascending order of distinct ranks.
 using SlotLayout = BlockLayout<LocalRef, LocalRef>;
 static_assert(sizeof(SlotLayout) == 48);
 
@@ -89,45 +86,45 @@ enum class SlotState : std::uint32_t {
   free = 0,
   posted = 1,
   done = 2,
-  filled = 3,  // of a kept operation: what the rank receives is there, and the result holds; `done` is still to come
+  filled = 3,  // of a kept operation: the received data is in place and the result valid; `done` follows
 };
 
-// What a slot asks for.
+// The request of a slot.
 enum class SlotRequest : std::uint16_t {
   operation = 1,
-  forget_group = 2,   // uses group_high, group_low, plan only; completed at once; members and their bytes, in
-                      // sequence, are the rank's own note
-  larger_blocks = 3,  // the same and collective: while it is native for small blocks the rank has called it with others
-  join_plan = 4,  // the same, group_size, group_rank and members: the group has a dispatch plan, but no operation yet
-  ask_trial = 5,  // the same as 2, algorithm, and the rest of a TrialRequest in root: two ways are to be tried
-  measured = 6,   // the same as 2, and the number of a trial as sequence: its times are in the plan's entry
-  recall = 7,     // as 5: what was usual for such calls in an earlier run, by what was measured then
-  give_up = 8,    // the same as 2, and the number of a trial as sequence: it costs too much
+  // uses group_high, group_low, plan only; completes at once; members and their bytes, in sequence, are the rank's own
+  // note
+  forget_group = 2,
+  larger_blocks = 3,  // as 2, and collective: a call with larger blocks while it is native for small ones
+  join_plan = 4,      // as 2, and group_size, group_rank, members: the group has a dispatch plan, but no operation yet
+  ask_trial = 5,      // as 2, algorithm, and the rest of a TrialRequest in root: two ways are to be tried
+  measured = 6,       // as 2, and the number of a trial as sequence: its times are in the plan's entry
+  recall = 7,         // as 5: the usual way for such calls in an earlier run, by its measurements
+  give_up = 8,        // as 2, and the number of a trial as sequence: it costs too much
 };
 
-// Why the job cannot go on stands in fatal_text, and whether people have been told.
+// Set when the job cannot continue; the reason is in fatal_text. Also shows if it has been printed.
 enum class FatalState : std::uint32_t {
   none = 0,
   said = 1,    // the keeper prints it
-  unsaid = 2,  // nobody has: ranks that notice print it
+  unsaid = 2,  // not printed: ranks that notice print it
 };
 
-// Flags.
 inline constexpr std::uint32_t kSlotOwnBlockDone = 1U << 0;     // the rank copies its own block itself
-inline constexpr std::uint32_t kSlotReceiveFromRoot = 1U << 1;  // the receive block is the root's; no others
+inline constexpr std::uint32_t kSlotReceiveFromRoot = 1U << 1;  // the only receive block is the root's
 
-// The memory of both sides stays as it is until the slot is done, whatever the rank is told before: so it may be told
-// as soon as its receive blocks are filled, and goes on while others have yet to read what it sends.
+// The memory of both sides stays valid until the slot is done. So the rank may be told when its receive blocks are
+// filled, and may continue while others still read its send blocks.
 inline constexpr std::uint32_t kSlotKept = 1U << 2;
-// The rank counts, and would like to know when: SlotResult::done_ns and late_ns.
+// The rank wants SlotResult::done_ns and late_ns.
 inline constexpr std::uint32_t kSlotTimed = 1U << 3;
 
-// What the rank asks, plain data: the service copies it out before it looks at it.
+// The rank's request, plain data: the service copies it before it reads it.
 struct SlotRequestBody {
   std::uint16_t request = 0;     // SlotRequest
   std::uint16_t collective = 0;  // Collective
   std::uint16_t algorithm = 0;   // Algorithm
-  std::uint16_t plan = 0;        // PlanNumber, the same in all of a group's; 0: none
+  std::uint16_t plan = 0;        // PlanNumber, the same in all operations of a group; 0: none
   std::uint32_t flags = 0;
   std::uint32_t root = 0;
   std::uint64_t group_high = 0;
@@ -139,35 +136,35 @@ struct SlotRequestBody {
   LocalRef members;  // std::uint32_t[group_size]: world ranks
   LocalRef marks;    // std::uint8_t[group_size]: zeroed by the rank, set by the service
   SlotLayout send;
-  SlotLayout receive;  // of an ireduce_scatter `stride_bytes` is where in the vector the one block begins
-  std::uint16_t reduce_operation = 0;  // ReduceOperation and ElementType, of a reduction; else 0
+  SlotLayout receive;  // ireduce_scatter: `stride_bytes` is the offset of the single block in the vector
+  std::uint16_t reduce_operation = 0;  // ReduceOperation and ElementType of a reduction, else 0
   std::uint16_t element_type = 0;
-  std::uint32_t native_calls = 0;  // since the operation before (native_calls.hpp)
+  std::uint32_t native_calls = 0;  // since the previous operation (native_calls.hpp)
 };
 static_assert(sizeof(SlotRequestBody) == 192);
 
-// What the service answers, valid once the state is `filled` or `done`, and written once.
+// The service's answer, written once; valid once the state is `filled` or `done`.
 struct SlotResult {
   std::uint32_t status = 0;  // CompletionStatus
   std::uint32_t late_announcements = 0;
   std::array<std::uint64_t, kReachCount> bytes_by_reach{};
-  // Of a kSlotTimed operation on a service process of this machine; else 0.
-  std::uint64_t done_ns = 0;    // CLOCK_MONOTONIC when the rank was told
-  std::uint64_t late_ns = 0;    // how long after the first rank of the group that the service process has heard of
-  std::uint32_t passed_by = 0;  // WorldRank; of CompletionStatus::passed_natively
+  // Set for a kSlotTimed operation on a service process of this machine; else 0.
+  std::uint64_t done_ns = 0;    // CLOCK_MONOTONIC at the notification of the rank
+  std::uint64_t late_ns = 0;    // delay after the first rank of the group, as far as the service process knows
+  std::uint32_t passed_by = 0;  // WorldRank; for CompletionStatus::passed_natively
   std::uint32_t reserved = 0;
 };
 static_assert(sizeof(SlotResult) == 96);
 
 struct alignas(64) OperationSlot {
   std::atomic<std::uint32_t> state;  // SlotState
-  std::uint32_t position = 0;        // in the ring: entries put in before, modulo 2^32; nothing in an overflow record
+  std::uint32_t position = 0;        // ring entries put in before, modulo 2^32; unused in an overflow record
   SlotResult result;
   alignas(64) SlotRequestBody body;
 };
 static_assert(sizeof(OperationSlot) == 320);
 
-// An operation without a slot, in argument memory. Its number and the way to it must be visible before it is counted.
+// An operation without a slot, in argument memory. Its number and the link to it must be visible before it is counted.
 struct OverflowRecord {
   OperationSlot operation;
   LocalRef next;             // valid once a further record is counted
@@ -176,18 +173,18 @@ struct OverflowRecord {
 };
 static_assert(sizeof(OverflowRecord) == 384);
 
-// A communicator that the rank uses or has freed: what a service process must know that takes the place of another.
+// A communicator that the rank uses or has freed. A replacement service process needs it.
 enum class GroupState : std::uint32_t {
   none = 0,
   in_use = 1,
-  freed = 2,  // every operation on it is done
+  freed = 2,  // all its operations are done
 };
 
-// Written by the rank: before the first request that names the group, after each of its operations, and when it is
-// freed. An entry of a group that has been freed is kept as long as there is room: others may still ask about it.
+// The rank writes it before the first request that names the group, after each operation, and when it frees the group.
+// Entries of freed groups stay while there is room: peers may still ask about them.
 struct alignas(64) GroupEntry {
   std::atomic<std::uint32_t> state;       // GroupState
-  std::atomic<std::uint32_t> generation;  // how often the entry has been used; changes before anything else does
+  std::atomic<std::uint32_t> generation;  // number of uses of the entry; changes before all other fields
   std::uint64_t group_high = 0;
   std::uint64_t group_low = 0;
   std::uint32_t group_size = 0;
@@ -195,18 +192,19 @@ struct alignas(64) GroupEntry {
   LocalRef members;        // std::uint32_t[group_size]; while in use
   std::uint32_t plan = 0;  // PlanNumber
   std::uint32_t reserved = 0;
-  std::atomic<std::uint64_t> done_below;  // one more than the highest sequence whose slot has been given back
+  std::atomic<std::uint64_t> done_below;  // one more than the highest sequence whose slot has been freed
 };
 static_assert(sizeof(GroupEntry) == 64);
-// Of one rank. Groups beyond are used as others are, but no service process can take the place of another then.
+// Entries per rank. With more groups, a service process cannot be replaced.
 inline constexpr std::uint32_t kGroupEntries = 4096;
 
 // SegmentHeader::rank_quiet.
 inline constexpr std::uint32_t kRankQuiet = 1;
 inline constexpr std::uint32_t kRankLeaves = 2;  // the rank's memory goes away
 
-// Processes on a DPU are numbered as they are started; each writes its own word, and the one whose turn comes in its
-// place another value: that it reads and writes the rank's memory, and later that nobody looks at it any more.
+// Service processes on a DPU are numbered in the order of their start. Each writes its own word, and its successor in
+// the same place writes another value. The word proves that the process can access the rank's memory, and later that
+// the rank has stopped driving its network.
 constexpr std::size_t proof_place(std::uint32_t process) {
   return process % kMaxServices;
 }
@@ -216,17 +214,17 @@ constexpr std::uint32_t proof_of(std::uint32_t process, std::uint32_t of_rank_qu
 
 // SegmentHeader::dpu_calls.
 inline constexpr std::uint32_t kDpuCalls = 1U << 0;
-inline constexpr std::uint32_t kDpuCallsNoMore = 1U << 1;  // set by the rank, whose thread is to end
-inline constexpr std::uint32_t kDpuLost = 1U << 2;         // the rank is to leave it: leave_dpu says so, too
+inline constexpr std::uint32_t kDpuCallsNoMore = 1U << 1;  // set by the rank, whose thread will end
+inline constexpr std::uint32_t kDpuLost = 1U << 2;         // the rank must leave the DPU; also sent as leave_dpu
 
 // A range of the rank's memory that is registered for RDMA. The rank fills an entry before the first slot that names
-// its id, and leaves it alone while such a slot is not done.
-inline constexpr std::uint32_t kKeyCount = 512;  // registered ranges of one rank at a time; at the limit ranks stage
+// its id, and does not change it while such a slot is not done.
+inline constexpr std::uint32_t kKeyCount = 512;  // registered ranges of one rank; at the limit ranks stage
 inline constexpr std::size_t kKeyBytes = 992;
 struct KeyEntry {
   std::uint32_t region = 0;        // RegionId, see keyed_region(); 0: none
   std::uint32_t key_bytes = 0;     // of `key`, a packed key of UCX
-  std::uint32_t export_bytes = 0;  // behind them in `key`, a packed exported memory handle of UCX; 0: none
+  std::uint32_t export_bytes = 0;  // length of the packed exported memory handle of UCX after the key; 0: none
   std::uint32_t reserved = 0;
   std::uint64_t base = 0;
   std::uint64_t bytes = 0;
@@ -248,67 +246,65 @@ struct alignas(64) SegmentHeader {
   std::uint64_t arena_bytes = 0;
   std::uint64_t segment_bytes = 0;
 
-  // Written by the rank: one line, which a service process on a DPU reads as a whole. `rank_base_address` (where the
-  // rank has mapped the segment) before its first post; 0 again: it has left, and no keeper was there to hear of it.
+  // Written by the rank: one line, which a service process on a DPU reads as a whole. `rank_base_address` (the rank's
+  // mapping of the segment) is set before its first post. 0 again: the rank has left without a keeper.
   alignas(64) std::atomic<std::uint32_t> ring_tail;  // entries ever put in, modulo 2^32
   std::atomic<std::uint32_t> rank_sleeping;          // not 0: wake `completions` by futex after a completion
   std::atomic<std::uint64_t> rank_base_address;
-  std::atomic<std::uint32_t> rank_quiet;     // not 0: the rank lets its network rest from now on
+  std::atomic<std::uint32_t> rank_quiet;     // not 0: the rank does not drive its network any more
   std::atomic<std::uint32_t> overflow_tail;  // overflow records ever appended, modulo 2^32
-  // The oldest record that is still there (a LocalRef); no region: there has been none.
+  // The oldest remaining record (a LocalRef); no region: there has been none.
   std::atomic<std::uint64_t> overflow_first_address;
   std::atomic<std::uint32_t> overflow_first_region;
-  std::atomic<std::uint32_t> groups_used;      // entries ever used are below this
+  std::atomic<std::uint32_t> groups_used;      // upper bound of the entries ever used
   std::atomic<std::uint32_t> groups_unlisted;  // in use, and without an entry
 
-  // Written by the service process that serves the rank; one line, too.
-  alignas(64) std::atomic<std::uint32_t> completions;  // counts up with every slot done, and wakes; the futex word
+  // Written by the service process of the rank; one line, too.
+  alignas(64) std::atomic<std::uint32_t> completions;  // incremented with every done slot; the futex word
   std::atomic<std::uint32_t> service_sleeping;         // not 0: after a post, ring the doorbell (eventfd)
   std::atomic<std::uint32_t> ring_head;                // entries ever taken out (for a restarted service process)
   std::atomic<std::uint32_t> overflow_taken;           // overflow records ever taken
-  std::atomic<std::uint32_t> service_restarts;         // how often another one has taken its place
+  std::atomic<std::uint32_t> service_restarts;         // number of replacements
 
-  // Of the core of the service process that serves the rank, while that process wanted to run: how long it ran, and how
-  // long it had to wait for others.
+  // CPU time of the service process of the rank, and the time in which it was runnable but waited for its core.
   alignas(64) std::atomic<std::uint64_t> service_ran_ns;
   std::atomic<std::uint64_t> service_waited_ns;
-  // The last process known of another job that has had the core, too, at any time; -1: not known which; 0: none has.
+  // The last known process of another job that ran on the core; -1: unknown process; 0: none ever.
   std::atomic<std::int32_t> service_other_job;
 
-  // Each service process on a DPU writes its own word here to show that it can: proof_place(), proof_of().
+  // Proofs of service processes on a DPU that they can write here: proof_place(), proof_of().
   alignas(64) std::array<std::atomic<std::uint32_t>, kMaxServices> proofs;
 
-  // Written by the service process that serves the rank, in a job of several nodes: how its data travels. An entry is
-  // written once, then counted.
+  // Written by the service process of the rank, in a job of several nodes: its data routes. An entry is written once,
+  // then counted.
   alignas(64) std::atomic<std::uint32_t> wire_route_count;
   std::array<WireRoute, kMaxWireRoutes> wire_routes{};
 
-  // Written by the keeper (or by the service process when the keeper is gone) when the job cannot go on: the text, then
-  // `fatal`, then `completions` counts up, so that a rank about to sleep looks again.
+  // Written when the job cannot continue, by the keeper, or by the service process if the keeper is gone: first the
+  // text, then `fatal`, then `completions` is incremented, so that a rank about to sleep checks again.
   alignas(64) std::atomic<std::uint32_t> fatal;  // FatalState
-  std::atomic<std::uint32_t> warned;  // not 0, and `fatal` 0: the text is of service processes that died too often
+  std::atomic<std::uint32_t> warned;  // not 0, and `fatal` 0: the text is about service processes that died too often
   std::array<char, kFatalTextBytes> fatal_text{};
-  // The same, where service processes run on a DPU: the number of the process that serves the rank now; kDpuCalls:
-  // another one would like to connect, for which a thread of the rank lets the network work, woken by this word;
-  // kDpuLost: that thread shuts the network, for good.
+  // The same with service processes on a DPU. dpu_process: the number of the rank's present process. kDpuCalls: another
+  // process wants to connect, so a thread of the rank drives the network; this word wakes the thread. kDpuLost: that
+  // thread closes the network for good.
   std::atomic<std::uint32_t> dpu_process;
   std::atomic<std::uint32_t> dpu_calls;
 
-  CopyBoard copies;  // between the service process that serves the rank and threads of the rank
+  CopyBoard copies;  // between the service process and the rank's threads
 };
 static_assert(sizeof(SegmentHeader) % 64 == 0);
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free);
 
-// The rank's sleeping threads look again. A thread says that it sleeps and then looks whether there is something for
-// it; whoever has something makes it visible and then comes here. Both in the one order of sequentially consistent
-// operations: one of the two notices the other. The count, so that a thread that has looked does not fall asleep after
-// this.
+// Wakes the rank's sleeping threads. A thread announces its sleep and then checks for events; the other side makes an
+// event visible and then calls this. Both use sequentially consistent operations, so one of them notices the other. The
+// count keeps a thread that has just checked from falling asleep.
 inline void wake_sleepers(SegmentHeader& header) {
   header.completions.fetch_add(1, std::memory_order_seq_cst);
   if (header.rank_sleeping.load(std::memory_order_seq_cst) != 0) futex_wake_all(header.completions);
 }
 
-// The same for what is not a completion: without a sleeper the count stays.
+// The same for events that are not completions: the count changes only if a thread sleeps.
 inline void wake_if_asleep(SegmentHeader& header) {
   if (header.rank_sleeping.load(std::memory_order_seq_cst) != 0) wake_sleepers(header);
 }
@@ -346,23 +342,18 @@ class SegmentView {
   [[nodiscard]] std::atomic<std::uint32_t>& ring_entry(std::uint32_t position) const {
     return reinterpret_cast<std::atomic<std::uint32_t>*>(base_ + ring_offset())[position % kSlotCount];
   }
-  // `slot` must be below kSlotCount.
   [[nodiscard]] OperationSlot& slot(SlotIndex slot) const {
     return reinterpret_cast<OperationSlot*>(base_ + slots_offset())[slot.value()];
   }
-  // `index` must be below kKeyCount.
   [[nodiscard]] KeyEntry& key(std::uint32_t index) const {
     return reinterpret_cast<KeyEntry*>(base_ + keys_offset())[index];
   }
-  // `number` must be valid.
   [[nodiscard]] std::byte* plan_entry(PlanNumber number) const {
     return base_ + plans_offset() + (number.value - 1U) * kPlanEntryBytes;
   }
-  // `index` must be below kGroupEntries.
   [[nodiscard]] GroupEntry& group(std::uint32_t index) const {
     return reinterpret_cast<GroupEntry*>(base_ + groups_offset())[index];
   }
-  // `index` must be below kNativeCallsEntries.
   [[nodiscard]] NativeCallsEntry& native_calls(std::uint32_t index) const {
     return reinterpret_cast<NativeCallsEntry*>(base_ + native_calls_offset())[index];
   }
@@ -370,7 +361,7 @@ class SegmentView {
 
   // Keeper only: writes the constants into a fresh, zeroed mapping.
   void initialize(WorldRank rank, std::uint32_t world_size) const;
-  // Everybody else: does the mapping hold a segment of this version, for this rank?
+  // For all others: true if the mapping holds a segment of this version for this rank.
   [[nodiscard]] bool valid_for(WorldRank rank) const;
 
  private:

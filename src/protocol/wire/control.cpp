@@ -76,13 +76,13 @@ bool wait_for(int fd, short events, int timeout_ms) {
     const int ready = ::poll(&poll_fd, 1, left_ms);
     if (ready > 0) return true;
     if (ready == 0 || errno != EINTR) return false;
-    // A program with a timer signal must not wait for ever.
+    // With a timer signal the wait would restart for ever.
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
     left_ms = static_cast<int>(std::max<decltype(left)>(left, 0));
   }
 }
 
-// Asked while those that did come are still open.
+// Called while the received descriptors are still open.
 std::optional<std::string> no_descriptors_left() {
   const UniqueFd one_more(::eventfd(0, EFD_CLOEXEC));
   if (one_more.valid() || (errno != EMFILE && errno != ENFILE)) return std::nullopt;
@@ -178,7 +178,7 @@ ControlSocket::Received ControlSocket::receive(int timeout_ms) {
   }
   if (timeout_ms > 0 && !wait_for(fd_.get(), POLLIN, timeout_ms)) return received;
   std::array<std::byte, kMaxPacketBytes> packet{};
-  // Room for more descriptors than any message has: too many are seen and refused, not silently cut.
+  // Room for more descriptors than any message has, so too many are detected and not cut off.
   alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int) * (kMaxControlFds + 1))> rights{};
   iovec data{packet.data(), packet.size()};
   msghdr message{};
@@ -201,7 +201,7 @@ ControlSocket::Received ControlSocket::receive(int timeout_ms) {
   }
   if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
     received.event = Event::malformed;
-    // The kernel drops what it finds no room for in this process; that is not the sender's fault.
+    // The kernel drops descriptors if this process has no room; that is not the sender's fault.
     const bool too_many = (message.msg_flags & MSG_TRUNC) != 0 || fds.size() > kMaxControlFds;
     const std::optional<std::string> full = too_many ? std::nullopt : no_descriptors_left();
     if (full) received.event = Event::no_descriptors;

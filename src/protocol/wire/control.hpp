@@ -1,67 +1,66 @@
-// Control messages over Unix SOCK_SEQPACKET sockets: rank <-> keeper and keeper <-> service process. They set things up
-// and tear them down; nothing of an operation passes here.
+// Control messages over Unix SOCK_SEQPACKET sockets: rank <-> keeper and keeper <-> service process. They are for setup
+// and teardown; operations do not use them.
 //
-//   rank                        keeper                              service process (child of the keeper)
+//   rank                         keeper                                 service process (child of the keeper)
 //    | hello {secret, rank, affinity, probe}                              |
-//    |--------------------------->| (all ranks of the node are here)      |
-//    |                            | configure {sp, cpu, ...}  ----------->|   socket inherited as a descriptor
-//    |                            | pulse + fd  ------------------------->|   where it shows that it gets on
-//    |                            | peer_ring {sp} + 3 fds     ---------->|   one per other service process
-//    |                            | rank_joined + segment fd  ----------->|   every service process, every rank
-//    |                            |<----------- rank_attached {reach bits}|
+//    |--------------------------->| (all ranks of the node have come)     |
+//    |                            | configure {sp, cpu, ...} ------------>|   socket inherited as a descriptor
+//    |                            | pulse + fd -------------------------->|   memory for its heartbeat
+//    |                            | peer_ring {sp} + 3 fds -------------->|   one per other service process
+//    |                            | rank_joined + segment fd ------------>|   to all of them, for every rank
+//    |                            |<---------- rank_attached {reach bits} |
 //    |<-- welcome {sp, reach bits} + segment fd, doorbell fd              |
-//    |                            | introduced ------------------------>|   it has been told of all
-//    | region_add {id, base, bytes} + fd --> region_add ----------------->|   sealed memfd
-//    |<-- region_added {id, ok}  <------------ region_added {id, ok}      |   answered when every one has mapped it
+//    |                            | introduced -------------------------->|   all peers and ranks have been named
+//    | region_add {id, base, bytes} + fd ------ region_add -------------->|   sealed memfd
+//    |<-- region_added {id, ok} --------------- region_added {id, ok}     |   answered when all have mapped it
 //    | region_drop {id} --------->| region_drop ------------------------->|
-//    | counts + fd -------------->|                                       |   memory that the rank counts in
-//    |                            |                                       |   (if there is to be a report)
-//    | trace + fd --------------->| trace + fd -------------------------->|   likewise; its service process
+//    | counts + fd -------------->|                                       |   for the rank's counters, if there is
+//    |                            |                                       |   to be a report
+//    | trace + fd --------------->| trace + fd -------------------------->|   likewise; the rank's service process
 //    |                            |                                       |   writes there, too
-//    | trace_settle ------------->|                                       |   what a DPU has noted is to be in
-//    |                            |                                       |   its memory (Header::settled)
-//    |                            | core_share {share, other job} ------->|   another job comes to its core, or goes
-//    |                            | careful ----------------------------->|   too many have died
-//    |                            | take_place -------------------------->|   of a dead one; ranks follow by name
+//    | trace_settle ------------->|                                       |   a DPU's events must come to the rank's
+//    |                            |                                       |   memory (Header::settled)
+//    |                            | core_share {share, other job} ------->|   another job uses its core, or stops
+//    |                            | careful ----------------------------->|   degraded mode: too many have died
+//    |                            | take_place -------------------------->|   of a dead one; its ranks follow
 //    | goodbye ------------------>| rank_left --------------------------->|
 //    |                            | goodbye ----------------------------->|   the end of the job
 //
-// In a job of several nodes, before and after the welcome; the node leader (its local rank 0) speaks for it:
+// In a job of several nodes, before and after the welcome; the node leader (local rank 0) acts for its node:
 //
-//    |                            |<---------- wire_address + fd            |   after configure
-//    |<-- node_descriptor + fd ---------|                                         |   who serves whom here, and where
-//    | job_map + fd -------------->| job_map + fd  -------------------------->|   all nodes' descriptors
-//    |<-- job_map_taken {ok} <------------- job_map_taken {ok}                |   answered when every one has it
+//    |                            |<------------------- wire_address + fd |   after configure
+//    |<-- node_descriptor + fd ---|                                       |   ranks and service processes here
+//    | job_map + fd ------------->| job_map + fd ------------------------>|   all nodes' descriptors
+//    |<-- job_map_taken {ok} ------------------ job_map_taken {ok}        |   answered when all have it
 //
 // When a service process of another node has been replaced, or does not answer:
 //
-//    |                            | peer_moved {sp, epoch} + fd ----------->|   where the one in its place is to be
-//    reached |                            |<---------------------- peer_silent {sp} |   is its node there? | |
-//    peer_watched {sp, epoch} -------------->|   its keeper says so
+//    |                            | peer_moved {sp, epoch} + fd --------->|   the replacement's address
+//    |                            |<-------------------- peer_silent {sp} |   asks if its node is reached
+//    |                            | peer_watched {sp, epoch} ------------>|   its keeper has answered
 //
-// Where the node's service processes run on a DPU the keeper hands their messages over the connection that dpu_link.hpp
-// describes. Nothing is mapped there, so before the welcome:
+// If the node's service processes run on a DPU, the keeper forwards their messages over the connection of dpu_link.hpp.
+// Nothing is mapped there, so before the welcome:
 //
-//    | rank                     keeper                                    service process on the DPU
-//    |<-- segment_offer + fd -----|                                         |
-//    | rank_address + fd -------->| rank_remote + fd ---------------------->|   how to reach the rank's segment
-//    |   (lets its network work)  |<---------- rank_wired {ok} -------------|   connected
-//    |<-- be_quiet ---------------|   when all are                          |
-//    |   (sets rank_quiet)        |<---------- rank_attached {reach bits} --|   reads and writes, without the rank's
-//    help
+//    | rank                       | keeper                                | service process on the DPU
+//    |<-- segment_offer + fd -----|                                       |
+//    | rank_address + fd -------->| rank_remote + fd -------------------->|   for reaching the rank's segment
+//    |   (drives its network)     |<------------------- rank_wired {ok} --|   connected
+//    |<-- be_quiet ---------------|   when all are                        |
+//    |   (sets rank_quiet)        |<-------- rank_attached {reach bits} --|   access without the rank's help
 //
-// One more of them stands by there, is told the same and connects, too. When another one dies:
+// A standby process there connects in the same way. When a service process dies:
 //
-//    |                            | take_place {sp, epoch} ---------------->|   then as one that has been started again
+//    |                            | take_place {sp, epoch} -------------->|   then like a restarted one
 //
-// And when nobody can take its place there, or the DPU is lost, service processes of the host take all places:
+// If none can take its place there, or the DPU is lost, service processes of the host take all places:
 //
-//    |<-- leave_dpu + segment fd, doorbell fd                             |   and SegmentHeader::dpu_calls says so
-//    | (shuts its network) region_add + fd, of what it has beside its segment for service processes
-//    | left_dpu ----------------->| as for any that are started again ---->|   on the host, once all ranks have left
+//    |<-- leave_dpu + segment fd, doorbell fd                             |   SegmentHeader::dpu_calls tells it, too
+//    | (closes its network) region_add + fd, for its memory outside of the segment
+//    | left_dpu ----------------->| as for restarted ones --------------->|   on the host, once all ranks have left
 //
-// One message, one packet: a fixed struct, the descriptors as SCM_RIGHTS. A packet of the wrong size, an unknown kind,
-// a wrong version, an unexpected number of descriptors or a field out of range costs its sender the connection.
+// One message is one packet: a fixed struct, and descriptors as SCM_RIGHTS. The receiver of a packet with a wrong size,
+// kind, version, number of descriptors or field value closes the connection.
 #pragma once
 
 #include <array>
@@ -86,7 +85,7 @@ inline constexpr std::uint32_t kControlMagic = 0x4F555452;  // "OUTR"
 inline constexpr std::size_t kMaxControlFds = 3;
 inline constexpr std::size_t kSecretBytes = 16;
 inline constexpr std::size_t kReasonBytes = 256;
-inline constexpr std::size_t kTransportsBytes = 128;  // with longer lists DPUs are not used
+inline constexpr std::size_t kTransportsBytes = 128;  // longer lists are not sent to DPUs
 
 using Secret = std::array<std::uint8_t, kSecretBytes>;
 
@@ -129,19 +128,19 @@ enum class ControlKind : std::uint32_t {
   trace_settle = 36,
 };
 
-// How the service processes of the node can touch a rank's memory.
+// Access of the node's service processes to a rank's memory.
 inline constexpr std::uint32_t kReachMapped = 1U << 0;
 inline constexpr std::uint32_t kReachCma = 1U << 1;
 // Ranks may start a copier (copy/board.hpp) on their service process's core; only together with kReachCma.
 inline constexpr std::uint32_t kReachCopier = 1U << 2;
-// Private memory is attached by XPMEM (xpmem.hpp); only together with kReachCma, which says what is not there.
+// Private memory is attached by XPMEM (xpmem.hpp); only together with kReachCma, which detects missing pages.
 inline constexpr std::uint32_t kReachXpmem = 1U << 3;
-// The service processes run on a DPU and reach registered memory by RDMA; no other bit but the next then.
+// The service processes run on a DPU and reach registered memory by RDMA; excludes all bits but the next.
 inline constexpr std::uint32_t kReachRdma = 1U << 4;
-// Their network moves it without their memory, by exported handles; only together with kReachRdma.
+// The network card moves registered memory directly, by exported handles; only together with kReachRdma.
 inline constexpr std::uint32_t kReachAlias = 1U << 5;
 
-// Which reaches a user allows (OUTRIGGER_REACH); bounce is always allowed, it is what is left.
+// Routes that a user may select (OUTRIGGER_REACH). Bounce is always allowed, as the last resort.
 inline constexpr std::uint32_t kReachAll =
     kReachMapped | kReachCma | kReachCopier | kReachXpmem | kReachRdma | kReachAlias;
 
@@ -152,18 +151,18 @@ struct HelloBody {
   std::uint32_t local_rank = 0;
   std::uint32_t local_size = 0;
   std::uint64_t probe_address = 0;  // a 64-bit word in the rank's private memory ...
-  std::uint64_t probe_value = 0;  // ... and what stands there; the service process reads it, adds 1 and writes it back
-  std::int64_t xpmem_segment = -1;  // of all of the rank's memory; -1: none
+  std::uint64_t probe_value = 0;    // ... and its value; the service process reads it, adds 1 and writes it back
+  std::int64_t xpmem_segment = -1;  // covers all of the rank's memory; -1: none
   std::array<std::uint64_t, kMaxCpus / 64> affinity{};
 };
 
 struct WelcomeBody {
   std::uint32_t sp = 0;
   std::uint32_t sp_count = 0;
-  std::uint32_t reach = 0;                             // kReach* bits that hold for every service process of the node
-  std::int32_t cpu = -1;                               // the core its service process runs on; -1: not pinned
+  std::uint32_t reach = 0;                             // kReach* bits that hold for all service processes of the node
+  std::int32_t cpu = -1;                               // the core of its service process; -1: not pinned
   copy::CoreShare core_share = copy::CoreShare::none;  // of its service process
-  // A process of another job that has this core, too, at the start; -1: not known which; 0: there is none.
+  // A process of another job on this core at the start; -1: unknown process; 0: none.
   std::int32_t other_job = 0;
 };
 
@@ -172,9 +171,9 @@ struct RefusedBody {
 };
 
 struct RegionBody {
-  std::uint32_t world_rank = 0;  // filled in by the keeper, ignored from a rank
+  std::uint32_t world_rank = 0;  // filled in by the keeper; ignored from a rank
   std::uint32_t region = 0;
-  std::uint64_t base = 0;  // in the rank's address space, page aligned
+  std::uint64_t base = 0;  // in the rank's address space, page-aligned
   std::uint64_t bytes = 0;
 };
 
@@ -193,19 +192,19 @@ struct ConfigureBody {
   std::int32_t cpu = -1;
   copy::CoreShare core_share = copy::CoreShare::none;
   std::uint32_t reach_allowed = kReachAll;
-  std::uint32_t epoch = 1;            // 0: it stands by, to take the place of one that dies
+  std::uint32_t epoch = 1;            // 0: a standby process, which replaces one that dies
   std::uint32_t nodes = 1;            // of the job
   std::uint32_t elsewhere = 0;        // 1: this process runs on a DPU, its ranks on the host
-  std::uint64_t cache_bytes = 0;      // of the node's largest last-level cache; 0: not known
+  std::uint64_t cache_bytes = 0;      // of the node's largest last-level cache; 0: unknown
   std::uint32_t attach_limit_ms = 0;  // on a DPU: from connecting to a rank until its memory is reached
-  std::uint32_t process = 0;          // on a DPU: counts all that have been started for this host
-  std::uint32_t instead_of_dpu = 0;   // 1: in the place of one on a DPU, where those of other nodes may be
-  std::uint32_t traced = 0;           // 1: there is to be a trace
-  Secret dpu_secret{};  // what the job's DPUs were started with, which no network carries; zeros: it has none
-  std::array<char, kTransportsBytes> transports{};  // that UCX may use; a process with a setting of its own keeps that
+  std::uint32_t process = 0;          // on a DPU: number in the order of start for this host
+  std::uint32_t instead_of_dpu = 0;   // 1: replaces a process on a DPU; other nodes' processes may be on DPUs
+  std::uint32_t traced = 0;           // 1: tracing is on
+  Secret dpu_secret{};                // of the job's DPUs, never sent over a network; zeros: none
+  std::array<char, kTransportsBytes> transports{};  // for UCX; a process's own setting wins
 };
 
-// To one that stands by on a DPU: it is service process `sp` from now on.
+// To a standby process on a DPU: it is service process `sp` from now on.
 struct TakePlaceBody {
   std::uint32_t sp = 0;
   std::uint32_t epoch = 0;
@@ -213,24 +212,25 @@ struct TakePlaceBody {
   std::uint32_t reserved = 0;
 };
 
-// Of the core of a service process, from now on.
+// New state of a service process's core.
 struct CoreShareBody {
   copy::CoreShare core_share = copy::CoreShare::own;  // or shared
-  std::int32_t other_job = 0;                         // as in WelcomeBody
+  std::int32_t other_job = 0;                         // see WelcomeBody
 };
 
-// With three descriptors: ring this process writes, ring it reads, the peer's doorbell.
+// Three descriptors: the ring that this process writes, the ring that it reads, and the peer's doorbell.
 struct PeerRingBody {
   std::uint32_t sp = 0;
   std::uint32_t epoch = 0;  // the peer's
 };
 
-// With two descriptors: the rank's segment and (for the service process that serves it, else a duplicate) its doorbell.
+// Two descriptors: the rank's segment and its doorbell (a duplicate of the segment unless the receiver serves the
+// rank).
 struct RankJoinedBody {
   std::uint32_t world_rank = 0;
   std::uint32_t sp = 0;     // the service process that serves it
-  std::int32_t pid = 0;     // as the kernel told the keeper
-  std::uint32_t reach = 0;  // what the rank has been told by its welcome; 0: it has had none
+  std::int32_t pid = 0;     // from the kernel
+  std::uint32_t reach = 0;  // as in the rank's welcome; 0: it has had none
   std::uint64_t probe_address = 0;
   std::uint64_t probe_value = 0;
   std::int64_t xpmem_segment = -1;
@@ -241,7 +241,7 @@ struct RankAttachedBody {
   std::uint32_t reach = 0;
 };
 
-// To a service process that takes the place of another: every peer, rank and region that there is has been named.
+// To a replacement service process: all peers, ranks and regions have been named.
 struct IntroducedBody {
   std::uint32_t running = 0;  // 1: ranks have had their welcome
   std::uint32_t reserved = 0;
@@ -252,14 +252,14 @@ struct RankBody {
   std::uint32_t reserved = 0;
 };
 
-// With one descriptor: sealed memory that holds the bytes (an address on the wire, a node descriptor, a job map).
+// One descriptor: sealed memory with the bytes (an address on the wire, a node descriptor, a job map).
 struct SharedBytesBody {
   std::uint64_t bytes = 0;
-  std::uint32_t node = 0;  // of a job map: which of its nodes this one is
+  std::uint32_t node = 0;  // job map: index of the receiver's node
   std::uint32_t reserved = 0;
 };
 
-// Of a service process of another node, by its number in the job. With one descriptor: its address on the wire.
+// A service process of another node, by its number in the job. One descriptor: its address on the wire.
 struct PeerMovedBody {
   std::uint32_t sp = 0;
   std::uint32_t epoch = 0;
@@ -268,10 +268,10 @@ struct PeerMovedBody {
 
 struct PeerBody {
   std::uint32_t sp = 0;
-  std::uint32_t epoch = 0;  // of peer_watched: that it has now; 0: another one is about to take its place
+  std::uint32_t epoch = 0;  // of peer_watched: its present epoch; 0: a replacement is about to start
 };
 
-// With one descriptor: an encoded RankAddress (rank_address.hpp).
+// One descriptor: an encoded RankAddress (rank_address.hpp).
 struct RankRemoteBody {
   std::uint32_t world_rank = 0;
   std::uint32_t sp = 0;
@@ -289,7 +289,7 @@ struct JobMapTakenBody {
   std::array<char, kReasonBytes> reason{};
 };
 
-// A service process will have nothing to do with this rank any more; the reason is for people.
+// Fault report: a service process rejects this rank; the reason is for people.
 struct ProtestBody {
   std::uint32_t world_rank = 0;
   std::array<char, kReasonBytes> reason{};
@@ -302,7 +302,7 @@ struct ControlHeader {
   std::uint32_t body_bytes = 0;
 };
 
-// A decoded packet: the kind, the raw body (exactly the size of the kind's struct) and the descriptors that came along.
+// A decoded packet: its kind, the raw body (of the size of the kind's struct) and its descriptors.
 class ControlMessage {
  public:
   [[nodiscard]] ControlKind kind() const { return kind_; }
@@ -322,7 +322,7 @@ class ControlMessage {
 // Checks magic, version, kind, sizes and the number of descriptors. Never reads outside `packet`.
 [[nodiscard]] Result<ControlMessage> decode_control(std::span<const std::byte> packet, std::vector<UniqueFd> fds);
 
-// The packet for a message of `kind` with `body` (one of the structs above).
+// Encodes a message of `kind` with `body` (one of the structs above).
 [[nodiscard]] std::vector<std::byte> encode_control(ControlKind kind, std::span<const std::byte> body);
 
 template <class T>
@@ -330,11 +330,11 @@ template <class T>
   return encode_control(kind, std::span<const std::byte>(std::as_bytes(std::span<const T, 1>(&body, 1))));
 }
 
-// One end of a connected SOCK_SEQPACKET socket. Not thread safe. Sends and receives whole messages; never raises
+// One end of a connected SOCK_SEQPACKET socket. Not thread-safe. Sends and receives whole messages; never raises
 // SIGPIPE; received descriptors are close-on-exec.
 class ControlSocket {
  public:
-  // no_descriptors: a message has come whose descriptors this process has no room for. They are lost.
+  // no_descriptors: this process had no room for a message's descriptors, which are lost.
   enum class Event { message, nothing, closed, malformed, no_descriptors };
   struct Received {
     Event event = Event::nothing;
@@ -349,7 +349,7 @@ class ControlSocket {
   [[nodiscard]] bool open() const { return fd_.valid(); }
   void close() { fd_.reset(); }
 
-  // False: the peer is gone or takes nothing any more (after `timeout_ms` of a full socket).
+  // False: the peer is gone, or the socket was full for `timeout_ms`.
   [[nodiscard]] bool send_packet(std::span<const std::byte> packet, std::span<const int> fds, int timeout_ms = 2000);
   template <class T>
   [[nodiscard]] bool send(ControlKind kind, const T& body, std::span<const int> fds = {}) {
@@ -366,7 +366,7 @@ class ControlSocket {
 template <class T>
 T ControlMessage::body() const {
   T value{};
-  if (body_.size() != sizeof(T)) std::abort();  // asked for the struct of another kind: a bug of ours
+  if (body_.size() != sizeof(T)) std::abort();  // wrong struct for this kind: a bug
   std::memcpy(&value, body_.data(), sizeof(T));
   return value;
 }

@@ -18,10 +18,10 @@ std::span<const std::byte> bytes_of(const DpuFigures& figures) {
 
 Result<DpuFigures> decode_dpu_figures(std::span<const std::byte> header, std::span<const std::byte> links) {
   DpuFiguresHeader said;
-  if (header.size() != sizeof said) return Error{"figures with another header"};
+  if (header.size() != sizeof said) return Error{"counters with a header of the wrong size"};
   std::memcpy(&said, header.data(), sizeof said);
   if (said.reserved != 0 || said.links > kLinkPlaces || links.size() != said.links * sizeof(DpuLinkFigures)) {
-    return Error{"figures that are not as many as their header says"};
+    return Error{"the number of counters differs from their header"};
   }
   DpuFigures decoded{said.number, said.read_bytes, said.written_bytes, std::vector<DpuLinkFigures>(said.links)};
   if (!links.empty()) std::memcpy(decoded.links.data(), links.data(), links.size());
@@ -29,7 +29,7 @@ Result<DpuFigures> decode_dpu_figures(std::span<const std::byte> header, std::sp
   const auto not_rising = [](const DpuLinkFigures& one, const DpuLinkFigures& next) { return one.node >= next.node; };
   if (!std::ranges::all_of(decoded.links, is_node) ||
       std::ranges::adjacent_find(decoded.links, not_rising) != decoded.links.end()) {
-    return Error{"figures of a node that is none, or twice of one"};
+    return Error{"counters with an invalid or repeated node"};
   }
   return decoded;
 }

@@ -1,5 +1,5 @@
-// What service processes on a DPU have counted, on its way to their host's keeper: a header and, apart from it, the
-// links. Fixed width, little-endian, every field checked.
+// Counters of service processes on a DPU, for their host's keeper: a header and, separately, the links. Fixed width,
+// little-endian, every field checked.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace outrigger {
 
-// All service processes of the DPU together, with those of one other node.
+// Traffic of all service processes of the DPU with one other node.
 struct DpuLinkFigures {
   std::uint32_t node = 0;  // link_place()
   std::uint32_t reserved = 0;
@@ -22,8 +22,8 @@ struct DpuLinkFigures {
 };
 
 struct DpuFiguresHeader {
-  std::uint64_t number = 0;         // of the question
-  std::uint64_t read_bytes = 0;     // of the host's memory, by way of its bus
+  std::uint64_t number = 0;         // of the request
+  std::uint64_t read_bytes = 0;     // from the host's memory, over its bus
   std::uint64_t written_bytes = 0;  // to it
   std::uint32_t links = 0;
   std::uint32_t reserved = 0;
@@ -35,13 +35,13 @@ struct DpuFigures {
   std::uint64_t number = 0;
   std::uint64_t read_bytes = 0;
   std::uint64_t written_bytes = 0;
-  std::vector<DpuLinkFigures> links;  // by rising node; those that something has gone to or come from
+  std::vector<DpuLinkFigures> links;  // in ascending node order; only links with traffic
 };
 
 // The two parts.
 [[nodiscard]] DpuFiguresHeader header_of(const DpuFigures& figures);
 [[nodiscard]] std::span<const std::byte> bytes_of(const DpuFigures& figures);
-// Error: they do not fit each other, or a node is named twice or is none.
+// Error: header and links do not match, or a node is invalid or named twice.
 [[nodiscard]] Result<DpuFigures> decode_dpu_figures(std::span<const std::byte> header,
                                                     std::span<const std::byte> links);
 

@@ -18,7 +18,8 @@ namespace {
 
 constexpr std::uint32_t kFrameMagic = 0x4C44524F;  // "ORDL"
 constexpr std::chrono::seconds kSignOfLife{1};
-constexpr std::chrono::seconds kOwnPause{2};  // between two looks: this process stood still, as on a suspended machine
+// longer gaps between checks mean that this process stood still, as on a suspended machine
+constexpr std::chrono::seconds kOwnPause{2};
 constexpr std::size_t kReadBytes = 64U << 10;
 
 struct FrameHeader {
@@ -83,7 +84,7 @@ Result<std::optional<ParsedDpuFrame>> parse_dpu_frame(std::span<const std::byte>
   std::memcpy(&header, bytes.data(), sizeof(header));
   if (header.magic != kFrameMagic || !known(header.kind) || header.packet_bytes > kMaxDpuPacketBytes ||
       header.attached_bytes > kMaxDpuAttachedBytes) {
-    return Error{"sent what is not to be understood"};
+    return Error{"sent a malformed message"};
   }
   const std::span<const std::byte> rest = bytes.subspan(sizeof(header));
   if (rest.size() < header.packet_bytes + header.attached_bytes) return std::optional<ParsedDpuFrame>();
@@ -112,7 +113,7 @@ Result<DpuLink> DpuLink::connect(const std::string& address, Clock::time_point d
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   const int status = ::getaddrinfo(host.c_str(), address.c_str() + colon + 1, &hints, &found);
-  if (status != 0) return Error{"the host " + host + " is not known: " + ::gai_strerror(status)};
+  if (status != 0) return Error{"the host " + host + " is unknown: " + ::gai_strerror(status)};
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> places(found, &::freeaddrinfo);
   int error = 0;
   for (const addrinfo* place = found; place != nullptr; place = place->ai_next) {
@@ -195,7 +196,7 @@ std::optional<DpuFrame> DpuLink::next() {
 
 void DpuLink::tick(Clock::time_point now) {
   if (!open()) return;
-  // While it stood still itself the other end may have done so, too.
+  // If this process stood still, the other end may have, too.
   if (now - ticked_ > kOwnPause) heard_ = std::min(now, heard_ + (now - ticked_));
   ticked_ = now;
   if (now - spoke_ >= kSignOfLife) send(DpuFrameKind::alive, 0, {});

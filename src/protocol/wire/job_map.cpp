@@ -20,7 +20,7 @@ void put_bytes(std::vector<std::byte>& out, const void* bytes, std::size_t count
   out.insert(out.end(), first, first + count);
 }
 
-// Hands out what is there and remembers when it was not.
+// Reads fields, and remembers a read past the end.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
@@ -144,10 +144,10 @@ Result<JobMap> decode_job_map(std::span<const std::byte> bytes, std::uint32_t wo
   Reader reader(bytes);
   while (!reader.at_end()) {
     std::optional<NodeDescriptor> descriptor = read_descriptor(reader);
-    if (!descriptor) return Error{"the job map of nodes is malformed"};
+    if (!descriptor) return Error{"the job map is malformed"};
     for (const RankAssignment& place : descriptor->ranks) {
       if (place.rank.value() >= world_size || named[place.rank.value()]) {
-        return Error{"the job map of nodes names rank " + std::to_string(place.rank.value()) + " wrongly"};
+        return Error{"the job map has an invalid or repeated rank " + std::to_string(place.rank.value())};
       }
       named[place.rank.value()] = true;
       job_map.sp_of_rank[place.rank.value()] = SpId{job_map.sp_count + place.sp};
@@ -157,7 +157,7 @@ Result<JobMap> decode_job_map(std::span<const std::byte> bytes, std::uint32_t wo
     job_map.sp_count += static_cast<std::uint32_t>(descriptor->addresses.size());
     job_map.nodes.push_back(std::move(*descriptor));
   }
-  if (job_map.nodes.empty() || ranks != world_size) return Error{"the job map of nodes does not name every rank"};
+  if (job_map.nodes.empty() || ranks != world_size) return Error{"the job map does not contain every rank"};
   return job_map;
 }
 

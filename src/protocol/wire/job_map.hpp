@@ -1,4 +1,4 @@
-// Who serves whom in a job of several nodes: every node's keeper writes a descriptor, the node leaders exchange the
+// Ranks and service processes of all nodes of a job. Every node's keeper writes a descriptor, the node leaders exchange
 // descriptors through the program's own MPI, and every service process gets all of them.
 //
 // Size: O(nodes + ranks), once per job. Plain values; safe from any thread.
@@ -22,17 +22,17 @@ inline constexpr std::size_t kMaxWireAddressBytes = 64U << 10;
 inline constexpr std::size_t kMaxKeeperAddresses = 16;
 inline constexpr std::uint64_t kMaxJobMapBytes = 1ULL << 30;
 
-// A rank of the node and the service process of the node, counted from 0, that serves it.
+// A rank of the node and its service process, by its number on the node.
 struct RankAssignment {
   WorldRank rank;
   std::uint32_t sp = 0;
   constexpr bool operator==(const RankAssignment&) const = default;
 };
 
-// Where a keeper listens for those of other nodes: a TCP port at any of these addresses.
+// The keeper's listener for keepers of other nodes: a TCP port at any of these addresses.
 struct KeeperPlace {
-  using Address = std::array<std::uint8_t, 16>;  // of IPv6; IPv4 as ::ffff:a.b.c.d
-  std::uint16_t port = 0;                        // 0: nowhere
+  using Address = std::array<std::uint8_t, 16>;  // IPv6; IPv4 as ::ffff:a.b.c.d
+  std::uint16_t port = 0;                        // 0: no listener
   std::vector<Address> addresses;
   bool operator==(const KeeperPlace&) const = default;
 };
@@ -40,19 +40,18 @@ struct KeeperPlace {
 struct NodeDescriptor {
   std::string name;                               // for people
   Secret secret{};                                // random; the first node's becomes the job's
-  std::vector<std::vector<std::byte>> addresses;  // where each service process is to be reached; opaque
+  std::vector<std::vector<std::byte>> addresses;  // address of each service process; opaque
   std::vector<RankAssignment> ranks;
   KeeperPlace keeper;
   bool operator==(const NodeDescriptor&) const = default;
 };
 
-// Appends the encoded descriptor to `out`. A job map is encoded as its descriptors, one after the other, in the order
-// of the nodes.
+// Appends the encoded descriptor to `out`. A job map is encoded as its descriptors in the order of the nodes.
 void encode_descriptor(const NodeDescriptor& descriptor, std::vector<std::byte>& out);
 
 struct JobMap {
   std::vector<NodeDescriptor> nodes;
-  std::vector<std::uint32_t> first_sp;  // of each node: SpIds of a job count through its nodes
+  std::vector<std::uint32_t> first_sp;  // first SpId of each node
   std::vector<SpId> sp_of_rank;         // by world rank
   std::uint32_t sp_count = 0;
 
@@ -61,8 +60,8 @@ struct JobMap {
   [[nodiscard]] const std::vector<std::byte>& address_of(SpId sp) const;
 };
 
-// Errors: bytes that encode_descriptor() would not have written, limits exceeded, or world ranks that are not named
-// exactly once each.
+// Errors: bytes that encode_descriptor() would not have written, exceeded limits, or world ranks that are not named
+// exactly once.
 [[nodiscard]] Result<JobMap> decode_job_map(std::span<const std::byte> bytes, std::uint32_t world_size);
 
 }  // namespace outrigger

@@ -6,7 +6,7 @@ namespace {
 constexpr std::uint8_t kFlagAgain = 1;
 constexpr std::uint8_t kFlagExtents = 2;
 
-// ---------------------------------------------------------------- the fields of each message, and what they must be
+// ---------------------------------------------------------------- fields of each message, and their checks
 
 template <class Io, Of<Header> M>
 void fields(Io& io, M& header) {
@@ -17,7 +17,7 @@ void fields(Io& io, M& header) {
   io.value(header.operation.sequence);
 }
 
-// Without the extents, which `flags` speaks of.
+// Without the extents, whose form is in `flags`.
 template <class Io, Of<Announce> M, class Flags>
 void fields(Io& io, M& announce, Flags& flags) {
   io.template code<std::uint8_t>(announce.side);
@@ -140,9 +140,9 @@ bool is_valid(const M& body) {
   return true;
 }
 
-// ---------------------------------------------------------------- any of them
+// ---------------------------------------------------------------- common code
 
-// The kind on the wire of what has that place in Body.
+// The wire's kind number for an index of Body.
 constexpr std::uint8_t kind_at(std::size_t place) {
   const std::size_t kind = place + 1;
   return static_cast<std::uint8_t>(kind < kCoordinatorKinds ? kind : kind - kCoordinatorKinds + kCoordinatorKindsEnd);
@@ -211,7 +211,7 @@ bool is_for_coordinator(std::span<const std::byte> bytes) {
 }
 
 std::optional<OperationId> announced(std::span<const std::byte> bytes) {
-  constexpr std::uint8_t kAnnounce = 1;  // the place of Announce in Body, from 1
+  constexpr std::uint8_t kAnnounce = 1;  // index of Announce in Body, from 1
   Reader in(bytes);
   const std::optional<Beginning> beginning = read_header(in);
   return beginning && beginning->kind == kAnnounce ? std::optional(beginning->header.operation) : std::nullopt;

@@ -1,4 +1,4 @@
-// How messages between service processes are written and read: a message's list of fields serves a Writer and a Reader
+// Encoding and decoding of messages between service processes: a message has one list of fields, for Writer and Reader
 // alike.
 #pragma once
 
@@ -32,7 +32,7 @@ class Writer {
   void value(StrongId<Tag, Rep> id) {
     value(id.value());
   }
-  // An enumeration, as the integer type that is named.
+  // An enumeration, as the given integer type.
   template <class Wire, class Enum>
   void code(Enum value_of) {
     value(static_cast<Wire>(value_of));
@@ -89,8 +89,7 @@ class Reader {
   [[nodiscard]] bool valid() const { return valid_; }
 
  private:
-  // Collective and algorithm are not checked for being known: another version may have more, and the digest tells that
-  // ranks disagree.
+  // Accepts unknown collectives and algorithms: another version may have more, and the digest detects disagreement.
   template <class Enum>
   [[nodiscard]] static bool is_code(std::uint32_t raw) {
     if constexpr (std::is_same_v<Enum, CompletionStatus>)
@@ -106,17 +105,17 @@ class Reader {
   bool valid_ = true;
 };
 
-// A message, const where it is written.
+// A message; const while it is written.
 template <class M, class Plain>
 concept Of = std::is_same_v<std::remove_const_t<M>, Plain>;
 
-// Before every message: version, kind, header.
+// In front of every message: version, kind, header.
 void write_header(Writer& out, std::uint8_t kind, const Header& header);
 struct Beginning {
   std::uint8_t kind = 0;
   Header header;
 };
-// Nothing for anything that write_header() would not have written.
+// nullopt for bytes that write_header() would not have written.
 [[nodiscard]] std::optional<Beginning> read_header(Reader& in);
 
 }  // namespace outrigger::peer

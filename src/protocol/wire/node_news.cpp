@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint32_t kNewsMagic = 0x4E4E524F;  // "ORNN"
 
-// As it stands before the bytes.
+// Layout in front of the bytes.
 struct PlainNews {
   std::uint32_t magic = kNewsMagic;
   std::uint32_t kind = 0;
@@ -52,7 +52,7 @@ Result<std::optional<ParsedNodeNews>> parse_node_news(std::span<const std::byte>
   PlainNews plain;
   if (bytes.size() < sizeof(plain)) return std::optional<ParsedNodeNews>();
   std::memcpy(&plain, bytes.data(), sizeof(plain));
-  if (!makes_sense(plain)) return Error{"it says what is not to be understood"};
+  if (!makes_sense(plain)) return Error{"it sent a malformed message"};
   const std::size_t all = sizeof(plain) + plain.bytes;
   if (bytes.size() < all) return std::optional<ParsedNodeNews>();
   ParsedNodeNews parsed;

@@ -1,12 +1,12 @@
-// What keepers of a job's nodes say to each other over TCP, once both have proven that they know its secret. Fixed
-// width, little-endian, every field checked.
+// Messages between keepers of a job's nodes over TCP, after both have proven that they know its secret. Fixed width,
+// little-endian, every field checked.
 //
-//   moved   "another service process has the place of `sp` of my node: it is to be reached there"     -> taken
+//   moved   a replacement has the place of service process `sp` of my node, and this address               -> taken
 //   taken   the answer, with the same `sp` and `epoch`
-//   ask     "is the node of `sp` there?"                                                              -> here
-//   here    the answer, with the same `sp` and its epoch now; 0: another one is about to take its place
-//   counts  "the job has ended: this is what the ranks of my node, whose first service process is `sp`,
-//           have counted"                                                                             -> counted
+//   ask     asks if the node of `sp` is alive                                                          -> here
+//   here    the answer, with the same `sp` and its present epoch; 0: a replacement is about to start
+//   counts  the job has ended: the counters of my node's ranks; `sp` is the node's first service process
+//                                                                                                      -> counted
 //   counted the answer, with the same `sp`
 //
 // Plain values; safe from any thread.
@@ -27,21 +27,20 @@ enum class NodeNewsKind : std::uint32_t { moved = 1, taken = 2, ask = 3, here = 
 
 struct NodeNews {
   NodeNewsKind kind = NodeNewsKind::ask;
-  std::uint32_t to_node = 0;  // as the job map counts: who has come to another node's keeper is sent away
+  std::uint32_t to_node = 0;  // index in the job map; a keeper closes connections that are meant for others
   SpId sp;
   Epoch epoch;                   // of moved and taken: from 2; of here: any; else 0
-  std::vector<std::byte> bytes;  // of moved: its address on the wire; of counts: these
+  std::vector<std::byte> bytes;  // of moved: its address on the wire; of counts: the counters
   bool operator==(const NodeNews&) const = default;
 };
 
 inline constexpr std::size_t kNodeNewsHeaderBytes = 24;
-// Of one node's counts.
+// For one node's counters.
 inline constexpr std::size_t kMaxCountsBytes = 16U << 20;
 
-// Appends to `out`.
 void encode_node_news(const NodeNews& news, std::vector<std::byte>& out);
-// The first of `bytes`, with how many of them it takes; nothing: not all there yet. Error: nothing that
-// encode_node_news() would have written begins so.
+// The first message of `bytes`, and its length; nullopt: incomplete. Error: bytes that encode_node_news() would not
+// have written.
 struct ParsedNodeNews {
   NodeNews news;
   std::size_t bytes = 0;

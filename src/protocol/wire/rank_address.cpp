@@ -37,7 +37,7 @@ bool is_sound(const Plain& plain, std::uint64_t rest_bytes) {
          tries == (plain.trial_base != 0) && plain.trial_base % kPage == 0;
 }
 
-// The next bytes of `rest`, which is shortened by them.
+// Removes the next bytes from `rest` and returns them.
 std::vector<std::byte> take(std::span<const std::byte>& rest, std::uint32_t bytes) {
   const std::span<const std::byte> taken = rest.first(bytes);
   rest = rest.subspan(bytes);

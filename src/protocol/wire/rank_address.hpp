@@ -1,4 +1,4 @@
-// What a service process on a DPU needs to reach a rank: where the rank's control segment is, and by which key; the
+// Data by which a service process on a DPU reaches a rank: the place and key of the rank's control segment, and the
 // address of its network worker. Written by the rank, checked by decode_rank_address().
 //
 // Plain values; safe from any thread.
@@ -16,7 +16,7 @@ namespace outrigger {
 
 inline constexpr std::size_t kMaxRankAddressBytes = 64U << 10;
 
-// Memory of the rank on which service processes try whether exported handles work (exported_memory.hpp).
+// Memory of the rank for the trial of exported handles (exported_memory.hpp).
 struct ExportTrial {
   std::uint64_t base = 0;           // in the rank's address space; kExportTrialBytes
   std::vector<std::byte> key;       // a packed key of UCX
@@ -29,7 +29,7 @@ struct RankAddress {
   std::uint64_t machine = 0;           // see this_machine()
   std::vector<std::byte> worker;       // an address of UCX
   std::vector<std::byte> segment_key;  // a packed key of UCX
-  std::optional<ExportTrial> trial;    // nothing: the rank exports nothing
+  std::optional<ExportTrial> trial;    // nullopt: the rank exports nothing
   bool operator==(const RankAddress&) const = default;
 };
 

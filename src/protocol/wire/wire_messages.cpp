@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint32_t kMagic = 0x4F525733;  // "ORW3"
 
-// As it stands on the wire.
+// Layout on the wire.
 struct Plain {
   std::uint32_t magic = kMagic;
   std::uint16_t kind = 0;

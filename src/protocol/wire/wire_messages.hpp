@@ -1,18 +1,18 @@
-// What stands before everything that service processes of different nodes send each other. Fixed width, little-endian,
-// checked by decode_wire() before anything uses it.
+// Headers of all messages between service processes of different nodes. Fixed width, little-endian, checked by
+// decode_wire() before use.
 //
 //   message   an engine's message (peer_messages.hpp) follows
-//   request   "send me these bytes of your rank's memory as chunk `offset` of my move"     -> data
-//   reduced_request  the same of several ranks' memory, reduced: the reduction and the other operands follow -> data
+//   request   asks for bytes of the receiver's rank as chunk `offset` of the sender's move      -> data
+//   reduced_request  the same for several ranks' memory, reduced: the reduction and the other operands follow -> data
 //   data      the bytes of a request follow, or none and a status that is not ok
-//   push      bytes for your rank's memory follow: chunk `offset` of my move                -> stored
-//   stored    what has become of a push
-//   eager     "the first `bytes` of this block come without being asked for, as block `offset` of mine": the block's
+//   push      bytes for the memory of the receiver's rank follow: chunk `offset` of the sender's move -> stored
+//   stored    the result of a push
+//   eager     the first `bytes` of a block will come without a request, as the sender's block `offset`: the block's
 //             name follows, and the bytes themselves if they are few. In the order of messages
-//   eager_chunk  bytes of such a block follow; or none and a status, and no more come
-//   batch     several of those that are short follow, each with its header, as append_framed() writes them
+//   eager_chunk  bytes of such a block follow; or none and a status, and the block ends
+//   batch     several short messages follow, each with its header, as append_framed() writes them
 //   ping      -> pong
-//   bye       the sender ends: as it should, or, with a status that is not ok, because it has lost its node
+//   bye       the sender ends: in order, or, with a status that is not ok, because it has lost its node
 //
 // Before the first of these two service processes have greeted each other (proof/handshake.hpp). From there both know a
 // pass for each direction, which each message shows once, however many a batch has.
@@ -48,14 +48,14 @@ enum class Kind : std::uint16_t {
   reduced_request = 12,
 };
 
-// No chunk is longer.
 inline constexpr std::uint64_t kMaxChunkBytes = 1U << 20;
 
 struct Header {
   Kind kind = Kind::message;
   std::uint16_t status = 0;  // fabric::MoveStatus, of data, stored, eager_chunk and bye
   SpId from;                 // the sender
-  std::uint64_t move = 0;    // of whoever began it; message, eager: their number; eager_chunk: the sender's block
+  // number at the side that began it; message, eager: sequence number; eager_chunk: the sender's block
+  std::uint64_t move = 0;
   std::uint64_t offset = 0;  // of the chunk within the move or block; eager: the sender's number for the block
   std::uint64_t bytes = 0;   // of the chunk
   MemoryRef memory;          // of the chunk: request: to be read, reduced_request: first; push: to be written
@@ -65,13 +65,13 @@ inline constexpr std::size_t kHeaderBytes = 56;
 using EncodedHeader = std::array<std::byte, kHeaderBytes>;
 
 [[nodiscard]] EncodedHeader encode_wire(const Header& header);
-// Nothing for anything that encode_wire() would not have written.
+// nullopt for bytes that encode_wire() would not have written.
 [[nodiscard]] std::optional<Header> decode_wire(std::span<const std::byte> bytes);
 
-// What shows that a message comes from whom its receiver has greeted.
+// Token that proves that a message comes from the peer of the handshake.
 using Pass = std::array<std::uint8_t, 16>;
 
-// What stands before a message or a batch: the header, then the pass.
+// In front of a message or a batch: the header, then the token.
 inline constexpr std::size_t kShownBytes = kHeaderBytes + sizeof(Pass);
 using EncodedShown = std::array<std::byte, kShownBytes>;
 struct Shown {
@@ -80,10 +80,10 @@ struct Shown {
 };
 [[nodiscard]] EncodedShown encode_shown(const EncodedHeader& header, const Pass& pass);
 [[nodiscard]] std::optional<Shown> decode_shown(std::span<const std::byte> bytes);
-// Takes as long for a wrong one as for the right one.
+// Compares in constant time.
 [[nodiscard]] bool same_pass(const Pass& left, const Pass& right);
 
-// Of a batch: one message after the other.
+// A message of a batch.
 struct Framed {
   Header header;
   std::span<const std::byte> payload;
@@ -91,17 +91,17 @@ struct Framed {
 inline constexpr std::size_t kFrameBytes = sizeof(std::uint32_t) + kHeaderBytes;  // before each payload
 
 void append_framed(std::vector<std::byte>& batch, const EncodedHeader& header, std::span<const std::byte> payload);
-// The next one, and `rest` begins after it. Nothing where no message begins.
+// Removes the next message from `rest`. nullopt if no valid message begins there.
 [[nodiscard]] std::optional<Framed> next_framed(std::span<const std::byte>& rest);
 
 inline constexpr std::size_t kBlockIdBytes = 32;
 using EncodedBlockId = std::array<std::byte, kBlockIdBytes>;
 
 [[nodiscard]] EncodedBlockId encode_block_id(const BlockId& id);
-// From the first bytes; nothing where there are too few.
+// From the first bytes; nullopt if there are too few.
 [[nodiscard]] std::optional<BlockId> decode_block_id(std::span<const std::byte> bytes);
 
-// What follows a reduced_request: all operands after the first, each of the chunk's length.
+// Follows a reduced_request: all operands after the first, each of the chunk's length.
 struct OtherOperands {
   Reduction reduction;
   std::vector<MemoryRef> others;
@@ -109,9 +109,9 @@ struct OtherOperands {
 };
 inline constexpr std::size_t kMaxOtherOperands = 127;
 
-// At most so many.
+// At most kMaxOtherOperands.
 void encode_operands(const OtherOperands& operands, std::vector<std::byte>& out);
-// Nothing for anything that encode_operands() would not have written.
+// nullopt for bytes that encode_operands() would not have written.
 [[nodiscard]] std::optional<OtherOperands> decode_operands(std::span<const std::byte> bytes);
 
 }  // namespace outrigger::wire

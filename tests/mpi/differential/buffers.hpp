@@ -12,8 +12,8 @@ namespace differential {
 class Buffer {
  public:
   Buffer() = default;
-  // Room for the addresses [low, high) relative to base(), which may both be negative; guards lie outside. All of it is
-  // filled with bytes that follow from `content`.
+  // Room for the addresses [low, high) relative to base(), which may both be negative, with guards outside. All of it
+  // is filled with bytes that follow from `content`.
   Buffer(std::ptrdiff_t low, std::ptrdiff_t high, bool from_mpi, std::size_t skip, std::uint64_t content);
   Buffer(Buffer&& other) noexcept { swap(other); }
   Buffer& operator=(Buffer&& other) noexcept {
@@ -23,9 +23,9 @@ class Buffer {
   ~Buffer();
 
   [[nodiscard]] std::byte* base() const { return base_; }
-  // Fills everything anew from `content`.
+  // Fills all of it again from `content`.
   void fill(std::uint64_t content);
-  // Whether all bytes, guards and gaps too, still are what fill(content) wrote.
+  // True if all bytes, including guards and gaps, are still those of fill(content).
   [[nodiscard]] bool untouched(std::uint64_t content) const;
   // Offset from base() of the first byte that differs, or `none`.
   static constexpr std::ptrdiff_t none = PTRDIFF_MIN;
@@ -35,7 +35,7 @@ class Buffer {
  private:
   void swap(Buffer& other) noexcept;
 
-  std::byte* memory_ = nullptr;  // what was allocated
+  std::byte* memory_ = nullptr;  // the allocation
   std::byte* begin_ = nullptr;   // the part that is filled and compared
   std::size_t bytes_ = 0;
   std::byte* base_ = nullptr;

@@ -1,4 +1,4 @@
-// The communicators that operations run on, made in every way MPI offers, each with a twin that Outrigger leaves alone.
+// Communicators for operations, made in every way of MPI, each with a native twin that Outrigger does not offload.
 #pragma once
 
 #include <mpi.h>

@@ -18,7 +18,7 @@ constexpr int styles = 10;
   std::abort();
 }
 
-// A contiguous piece of the request array, and what is known about it.
+// A contiguous piece of the request array, and its state.
 class Batch {
  public:
   Batch(std::span<MPI_Request> requests, const std::vector<bool>& active, std::size_t first, const Done& done)
@@ -41,7 +41,7 @@ class Batch {
     }
   }
 
-  // One call of one of the testing forms; nothing need complete.
+  // One call of one of the testing forms; it need not complete anything.
   void poke(int style, bool statuses) {
     switch (style) {
       case 0: return void(test_once(statuses));
@@ -65,7 +65,7 @@ class Batch {
       if (waiting_[i]) finished(i, statuses ? &status_[i] : nullptr);
     }
   }
-  // The array and single arguments to pass where statuses may be ignored. Distinct types in some MPIs, so two helpers.
+  // The array and single arguments if statuses may be ignored. They have distinct types in some MPIs, so two helpers.
   [[nodiscard]] MPI_Status* many(bool statuses) { return statuses ? status_.data() : MPI_STATUSES_IGNORE; }
   [[nodiscard]] MPI_Status* one(bool statuses) { return statuses ? status_.data() : MPI_STATUS_IGNORE; }
 
@@ -153,7 +153,7 @@ class Batch {
   void test_some(bool statuses) {
     while (!some_once(MPI_Testsome, statuses)) sched_yield();
   }
-  // The request stays until it is waited for; asking twice must give the same answer.
+  // The request stays until it is waited for; two calls must give the same answer.
   void get_status(bool statuses) {
     for (std::size_t i = 0; i < requests_.size(); ++i) {
       int flag = 0;
@@ -161,7 +161,8 @@ class Batch {
         MPI_Request_get_status(requests_[i], &flag, one(statuses));
         if (flag == 0) sched_yield();
       }
-      const MPI_Status seen = status_[0];  // MPICH 5.0 gives none later: a persistent request is inactive from here on
+      // MPICH 5.0 provides none later: a persistent request is inactive from here on
+      const MPI_Status seen = status_[0];
       MPI_Request_get_status(requests_[i], &flag, MPI_STATUS_IGNORE);
       if (flag == 0) broken("MPI_Request_get_status said complete, then not complete");
       MPI_Wait(&requests_[i], MPI_STATUS_IGNORE);

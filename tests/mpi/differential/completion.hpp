@@ -11,8 +11,8 @@
 
 namespace differential {
 
-// Completes all of `requests`; null and inactive ones may be among them. `done(index, status)` is called once for each
-// request that was active; the status is null where it was ignored.
+// Completes all of `requests`, which may include null and inactive ones. Calls `done(index, status)` once for each
+// active request; the status is nullptr if it was ignored.
 using Done = std::function<void(std::size_t index, const MPI_Status* status)>;
 void complete(std::span<MPI_Request> requests, const std::vector<bool>& active, Random& random, const Done& done);
 

@@ -43,7 +43,7 @@ std::string text(const char* name, std::initializer_list<long> numbers) {
   return result;
 }
 
-// One after another with gaps, in the order of the signature or, in memory, backwards.
+// One after another with gaps, in the signature's order or, in memory, in reverse.
 Datatype make_struct_unit(Random& random, UnitKind kind) {
   const std::vector<Part> parts = parts_of(kind);
   std::vector<int> lengths(parts.size(), 1);
@@ -65,7 +65,7 @@ Datatype make_struct_unit(Random& random, UnitKind kind) {
 
 Datatype make_unit(Random& random, UnitKind kind) {
 #ifdef MPICH_VERSION
-  // MPICH 4.0 reports truncation when a struct of the same signature meets a pair type, so there is no mixture.
+  // MPICH 4.0 reports truncation if a struct meets a pair type of the same signature, so they are not mixed.
   constexpr int predefined_percent = 100;
 #else
   constexpr int predefined_percent = 50;
@@ -92,7 +92,7 @@ std::vector<int> split(Random& random, int units, int longest) {
   return pieces;
 }
 
-// Non-overlapping places for the pieces, with gaps, in any order of memory; sometimes starting below zero.
+// Non-overlapping places for the pieces, with gaps, in any order; sometimes starting below zero.
 std::vector<int> place(Random& random, const std::vector<int>& pieces) {
   std::vector<std::size_t> order(pieces.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -170,7 +170,7 @@ Datatype make_subarray(Random& random, const Datatype& unit, int units) {
   return {type, true, text("subarray", {subsizes[0], subsizes[1], sizes[0], sizes[1]})};
 }
 
-// Two different layouts, one behind the other.
+// Two different layouts, one after the other.
 Datatype make_struct(Random& random, const Datatype& unit, int units) {
   const int first = random.between(1, units - 1);
   const Datatype head = make_vector(random, unit, first, divisor(random, first));

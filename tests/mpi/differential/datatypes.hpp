@@ -1,5 +1,5 @@
-// Random datatypes with a known signature. A *unit* is the smallest thing that is sent (an int, a double and an int,
-// ...); a type of `units` units may lay them out in any way, as long as two items one extent apart do not overlap.
+// Random datatypes with a known signature. A *unit* is the smallest sent element (an int, a double and an int, ...). A
+// type of `units` units may lay them out in any way, as long as two items one extent apart do not overlap.
 #pragma once
 
 #include <mpi.h>
@@ -48,8 +48,7 @@ int unit_bytes(UnitKind kind);  // of data, without gaps
 
 // A committed type of `units` units. `coarse` avoids layouts of many small pieces.
 Datatype make_type(Random& random, UnitKind kind, int units, bool coarse);
-// A column of `units` units of a matrix with `width` columns, resized to the width of one column: neighbours
-// interleave.
+// A column of `units` units of a matrix with `width` columns, resized to the width of one column: neighbors interleave.
 Datatype make_column(Random& random, UnitKind kind, int units, int width);
 // The same type with absolute addresses, for use with MPI_BOTTOM.
 Datatype at_address(const Datatype& type, const void* address);

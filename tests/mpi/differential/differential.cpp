@@ -1,18 +1,16 @@
-// Shows that offloaded collectives put the same bytes in the same places as the native MPI, and leave all others alone.
+// Tests that offloaded collectives put the same bytes in the same places as the native MPI, and change no others.
 // Seeded and random: calls, counts, displacements, datatypes, MPI_IN_PLACE, MPI_BOTTOM, buffers, communicators, windows
 // of several outstanding operations mixed with point-to-point messages, posting orders and completion calls. Every
-// operation runs once more on a communicator that Outrigger leaves alone (info outrigger=off), and whole buffers are
-// compared.
+// operation runs once more on a native communicator (info outrigger=off), and whole buffers are compared.
 //
 //   differential [--seed S] [--operations N] [--max-bytes B] [--threads T] [--window W] [--stall-s S] [--verbose 1]
 //               [--careful 1] [--blocking 1] [--persistent N] [--pause-us P]
 //
-// --window W runs only that window: the replay that is printed with a difference. When nothing advances for S seconds,
-// it prints what is outstanding and ends; --verbose 1 prints every operation before it is posted. Without Outrigger
-// both sides are native, and the program must pass as well with --careful 1, which leaves out what the native MPIs of
-// Debian 12 do wrong. --blocking 1 runs every operation by its blocking form as well. --persistent N posts
-// persistent forms instead, and starts each N times more. --pause-us P: ranks rest for about so long before they post,
-// each time a little shorter or longer.
+// --window W runs only that window; a difference prints this option for the replay. Without progress for S seconds the
+// program prints its outstanding operations and ends. --verbose 1 prints every operation before it is posted. Without
+// Outrigger both sides are native, and the program must pass with --careful 1, which avoids errors of the native MPIs
+// of Debian 12. --blocking 1 also runs every operation by its blocking form. --persistent N posts persistent forms
+// instead, and starts each N times more. --pause-us P: ranks pause about this long before they post, with variations.
 
 #include <mpi.h>
 #include <sched.h>
@@ -39,7 +37,7 @@ namespace differential {
 namespace {
 
 constexpr int windows_per_epoch = 12;            // new communicators after so many windows
-constexpr std::int64_t window_bytes = 16 << 20;  // the most that a rank sends in a window, about
+constexpr std::int64_t window_bytes = 16 << 20;  // about the most bytes that a rank sends in a window
 
 struct Options {
   std::uint64_t seed = 1;
@@ -52,7 +50,7 @@ struct Options {
   bool careful = false;
   bool spoil = false;
   bool blocking = false;
-  int persistent = -1;  // so many more starts; -1: no persistent forms
+  int persistent = -1;  // additional starts; -1: no persistent forms
   int pause_us = 0;
 };
 
@@ -111,11 +109,11 @@ struct Message {
   std::uint64_t content;
 };
 
-// One thing to post, in the order in which this rank posts.
+// One post, in this rank's order.
 struct Step {
   enum class Kind { operation, barrier, send, receive } kind;
   std::size_t index;         // of the operation or message
-  std::size_t communicator;  // whose order must be kept; for messages any
+  std::size_t communicator;  // steps on it keep their order; any for messages
 };
 
 // Several operations and messages that are outstanding at the same time.
@@ -125,7 +123,7 @@ class Window {
       : options_(options), thread_(thread), number_(number), messages_comm_(messages) {
     MPI_Comm_rank(messages, &rank_);
     MPI_Comm_size(messages, &size_);
-    // The number of operations does not depend on the thread, so that threads can meet between windows.
+    // The number of operations does not depend on the thread, so that threads can synchronize between windows.
     operations_ = operations_in(options.seed, number);
     const std::uint64_t seed =
         mix({options.seed, 2, static_cast<std::uint64_t>(number), static_cast<std::uint64_t>(thread)});
@@ -153,20 +151,20 @@ class Window {
         poke(std::span(requests_).first(i + 1), active_, *own_, report_to(watchdog));
       }
     }
-    // Requests that have nothing to do must not disturb.
+    // Null and inactive requests must do no harm.
     for (int i = own_->below(3); i > 0; --i) {
       requests_.push_back(MPI_REQUEST_NULL);
       active_.push_back(false);
     }
   }
 
-  // May be called by another thread than the one that posted.
+  // May be called by another thread than the posting one.
   void complete_all(Watchdog& watchdog) {
     complete(requests_, active_, *own_, report_to(watchdog));
     for (std::size_t i = 0; i < steps_.size(); ++i) finish_step(i);
   }
 
-  // Runs everything natively and compares. True if all is well.
+  // Runs everything natively and compares. True if there is no difference.
   bool check(Watchdog& watchdog) {
     watchdog.now(thread_, title("running natively"), {});
     bool good = true;
@@ -219,7 +217,7 @@ class Window {
     for (int i = 0; i < operations_; ++i) {
       const auto which = static_cast<std::size_t>((shift + random.below(different)) % static_cast<int>(all.size()));
       const Communicator& communicator = all[which];
-      // Groups may differ between ranks ("halves"), so everyone plans as if all of them were in it.
+      // Groups may differ between ranks ("halves"), so all ranks plan as members of it.
       Plan plan = Plan::make(random.next(), size_, std::max<std::int64_t>(1, std::min(options_.max_bytes, left)),
                              options_.careful);
       left -= plan.longest * plan.quantum * unit_bytes(plan.unit) * size_;
@@ -256,14 +254,14 @@ class Window {
       }
       if (message.to == rank_) {
         received_.back() = Buffer(0, message.bytes, false, 0, message.content);
-        // The same guards as the sender's, but other bytes inside until the message comes.
+        // The sender's guards, but other bytes inside until the message comes.
         std::memset(received_.back().base(), 0x5a, static_cast<std::size_t>(message.bytes));
         steps_.push_back({Step::Kind::receive, index, 0});
       }
     }
   }
 
-  // Every rank has an order of its own; only operations on the same communicator stay in order.
+  // Every rank has its own order; only operations on the same communicator stay in order.
   void order_steps() {
     std::vector<Step> shuffled = steps_;
     for (std::size_t i = shuffled.size(); i > 1; --i) {
@@ -329,7 +327,7 @@ class Window {
     }
   }
 
-  // In a group of one persistent forms are left out, see Operation.
+  // Persistent forms are left out in a group of one, see Operation.
   void post_barrier(MPI_Comm on, MPI_Request* request) {
     int size = 0;
     MPI_Comm_size(on, &size);
@@ -342,7 +340,7 @@ class Window {
     persistent_barriers_.push_back(*request);
   }
 
-  // As often again as other operations.
+  // As many starts as other operations.
   void repeat_barriers(Watchdog& watchdog) {
     for (std::size_t i = 0; i < planned_.size(); ++i) {
       const bool is_there = std::ranges::any_of(
@@ -414,7 +412,7 @@ class Window {
   int rank_ = 0;
   int size_ = 0;
   int operations_ = 0;
-  std::unique_ptr<Random> own_;  // what this rank alone decides
+  std::unique_ptr<Random> own_;  // decisions of this rank alone
   std::vector<std::unique_ptr<Operation>> planned_;
   std::vector<MPI_Comm> barrier_on_;
   std::vector<MPI_Request> persistent_barriers_;
@@ -428,7 +426,7 @@ class Window {
   bool failed_ = false;
 };
 
-// Where the two threads of a rank hand each other what they posted.
+// The two threads of a rank exchange their posts here.
 struct Exchange {
   explicit Exchange(int threads) : barrier(threads) {}
   std::barrier<> barrier;
@@ -491,14 +489,14 @@ class Worker {
     int bad = 0;
     MPI_Request request;
     int done = 0;
-    // Natively, so that what is offloaded is what was planned.
+    // Natively, so that the offloaded operations are the planned ones.
     const MPI_Comm native = communicators_->all().front().native;
     MPI_Iallreduce(&bad_here, &bad, 1, MPI_INT, MPI_MAX, native, &request);
     while (done == 0) {
       MPI_Test(&request, &done, MPI_STATUS_IGNORE);
       if (done == 0) sched_yield();
     }
-    // Both threads must agree to stop, or one would wait for the other for ever.
+    // Both threads must agree to stop, or one would wait for ever.
     if (bad != 0) good_ = false;
     if (bad != 0 && options_.threads > 1) MPI_Abort(MPI_COMM_WORLD, 1);
     watchdog_.now(thread_, "", {});

@@ -12,7 +12,7 @@
 namespace differential {
 namespace {
 
-constexpr std::int64_t most_pieces = 20'000;  // more than this, and layouts of small pieces take too long to check
+constexpr std::int64_t most_pieces = 20'000;  // layouts with more small pieces take too long to check
 
 std::vector<int> permutation(Random& random, std::size_t size, bool shuffle) {
   std::vector<int> order(size);
@@ -45,11 +45,12 @@ Plan Plan::make(std::uint64_t seed, int group_size, std::int64_t max_bytes, bool
   plan.in_place = random.chance(15) && plan.call != Call::bcast;
   plan.unit = static_cast<UnitKind>(random.below(unit_kinds));
   plan.typed = random.chance(60);
-  // In place, Open MPI 4.1's Ialltoallv and, with structs and pairs, MPICH 4.0's nonblocking calls move wrong bytes.
+  // In place, Open MPI 4.1's Ialltoallv moves wrong bytes, and so do MPICH 4.0's nonblocking calls with structs and
+  // pairs.
   if (careful && (plan.call == Call::alltoallv || plan.call == Call::alltoallw)) plan.in_place = false;
   if (careful && plan.in_place && plan.unit >= UnitKind::pair) plan.unit = UnitKind::integer;
   if (careful && plan.in_place) plan.typed = false;
-  // Where ranks describe the same blocks by different types, Allgatherv and Bcast choose differently on each.
+  // If ranks describe the same blocks by different types, Allgatherv and Bcast choose differently on each.
   if (careful && (plan.gathers() || plan.call == Call::bcast || plan.rooted())) plan.typed = false;
   if (careful && plan.rooted()) plan.in_place = false;
   constexpr std::array<int, 9> quanta = {1, 1, 2, 3, 4, 6, 8, 12, 24};
@@ -60,7 +61,7 @@ Plan Plan::make(std::uint64_t seed, int group_size, std::int64_t max_bytes, bool
   if (careful && plan.typed) plan.keep_small();
   if (random.chance(4)) plan.longest = 0;
   plan.empty_percent = random.chance(50) ? 0 : random.below(90);
-  // With nothing to send or receive, Open MPI 4.1's Ialltoallw crashes.
+  // Open MPI 4.1's Ialltoallw crashes if there is nothing to send or receive.
   if (careful && plan.call == Call::alltoallw) {
     plan.longest = std::max<std::int64_t>(1, plan.longest);
     plan.empty_percent = 0;
@@ -70,7 +71,7 @@ Plan Plan::make(std::uint64_t seed, int group_size, std::int64_t max_bytes, bool
   return plan;
 }
 
-// Open MPI 4.1's Ialltoallw crashes in a group of one as well, and where the communicator has a topology.
+// Open MPI 4.1's Ialltoallw also crashes in a group of one, and on a communicator with a topology.
 void Plan::keep_native_right() {
   keep_small();
   if (call == Call::alltoallw) call = Call::alltoallv;
@@ -84,7 +85,7 @@ void Plan::keep_small() {
 std::int64_t Plan::block(int from, int to) const {
   if (longest == 0 || regular()) return longest;
   if (gathers()) to = from;
-  const int low = in_place ? std::min(from, to) : from;  // in place: as much goes there as comes back
+  const int low = in_place ? std::min(from, to) : from;  // in place: both directions have the same length
   const int high = in_place ? std::max(from, to) : to;
   Random random(mix({seed, 77, static_cast<std::uint64_t>(low), static_cast<std::uint64_t>(high)}));
   if (random.chance(empty_percent)) return 0;
@@ -140,7 +141,7 @@ Operation::Side Operation::make_side(Random& random, bool sending) const {
 
   Side side;
   for (std::size_t i = 0; i < (typed_each ? quanta.size() : 1); ++i) {
-    // One item of the type holds `units`, a divisor of the quantum or, where all blocks are as long, of a block.
+    // One item of the type has `units`, a divisor of the quantum or, if all blocks have the same length, of a block.
     int units = any_divisor(random, plan_.quantum);
     if (plan_.typed && plan_.regular() && random.chance(25)) {
       units = any_divisor(random, static_cast<int>(std::max<std::int64_t>(1, plan_.longest) * plan_.quantum));
@@ -158,7 +159,7 @@ Operation::Side Operation::make_side(Random& random, bool sending) const {
   return side;
 }
 
-// As a transpose has it: every item is a column of one matrix.
+// As in a transpose: every item is a column of one matrix.
 Operation::Side Operation::make_columns(Random& random, const std::vector<std::int64_t>& quanta) const {
   Side side;
   const int units = any_divisor(random, plan_.quantum);
@@ -176,7 +177,7 @@ Operation::Side Operation::make_columns(Random& random, const std::vector<std::i
   return side;
 }
 
-// Displacements with gaps and in any order; what is sent may also overlap. Regular blocks follow one another.
+// Displacements with gaps and in any order; send blocks may also overlap. Regular blocks are contiguous.
 void Operation::place_blocks(Random& random, bool sending, Side& side) const {
   const bool regular = plan_.regular() || side.counts.size() == 1;
   const bool in_bytes = plan_.call == Call::alltoallw;
@@ -358,12 +359,12 @@ void Operation::run_blocking(MPI_Comm communicator, const Place& from, const Pla
   }
 }
 
-// What is given to the offloaded call.
+// Arguments of the offloaded call.
 Operation::Place Operation::sent_from() const {
   if (!sends_in_place()) return place_in(send_side_, send_.base(), send_absolute_);
   Place ignored = place_in(receive_side_, received_.base(), receive_absolute_);  // but it must be readable
   ignored.address = MPI_IN_PLACE;
-  // Open MPI 4.1 looks at the types of Ialltoallw even so.
+  // Open MPI 4.1 reads the types of Ialltoallw nevertheless.
   if (plan_.call != Call::alltoallw) std::fill(ignored.types.begin(), ignored.types.end(), MPI_DATATYPE_NULL);
   return ignored;
 }
@@ -441,7 +442,7 @@ void Operation::run_blocking_form() {
 void Operation::run_native() {
   if (plan_.gathers_at_root()) return gather_at_root_packed();
   if (plan_.scatters()) return scatter_packed();
-  // In place is the same as sending from a copy of the receive buffer, and that, unlike in place, all MPIs get right.
+  // In place equals sending from a copy of the receive buffer, which all MPIs do correctly.
   const Side& side = plan_.in_place ? receive_side_ : send_side_;
   Place from = place_in(side, send_.base(), send_absolute_);
   if (plan_.in_place && plan_.gathers()) {
@@ -449,8 +450,7 @@ void Operation::run_native() {
     from.block = static_cast<std::size_t>(communicator_->rank);
     from.address = send_.base() + offset_of(side, from.block);
   }
-  // Open MPI 4.1 puts a rank's own block wrong beyond 64 KiB when it receives by absolute addresses: no MPI_BOTTOM
-  // here.
+  // Open MPI 4.1 misplaces a rank's own block beyond 64 KiB if it receives by absolute addresses: no MPI_BOTTOM here.
   const Place to = place_in(receive_side_, expected_.base(), {});
   if (plan_.call == Call::bcast) return broadcast_packed();
   if (plan_.gathers()) {
@@ -464,9 +464,8 @@ void Operation::run_native() {
   correct_own_block();
 }
 
-// Where ranks describe the same blocks by types of different sizes and extents, Open MPI 4.1's Allgatherv and
-// MPICH 4.0's Iallgatherv choose differently on different ranks and stand still or mix up. As bytes all ranks say the
-// same.
+// If ranks describe the same blocks by types of different sizes and extents, Open MPI 4.1's Allgatherv and MPICH 4.0's
+// Iallgatherv choose differently on different ranks and hang or mix blocks. With bytes all ranks use the same type.
 void Operation::gather_packed(const Place& from) {
   const MPI_Comm communicator = communicator_->native;
   int length = 0;
@@ -517,7 +516,7 @@ void Operation::broadcast_packed() {
              communicator);
 }
 
-// Open MPI 4.1 gets a rank's own block wrong beyond 64 KiB where types with gaps are involved; packing it is right.
+// Open MPI 4.1 misplaces a rank's own block beyond 64 KiB if types with gaps are involved; packing is correct.
 void Operation::correct_own_block() {
   const auto me = static_cast<std::size_t>(communicator_->rank);
   const Side& from = plan_.in_place ? receive_side_ : send_side_;
@@ -535,7 +534,7 @@ void Operation::correct_own_block() {
              receive_side_.counts[me], receive_side_.type(me).get(), communicator_->native);
 }
 
-// An MPI whose blocking calls never yield takes a time slice for each message when ranks share a core; this does not.
+// If ranks share a core, an MPI whose blocking calls never yield takes a time slice per message; this does not.
 void Operation::run_native_patiently(const Place& from, const Place& to) {
   MPI_Request request;
   int done = 0;

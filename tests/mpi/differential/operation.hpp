@@ -1,5 +1,5 @@
-// One random collective: decided alike on all ranks from the seed, except for what MPI lets each rank choose (types,
-// counts of them, displacements, buffers). It runs twice, on the communicator and on its native twin.
+// One random collective. All ranks draw it from the seed, except for the choices of each rank (types, their counts,
+// displacements, buffers). It runs twice, on the communicator and on its native twin.
 #pragma once
 
 #include <mpi.h>
@@ -18,7 +18,7 @@ namespace differential {
 enum class Call { alltoall, alltoallv, alltoallw, allgather, allgatherv, bcast, gather, gatherv, scatter, scatterv };
 constexpr int calls = 10;
 
-// What every rank of the group knows alike.
+// Values that are equal on all ranks of the group.
 struct Plan {
   std::uint64_t seed = 0;
   Call call = Call::alltoall;
@@ -27,26 +27,26 @@ struct Plan {
   int quantum = 1;           // every block is a multiple of this many units
   std::int64_t longest = 0;  // quanta of the longest block
   std::int64_t shortest = 0;
-  int empty_percent = 0;  // how many of the blocks are empty, where they may differ
+  int empty_percent = 0;  // share of empty blocks, if they may differ
   bool typed = false;     // derived datatypes
-  bool coarse = false;    // of long pieces only
+  bool coarse = false;    // only with long pieces
 
-  // `careful` leaves out what the native MPIs of Debian 12 do wrong themselves.
+  // `careful` avoids errors of the native MPIs of Debian 12.
   static Plan make(std::uint64_t seed, int group_size, std::int64_t max_bytes, bool careful);
-  // For what stays native, faults and all: a group of one, or everything where the test is `careful`.
+  // For operations that stay native, with the MPI's errors: a group of one, or all if the test is `careful`.
   void keep_native_right();
-  // Limits blocks to what Open MPI 4.1 gets right when a rank sends to itself.
+  // Limits blocks to sizes that Open MPI 4.1 handles correctly from a rank to itself.
   void keep_small();
   // Quanta that rank `from` sends to rank `to`.
   [[nodiscard]] std::int64_t block(int from, int to) const;
-  // All blocks are as long as each other.
+  // All blocks have the same length.
   [[nodiscard]] bool regular() const {
     return call == Call::alltoall || call == Call::allgather || call == Call::bcast || call == Call::gather ||
            call == Call::scatter;
   }
-  // Everybody gets the same block of a rank.
+  // All ranks get the same block of a rank.
   [[nodiscard]] bool gathers() const { return call == Call::allgather || call == Call::allgatherv; }
-  // Each has a block for one rank, or gets one from there.
+  // Each rank has a block for one rank, or gets one from it.
   [[nodiscard]] bool gathers_at_root() const { return call == Call::gather || call == Call::gatherv; }
   [[nodiscard]] bool scatters() const { return call == Call::scatter || call == Call::scatterv; }
   [[nodiscard]] bool rooted() const { return gathers_at_root() || scatters(); }
@@ -57,25 +57,25 @@ class Operation {
   Operation(const Plan& plan, const Communicator& communicator);
 
   void post(MPI_Request* request);
-  // The same by the persistent form, which stays until it is freed. Afterwards, run_again() as often as wanted, the
-  // same number on all ranks: collective and blocking.
-  // In a group of one, which is native, nonblocking: MPICH 4.0 gives persistent ones that have ended once more.
+  // The same by the persistent form, which stays until it is freed. Then call run_again() any number of times, equal on
+  // all ranks: collective and blocking. Nonblocking in a group of one, which is native: MPICH 4.0 returns finished
+  // persistent requests again.
   void post_persistent(MPI_Request* request);
   [[nodiscard]] bool is_persistent() const { return persistent_ != MPI_REQUEST_NULL; }
   void run_again();
   void free_persistent();
   // Runs the same on the native twin, never in place nor to MPI_BOTTOM: collective and blocking.
   void run_native();
-  // After run_native: receives once more by the blocking form, on the communicator that is offloaded.
+  // After run_native: receives once more by the blocking form, on the offloaded communicator.
   void run_blocking_form();
-  // Says what is different, if anything is.
+  // Describes the difference, if there is one.
   [[nodiscard]] std::optional<std::string> difference() const;
   [[nodiscard]] std::string describe() const;
-  // Changes a byte of what was received, to see that it is noticed.
+  // Changes a received byte, to test the comparison.
   void spoil() { received_.base()[receive_side_.low] ^= std::byte{1}; }
 
  private:
-  // The arguments of one side: a block for each peer, or one for all (the send side of what gathers).
+  // The arguments of one side: a block for each peer, or one for all (the send side of gathering calls).
   struct Side {
     std::vector<Datatype> types;     // of each block, or one for all
     std::vector<int> counts;         // of each block
@@ -85,12 +85,12 @@ class Operation {
     bool bottom = false;
     [[nodiscard]] const Datatype& type(std::size_t block) const { return types.size() == 1 ? types[0] : types[block]; }
   };
-  // A buffer and types as they are given to a call.
+  // A buffer and types as arguments of a call.
   struct Place {
     const Side* side = nullptr;
     void* address = nullptr;
     std::vector<MPI_Datatype> types;
-    std::size_t block = 0;  // the first block that is meant
+    std::size_t block = 0;  // the first block in use
   };
   Side make_side(Random& random, bool sending) const;
   Side make_columns(Random& random, const std::vector<std::int64_t>& quanta) const;
@@ -107,16 +107,16 @@ class Operation {
   void run_blocking(MPI_Comm communicator, const Place& from, const Place& to);
   [[nodiscard]] int root() const;
   [[nodiscard]] bool is_root() const { return root() == communicator_->rank; }
-  // What it sends lies in the receive buffer, or its own block stays in the send buffer: of a rooted one at the root.
+  // The send block is in the receive buffer, or the own block stays in the send buffer (rooted calls: at the root).
   [[nodiscard]] bool sends_in_place() const {
     return plan_.in_place && !plan_.scatters() && (!plan_.gathers_at_root() || is_root());
   }
   [[nodiscard]] bool receives_in_place() const { return plan_.in_place && plan_.scatters() && is_root(); }
   // No blocks on this side.
   [[nodiscard]] bool is_idle(bool sending) const;
-  // The end of a broadcast that this rank has.
+  // This rank's side of a broadcast.
   [[nodiscard]] const Place& end(const Place& from, const Place& to) const { return is_root() ? from : to; }
-  // Of a gather or scatter, as its calls have them; what counts at the root alone is rubbish elsewhere.
+  // Arguments of a gather or scatter; values that matter only at the root are invalid elsewhere.
   template <class Count, class Displacement>
   struct Rooted {
     const void* send = nullptr;
@@ -153,7 +153,7 @@ class Operation {
   const Communicator* communicator_;
   Side send_side_;
   Side receive_side_;
-  Buffer send_;  // in place: what the receive buffer held, for the native run
+  Buffer send_;  // in place: former contents of the receive buffer, for the native run
   Buffer received_;
   Buffer expected_;
   std::vector<Datatype> send_absolute_;

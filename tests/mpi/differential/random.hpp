@@ -1,5 +1,4 @@
-// A small seeded generator. The same seed gives the same sequence on every rank, which is how ranks agree on what to do
-// without talking to each other.
+// A small seeded generator. The same seed gives the same sequence on every rank, so ranks agree without communication.
 #pragma once
 
 #include <cstdint>

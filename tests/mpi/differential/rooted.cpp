@@ -1,4 +1,4 @@
-// Gathers and scatters: the calls, and what native ones of packed bytes give.
+// Gathers and scatters: the calls, and their native form with packed bytes.
 #include <sched.h>
 
 #include <vector>
@@ -19,7 +19,7 @@ void wait_patiently(MPI_Request request) {
   }
 }
 
-// Blocks as bytes, one behind the other.
+// Contiguous blocks of bytes.
 struct PackedBlocks {
   std::vector<int> counts;
   std::vector<int> places;

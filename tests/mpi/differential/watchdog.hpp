@@ -1,4 +1,4 @@
-// Ends the program with a list of what is outstanding when nothing has advanced for a while.
+// Ends the program with a list of outstanding operations if there has been no progress for a while.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@ class Watchdog {
   Watchdog(int rank, int limit_s);
   ~Watchdog();
 
-  // What `thread` is about to do next; replaces what it said before.
+  // The next action of `thread`; replaces its former one.
   void now(int thread, std::string what, std::vector<std::string> requests);
   // The request at `index` of the list has completed.
   void done(int thread, std::size_t index);

@@ -1,20 +1,20 @@
-// A stand-in for a network that moves memory by exported handles, on one machine and for tests: libucp with four calls
-// replaced, in front of a real one that goes by the name of libucq (test_alias.py makes it). What is read into imported
-// memory is read by the real library, and written into the other process by the kernel.
+// A stand-in for a network that moves memory by exported handles, on one machine: libucp with four replaced calls, in
+// front of a real one named libucq (made by test_alias.py). The real library reads; the kernel writes the bytes into
+// the other process's imported memory.
 //
-// OUTRIGGER_TEST_EXPORTS says what goes wrong, as words `what=N`, from the N-th call of that kind in a process on:
+// OUTRIGGER_TEST_EXPORTS injects faults, as words `what=N`, from the N-th call of that kind in a process on:
 //
-//   pack      is refused
-//   import    is refused
+//   pack      is rejected
+//   import    is rejected
 //   read      fails
 //   odd       every second one from there on fails
-//   lie       ends well, with nothing written
+//   lie       reports success without writing
 //   hang      never ends
-//   late      ends well, but is written only when something of that memory is read over its own connection: the least
-//             that a network promises
+//   late      reports success, but writes only when that memory is next read over its own connection: the minimum
+//             that a network guarantees
 //
-// OUTRIGGER_TEST_EXPORTS_LIVE names a directory with a file for each handle that is still good. Use of another one
-// fails and leaves a file `stale` there.
+// OUTRIGGER_TEST_EXPORTS_LIVE names a directory with a file for each valid handle. Use of another one fails and makes a
+// file `stale` there.
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -56,7 +56,7 @@ struct Read {
   std::vector<std::byte> bytes;
   bool lies = false;
   bool late = false;
-  ucp_request_param_t parameters{};  // of whoever reads
+  ucp_request_param_t parameters{};  // of the reader
 };
 
 struct State {
@@ -83,7 +83,7 @@ Function real(const char* name, Function /*as*/) {
   return reinterpret_cast<Function>(found);
 }
 
-// From which call on it goes wrong; 0: never.
+// The first call that fails; 0: none.
 unsigned from_which(const std::string& what) {
   const char* text = std::getenv("OUTRIGGER_TEST_EXPORTS");
   const std::string words = "," + std::string(text != nullptr ? text : "");
@@ -124,7 +124,7 @@ bool place(const Read& read) {
          static_cast<ssize_t>(read.bytes.size());
 }
 
-// The bytes are here. How the read has ended, for whoever reads.
+// The bytes have arrived. Returns the read's result for the caller.
 ucs_status_t came(std::unique_ptr<Read> read, ucs_status_t status) {
   if (status != UCS_OK || read->lies) return status;
   if (read->late) {
@@ -170,7 +170,7 @@ ucs_status_t ucp_init_version(unsigned major, unsigned minor, const ucp_params_t
   return real("ucp_init_version", &ucp_init_version)(major, minor, &without, config, context);
 }
 
-// By their names for the linker, as headers may declare them with types of their own.
+// By their linker names, as headers may declare them with other types.
 ucs_status_t fake_memh_pack(ucp_mem_h memory, const PackParameters* parameters, void** buffer,
                             std::size_t* bytes) __asm__("ucp_memh_pack");
 void fake_memh_buffer_release(void* buffer, const ReleaseParameters* parameters) __asm__("ucp_memh_buffer_release");
@@ -256,7 +256,7 @@ ucs_status_ptr_t ucp_get_nbx(ucp_ep_h endpoint, void* buffer, std::size_t count,
   mine.op_attr_mask &= ~static_cast<std::uint32_t>(UCP_OP_ATTR_FIELD_MEMH);
   mine.op_attr_mask |= UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
   if (goes_wrong("hang", call)) {
-    // A request that is never told of its end: whoever reads gets one that stays.
+    // A request that never completes: the caller gets one that stays.
     mine.cb.send = [](void* request, ucs_status_t, void*) { (void)request; };
     static auto* kept = new std::list<std::unique_ptr<Read>>;
     kept->push_back(std::move(read));

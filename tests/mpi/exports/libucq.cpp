@@ -1,1 +1,1 @@
-// Stands for the real library while fake_exports is linked. Never loaded.
+// Replaces the real library while fake_exports is linked. Never loaded.

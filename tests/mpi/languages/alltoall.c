@@ -35,7 +35,7 @@ static void run(int block, FILE* out) {
   const size_t elements = (size_t)(block * size);
   MPI_Request requests[4];
 
-  /* Regular, from and to memory of MPI's. */
+  /* Regular, with memory of MPI_Alloc_mem. */
   int32_t* send = from_mpi(elements * sizeof *send);
   int32_t* receive = from_mpi(elements * sizeof *receive);
   for (size_t i = 0; i < elements; ++i) send[i] = value(rank, (int)i, 1), receive[i] = -1;
@@ -122,7 +122,7 @@ static void run_others(int block, FILE* out) {
   for (size_t i = 0; i < elements; ++i) gathered[i] = (int)i / block == rank ? value(rank, (int)i, 6) : -1;
   MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, gathered, block, MPI_INT, MPI_COMM_WORLD, &requests[1]);
 
-  /* The last rank's block for all; before it is waited for, the first one's by the blocking form. */
+  /* The last rank's block for all; before its wait, the first rank's by the blocking form. */
   int32_t* from_last = malloc((size_t)block * sizeof *from_last);
   int32_t* from_first = malloc((size_t)block * sizeof *from_first);
   for (int i = 0; i < block; ++i) {

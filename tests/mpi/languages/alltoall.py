@@ -40,7 +40,7 @@ def run(block: int, out) -> None:
     rank, size = world.rank, world.size
     elements = block * size
 
-    # Regular, from and to memory of MPI's.
+    # Regular, with memory of MPI_Alloc_mem.
     send_memory, send = from_mpi(elements)
     receive_memory, receive = from_mpi(elements)
     send[:] = values(rank, elements, 1)
@@ -102,7 +102,7 @@ def run_others(block: int, out) -> None:
     gathered[mine] = values(rank, elements, 6)[mine]
     requests.append(world.Iallgather(MPI.IN_PLACE, [gathered, block, MPI.INT]))
 
-    # The last rank's block for all; before it is waited for, the first one's by the blocking form.
+    # The last rank's block for all; before its wait, the first rank's by the blocking form.
     nothing = numpy.full(block, -1, dtype=numpy.int32)
     from_last = values(rank, block, 7) if rank == size - 1 else nothing.copy()
     from_first = values(rank, block, 8) if rank == 0 else nothing.copy()

@@ -1,4 +1,4 @@
-"""Operations that mpi4py posts are completed by functions that ctypes finds in the MPI itself."""
+"""Operations posted by mpi4py are completed by functions that ctypes finds in the MPI itself."""
 
 import ctypes
 import sys

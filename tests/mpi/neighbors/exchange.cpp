@@ -70,14 +70,14 @@ Exchange::Side Exchange::make_side(Random& random, bool sending) const {
   const bool one = sending && plan_.gathers();
   std::vector<std::int64_t> quanta;
   for (const int other : list) {
-    // What is said of nobody counts for nothing.
+    // Values for MPI_PROC_NULL are ignored.
     const bool nobody = other == MPI_PROC_NULL;
     if (nobody) quanta.push_back(plan_.regular() ? plan_.longest : random.below(3));
     if (!nobody) quanta.push_back(sending ? plan_.block(topology_->rank, other) : plan_.block(other, topology_->rank));
   }
   if (one) quanta.assign(1, plan_.block(topology_->rank, topology_->rank));
   const bool alike = plan_.regular() && !one;
-  if (alike && quanta.empty()) quanta.push_back(plan_.longest);  // a count all the same
+  if (alike && quanta.empty()) quanta.push_back(plan_.longest);  // a count is needed nevertheless
   Side side;
   const bool typed_each = plan_.call == Call::alltoallw;
   for (std::size_t i = 0; i < (typed_each ? quanta.size() : 1); ++i) {
@@ -92,7 +92,7 @@ Exchange::Side Exchange::make_side(Random& random, bool sending) const {
   }
   place(random, sending, side);
   for (const Datatype& type : side.types) side.handles.push_back(type.get());
-  // MPICH 4.0 looks at as many of what is sent as is received, and the other way round.
+  // MPICH 4.0 reads as many send entries as there are receive entries, and vice versa.
   side.counts.resize(std::max({side.counts.size(), topology_->sources.size(), topology_->destinations.size()}) + 1);
   side.displacements.resize(side.counts.size());
   side.offsets.resize(side.counts.size());
@@ -100,7 +100,7 @@ Exchange::Side Exchange::make_side(Random& random, bool sending) const {
   return side;
 }
 
-// Blocks that are alike follow each other; others lie anywhere.
+// Equal blocks are contiguous; others are anywhere.
 void Exchange::place(Random& random, bool sending, Side& side) const {
   const bool in_bytes = plan_.call == Call::alltoallw;
   const bool gaps = !plan_.regular() && random.chance(60);
@@ -287,7 +287,7 @@ std::vector<int> Exchange::origins(bool blocking) const {
       if (!blocking) MPI_Ineighbor_alltoall(from.data(), 1, MPI_INT, received.data(), 1, MPI_INT, on, &request);
       break;
     case Call::alltoallv:
-    case Call::alltoallw:  // the same, and that one MPICH 4.0 gets right
+    case Call::alltoallw:  // the same, which MPICH 4.0 does correctly
       if (blocking) {
         MPI_Neighbor_alltoallv(from.data(), ones.data(), places.data(), MPI_INT, received.data(), ones.data(),
                                places.data(), MPI_INT, on);

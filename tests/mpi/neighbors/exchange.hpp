@@ -1,5 +1,5 @@
-// One random collective of neighbors. What is sent along an edge has a length that both ends know; everything else each
-// rank chooses for itself: types, counts of them, displacements, buffers.
+// One random neighbor collective. Both ends of an edge know its length. Each rank chooses the rest for itself: types,
+// their counts, displacements, buffers.
 #pragma once
 
 #include <mpi.h>
@@ -18,8 +18,8 @@ namespace neighbors {
 enum class Call { alltoall, alltoallv, alltoallw, allgather, allgatherv };
 constexpr int calls = 5;
 
-// The forms of a call. MPIs do not agree with themselves about who gets what where neighbors repeat: so what is
-// expected of a form is what the same form does.
+// The forms of a call. An MPI's forms may differ in the order of repeated neighbors, so each form is compared with the
+// same native form.
 enum class Form { nonblocking, blocking, persistent, large };
 
 struct Plan {
@@ -28,7 +28,7 @@ struct Plan {
   differential::UnitKind unit = differential::UnitKind::byte;
   int quantum = 1;           // every block is a multiple of this many units
   std::int64_t longest = 0;  // quanta of the longest block
-  int empty_percent = 0;     // of the blocks, where they may differ
+  int empty_percent = 0;     // of the blocks, if they may differ
   bool typed = false;        // derived datatypes
 
   static Plan make(std::uint64_t seed, std::int64_t max_bytes, bool careful);
@@ -44,11 +44,11 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  // Blocking ones are over then, persistent ones started.
+  // Blocking ones have ended then, persistent ones are started.
   void run(Form form, MPI_Request* request);
-  // Receives what is expected, natively. Collective over the twin.
+  // Receives the expected bytes natively. Collective over the twin.
   void expect(Form form);
-  // Between what has been received and what is expected.
+  // Between received and expected bytes.
   [[nodiscard]] std::optional<std::string> difference() const;
   // Before another start.
   void forget() { received_.fill(receive_content_); }
@@ -67,7 +67,7 @@ class Exchange {
   };
   Side make_side(differential::Random& random, bool sending) const;
   void place(differential::Random& random, bool sending, Side& side) const;
-  // Of each place to receive in: the place in its source's list from which the block comes.
+  // For each receive place: the index of its block in the source's list.
   [[nodiscard]] std::vector<int> origins(bool blocking) const;
   [[nodiscard]] static MPI_Aint offset_in(const Side& side, std::size_t block, bool in_bytes);
   void start_nonblocking(MPI_Comm communicator, void* to, MPI_Request* request);

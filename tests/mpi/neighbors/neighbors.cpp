@@ -1,16 +1,14 @@
-// Shows that offloaded collectives of neighbors put the same bytes in the same places as the native MPI, and leave all
-// others alone. Seeded and random: grids, graphs and distributed graphs, with parallel edges, edges to oneself, borders
-// and ranks without any; calls and their forms, datatypes, displacements, buffers, windows of several outstanding
-// operations in an order of each rank's own, completion calls. What is expected goes as packed messages, and comes
-// where the same form of the call brings small blocks natively, on a communicator that Outrigger leaves alone (info
-// outrigger=off); whole buffers are compared.
+// Tests that offloaded neighbor collectives put the same bytes in the same places as the native MPI, and change no
+// others. Seeded and random: grids, graphs and distributed graphs, with parallel edges, self edges, borders and ranks
+// without neighbors; calls and their forms, datatypes, displacements, buffers, windows of several outstanding
+// operations in each rank's own order, completion calls. Expected bytes are sent as packed messages, and placed where
+// the same form puts small blocks natively on a communicator with info outrigger=off. Whole buffers are compared.
 //
 //   neighbors [--seed S] [--operations N] [--max-bytes B] [--blocking 1] [--persistent N] [--spoil 1] [--careful 1]
 //
-// --careful 1 leaves out what MPICH 4.0 does wrong natively: in MPI_Ineighbor_alltoallw it receives as many blocks as
-// it sends.
-// --blocking 1: blocking forms, one after the other. --persistent N: persistent forms, where the MPI has them, each
-// started N times more. --spoil 1 changes a byte, to see that it is noticed.
+// --careful 1 avoids an error of native MPICH 4.0: its MPI_Ineighbor_alltoallw receives as many blocks as it sends.
+// --blocking 1: blocking forms, in sequence. --persistent N: persistent forms, if the MPI has them, each started N
+// times more. --spoil 1 changes a byte, to test the comparison.
 
 #include <mpi.h>
 
@@ -68,7 +66,7 @@ class Test {
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
   }
 
-  // Operations run; all ranks come to the same.
+  // Runs operations and returns their number; all ranks get the same result.
   int run() {
     int operations = 0;
     for (int window = 0; operations < options_.operations && !bad_; ++window) {
@@ -120,7 +118,7 @@ class Test {
       const Plan plan = Plan::make(random.next(), options_.max_bytes, options_.careful);
       Form form = some_form(random);
       if (topology.offloaded == MPI_COMM_NULL) continue;
-      // In a group of one, which is native, MPICH 4.0 gives persistent ones that have ended once more.
+      // In a group of one, which is native, MPICH 4.0 returns finished persistent requests again.
       if (form == Form::persistent && topology.size == 1) form = Form::nonblocking;
       on[which].push_back(planned.size());
       planned.push_back({std::make_unique<Exchange>(plan, topology), form});
@@ -139,7 +137,7 @@ class Test {
     std::vector<bool> active(planned.size(), false);
     std::vector<std::size_t> next(on.size(), 0);
     for (std::size_t posted = 0; posted < planned.size();) {
-      // Blocking ones of different communicators, in different orders, would wait for each other.
+      // Blocking ones of different communicators, in different orders, would deadlock.
       const auto which = options_.blocking ? 0 : static_cast<std::size_t>(own.below(static_cast<int>(on.size())));
       std::size_t index = posted;
       if (!options_.blocking) {

@@ -25,7 +25,7 @@ int rank_in(MPI_Comm communicator) {
   return rank;
 }
 
-// With short dimensions, of which many are periodic: neighbors that are the same, or the rank itself.
+// With short dimensions, many of them periodic: repeated neighbors, or the rank itself.
 MPI_Comm make_grid(MPI_Comm parent, Random& random, std::string& name) {
   const int dimensions = random.between(1, 3);
   std::array<int, 3> lengths{};
@@ -44,7 +44,7 @@ MPI_Comm make_grid(MPI_Comm parent, Random& random, std::string& name) {
   return made;
 }
 
-// Edges of `size` ranks, some of them several times or from a rank to itself.
+// Edges of `size` ranks, some of them repeated or from a rank to itself.
 std::vector<std::array<int, 2>> some_edges(Random& random, int size) {
   std::vector<std::array<int, 2>> edges;
   const int count = random.chance(10) ? 0 : random.between(1, 3 * size);
@@ -72,7 +72,7 @@ MPI_Comm make_graph(MPI_Comm parent, Random& random, std::string& name) {
     edges.insert(edges.end(), others.begin(), others.end());
     ends.push_back(static_cast<int>(edges.size()));
   }
-  edges.push_back(0);  // never none, for MPIs that look at the pointer
+  edges.push_back(0);  // never empty, for MPIs that check the pointer
   name = "graph of " + std::to_string(ends.back()) + " edges";
   MPI_Comm made = MPI_COMM_NULL;
   MPI_Graph_create(parent, size, ends.data(), edges.data(), random.chance(50) ? 1 : 0, &made);
@@ -108,7 +108,7 @@ MPI_Comm make_adjacent(MPI_Comm parent, Random& random, std::string& name) {
   return made;
 }
 
-// Each rank names edges of whomever.
+// Each rank names edges of any ranks.
 MPI_Comm make_distributed(MPI_Comm parent, Random& random, std::string& name) {
   const int me = rank_in(parent);
   const int size = size_of(parent);
@@ -181,7 +181,7 @@ void wait_patiently(MPI_Request* request) {
 Topologies::Topologies(MPI_Comm parent, Random random) {
   const int rank = rank_in(parent);
   for (int i = 0; i < 4; ++i) {
-    // Of all ranks in their order or another one, or of all but one.
+    // All ranks in their order or another one, or all but one.
     const int shape = random.below(3);
     const int left_out = size_of(parent) > 1 && shape == 2 ? random.below(size_of(parent)) : -1;
     MPI_Comm members;

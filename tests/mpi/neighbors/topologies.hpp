@@ -1,4 +1,4 @@
-// Random communicators with a topology of each kind, each with a twin that Outrigger leaves alone.
+// Random communicators with a topology of each kind, each with a native twin.
 #pragma once
 
 #include <mpi.h>
@@ -32,7 +32,7 @@ class Topologies {
   Topologies(const Topologies&) = delete;
   Topologies& operator=(const Topologies&) = delete;
 
-  // A rank is not a member of all.
+  // A rank may be missing in some.
   [[nodiscard]] const std::vector<Topology>& all() const { return all_; }
 
  private:

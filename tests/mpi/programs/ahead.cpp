@@ -1,8 +1,8 @@
-// A root goes ahead of a rank that comes late, with broadcasts of so few bytes that they are kept for it:
+// A root continues before a late rank arrives, with broadcasts so small that they are kept for it:
 //
 //     ahead COUNT    rank 0 is the root of COUNT broadcasts and leaves, while rank 1 sleeps; then rank 1 receives them
 //
-// Rank 0 prints whether it was through with the first one before rank 1 had begun.
+// Rank 0 prints whether it had finished the first one before rank 1 began.
 #include <mpi.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
   int me = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &me);
   std::vector<char> buffer(kBytes);
-  broadcast(buffer);  // all are there
+  broadcast(buffer);  // all ranks have arrived
   MPI_Barrier(MPI_COMM_WORLD);
   if (me != 0) std::this_thread::sleep_for(kLate);
   const auto start = std::chrono::steady_clock::now();
@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
     std::fill(buffer.begin(), buffer.end(), me == 0 ? value : '\0');
     broadcast(buffer);
     if (me == 0 && i == 0 && std::chrono::steady_clock::now() - start < kLate / 2) std::puts("root: went ahead");
-    if (me == 0) std::fill(buffer.begin(), buffer.end(), '?');  // it is the root's again
+    if (me == 0) std::fill(buffer.begin(), buffer.end(), '?');  // the buffer is the root's again
     const bool same = std::all_of(buffer.begin(), buffer.end(), [value](char byte) { return byte == value; });
     right = right && (me == 0 || same);
   }

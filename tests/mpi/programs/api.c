@@ -1,8 +1,8 @@
 /* outrigger.h from inside a program.
  *
- *     api absent           there is no preload library: everything says so, and the program runs
- *     api native           the job runs natively: calls are counted, and the switch says that nothing is active
- *     api active [early]   counters, also begun late; the switch, its agreement, the info key
+ *     api absent           there is no preload library: all calls report that, and the program runs
+ *     api native           the job runs natively: calls are counted, and the switch reports that nothing is active
+ *     api active [early]   counters, also started late; the switch, its agreement, the info key
  *                          early: counting is asked for before MPI_Init
  *     api apart            one rank alone counts
  *     api many             rank 0 has more communicators than entries for dispatch plans; of 3 ranks
@@ -90,7 +90,7 @@ static void check_absent(void) {
   exchange(MPI_COMM_WORLD);
 }
 
-/* Every counter has a name of its own, by which it is found. */
+/* Every counter has a unique name, by which it is found. */
 static void check_names(void) {
   const int count = outrigger_counter_count();
   struct outrigger_counter counter;
@@ -145,7 +145,7 @@ static void check_counters(int early) {
   MPI_Comm_free(&other);
 }
 
-/* How many of a communicator's exchanges are offloaded: the next one is, or is not. */
+/* The number of a communicator's offloaded exchanges tells if the next one is offloaded. */
 static int is_offloaded(MPI_Comm comm) {
   const uint64_t before = read_counter("outrigger_offloaded");
   const uint64_t off_before = read_counter("outrigger_native_switched_off");
@@ -189,7 +189,7 @@ static void check_disagreement(void) {
   CHECK(outrigger_switch(me == 0, NULL) == OUTRIGGER_DISAGREED);
   CHECK(outrigger_comm_switch(other, me == 0, NULL) == OUTRIGGER_DISAGREED);
   CHECK(is_offloaded(MPI_COMM_WORLD) && is_offloaded(other));
-  /* Rank 0 has called a collective before the switch that the others call after it. */
+  /* Rank 0 has called a collective before the switch, and the others call it after the switch. */
   MPI_Request request = me == 0 ? post(other) : MPI_REQUEST_NULL;
   CHECK(outrigger_switch(0, NULL) == OUTRIGGER_DISAGREED);
   finish(me == 0 ? request : post(other));
@@ -218,7 +218,7 @@ static void check_info_key(void) {
   CHECK(!is_offloaded(other) && is_offloaded(MPI_COMM_WORLD));
   set_info(other, "outrigger", "on");
   CHECK(is_offloaded(other));
-  if (me == 0) set_info(other, "something else", "off"); /* nobody is waited for */
+  if (me == 0) set_info(other, "something else", "off"); /* without communication */
   CHECK(is_offloaded(other));
   MPI_Comm_free(&other);
 }
@@ -241,7 +241,7 @@ static void call_this_and_that(MPI_Comm comm) {
   }
 }
 
-/* Ranks are at the same place whatever each of them counts, and whatever has been tried and chosen. */
+/* Ranks are at the same place independent of their counting, and of trials and choices. */
 static void check_one_that_counts(void) {
   MPI_Comm other;
   MPI_Comm_dup(MPI_COMM_WORLD, &other);
@@ -261,7 +261,7 @@ static void check_one_that_counts(void) {
   MPI_Comm_free(&other);
 }
 
-/* Rank 0 with each other one alone, which have half as many as it has. */
+/* Communicators of rank 0 with each other rank: each of those has half as many as rank 0. */
 static void check_many_communicators(void) {
   enum { kEach = 260 };
   static MPI_Comm pairs[2][kEach];

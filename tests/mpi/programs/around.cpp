@@ -1,12 +1,12 @@
-// Requests are made by MPI_X, and completed by an address that comes from the MPI library itself, as in programs that
-// look MPI up (Julia, numba, ctypes) and in libraries that bring bindings of their own.
+// Requests are made by MPI_X, and completed by an address in the MPI library itself, as in programs that look MPI up
+// (Julia, numba, ctypes) and in libraries with bindings of their own.
 //
 //   around KIND...    wait waitall waitany waitsome test testall testany testsome
-//   around mixed      Waitall by such an address, of a collective, a message and another collective
-//   around rendezvous a message whose other end waits by such an address must get through
-//   around threads    several threads wait so, each for an operation of its own
+//   around mixed      Waitall by such an address, for a collective, a message and another collective
+//   around rendezvous a message whose other end waits by such an address must arrive
+//   around threads    several threads wait in this way, each for an operation of its own
 //
-// Prints `around: well` when every rank has got all bytes.
+// Prints `around: well` if every rank has received all bytes.
 #include <dlfcn.h>
 #include <mpi.h>
 
@@ -56,7 +56,7 @@ World world() {
   return here;
 }
 
-// Unpacked at the end, every other integer: a type with gaps goes through staging.
+// Unpacked at the end into every other integer: a type with gaps goes through staging.
 class Exchange {
  public:
   explicit Exchange(MPI_Comm comm, bool gaps) : comm_(comm), stride_(gaps ? 2 : 1) {
@@ -129,7 +129,7 @@ void one_by_one(const std::string& kind) {
     Exchange exchange(MPI_COMM_WORLD, gaps);
     for (int round = 0; round < kRounds; ++round) {
       MPI_Request request = exchange.post(round);
-      if (round % 4 == 3) {  // now and then as usual
+      if (round % 4 == 3) {  // sometimes in the usual way
         MPI_Wait(&request, MPI_STATUS_IGNORE);
       } else {
         complete(kind, &request);
@@ -161,7 +161,7 @@ void mixed() {
   }
 }
 
-// The second rank sends before it posts what the first waits for.
+// The second rank sends before it posts the operation that the first one waits for.
 void rendezvous() {
   const World here = world();
   Exchange exchange(MPI_COMM_WORLD, false);

@@ -1,5 +1,5 @@
-// What bad calls on the request of a nonblocking collective return, whose error handler they tell, and what becomes of
-// the request. The output must be the same native and offloaded, and the operation must end well afterwards.
+// Invalid calls on the request of a nonblocking collective: their results, the called error handler, and the request's
+// state. The output must be the same native and offloaded, and the operation must end well afterwards.
 //
 //   bad_requests      two ranks
 
@@ -45,7 +45,7 @@ void handler(MPI_Comm*, int* code, ...) {
 enum class When { active, complete };
 using BadCall = std::function<int(MPI_Request*)>;
 
-// A call with one request of the collective and one of a message that comes later.
+// A call with one request of the collective and one of a later message.
 struct Pair {
   explicit Pair(MPI_Request* ours) : first(ours) {
     MPI_Irecv(&value, 1, MPI_INT, rank, 77, MPI_COMM_WORLD, &list[1]);
@@ -64,7 +64,7 @@ struct Pair {
   MPI_Request* first;
 };
 
-// Posts the collective, makes the call, and sees the collective through.
+// Posts the collective, makes the call, and completes the collective.
 void make(const std::string& name, When when, const BadCall& call) {
   int token = 0;
   std::vector<int> send(2 * kBlock, rank), receive(2 * kBlock, -1);
@@ -110,7 +110,7 @@ void of_one() {
             [](MPI_Request* r) { return MPI_Request_get_status(*r, nullptr, MPI_STATUS_IGNORE); });
 }
 
-// Only where handles are numbers: Open MPI 5 looks behind addresses.
+// Only if handles are numbers: Open MPI 5 dereferences addresses.
 constexpr bool kHandlesAreNumbers = std::is_integral_v<MPI_Request>;
 MPI_Request bad_handle() {
   MPI_Request bad = MPI_REQUEST_NULL;
@@ -153,7 +153,7 @@ void of_many() {
   both("waitsome, no indices", [&](MPI_Request* r) { return MPI_Waitsome(2, r, &n, nullptr, ignore); });
 }
 
-// Where NULL does not say that no status is wanted.
+// If NULL does not mean that no status is wanted.
 void without_status() {
   if (MPI_STATUS_IGNORE == nullptr) return;
   int n = -1;
@@ -173,7 +173,7 @@ Function looked_up(const char* name) {
   return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
 }
 
-// Calls of MPI 4.1. An MPI may have none, and then nothing is said natively.
+// Calls of MPI 4.1. If the MPI lacks them, nothing is printed natively.
 void of_mpi_41() {
   const auto all = looked_up<int (*)(int, const MPI_Request*, int*, MPI_Status*)>("MPI_Request_get_status_all");
   const auto any = looked_up<int (*)(int, const MPI_Request*, int*, int*, MPI_Status*)>("MPI_Request_get_status_any");

@@ -1,5 +1,5 @@
-// Nobody leaves a barrier before all have come, whichever form it has. The ranks share memory: each counts there how
-// many barriers it has come to, and looks at the others' counts when it leaves one.
+// No rank leaves a barrier before all have arrived, in any form. The ranks share memory: each counts its barriers there
+// when it arrives, and checks the others' counts when it leaves.
 //
 //   barriers ROUNDS [SEED]
 
@@ -47,7 +47,7 @@ Communicator make(int color, int key) {
   MPI_Comm_size(made.comm, &members);
   made.members.resize(static_cast<std::size_t>(members));
   MPI_Allgather(&rank, 1, MPI_INT, made.members.data(), 1, MPI_INT, made.comm);
-  // MPICH 4.0 gives persistent collectives of a group of one that have ended once more.
+  // MPICH 4.0 returns finished persistent requests of a group of one again.
   if (persistent::calls().barrier != nullptr && members > 1) {
     persistent::calls().barrier(made.comm, MPI_INFO_NULL, &made.persistent);
   }

@@ -1,10 +1,10 @@
-// Looks at every element that it receives, as soon as it may, in memory that was never written before: for tools that
-// follow which memory has been written.
+// Reads every received element as early as allowed, in memory that was never written before, for tools that track
+// initialized memory.
 //
 //   checked [ELEMENTS]    of a block
 //
-// Prints "checked: rank R odd O unseen U" of each rank: U are receive buffers that the memory sanitizer takes for
-// uninitialised; valgrind says so itself, and names look().
+// Prints "checked: rank R odd O unseen U" for each rank: U are receive buffers that the memory sanitizer considers
+// uninitialized; valgrind reports them itself, in look().
 
 #include <mpi.h>
 #include <stdio.h>

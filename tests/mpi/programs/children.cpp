@@ -1,4 +1,4 @@
-// Programs that collect their children see none but their own, whenever they look.
+// Programs that collect their children see only their own, at any time.
 //
 //     children handler|thread|ignored|adopting
 #include <mpi.h>

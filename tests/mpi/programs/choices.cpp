@@ -1,8 +1,8 @@
-// Calls that may be tried in two ways and chosen by what has been measured. Every byte is checked.
+// Calls that may be tried natively and offloaded and decided by measurements. Every byte is checked.
 //
 //   choices steady CALLS           one kind of call, with work between post and wait
-//   choices changing CALLS         sizes, collectives and work change at mid-run, ranks call with different delays
-//   choices skewed CALLS           v-forms, a rank has most of the bytes, another one by turns
+//   choices changing CALLS         sizes, collectives and work change in the middle, ranks call with different delays
+//   choices skewed CALLS           v-forms, one rank has most of the bytes, round-robin
 //   choices communicators COUNT    short-lived ones, with a few calls each, some of them outstanding when others end
 //   choices threads CALLS          each thread has a communicator of its own
 //
@@ -167,7 +167,7 @@ void communicators(long count) {
       MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     }
     Communicator here(comm);
-    const long few = i % 100 == 0 ? 400 : i % 50 + 1;  // some of them get as far as a trial, or into it
+    const long few = i % 100 == 0 ? 400 : i % 50 + 1;  // some of them reach a trial
     for (long call = 0; call < few; ++call) here.alltoall(i % 2 == 0 ? 9'000 : 64, kNoWork);
     MPI_Comm_free(&comm);
   }

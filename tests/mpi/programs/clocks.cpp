@@ -1,5 +1,5 @@
-// Counts how often a thread's CPU clock is read inside collectives that stay native: each time is a system call, which
-// takes longer than the smallest of them. Fails if it is read at all.
+// Counts reads of a thread's CPU clock inside native collectives: each is a system call, which takes longer than the
+// smallest collectives. Fails if there is one.
 #include <mpi.h>
 #include <sys/syscall.h>
 #include <time.h>

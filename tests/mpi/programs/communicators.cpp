@@ -1,15 +1,15 @@
-// Communicators made in every way that MPI offers, and programs that leave with operations outstanding. Each is a mode:
+// Communicators made in every way of MPI, and programs that end with outstanding operations. Each is a mode:
 //
 //   communicators all       every constructor: collectives of all kinds from every root, freed while all are open;
 //                           the communicators have names, by which the report counts them
-//   communicators inter     intercommunicators and what is made of them
-//   communicators spawn     starts two processes more, and exchanges data with them
+//   communicators inter     intercommunicators and communicators made of them
+//   communicators spawn     starts two more processes, and exchanges data with them
 //   communicators session   one from a session's group, beside MPI_Init, and used beyond MPI_Finalize
 //   communicators session_alone   the same without MPI_Init
-//   communicators freed     lets go of the requests of operations that others enter late, and goes to MPI_Finalize
-//   communicators abort     rank 0 calls MPI_Abort, with operations outstanding on all
-//   communicators abort_done   the same on a duplicate, once the others have completed theirs and left MPI
-//   communicators exit      exits with operations outstanding, without MPI_Finalize
+//   communicators freed     frees the requests of operations that others enter late, and calls MPI_Finalize
+//   communicators abort     rank 0 calls MPI_Abort, with outstanding operations on all ranks
+//   communicators abort_done   the same on a duplicate, after the others have completed theirs and left MPI
+//   communicators exit      exits with outstanding operations, without MPI_Finalize
 
 #include <mpi.h>
 #include <unistd.h>
@@ -77,7 +77,7 @@ class Operations {
 
   // From rank 0 of one side to the other side.
   void post_broadcast_across(bool sender) {
-    // All of a sender's ranks may as well have what rank 0 sends.
+    // All ranks of the sender may have rank 0's data, too.
     broadcasts_.assign(1, Block(kBlock, -1));
     if (sender) fill(broadcasts_[0], 0, 77);
     const int root = !sender ? 0 : me_ == 0 ? MPI_ROOT : MPI_PROC_NULL;
@@ -136,7 +136,7 @@ class Operations {
   std::vector<Block> broadcasts_;
 };
 
-// Open MPI 4.1 stands still, natively, where a communicator of one is freed early.
+// Native Open MPI 4.1 hangs if a communicator of one rank is freed early.
 void use_and_free(const char* name, MPI_Comm comm) {
   if (comm == MPI_COMM_NULL) return;
   MPI_Comm_set_name(comm, name);
@@ -208,7 +208,7 @@ void subsets() {
   MPI_Group some = group_of(strided_and_reversed());
   MPI_Comm_create(MPI_COMM_WORLD, some, &made);
   use_and_free("create", made);
-  if (rank % 2 == 0) {  // nobody else calls it
+  if (rank % 2 == 0) {  // the others do not call it
     MPI_Comm_create_group(MPI_COMM_WORLD, some, 5, &made);
     use_and_free("create_group", made);
 #if MPI_VERSION >= 4
@@ -265,7 +265,7 @@ MPI_Comm between_halves() {
   return inter;
 }
 
-// Half of the ranks have operations outstanding on the parent in all of it; the others have seen their end.
+// Half of the ranks have outstanding operations on the parent all the time; the others have completed theirs.
 void all_mode() {
   Operations on_parent(MPI_COMM_WORLD);
   on_parent.post_broadcasts();
@@ -280,7 +280,7 @@ void all_mode() {
   if (rank % 2 == 1) on_parent.wait();
 }
 
-// In both directions, with an operation on the world outstanding meanwhile.
+// In both directions, with an outstanding operation on the world.
 void across(MPI_Comm inter, bool low) {
   Operations world(MPI_COMM_WORLD);
   for (const bool from_low : {true, false}) {
@@ -372,8 +372,7 @@ void session_alone_mode() {
 }
 #endif
 
-// The last rank enters late; whoever is there has let go of the request by then.
-// MPI forbids it, and some MPIs refuse.
+// The last rank enters late; the others have freed the request by then. MPI forbids it, and some MPIs reject it.
 void let_go_of(MPI_Request request) {
   const MPI_Request before = request;
   const bool freed = MPI_Request_free(&request) == MPI_SUCCESS;
@@ -409,7 +408,7 @@ void abort_mode() {
   if (rank != 0) pause();
   std::printf("communicators: rank 0 calls MPI_Abort\n");
   std::fflush(stdout);
-  usleep(100'000);  // MPICH's launcher may forget what has only just been written
+  usleep(100'000);  // MPICH's launcher may drop very recent output
   MPI_Abort(MPI_COMM_WORLD, 5);
 }
 

@@ -1,12 +1,13 @@
-// Calls every collective a known number of times with known sizes, for what the report makes of it:
+// Calls every collective a known number of times with known sizes, for tests of the report:
 //
 //     counted all ROUNDS         each blocking and nonblocking form, ROUNDS times
-//     counted persistent ROUNDS  where the MPI has them: two persistent ones, and one with large counts, once
+//     counted persistent ROUNDS  if the MPI has them: two persistent ones, and one with large counts, once
 //     counted end HOW            a few, then rank 1, or TEST_RANK, ends the job: abort CODE, signal [NUMBER],
 //                                exit CODE; others sleep
-//     counted bad WHICH          rank 1 passes a send or receive buffer that is not there, and says where
-//     counted tests ROUNDS       sleeps for 5 ms after a nonblocking all-to-all, tests it three times in vain, and
-//     waits counted late               rank 1 comes late to each barrier
+//     counted bad WHICH          rank 1 passes an inaccessible send or receive buffer, and prints its address
+//     counted tests ROUNDS       sleeps for 5 ms after a nonblocking all-to-all, tests it three times too early, and
+//                                waits
+//     counted late               rank 1 comes late to each barrier
 #include <mpi.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -132,7 +133,7 @@ void call_persistent([[maybe_unused]] Buffers& b, [[maybe_unused]] MPI_Comm comm
 #endif
 }
 
-// Not to be counted: natively refused.
+// Not counted: natively rejected.
 void call_wrongly(Buffers& b) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Bcast(b.send.data(), -1, MPI_CHAR, 0, MPI_COMM_WORLD);
@@ -153,7 +154,7 @@ void call_all(Buffers& b, int ranks, int rounds) {
   call_wrongly(b);
 }
 
-// What is tested includes a message that nobody has sent yet.
+// The tested requests include a message that has not been sent.
 void test_in_vain(Buffers& b, int rank) {
   MPI_Request both[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
   int message = 0;
@@ -168,7 +169,7 @@ void test_in_vain(Buffers& b, int rank) {
   MPI_Waitall(2, both, MPI_STATUSES_IGNORE);
 }
 
-// The last page of the buffer may not be touched.
+// The last page of the buffer is inaccessible.
 void pass_bad_buffer(const std::string& which, int rank) {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   const std::size_t block = 32 * page;
@@ -214,7 +215,7 @@ int main(int argc, char** argv) {
       MPI_Allreduce(buffers.send.data(), buffers.receive.data(), kBlock, MPI_SIGNED_CHAR, MPI_MAX, MPI_COMM_WORLD);
     const char* named = std::getenv("TEST_RANK");
     const bool ends = rank == (named != nullptr ? std::atoi(named) : 1);
-    if (ends) sleep(1);  // the others are through
+    if (ends) sleep(1);  // the others have finished
     if (ends) end_here(argv[2], argc > 3 ? std::atoi(argv[3]) : 0);
     sleep(30);
   }

@@ -1,9 +1,9 @@
 // A collective whose counts differ between ranks, which MPI forbids: one rank passes few bytes, the others many.
 //
 //   differing_counts CALL FORM RANK     CALL: gather, scatter, bcast, reduce or alltoall
-//                                       FORM: nonblocking, blocking or persistent; RANK: who passes few
+//                                       FORM: nonblocking, blocking or persistent; RANK: the one with few
 //
-// With a limit between the two the call is native for that one rank.
+// With a limit between the two sizes the call is native on that rank only.
 
 #include <mpi.h>
 
@@ -83,7 +83,7 @@ int main(int argc, char** argv) {
   const std::string form = argv[2];
   const std::size_t bytes = static_cast<std::size_t>(size) * kMany;
   Counts all{rank == std::atoi(argv[3]) ? kFew : kMany, std::vector<char>(bytes, 1), std::vector<char>(bytes, 0)};
-  // Some native calls before it, which all ranks make alike.
+  // Some earlier native calls, equal on all ranks.
   for (int i = 0; i < 3; ++i) MPI_Bcast(all.receive.data(), kFew, MPI_CHAR, 0, MPI_COMM_WORLD);
   MPI_Request early = MPI_REQUEST_NULL;
   MPI_Ibcast(all.receive.data(), kFew, MPI_CHAR, 0, MPI_COMM_WORLD, &early);
@@ -96,7 +96,7 @@ int main(int argc, char** argv) {
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     if (form == "persistent" && request != MPI_REQUEST_NULL) MPI_Request_free(&request);
   }
-  MPI_Barrier(MPI_COMM_WORLD);  // who leaves is lost to those that wait for it
+  MPI_Barrier(MPI_COMM_WORLD);  // a rank that leaves is lost to waiting ranks
   MPI_Finalize();
   return 0;
 }

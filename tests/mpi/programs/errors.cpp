@@ -1,5 +1,5 @@
-// Prints the error class that erroneous calls return under MPI_ERRORS_RETURN. The output must be the same native and
-// offloaded, and an erroneous call must leave everything usable.
+// Prints the error class that invalid calls return under MPI_ERRORS_RETURN. The output must be the same native and
+// offloaded, and an invalid call must leave everything usable.
 //
 //   errors
 
@@ -17,11 +17,11 @@ int size = 0;
 void report(const char* what, int code) {
   int error_class = MPI_SUCCESS;
   MPI_Error_class(code, &error_class);
-  // Only rank 0 prints: all ranks make the same mistakes.
+  // Only rank 0 prints: all ranks make the same errors.
   if (rank == 0) std::printf("%s: class %d\n", what, error_class);
 }
 
-// Of which MPI the program is told only when it runs: programs for the standard ABI run on any.
+// Known only at run time: programs for the standard ABI run on any MPI.
 bool on_open_mpi() {
   std::string version(MPI_MAX_LIBRARY_VERSION_STRING, ' ');
   int length = 0;
@@ -34,7 +34,7 @@ void count_call(MPI_Comm*, int*, ...) {
   ++handler_calls;
 }
 
-// Right operations afterwards, on the same communicator.
+// Valid operations afterwards, on the same communicator.
 void still_works(MPI_Comm communicator) {
   std::vector<int> send(static_cast<std::size_t>(size), rank);
   std::vector<int> receive(static_cast<std::size_t>(size), -1);
@@ -50,14 +50,14 @@ void still_works(MPI_Comm communicator) {
   }
 }
 
-// What erroneous calls are made of.
+// Arguments of invalid calls.
 struct Arguments {
   MPI_Comm c;
   MPI_Datatype uncommitted;
   int* s;
   int* r;
   const int* k;         // counts of 1
-  const int* negative;  // one of them is not
+  const int* negative;  // one of them is negative
   const int* d;
   const MPI_Datatype* types;
   const MPI_Datatype* null_types;

@@ -1,9 +1,9 @@
-// One call completes a collective together with requests of which one fails.
+// One call completes a collective together with requests, one of which fails.
 //
-//   failed_requests [early|late]    the collective ends before the others, or behind them
+//   failed_requests [early|late]    the collective ends before or after the others
 //
-// Rank 1 sends too much for one of rank 0's requests. Rank 0 must get that error, whole, in MPI_Waitall and
-// MPI_Testall, and each status must say what became of its request. Prints `failed_requests: well` then.
+// Rank 1 sends too much for one of rank 0's requests. Rank 0 must get that error from MPI_Waitall and MPI_Testall, and
+// each status must have its request's result. Prints `failed_requests: well` then.
 #include <mpi.h>
 
 #include <algorithm>
@@ -69,14 +69,14 @@ struct Exchange {
 
 enum Place : int { too_short, collective, own, received, places };
 
-// `order[i]`: what lies at place i of the array.
+// `order[i]`: the request at place i of the array.
 struct Requests {
   std::array<MPI_Request, places> list{};
   std::array<MPI_Status, places> statuses{};
   std::array<bool, places> seen{};  // completed, by place
   int errors = 0;
 
-  // One call has returned `code`; all: it says that everything is complete.
+  // One call has returned `code`; all: it reports that everything is complete.
   void look(int code, bool all, const std::array<int, places>& order, bool every_error_is_set) {
     const bool failed = code != MPI_SUCCESS;
     if (failed && class_of(code) != MPI_ERR_IN_STATUS) fail("code of class " + std::to_string(class_of(code)));

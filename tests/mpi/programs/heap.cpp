@@ -1,8 +1,8 @@
-// Large memory from malloc, used as programs use it. Run natively, and with the shared heap, where it comes from memory
-// that service processes map, too:
+// Large memory from malloc in typical use. Runs natively, and with the shared heap, where it comes from memory that
+// service processes map, too:
 //
-//   heap fork [alloc_mem]   children are made in every way while operations are outstanding; none sees what its parent
-//                           writes afterwards, and the parent sees nothing of theirs. With alloc_mem the arrays are
+//   heap fork [alloc_mem]   children are made in every way while operations are outstanding; none sees later writes of
+//                           its parent, and the parent sees none of theirs. With alloc_mem the arrays are
 //                           from MPI_Alloc_mem.
 //   heap churn STEPS SEED   threads allocate, resize and free at random, and the process forks; every byte is checked
 
@@ -38,7 +38,7 @@ int size = 0;
   std::abort();
 }
 
-// Children cannot abort the job: they end with this status, and say why.
+// Children cannot abort the job: they exit with this status and print the reason.
 [[noreturn]] void fail_in_child(const char* what) {
   static_cast<void>(!write(STDERR_FILENO, what, std::strlen(what)));
   _exit(1);
@@ -56,7 +56,7 @@ void wait_for_success(pid_t child) {
 
 // --- fork ---
 
-// One end tells the other that it is so far.
+// Tells the other process that this one has reached a point.
 class Signal {
  public:
   Signal() {
@@ -69,7 +69,7 @@ class Signal {
   Signal(const Signal&) = delete;
   Signal& operator=(const Signal&) = delete;
   void give() const { static_cast<void>(!write(ends_[1], "x", 1)); }
-  // Also when the other process has ended.
+  // Also returns if the other process has ended.
   void await() {
     close(ends_[1]);
     ends_[1] = -1;
@@ -102,7 +102,7 @@ void give_back(void* memory) {
   }
 }
 
-// An all-to-all in the middle of larger arrays, so that pages are shared with what the program writes meanwhile.
+// An all-to-all in the middle of larger arrays, so that pages also contain bytes that the program writes meanwhile.
 class Exchange {
  public:
   static constexpr std::size_t kEdge = 150'001;
@@ -128,7 +128,7 @@ class Exchange {
       std::memset(array + bytes_ - kEdge, static_cast<int>(value), kEdge);
     }
   }
-  // What may be read while the operation is under way.
+  // The part that may be read during the operation.
   [[nodiscard]] bool edges_are(unsigned value) const {
     for (const unsigned char* array : {send_, receive_}) {
       if (!all_are(array, kEdge, value) || !all_are(array + bytes_ - kEdge, kEdge, value)) return false;
@@ -274,7 +274,7 @@ class Pieces {
     unsigned value;
   };
   std::size_t below(std::size_t limit) { return static_cast<std::size_t>(random_() % limit); }
-  // About the smallest size that the heap serves, and mostly not much above it.
+  // About the smallest size that the heap serves, mostly not much above it.
   std::size_t any_count() {
     std::size_t most = 2 << 20;
     while (most > 1000 && below(4) != 0) most /= 2;

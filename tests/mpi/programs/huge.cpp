@@ -1,14 +1,14 @@
-// Sends from the same buffers again and again, which Outrigger moves to huge pages. Every byte is checked, natively and
+// Sends from the same buffers many times, so Outrigger moves them to huge pages. Every byte is checked, natively and
 // offloaded:
 //
 //   huge again ROUNDS       two buffers from malloc are used for all rounds
 //   huge allocated ROUNDS   the same from MPI_Alloc_mem
-//   huge fork ROUNDS        children are made meanwhile: neither sees what the other writes
-//   huge free ROUNDS        the buffers are freed and allocated anew now and then, with other sizes, too
+//   huge fork ROUNDS        children are made meanwhile: neither sees the other's writes
+//   huge free ROUNDS        the buffers are sometimes freed and allocated again, also with other sizes
 //   huge medium ROUNDS      the program's first buffers, each smaller than two huge pages; rank 0 also prints how many
 //                           mappings malloc has made for them: "huge: N mappings"
 //
-// Rank 0 prints how much of the ranks' buffers is in huge pages at the end: "huge: N of M KiB in huge pages".
+// At the end rank 0 prints the size of the ranks' buffers in huge pages: "huge: N of M KiB in huge pages".
 
 #include <malloc.h>
 #include <mpi.h>
@@ -34,7 +34,7 @@ int size = 0;
   std::abort();
 }
 
-// Of 8 bytes, so that no block of another round, rank or place looks the same.
+// Has 8 bytes, so that blocks of different rounds, ranks and places differ.
 std::uint64_t value(int round, int source, int destination, std::size_t i) {
   const auto tag = static_cast<std::uint64_t>(round) * 64 + static_cast<std::uint64_t>(source * 8 + destination);
   return tag << 32U | i;
@@ -42,7 +42,7 @@ std::uint64_t value(int round, int source, int destination, std::size_t i) {
 
 enum class From { malloc, mpi };
 
-// Begins somewhere in a page, as memory from malloc does.
+// Begins at any offset in a page, like memory from malloc.
 class Buffer {
  public:
   Buffer(From from, std::size_t words) : from_(from), words_(words) {
@@ -76,7 +76,7 @@ class Buffer {
     }
     return true;
   }
-  // Of the mappings that it lies in, but no more than it has.
+  // Size of its mappings in huge pages, but no more than its own size.
   [[nodiscard]] std::size_t huge_kib() const {
     const auto begin = reinterpret_cast<std::uintptr_t>(at_);
     std::ifstream maps("/proc/self/smaps");
@@ -158,7 +158,7 @@ class Exchange {
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
 
-// One process tells another that it is so far.
+// Tells another process that this one has reached a point.
 class Signal {
  public:
   Signal() {
@@ -183,7 +183,7 @@ constexpr std::uint64_t kBefore = 0x1111'1111'1111'1111;
 constexpr std::uint64_t kByParent = 0x2222'2222'2222'2222;
 constexpr std::uint64_t kByChild = 0x3333'3333'3333'3333;
 
-// Both buffers are idle: child and parent write one half each while the other looks.
+// Both buffers are idle: child and parent each write one half while the other reads.
 void write_apart(Exchange& exchange) {
   for (Buffer* buffer : {&exchange.send(), &exchange.receive()}) buffer->fill(kBefore);
   const Signal parent_wrote;
@@ -205,7 +205,7 @@ void write_apart(Exchange& exchange) {
   if (waitpid(child, &status, 0) != child || status != 0) fail("a child sees what its parent writes, or went wrong");
 }
 
-// A child writes all over its copies while others read from the parent's and write to them.
+// A child overwrites its copies while other ranks read and write the parent's.
 void spoil_in_child(Exchange& exchange, int round) {
   exchange.post_alltoall(round);
   const pid_t child = fork();

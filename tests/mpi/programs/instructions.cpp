@@ -1,11 +1,11 @@
-// How many instructions a rank retires inside MPI_Ialltoall, inside an MPI_Wait that it enters after the data has
-// arrived, and inside MPI_Start and MPI_Wait of the persistent form, for blocks of different sizes in memory from
-// MPI_Alloc_mem and from malloc.
+// Counts the instructions of a rank inside MPI_Ialltoall, inside an MPI_Wait after the data has arrived, and inside
+// MPI_Start and MPI_Wait of the persistent form, for blocks of different sizes in memory from MPI_Alloc_mem and from
+// malloc.
 //
 //   instructions BYTES...
 //
 // Rank 0 runs under valgrind --tool=callgrind, which writes a profile for each call, named "CALL MEMORY BYTES" by the
-// client request below. Without valgrind's header, or not run under it, nothing is written.
+// client request below. Without valgrind or its header nothing is written.
 
 #include <mpi.h>
 #include <unistd.h>
@@ -32,11 +32,11 @@ constexpr bool kCounts = false;
 namespace {
 
 constexpr int kFirstOperations = 5;        // until buffers are known and caches filled
-constexpr int kMostFirstOperations = 100;  // until helpers are there, which a busy machine delays
+constexpr int kMostFirstOperations = 100;  // until helpers have started, which a busy machine delays
 constexpr int kOperations = 6;
 constexpr std::size_t kPageBytes = 4096;
 constexpr useconds_t kPollUs = 1000;
-constexpr useconds_t kSettleUs = 30'000;  // from the last byte to the completion; each measured call is more patient
+constexpr useconds_t kSettleUs = 30'000;  // from the last byte to the completion; grows with each measured call
 constexpr int kLongestOwnPolls = 3000;    // valgrind makes the helper's own copy, a memcpy, fifty times slower
 constexpr int kLongestPolls = 20'000;
 
@@ -73,7 +73,7 @@ class Buffers {
     MPI_Wait(started ? &persistent_ : &request_, MPI_STATUS_IGNORE);
     profile_ends(started ? "end" : "wait");
   }
-  // From now on the persistent form, where the MPI has it.
+  // From now on the persistent form, if the MPI has it.
   [[nodiscard]] bool make_persistent() {
     if (!persistent::calls().there()) return false;
     const int count = static_cast<int>(block_);
@@ -81,7 +81,7 @@ class Buffers {
                                  &persistent_);
     return true;
   }
-  // Looks at the memory only: no MPI call may be needed for the data to come.
+  // Only reads the memory: the data must come without MPI calls.
   void sleep_until_filled(int patience) const {
     for (int polls = 0; !filled(); ++polls) {
       if (polls == kLongestPolls) {
@@ -94,7 +94,7 @@ class Buffers {
     usleep(kSettleUs * static_cast<useconds_t>(patience));
   }
   void measured(bool yes) { measured_ = yes; }
-  // Somebody else has copied this rank's own block.
+  // Another thread or process has copied this rank's own block.
   [[nodiscard]] bool is_helped() const { return here(rank); }
 
  private:

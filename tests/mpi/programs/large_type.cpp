@@ -1,4 +1,4 @@
-// One element of a datatype with a hole, of more bytes than MPI counts at once: every byte arrives, and none in the
+// One element of a datatype with a hole, with more bytes than MPI counts at once: every byte arrives, and none in the
 // hole.
 //
 //   large_type MIB   of data in the element
@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kHoleBytes = 4096 + 24;
 constexpr unsigned char kUntouched = 0xA5;
 
-// Not the same at any two distances that are likely to be mixed up.
+// Differs at all offsets that are likely to be confused.
 unsigned char pattern(std::size_t index) {
   return static_cast<unsigned char>(index ^ (index >> 8) ^ (index >> 17) ^ (index >> 31));
 }

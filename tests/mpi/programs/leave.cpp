@@ -1,7 +1,7 @@
-// Ranks whose last call before MPI_Finalize is a collective, with one rank that enters it late: the others may have
-// left by the time that it needs what they hold.
+// Ranks whose last call before MPI_Finalize is a collective, with one late rank: the others may have left when it needs
+// their data.
 //
-//   leave COLLECTIVE LATE MILLISECONDS    of ibcast, iallgather, ialltoall; the rank LATE enters so much later
+//   leave COLLECTIVE LATE MILLISECONDS    of ibcast, iallgather, ialltoall; the rank LATE enters this much later
 //
 // Every rank prints "leave: rank R has it" after it has compared the data.
 
@@ -24,7 +24,7 @@ int value(int source, int destination, int i) {
   return source * 1000 + destination * 10 + i % 7;
 }
 
-// Blocks of the ranks from `first` on, as `destination` must find them.
+// Blocks of the ranks from `first` on, as they must arrive at `destination`.
 void check(const std::vector<int>& received, int first, int destination) {
   for (std::size_t i = 0; i < received.size(); ++i) {
     const int source = first + static_cast<int>(i) / kBlock;

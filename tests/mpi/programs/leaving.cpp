@@ -1,5 +1,5 @@
 // The program's callbacks leave MPI calls by an exception, by longjmp, by the end of their thread, or by its
-// cancellation. Each line says whether the program goes on as it should; afterwards collectives give what they must.
+// cancellation. Each line tells if the program continues correctly; afterwards collectives must give correct results.
 //
 //     leaving throw|jump|exit|cancel [callback...]
 //     leaving pending     a thread that has been cancelled posts and allocates before its next cancellation point
@@ -87,7 +87,7 @@ MPI_Comm leaving_comm() {
   return errors_leave(comm);
 }
 
-// A receive of this rank's own message, which is longer than there is room.
+// A receive of this rank's own message, which is longer than the buffer.
 MPI_Request truncated(MPI_Comm comm) {
   static std::array<int, 2> sent{1, 2};
   static int room = 0;
@@ -160,7 +160,7 @@ void in_grequest() {
   MPI_Status status;
   MPI_Wait(&request, &status);
 }
-// With a collective of the program's under way in the same call.
+// With a collective of the program in the same call.
 void in_waitall() {
   static Collective beside;
   beside = Collective{};
@@ -172,7 +172,7 @@ void in_waitall() {
 
 Collective posted_late;
 
-// The last rank sends more than rank 0 takes, which only service processes find.
+// The last rank sends more than rank 0 has room for, which only service processes detect.
 struct Mismatch {
   static inline std::array<int, 2> words{1, 2};
   MPI_Request request = MPI_REQUEST_NULL;
@@ -270,7 +270,7 @@ bool collectives_are_right() {
   return right;
 }
 
-// While service processes sleep, who posts asks the system to wake them.
+// A post while service processes sleep makes a system call to wake them.
 void* post_when_cancelled(void* done) {
   usleep(200'000);
   pthread_cancel(pthread_self());

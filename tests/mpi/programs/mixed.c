@@ -1,5 +1,4 @@
-/* Ranks of which some have the library and some do not: each receives, by wildcards, what the others' programs have
- * sent and nothing else. */
+/* Only some ranks have the library: each receives, by wildcards, only messages of the other ranks' programs. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +23,7 @@ static void take_one(int* seen) {
 }
 
 #if MPI_VERSION >= 4
-/* Partitioned messages match by tag alone. */
+/* Partitioned messages match by tag only. */
 static void exchange_partitioned(void) {
   for (int tag = 0; tag < 4; ++tag) {
     int sent = 10 * rank + tag, received = -1, from = (rank + ranks - 1) % ranks;

@@ -1,4 +1,4 @@
-// A communicator of the same ranks and topology, whose collectives go natively: what the others are compared with.
+// A communicator of the same ranks and topology, whose collectives are native, for comparison.
 #pragma once
 
 #include <mpi.h>

@@ -1,18 +1,18 @@
-// Unusual but legal programs. Each is a mode of its own:
+// Unusual but legal programs. Each is a mode:
 //
 //   odd fork          forks and runs commands while operations are outstanding
-//   odd children      prints what LD_PRELOAD a command gets that the program starts
-//   odd free_communicator  frees a communicator with operations outstanding on it
-//   odd free_type     frees a type with an operation outstanding on it
-//   odd shared_memory  buffers in memory that is shared with nobody, but could be, and in other memory
+//   odd children      prints the LD_PRELOAD of a command that the program starts
+//   odd free_communicator  frees a communicator with outstanding operations
+//   odd free_type     frees a type with an outstanding operation
+//   odd shared_memory  buffers in memory that could be shared but is not, and in other memory
 //   odd zero          zero counts everywhere, with types, in place and null buffers
 //   odd alone         groups of one
 //   odd churn N       N times: duplicates, splits, one operation on each, frees (default 1000)
-//   odd inside        the program's attributes, names and duplicates are what they would be
+//   odd inside        the program's attributes, names and duplicates are unchanged
 //   odd one_buffer    on rank 0 both sides are parts of one buffer
-//   odd large_counts  types made with large counts, where the MPI has them
+//   odd large_counts  types made with large counts, if the MPI has them
 //   odd status_lists  asks for many requests' status by the calls of MPI 4.1, which it looks up: older MPIs have none
-//   odd late_finalize completes everything in MPI_Finalize's last moment, with free_mem after the operations
+//   odd late_finalize completes everything at the end of MPI_Finalize, with free_mem after the operations
 //                     and from an attribute's callback inside MPI_Finalize
 //   odd no_finalize   exits without MPI_Finalize
 //   odd mismatch      ranks disagree about the counts: an error or an end, never a hang or an overrun
@@ -94,7 +94,7 @@ void fork_mode(int) {
     b.wait();
     a.wait();
   }
-  // No other children may appear beside those that the program made.
+  // No children other than the program's own may exist.
   if (waitpid(-1, nullptr, WNOHANG) != -1) fail("there is a child that the program did not start");
 }
 
@@ -176,7 +176,7 @@ void zero_mode(int) {
   Exchange(MPI_COMM_WORLD, 7).wait();
 }
 
-// An all-to-all in two buffers that are used again and again.
+// An all-to-all in two buffers that are reused.
 void exchange_in(int* send, int* receive, int block, int round, MPI_Request* request) {
   for (int i = 0; i < block * size; ++i) {
     send[i] = rank * 1000 + i / block + 17 * round;
@@ -363,7 +363,7 @@ void late_finalize_mode(int) {
   }
   MPI_Wait(&request, MPI_STATUS_IGNORE);
   MPI_Free_mem(memory);
-  // Finalize comes right after, while other ranks may still be at it.
+  // Finalize follows at once, while other ranks may still be in the collective.
 }
 
 void no_finalize_mode(int) {
@@ -373,8 +373,8 @@ void no_finalize_mode(int) {
   std::exit(0);
 }
 
-// How an operation between ranks that disagree has ended; the job with it. Whoever has seen nothing of it leaves the
-// others time to say what they saw, and all leave mpiexec time to pass it on.
+// Reports how a mismatched operation has ended; the job may end with it. A rank without an error gives others time to
+// report theirs, and all give mpiexec time to forward it.
 [[noreturn]] void report_mismatch(int code) {
   int error_class = MPI_SUCCESS;
   MPI_Error_class(code, &error_class);
@@ -393,7 +393,7 @@ void expect_untouched(const std::vector<int>& buffer, int from) {
   }
 }
 
-// Rank 0 sends twice as much as the others expect. What happens is up to the MPI, within limits.
+// Rank 0 sends twice as much as the others expect. The MPI decides the result, within limits.
 void mismatch_mode(int) {
   alarm(30);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -421,7 +421,7 @@ void handle(MPI_Comm* comm, int* code, ...) {
   MPI_Error_class(*code, &handled.error_class);
 }
 
-// The call that returned `code` has just told the handler of `comm`, once.
+// The call that returned `code` has called the handler of `comm` once.
 void expect_handled(int code, MPI_Comm comm, int error_class) {
   int returned = MPI_SUCCESS;
   MPI_Error_class(code, &returned);
@@ -440,7 +440,7 @@ void mismatch_handler_mode(int) {
   MPI_Comm_set_errhandler(comm, handler);
   MPI_Errhandler_free(&handler);
   const int room = 1000;
-  const int block = rank == 0 ? 2 * room : room;  // its own does not fit either
+  const int block = rank == 0 ? 2 * room : room;  // its own block does not fit either
   const auto elements = static_cast<std::size_t>(2 * room * size);
   std::vector<int> send(elements, rank), receive(elements, -7);
   MPI_Request request;
@@ -466,7 +466,7 @@ Function looked_up(const char* name) {
   return reinterpret_cast<Function>(address);
 }
 
-// MPIs that have the calls of MPI 4.1 themselves do not all say that there was no error.
+// Not all MPIs with the calls of MPI 4.1 report success in the status.
 void expect_empty(const MPI_Status& status) {
   int version = 0, subversion = 0;
   MPI_Get_version(&version, &subversion);
@@ -475,7 +475,7 @@ void expect_empty(const MPI_Status& status) {
   if (!by_itself && status.MPI_ERROR != MPI_SUCCESS) fail("a status of nothing tells of an error");
 }
 
-// Among three requests, one is none and one is a message to this rank.
+// Among three requests, one is null and one is a message to this rank.
 void status_lists_mode(int) {
   const auto all = looked_up<int (*)(int, const MPI_Request*, int*, MPI_Status*)>("MPI_Request_get_status_all");
   const auto any = looked_up<int (*)(int, const MPI_Request*, int*, int*, MPI_Status*)>("MPI_Request_get_status_any");

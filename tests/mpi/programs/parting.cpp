@@ -1,8 +1,8 @@
-// Programs communicate in delete callbacks of MPI_COMM_SELF, the first thing in MPI_Finalize:
+// Programs communicate in delete callbacks of MPI_COMM_SELF, the first step of MPI_Finalize:
 //
-//     parting server       clients tell rank 0, which serves until then, to end, and wait for its answer
-//     parting collectives  collectives are posted, completed and started in callbacks; the last one set comes first
-//     parting failing      the last callback refuses
+//     parting server       clients tell the server, rank 0, to end, and wait for its answer
+//     parting collectives  collectives are posted, completed and started in callbacks; the last one set runs first
+//     parting failing      the last callback returns an error
 #include <mpi.h>
 
 #include <array>

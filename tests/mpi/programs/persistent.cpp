@@ -5,11 +5,11 @@
 //                                nonblocking and blocking collectives between them; completed in every way
 //     persistent reuse N BYTES   one MPI_Alltoall_init, started N times
 //     persistent churn N         N are initialized, started once and freed
-//     persistent inactive        what completion calls say of requests that have not been started
+//     persistent inactive        answers of completion calls for requests that have not been started
 //     persistent frees [types]   requests freed while active, communicators (and datatypes, which crashes Open MPI)
-//                                before the first start, memory that is freed and had again between starts,
+//                                before the first start, memory that is freed and allocated again between starts,
 //                                MPI_Finalize with some left
-//     persistent time N BYTES    what MPI_Start takes, and MPI_Ialltoall
+//     persistent time N BYTES    time of MPI_Start, and of MPI_Ialltoall
 #include <mpi.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -64,7 +64,7 @@ enum class Kind { alltoall, alltoallv, alltoallw, allgather, allgatherv, bcast }
 constexpr int kKinds = 6;
 constexpr const char* kNames[kKinds] = {"alltoall", "alltoallv", "alltoallw", "allgather", "allgatherv", "bcast"};
 
-// What all ranks of the communicator know.
+// Equal on all ranks of the communicator.
 struct Plan {
   Kind kind = Kind::alltoall;
   MPI_Comm comm = MPI_COMM_NULL;
@@ -72,7 +72,7 @@ struct Plan {
   int elements = 0;  // of the longest block
   int root = 0;
   bool in_place = false;
-  bool strided = false;     // an element is an int with a gap behind it
+  bool strided = false;     // an element is an int with a gap after it
   bool from_alloc = false;  // MPI_Alloc_mem
   bool frees_type = false;  // before the first start
 };
@@ -106,7 +106,7 @@ class Collective {
 
   [[nodiscard]] MPI_Request& request() { return request_; }
 
-  // What this run sends; nothing has been received.
+  // Fills this run's send data and clears the received data.
   void prepare(int run) {
     std::fill_n(receive_, room_, -1);
     int* from = plan_.in_place ? receive_ : send_;
@@ -138,7 +138,7 @@ class Collective {
   [[nodiscard]] bool is_gather() const { return plan_.kind == Kind::allgather || plan_.kind == Kind::allgatherv; }
   [[nodiscard]] bool is_regular() const { return plan_.kind == Kind::alltoall || plan_.kind == Kind::allgather; }
 
-  // In place as much goes there as comes back.
+  // In place both directions have the same length.
   [[nodiscard]] int count_to(int from, int to) const {
     if (is_regular()) return plan_.elements;
     if (is_gather()) to = from;
@@ -358,7 +358,7 @@ std::vector<std::unique_ptr<Collective>> make_collectives(const Communicators& c
     plan.number = number;
     plan.elements = kSizes[random.below(5)];
     plan.root = random.below(world_size);
-    // In place, Open MPI 4.1 and MPICH 4.0 get their own v-forms wrong.
+    // In place, Open MPI 4.1 and MPICH 4.0 have errors in their own v-forms.
     plan.in_place = random.chance(20) && (plan.kind == Kind::alltoall || plan.kind == Kind::allgather);
     plan.strided = random.chance(35) && !plan.in_place;
     plan.from_alloc = random.chance(40);
@@ -463,7 +463,7 @@ void check_empty(const MPI_Status& status, const std::string& call) {
        call + " of inactive requests: the status is not the empty one");
 }
 
-// Of two requests, neither of which is active.
+// For two requests, neither of which is active.
 void look_at_inactive(MPI_Request* requests) {
   const MPI_Request before[2] = {requests[0], requests[1]};
   MPI_Status statuses[2];
@@ -510,7 +510,7 @@ void inactive() {
     MPI_Waitall(2, both, MPI_STATUSES_IGNORE);
     look_at_inactive(both);
     first.check(run), second.check(run);
-    // One of them is active: it alone is found.
+    // One of them is active: only it is found.
     first.prepare(run);
     MPI_Start(&both[0]);
     int index = -5;
@@ -542,7 +542,7 @@ void free_types_and_communicators(bool types) {
   }
 }
 
-// The request is gone at once; when its bytes are there nobody says.
+// The request is gone at once; the arrival of its bytes is not reported.
 void free_active() {
   constexpr int kElements = 20000;
   const auto block = static_cast<std::size_t>(kElements);
@@ -595,7 +595,7 @@ void renew_memory() {
   MPI_Request_free(&request);
 }
 
-// Neither freed nor, the last one, waited for when MPI_Finalize comes.
+// Not freed at MPI_Finalize; the last one is not waited for either.
 void leave_some() {
   static std::vector<int> sent(static_cast<std::size_t>(world_size) * 4000);
   static std::vector<int> got(sent.size());
@@ -611,7 +611,7 @@ double cpu_us() {
   return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) * 1e-3;
 }
 
-// Processor time in the call alone; waiting is not measured.
+// CPU time in the call alone, without waiting.
 void time_starts(int count, int bytes) {
   std::vector<char> sent(static_cast<std::size_t>(world_size) * static_cast<std::size_t>(bytes), 1);
   std::vector<char> got(sent.size());

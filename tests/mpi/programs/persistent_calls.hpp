@@ -1,5 +1,5 @@
-// The persistent collectives of the MPI that is loaded, whatever header this is compiled with: MPI 4's, or the same as
-// Open MPI 4.1 names them (MPIX_X_init).
+// The persistent collectives of the loaded MPI, independent of this header's version: MPI 4's, or the same under Open
+// MPI 4.1's names (MPIX_X_init).
 #pragma once
 
 #include <dlfcn.h>
@@ -9,7 +9,7 @@
 
 namespace persistent {
 
-// nullptr: it has none.
+// nullptr if it has none.
 template <class Function>
 Function look_up(const char* name) {
   for (const char* prefix : {"MPIX_", "MPI_"}) {

@@ -22,7 +22,7 @@ constexpr int kLarge = 20'000;  // bytes a block
 constexpr int kSmall = 100;
 constexpr int kPhase = 48;  // calls with small blocks, then as many with large ones
 constexpr std::size_t kOutstanding = 3;
-constexpr int kCallsPerLook = 32;  // at the clock
+constexpr int kCallsPerLook = 32;  // between reads of the clock
 
 int rank = 0;
 int size = 0;

@@ -1,11 +1,11 @@
-// Ranks post many operations and then block in calls that are not ours, until others have completed theirs: who takes
-// what has found no slot to the service process?
+// Ranks post many operations and then block in native calls until others have completed theirs. Tests that operations
+// without a slot reach the service process meanwhile.
 //
 //   post_and_block OPERATIONS COMMUNICATORS
 //
-// Half of the ranks post first, so that nothing of theirs can be done before they block. They sit in a barrier and then
-// in a receive from a rank of the other half, which posts, in another order of communicators, and completes all it has.
-// Then the other way round.
+// Half of the ranks post first, so that none of their operations can end before they block. They block in a barrier and
+// then in a receive from a rank of the other half, which posts, in another order of communicators, and completes all
+// its operations. Then the halves are exchanged.
 
 #include <mpi.h>
 
@@ -53,7 +53,7 @@ class Operations {
     }
   }
 
-  // How many blocks are wrong.
+  // Returns the number of wrong blocks.
   int complete() {
     MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
     int wrong = 0;

@@ -1,8 +1,7 @@
-// Shows that posting operations leaks nothing: memory and descriptors of the ranks, of the service processes and of the
-// keeper after many operations are what they were after the first thousand.
+// Tests that posts leak nothing: memory and descriptors of the ranks, of the service processes and of the keeper after
+// many operations equal those after the first thousand.
 //
-//   post_many [OPERATIONS [DAEMON]]     default 100000; DAEMON is the path of outriggerd, whose processes are looked at
-//   too
+//   post_many [OPERATIONS [DAEMON]]     default 100000; DAEMON is the path of outriggerd: its processes are checked, too
 
 #include <dirent.h>
 #include <mpi.h>
@@ -98,7 +97,7 @@ bool compare(const std::map<std::string, Usage>& before, const std::map<std::str
   return good;
 }
 
-// The buffers of one place in the window, used again and again.
+// The buffers of one place in the window, reused.
 struct Slot {
   std::vector<int> send, receive;
   int* from_mpi = nullptr;

@@ -1,7 +1,7 @@
-// Shows that waiting for an offloaded operation drives the native MPI too. Rank 0 has a large native send outstanding
-// to rank 1, which is late; rank 0 then waits for an all-to-all that rank 1 enters only after it has received the
-// message. Without a single-copy mechanism in the native MPI the message moves only while rank 0 is inside MPI, that is
-// inside the wait for the all-to-all. Done once for every kind of send and every completion call.
+// Tests that waiting for an offloaded operation drives the native MPI too. Rank 0 has a large native send to rank 1
+// outstanding, which is late. Rank 0 then waits for an all-to-all that rank 1 enters only after it has received the
+// message. If the native MPI has no single-copy mechanism, the message moves only while rank 0 is inside MPI: in the
+// wait for the all-to-all. Repeated for every kind of send and every completion call.
 //
 //   rendezvous [MIB]      size of the message, default 16 MiB; two ranks or more
 
@@ -108,7 +108,7 @@ int main(int argc, char** argv) {
         std::printf("rendezvous: %s, MPI_%s\n", sending_names[sending], completion_names[completion]);
         std::fflush(stdout);
       }
-      alarm(watchdog_s);  // a stall ends the program; the last line says where it was
+      alarm(watchdog_s);  // a hang ends the program; the last line shows the place
       round(rank, size, message, static_cast<Completion>(completion), static_cast<Sending>(sending), first += 17);
     }
   }

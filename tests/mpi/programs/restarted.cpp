@@ -1,23 +1,23 @@
-// Collectives of every kind, whose bytes are all checked, while service processes are killed.
+// Collectives of every kind, with all bytes checked, while service processes are killed.
 //
 //   restarted MODE SECONDS [SEED [moves]]
 //
-// It ends after so many seconds, or before that when there is a file of the name that TEST_END_FILE has.
+// It ends after this many seconds, or when the file named by TEST_END_FILE exists.
 //
-// MODE says what ranks do between a post and its wait:
-//   calls     nothing: one operation after the other, several outstanding
-//   kept      the same, but no communicator is freed with operations outstanding: collectives of Open MPI's own that
+// MODE is the ranks' action between a post and its wait:
+//   calls     none: operations in sequence, several outstanding
+//   kept      the same, but no communicator is freed with outstanding operations: native collectives of Open MPI that
 //             outlive theirs end the process
-//   ordered   the same, all on one communicator: of what is outstanding, all know what is first
+//   ordered   the same, all on one communicator: all ranks agree on the first outstanding one
 //   compute   they compute without MPI for some milliseconds
-//   native    they sit in MPI_Recv for a message that comes some milliseconds later
+//   native    they block in MPI_Recv for a message that comes some milliseconds later
 //   holding   one large operation of each kind is outstanding for SECONDS while the last rank has not posted its part
 //
-// With `moves` there are no reductions: those of Open MPI's own that outlive their communicator end the process, so
-// where none are offloaded no communicator may be freed with one outstanding.
+// With `moves` there are no reductions. Open MPI crashes if its own reductions outlive their communicator, so in jobs
+// without offloaded reductions no communicator may be freed with one outstanding.
 //
-// All ranks draw collective, sizes, communicator and root from one seed. Rank 0 prints "restarted: ready" when all are
-// at work, and in the end how many operations there were.
+// All ranks draw collective, sizes, communicator and root from one seed. Rank 0 prints "restarted: ready" when all
+// ranks work, and at the end the number of operations.
 
 #include <mpi.h>
 #include <unistd.h>
@@ -41,7 +41,7 @@ using Random = std::mt19937_64;
 
 int rank = 0;
 int size = 0;
-MPI_Comm ring = MPI_COMM_NULL;  // of all ranks, in their order: each has the one before and the one after as neighbors
+MPI_Comm ring = MPI_COMM_NULL;  // all ranks in order: each has the previous and the next one as neighbors
 
 enum class Kind {
   alltoall,
@@ -68,7 +68,7 @@ enum class Kind {
   exscan
 };
 constexpr int kKinds = 22;
-int kinds = kKinds;  // that are used
+int kinds = kKinds;  // in use
 
 [[noreturn]] void fail(const char* what, Kind kind, int count) {
   std::fprintf(stderr, "restarted: rank %d: %s, kind %d, count %d\n", rank, what, static_cast<int>(kind), count);
@@ -76,7 +76,7 @@ int kinds = kKinds;  // that are used
   std::abort();
 }
 
-// What `from` sends `to` at `place` in this operation.
+// The number that `from` sends `to` at `place` in this operation.
 int value(std::uint64_t operation, int from, int to, int place) {
   return static_cast<int>((operation * 7919 + static_cast<unsigned>(from) * 104729 +
                            static_cast<unsigned>(to) * 1299709 + static_cast<unsigned>(place)) &
@@ -109,8 +109,8 @@ class Operation {
   }
 
  private:
-  // v-forms: the same for both of a pair, and some are empty. Not in place: collectives go natively at times, and Open
-  // MPI 4.1 gets that wrong (four ranks, blocks of 80 KB).
+  // v-forms: equal at both ends of a pair, sometimes 0. Not in place: collectives are native at times, and Open MPI 4.1
+  // has an error there (four ranks, blocks of 80 KB).
   [[nodiscard]] int count_with(int peer) const {
     switch (kind_) {
       case Kind::alltoallv: return (rank + peer) % 5 == 1 ? 0 : count_ + (rank + peer) % 3;
@@ -248,7 +248,7 @@ class Operation {
     }
   }
 
-  // Small enough that no sum leaves an int.
+  // So small that no sum overflows an int.
   [[nodiscard]] int addend(int from, int place) const { return value(number_, from, 0, place) & 0xFFFFFF; }
   void contribute(std::vector<int>& vector, int count) const {
     vector.assign(static_cast<std::size_t>(count), 0);
@@ -305,7 +305,7 @@ void compute_for(std::chrono::milliseconds time) {
   while (Clock::now() < end) number = number * 1.0000001 + 1e-9;
 }
 
-// A message from the rank before, which sends it after it has computed for a while.
+// A message from the rank before, which computes for a while before it sends.
 void sit_in_receive() {
   constexpr int kTag = 3;
   int message = 0;

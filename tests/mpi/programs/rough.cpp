@@ -1,12 +1,12 @@
-// What programs do to their memory and to themselves, with offloaded operations on it. Each is a mode; all bytes are
-// checked.
+// Unusual actions of programs on their memory and processes, with offloaded operations on it. Each is a mode; all bytes
+// are checked.
 //
-//   rough protect         buffers that may only be read, and may not be touched at all between operations
-//   rough move            buffers that mremap moves, others' bytes at their old addresses
-//   rough files           buffers in files, shared and private ones, and in /dev/shm's kind of memory
-//   rough undumpable      processes that nobody may look into, from MPI_Init on or from half of the operations on
-//   rough many COUNT      so many communicators at once
-//   rough huge MIB        a broadcast of one block of so many MiB
+//   rough protect         buffers that are read-only, and inaccessible between operations
+//   rough move            buffers that mremap moves, with others' bytes at their old addresses
+//   rough files           buffers in shared and private files, and in memory like /dev/shm's
+//   rough undumpable      processes that no other may inspect, from MPI_Init on or from half of the operations on
+//   rough many COUNT      this many communicators at once
+//   rough huge MIB        a broadcast of one block of this many MiB
 
 #include <fcntl.h>
 #include <mpi.h>
@@ -104,7 +104,7 @@ void move_mode(int) {
     for (unsigned char** buffer : {&send, &receive}) {
       unsigned char* target = mapped(kPrivate);
       unsigned char* before = *buffer;
-      // By number: UCX's mremap() knows no MREMAP_FIXED.
+      // By number: UCX's mremap() lacks MREMAP_FIXED.
       ::syscall(SYS_mremap, before, total(), total(), MREMAP_MAYMOVE | MREMAP_FIXED, target);
       *buffer = target;
       void* other = ::mmap(before, total(), PROT_READ | PROT_WRITE, kPrivate | MAP_FIXED, -1, 0);
@@ -132,7 +132,7 @@ void files_mode(int) {
       }
       std::vector<unsigned char> in_file(total());
       if (::pread(fd, in_file.data(), total(), offset) != static_cast<ssize_t>(total())) fail("cannot read");
-      check(in_file.data(), kRounds - 1);  // private mappings come second, and change nothing there
+      check(in_file.data(), kRounds - 1);  // private mappings are second, and change nothing there
       ::munmap(send, total());
       ::munmap(receive, total());
     }

@@ -1,9 +1,9 @@
-// Calls that complete an operation together with what only the MPI makes progress on, or with other threads.
+// Calls that complete an operation together with requests that only the MPI progresses, or with other threads.
 //
-//   shared_requests file PATH    one Waitall on a collective and on the collective writing of a file
+//   shared_requests file PATH    one Waitall on a collective and on a collective write to a file
 //   shared_requests threads N    N threads test one request: one of them gets it, the others find none
 //
-// Prints `shared_requests: well` when every rank has got all bytes.
+// Prints `shared_requests: well` if every rank has received all bytes.
 #include <mpi.h>
 
 #include <array>
@@ -33,7 +33,7 @@ void check(const Exchange& exchange, int round) {
   if (!exchange.is_right(round)) fail("round " + std::to_string(round) + ": wrong bytes");
 }
 
-// The collective is posted before the writing, and behind it; the last rank comes late to one of them by turns.
+// The collective is posted before or after the write; the last rank is late to one of them, alternately.
 void with_file(const char* path) {
   Exchange exchange;
   Exchange other;
@@ -42,7 +42,7 @@ void with_file(const char* path) {
     fail("cannot open the file");
   }
   const std::vector<int> written(kBlock, exchange.rank());
-  // The ranks' elements alternate, so that what is written passes through other ranks.
+  // The ranks' elements alternate, so that written data passes through other ranks.
   MPI_Datatype alternate = MPI_DATATYPE_NULL;
   MPI_Type_vector(kBlock, 1, exchange.size(), MPI_INT, &alternate);
   MPI_Type_commit(&alternate);

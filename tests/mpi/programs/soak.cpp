@@ -2,12 +2,11 @@
 //
 //   soak OPERATIONS [SEED [FORK]]
 //
-// All ranks draw the operations from one seed: collective, size of blocks, how many stay outstanding. Each rank draws
-// from a seed of its own where its buffers come from, whether they grow and move before they go, what else it allocates
-// and frees, and when. Where FORK is not 0, children are made after so many operations each time, with some
-// outstanding; they share the memory of their parent, which goes on with it, for a while. Every byte is checked; so is
-// memory that is allocated beside the operations, into which a late copy for a freed buffer would fall. Memory that is
-// still there when everything has been freed must not grow.
+// All ranks draw the operations from one seed: collective, size of blocks, number of outstanding ones. Each rank draws
+// from its own seed the source of its buffers, their growth and moves, and its other allocations. If FORK is not 0,
+// children are made each time after this many operations, with some outstanding; they share their parent's memory for a
+// while, which the parent keeps using. Every byte is checked; so is memory beside the operations, in case of a late
+// copy to a freed buffer. Memory that remains after everything has been freed must not grow.
 
 #include <malloc.h>
 #include <mpi.h>
@@ -91,7 +90,7 @@ class Memory {
   }
 
  private:
-  // To twice its size: what was mapped moves, unless there is room behind it.
+  // To twice its size: mapped memory moves, unless there is room after it.
   void grow() {
     const unsigned char first = *bytes();
     const unsigned char last = bytes()[bytes_ - 1];
@@ -149,7 +148,7 @@ class Operation {
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
 
-// What the program has beside its operations.
+// The program's memory beside its operations.
 class Idle {
  public:
   void change(Random& random) {

@@ -1,4 +1,4 @@
-// What MPI_Init costs ranks that all run on one core: says the longest time that one took, and the most CPU time.
+// Cost of MPI_Init for ranks that all run on one core: prints the longest time of a rank, and the most CPU time.
 //
 //   start CPU      the core
 

@@ -1,16 +1,16 @@
-// Stays at work for a while, so that something can be killed or measured meanwhile.
+// Works for a while, so that processes can be killed or measured meanwhile.
 //
 //   steady operations SECONDS   operations without pause
 //   steady large SECONDS        the same with large blocks, for which all ranks wait at once
 //   steady larger SECONDS       the same with blocks of some megabytes
 //   steady overlap SECONDS      large blocks, and ranks compute for some milliseconds before they wait
 //   steady compute SECONDS      one operation outstanding, ranks compute without MPI, over and over for a second each
-//   steady wait SECONDS         ranks but the last sit in MPI_Wait for an operation that the last one enters at the end
-//   steady fork SECONDS         operations without pause; now and then a child is forked with one outstanding
+//   steady wait SECONDS         all ranks but the last wait for an operation that the last one enters at the end
+//   steady fork SECONDS         operations without pause; sometimes a child is forked with one outstanding
 //   steady idle SECONDS         nothing outstanding, ranks asleep
 //
-// Rank 0 prints "steady: rank R is process P" of each and, when all are at work, "steady: ready": launchers keep the
-// order of one rank's lines only.
+// Rank 0 prints "steady: rank R is process P" for each rank and, when all work, "steady: ready": launchers keep only
+// one rank's lines in order.
 
 #include <mpi.h>
 #include <sys/wait.h>
@@ -73,7 +73,7 @@ class Exchange {
     receive_.assign(receive_.size(), -1);
   }
 
-  // A child that writes all over its copy of the buffers while the parent's are being filled.
+  // A child that overwrites its copy of the buffers while the parent's are being filled.
   void spoil_in_child() {
     const pid_t pid = fork();
     if (pid == 0) {
@@ -89,7 +89,7 @@ class Exchange {
   }
 
  private:
-  // Of `sender`'s element `i` in this round: a copy of an earlier round that comes late is seen.
+  // `sender`'s element `i` in this round: a late copy of an earlier round is detected.
   [[nodiscard]] int value(int sender, std::size_t i) const {
     return sender + 100 * round_ + 7 * static_cast<int>(i % 1000);
   }

@@ -1,10 +1,10 @@
-// Ranks are stopped (SIGSTOP) as soon as they have posted: who else moves their data?
+// Ranks are stopped (SIGSTOP) after their posts. Tests that other processes move their data.
 //
-//   stopped BYTES LIMIT_S   a block from every rank to every rank, ROUNDS times; natively it fails by the limit
+//   stopped BYTES LIMIT_S   a block from every rank to every rank, ROUNDS times; natively it fails at the limit
 //
-// A child of each rank, forked before MPI_Init, sees the receive buffer, since that is shared between the two. Once its
-// rank stands still it waits for the blocks of all others and lets the rank go on. (The own block is the rank's
-// affair.) Rank 0 posts when the others have been standing still for a while.
+// A child of each rank, forked before MPI_Init, shares the rank's receive buffer. When its rank is stopped it waits for
+// the blocks of all others and continues the rank. (The rank copies its own block.) Rank 0 posts when the others have
+// been stopped for a while.
 
 #include <mpi.h>
 #include <signal.h>
@@ -30,7 +30,7 @@ using std::chrono::milliseconds;
 constexpr int kRounds = 3;
 constexpr int kMaxRanks = 8;
 
-// What a rank and its child have in common.
+// Shared by a rank and its child.
 struct Shared {
   std::atomic<int> round{0};  // that the rank has posted
   std::atomic<int> ranks{0};
@@ -59,7 +59,7 @@ char state_of(pid_t pid) {
   return name_end == std::string::npos || name_end + 2 >= text.size() ? '?' : text[name_end + 2];
 }
 
-// A rank whose block is not there, `not_from` left out; -1: all are.
+// A rank whose block is missing, other than `not_from`; -1: none.
 int missing_sender(const Shared& shared, const volatile unsigned char* received, std::size_t bytes, int round,
                    int not_from = -1) {
   for (int sender = 0; sender < shared.ranks; ++sender) {
@@ -70,7 +70,7 @@ int missing_sender(const Shared& shared, const volatile unsigned char* received,
   return -1;
 }
 
-// Watches one rank until it is gone. Ends it where its data does not come.
+// Watches one rank until it is gone. Kills it if its data does not come.
 [[noreturn]] void watch(const Shared& shared, const unsigned char* received, std::size_t bytes, milliseconds limit) {
   const pid_t rank = ::getppid();
   for (int round = 1; round <= kRounds; ++round) {

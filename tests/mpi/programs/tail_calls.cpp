@@ -1,9 +1,9 @@
-// A delete callback ends with a call on a request. The compiler makes a jump of that call: the address that it returns
-// to lies in the MPI, which has called the callback.
+// A delete callback ends with a call on a request, which the compiler turns into a jump: its return address is in the
+// MPI, which has called the callback.
 //
 //   tail_calls KIND...     wait waitall waitany waitsome test testall testany testsome get_status free start startall
 //
-// Built with -foptimize-sibling-calls. Prints `tail_calls: well` when every rank has got all bytes.
+// Built with -foptimize-sibling-calls. Prints `tail_calls: well` if every rank has received all bytes.
 #include <mpi.h>
 
 #include <cstdio>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kRounds = 40;
 
-// What the callback has to do with. The callbacks must end in one call, so it is not handed over.
+// Data of the callbacks. They must end in one call, so it is not passed as an argument.
 MPI_Request request = MPI_REQUEST_NULL;
 int flag = 0;
 int found = 0;

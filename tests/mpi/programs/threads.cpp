@@ -1,6 +1,6 @@
-// Stress for MPI_THREAD_MULTIPLE. Several threads of each rank at once: (1) post and complete on communicators of their
-// own; (2) complete what another thread posted; (3) wait for an operation that the other rank enters only after another
-// thread of this rank has sent it a message; (4) sit in a native MPI_Recv while others wait.
+// Stress for MPI_THREAD_MULTIPLE. Several threads of each rank at once: (1) post and complete on their own
+// communicators; (2) complete another thread's posts; (3) wait for an operation that the other rank enters only after a
+// message from another thread of this rank; (4) block in a native MPI_Recv while others wait.
 //
 //   threads [ROUNDS]      default 200; two ranks or more
 
@@ -29,7 +29,7 @@ int world_size = 0;
   std::abort();
 }
 
-// One all-to-all whose content says who sent it in which round.
+// One all-to-all whose contents identify the sender and the round.
 class Exchange {
  public:
   Exchange(MPI_Comm communicator, int block, int round) : block_(block), round_(round) {
@@ -115,7 +115,7 @@ void complete_for_others(Queue& queue) {
   }
 }
 
-// (3) and (4): odd ranks enter only after their left neighbour's other thread has sent them a message.
+// (3) and (4): odd ranks enter only after a message from their left neighbor's other thread.
 void wait_for_late(MPI_Comm communicator, int rounds) {
   for (int round = 0; round < rounds; ++round) {
     int token = -1;

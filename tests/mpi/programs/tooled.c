@@ -1,4 +1,5 @@
-/* What a profiling tool counts: two communicators' all-to-alls by MPI_Wait and MPI_Waitall, and messages between. */
+/* Calls for a profiling tool to count: two communicators' all-to-alls by MPI_Wait and MPI_Waitall, and messages
+ * between. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 //
 //   type_callbacks count     callbacks for attributes run when the program duplicates or frees a type, and at no other
 //                            time; types are freed while operations use them
-//   type_callbacks refuse    the same where the callback refuses every duplicate
+//   type_callbacks refuse    the same if the callback rejects every duplicate
 //   type_callbacks nested    types that name another type twice, DEPTH levels of them
 
 #include <mpi.h>
@@ -64,7 +64,7 @@ void check(const std::vector<int>& received, int count, int round) {
   }
 }
 
-// A type without holes that is made of one with an attribute. The number of attributes that it had.
+// A type without holes that is made of one with an attribute. Returns the number of attributes that it had.
 int parts(int keyval) {
   constexpr int kNumbers = 6;
   MPI_Datatype part, type;
@@ -150,7 +150,7 @@ void attributes(bool refuses) {
   MPI_Type_free_keyval(&keyval);
 }
 
-// Each level names the one below it twice, once for no elements: looked at for each name it would take 2^40 looks.
+// Each level names the one below it twice, once for no elements: following each name would take 2^40 steps.
 void nested() {
   MPI_Datatype type;
   MPI_Type_contiguous(3, MPI_INT, &type);

@@ -5,14 +5,14 @@
 //   unreadable mixed        one page in the middle of an ordinary buffer is such memory
 //   unreadable swapped      an ordinary buffer that becomes such memory, and ordinary again, at the same address
 //   unreadable write-only   received and sent in pages without the permission to read, which processors do not have
-//   unreadable handled      pages that the program's handler of SIGSEGV makes accessible when they are touched
-//   unreadable tracked      receive buffers whose first write of each round comes to such a handler
-//   unreadable lazy         pages that come by userfaultfd, to faults of the program alone and not of the kernel
+//   unreadable handled      pages that the program's handler of SIGSEGV makes accessible on a fault
+//   unreadable tracked      receive buffers whose first write of each round goes to such a handler
+//   unreadable lazy         pages from userfaultfd, for faults of the program and not of the kernel
 //   unreadable file         sent from a file that may only be read, received in one that is shared
 //   unreadable huge         huge pages of the system's pool
 //   unreadable sysv         a System V segment
 //
-// Exits with 77 and a line that says why where this machine has no such memory.
+// Exits with 77 and a line with the reason if this machine has no such memory.
 
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -60,7 +60,7 @@ int size = 0;
   std::abort();
 }
 
-// Called by all ranks, which find the same.
+// Called by all ranks, with the same result.
 [[noreturn]] void skip(const std::string& why) {
   if (rank == 0) std::printf("unreadable: skipped: %s\n", why.c_str());
   std::fflush(stdout);
@@ -87,7 +87,7 @@ void check(const unsigned char* block, std::size_t bytes, unsigned char expected
   }
 }
 
-// What a mode does around each operation.
+// Actions of a mode around each operation.
 struct Steps {
   std::function<void(int)> before_fill = [](int) {};
   std::function<void(int)> before_post = [](int) {};
@@ -203,7 +203,7 @@ void write_only_mode() {
   exchange_all(buffers);
 }
 
-// The handler's, by address.
+// For the handler, by address.
 std::array<unsigned char*, 2> watched{};
 volatile sig_atomic_t faults = 0;
 
@@ -247,7 +247,7 @@ void tracked_mode() {
   if (faults == 0) fail("no page has been written");
 }
 
-// A thread that gives every page that is missing.
+// A thread that provides every missing page.
 void give_pages(int faults_of) {
   std::vector<unsigned char> page(kPage);
   uffd_msg message{};

@@ -2,7 +2,7 @@
  * and uses the MPI's own ones and Outrigger's.
  *
  *     variables native   on plain MPI
- *     variables ours     where Outrigger's are there, too, behind those
+ *     variables ours     with Outrigger's, which follow those
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static void exchange(void) {
   MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
-/* What the MPI or Outrigger says of a variable. MPIs write to every place, also where they could leave one out. */
+/* The description of a variable by the MPI or Outrigger. MPIs write to every output, even optional ones. */
 struct variable {
   char name[kText], text[kText];
   int name_length, text_length, verbosity, kind, bind, scope, readonly, continuous, atomic;
@@ -37,7 +37,7 @@ struct variable {
   MPI_T_enum enumeration;
 };
 
-/* 0: the MPI does not say, as of a variable of a component that it has dropped. */
+/* 0: the MPI has no description, for example of a variable of a dropped component. */
 static int get_pvar(int index, struct variable* found) {
   found->name_length = found->text_length = kText;
   return MPI_T_pvar_get_info(index, found->name, &found->name_length, &found->verbosity, &found->kind, &found->type,
@@ -122,7 +122,7 @@ static void list_categories(int print) {
   for (int i = 0; i < count; ++i) list_category(i, print);
 }
 
-/* One of the MPI's own works as ever, if there is one that needs no object. */
+/* A variable of the MPI's own works as before, if there is one that needs no object. */
 static void use_native(MPI_T_pvar_session session) {
   static char value[kValue];
   int count;
@@ -166,7 +166,7 @@ static void use_ours(MPI_T_pvar_session session) {
   unsigned long long written = 100, before = 0;
   exchange();
   CHECK(read_of(session, all) == 0); /* it has not been started */
-#ifdef MPI_ABI_VERSION /* MPICH 5.0 takes the standard ABI's word for all handles for an address, and crashes */
+#ifdef MPI_ABI_VERSION               /* MPICH 5.0 dereferences the standard ABI's value for all handles, and crashes */
   DONE(MPI_T_pvar_start(session, all));
   DONE(MPI_T_pvar_start(session, here));
   DONE(MPI_T_pvar_start(session, time));
@@ -240,7 +240,7 @@ int main(int argc, char** argv) {
     use_ours(session);
   }
   DONE(MPI_T_pvar_session_free(&session));
-  DONE(MPI_T_finalize()); /* Open MPI 4.1 does not outlive it behind MPI_Finalize */
+  DONE(MPI_T_finalize()); /* Open MPI 4.1 crashes if this follows MPI_Finalize */
   MPI_Finalize();
   return 0;
 }

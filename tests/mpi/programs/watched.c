@@ -1,5 +1,5 @@
-/* The last rank comes late to every all-to-all, by a time that is known, and each computes for one that is known before
- * it waits. Until the test says that it has seen enough.
+/* The last rank comes late to every all-to-all by a known time, and each rank computes for a known time before it
+ * waits. Runs until the test ends it.
  *
  *   watched LATE_MS WORK_MS
  */

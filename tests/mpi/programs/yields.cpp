@@ -1,5 +1,5 @@
-// Counts how often a rank yields while it posts: once where it shares its core, or its service process does, so that
-// the others can post as well; else never.
+// Counts how often a rank yields during a post: once if it shares its core, or its service process does, so that the
+// others can post as well; else never.
 //
 //   yields CPU      all ranks run on this one
 

@@ -15,7 +15,7 @@ namespace {
 
 using differential::Random;
 
-// Of a long double the rest is not defined.
+// The rest of a long double is undefined.
 template <class T>
 constexpr std::size_t bytes_of = std::is_same_v<T, long double> && LDBL_MANT_DIG == 64 ? 10 : sizeof(T);
 
@@ -58,7 +58,7 @@ Number number_of() {
   return static_cast<Number>(first + width);
 }
 
-// Does the loaded MPI have it, with so many bytes? One without Fortran has no types of Fortran's.
+// True if the loaded MPI has the type with this size. An MPI without Fortran has no Fortran types.
 bool is_there(MPI_Datatype type, std::size_t bytes) {
   MPI_Aint lower = 0;
   MPI_Aint extent = 0;
@@ -157,7 +157,7 @@ std::vector<Element> find_elements() {
   return list.take();
 }
 
-// Sums of these round, and are never a zero of either sign.
+// Sums of these are rounded, and are never a zero of either sign.
 template <class T>
 T some_floating(bool multiplied, Random& random) {
   if (multiplied) return static_cast<T>(1 + static_cast<double>(2 * random.below(64) + 1) / 512);
@@ -260,7 +260,7 @@ void combine_one(const Element& element, Combine combine, std::byte* so_far, con
   }
 }
 
-// Which bytes of an element are defined.
+// The defined bytes of an element.
 std::vector<bool> defined_bytes(const Element& element) {
   std::vector<bool> defined(element.bytes, false);
   const auto mark = [&](Number number, std::size_t at) {
@@ -276,12 +276,12 @@ template <class T>
 bool is_near(const Element& element, const std::byte* one, const std::byte* other, T bound) {
   T distance = std::fabs(load<T>(one) - load<T>(other));
   T size = std::fabs(load<T>(one));
-  if (element.second_at != 0) {  // both parts of a complex number are as near as the larger one is large
+  if (element.second_at != 0) {  // the error of both parts of a complex number is relative to the larger part
     const T here = load<T>(one + element.second_at);
     distance = std::max(distance, std::fabs(here - load<T>(other + element.second_at)));
     size = std::max(size, std::fabs(here));
   }
-  return distance <= bound * size;  // not so with NaN
+  return distance <= bound * size;  // false for NaN
 }
 
 }  // namespace

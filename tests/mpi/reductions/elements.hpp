@@ -1,4 +1,4 @@
-// Operations and datatypes that MPI predefines, values of these, and what they should come to.
+// Predefined operations and datatypes of MPI, values of these, and their expected results.
 #pragma once
 
 #include <mpi.h>
@@ -12,10 +12,10 @@
 
 namespace reductions {
 
-// How the values of a type are made, and which operations it has.
+// Kind of a type's values, which decides its operations.
 enum class Values { integer, fortran_integer, floating, complex, logical, byte, located };
 
-// The C type of an element's number, or of its value where it has an index.
+// The C type of an element's number, or of its value if it has an index.
 enum class Number { i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, f80 };
 
 struct Element {
@@ -24,8 +24,8 @@ struct Element {
   Values values;
   Number number;
   Number index;           // of located ones
-  std::size_t bytes;      // from one to the next
-  std::size_t second_at;  // the imaginary part or index; 0: there is none
+  std::size_t bytes;      // distance between elements
+  std::size_t second_at;  // the imaginary part or index; 0: none
 };
 
 enum class Combine { sum, prod, max, min, land, lor, lxor, band, bor, bxor, maxloc, minloc, own };
@@ -40,21 +40,21 @@ struct Operator {
 [[nodiscard]] const std::vector<Element>& elements();
 [[nodiscard]] std::vector<Operator> operators_of(const Element& element);
 
-// Never NaN, infinite or zero where the sign of a zero could matter; products stay finite. `wild`: integers of any
-// bits. Else no operation leaves the range of the type, and nothing is so large that some MPIs take it for negative.
+// Never NaN, infinite, or zero if its sign could matter; products stay finite. `wild`: integers of any bits. Otherwise
+// no operation overflows, and no value is so large that some MPIs treat it as negative.
 void fill(const Element& element, const Operator& op, bool wild, std::byte* at, std::size_t count,
           differential::Random random);
 
 // so_far = so_far op next.
 void reduce(const Element& element, const Operator& op, std::byte* so_far, const std::byte* next, std::size_t count);
 
-// In sums and products of these the order of the operands shows.
+// The order of operands matters in sums and products of these.
 [[nodiscard]] bool rounds(const Element& element, const Operator& op);
 
-// Copies what lies between the numbers of elements, which nobody defines.
+// Copies the undefined bytes between the numbers of elements.
 void copy_gaps(const Element& element, const std::byte* from, std::byte* to, std::size_t count);
 
-// The two are as near as another order of `ranks` operands may bring them.
+// True if they differ no more than by another order of `ranks` operands.
 [[nodiscard]] bool near(const Element& element, const std::byte* one, const std::byte* other, std::size_t count,
                         int ranks);
 

@@ -1,13 +1,13 @@
-// Shows that offloaded reductions give what reducing in the order of ranks gives, to the last bit and on all ranks
-// alike, touch nothing else, and are as near to what the native MPI gives as the order allows: equal where it makes no
-// difference. Seeded and random: calls, operations, datatypes, counts, roots, MPI_IN_PLACE, buffers,
-// communicators, windows of several outstanding operations in an order of each rank's own, completion calls.
+// Tests that offloaded reductions equal a reduction in the order of ranks, to the last bit and on all ranks, and change
+// nothing else. They may differ from the native MPI only as far as the order explains. Seeded and random: calls,
+// operations, datatypes, counts, roots, MPI_IN_PLACE, buffers, communicators, windows of several outstanding operations
+// in each rank's own order, completion calls.
 //
 //   reductions [--seed S] [--operations N] [--max-bytes B] [--ordered 1] [--blocking 1] [--persistent N] [--window W]
 //
-// --ordered 1: everything that can be is offloaded, and so reduced in the order of ranks; without it any order will do.
-// --blocking 1 does each once more by its blocking form, --persistent N posts persistent forms, where the MPI has them,
-// and starts each N times more; --window W does that window alone, as the line for a difference says.
+// --ordered 1: everything possible is offloaded, and so reduced in the order of ranks; without it any order is
+// accepted. --blocking 1 also does each by its blocking form, --persistent N posts persistent forms, if the MPI has
+// them, and starts each N times more; --window W runs only that window, as a difference's line shows.
 
 #include <mpi.h>
 #include <sched.h>
@@ -68,7 +68,7 @@ Options read_options(int argc, char** argv) {
   return options;
 }
 
-// The program's own: that stays native.
+// The program's own operation, which stays native.
 void add_ints(void* in, void* inout, int* count, MPI_Datatype* /*type*/) {
   for (int i = 0; i < *count; ++i) static_cast<unsigned*>(inout)[i] += static_cast<const unsigned*>(in)[i];
 }
@@ -84,13 +84,13 @@ struct OwnOperator {
 enum class Call { allreduce, reduce, reduce_scatter_block, reduce_scatter, scan, exscan };
 constexpr int calls = 6;
 
-// What every rank of the group knows alike.
+// Equal on all ranks of the group.
 struct Plan {
   std::uint64_t seed = 0;
   Call call = Call::allreduce;
   Element element;
   Operator op;
-  std::int64_t count = 0;   // as the call has it; of a reduce_scatter in the mean
+  std::int64_t count = 0;   // as in the call; for reduce_scatter the mean
   std::vector<int> counts;  // of a reduce_scatter
   bool in_place = false;
   bool in_order = false;  // it is offloaded
@@ -122,7 +122,7 @@ struct Plan {
     return plan;
   }
 
-  // Of any lengths, of which some are often nothing, and now and then all but one.
+  // Any lengths, some of them often 0, sometimes all but one.
   static std::vector<int> some_counts(Random& random, std::int64_t mean, int group_size) {
     std::vector<int> counts(static_cast<std::size_t>(group_size), 0);
     if (random.chance(15)) {
@@ -160,7 +160,7 @@ class Operation {
 
   void post(MPI_Request* request) { start(communicator_->offloaded, large_form_, request); }
 
-  // False: it stays native, and is not posted. MPICH 4.0 gives native persistent ones that have ended once more.
+  // False: it stays native, and is not posted. MPICH 4.0 returns finished native persistent requests again.
   bool post_persistent(MPI_Request* request) {
     if (!plan_.in_order) return false;
     const auto& of_mpi = persistent::calls();
@@ -224,10 +224,10 @@ class Operation {
     }
   }
 
-  // Says what is different, if anything is. `native`: it has been run so.
+  // Describes the difference, if there is one. `native`: it was run natively.
   std::optional<std::string> difference(bool native) {
     const bool in_order = plan_.in_order && !native;
-    // Of a vector that was reduced in place the native MPI may leave anything behind the result.
+    // After an in-place reduction the native MPI may leave any bytes behind the result.
     const std::size_t result_bytes = result_elements() * plan_.element.bytes;
     if (!in_order && receive_bytes() > result_bytes) {
       std::memcpy(expected_.base() + result_bytes, received_.base() + result_bytes, receive_bytes() - result_bytes);
@@ -254,7 +254,7 @@ class Operation {
            std::to_string(received_.at(at)) + ", should be " + std::to_string(expected_.at(at));
   }
 
-  // Of what not all MPIs get right there is nothing to compare with.
+  // False for cases that not all MPIs do correctly.
   [[nodiscard]] bool has_native() const { return !plan_.wild; }
   // Natively, on the twin: collective and blocking.
   void run_native() {
@@ -313,7 +313,7 @@ class Operation {
     if (plan_.call == Call::exscan) return communicator_->rank;
     return plan_.call == Call::scan ? communicator_->rank + 1 : communicator_->size;
   }
-  // The first element of the result in what is reduced.
+  // Index of this rank's first result element in the reduced vector.
   [[nodiscard]] std::size_t first_element() const {
     if (plan_.call == Call::reduce_scatter) return plan_.elements_before(communicator_->rank);
     return plan_.call == Call::reduce_scatter_block ? result_elements() * static_cast<std::size_t>(communicator_->rank)
@@ -404,7 +404,7 @@ class Test {
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
   }
 
-  // The number of operations; all ranks say so where one has found a difference.
+  // Returns the number of operations; all ranks return after one has found a difference.
   int run() {
     int done = 0;
     for (int window = std::max(0, options_.only_window); done < options_.operations && !bad_; ++window) {
@@ -425,7 +425,7 @@ class Test {
         MPI_COMM_WORLD, Random(mix({options_.seed, 3, static_cast<std::uint64_t>(epoch)})));
   }
 
-  // Natively, so that what is offloaded is what was planned.
+  // Natively, so that the offloaded operations are the planned ones.
   [[nodiscard]] bool agree(bool bad) const {
     int here = bad ? 1 : 0;
     int anywhere = 0;

@@ -1,8 +1,8 @@
-// Runs a program that the kernel refuses some system calls, as a container's seccomp profile does.
+// Runs a program for which the kernel rejects some system calls, as a container's seccomp profile does.
 //
 //   refuse EPERM|ENOSYS|EACCES CALL,... PROGRAM [ARGUMENT...]
 //
-// A CALL is a name of the table below. Ends with 77 where filters cannot be installed.
+// A CALL is a name of the table below. Exits with 77 if filters cannot be installed.
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -27,7 +27,7 @@ constexpr int kCannot = 77;
 struct Refused {
   const char* name;
   std::uint32_t number;
-  std::optional<std::uint32_t> second_argument;  // refused only with this
+  std::optional<std::uint32_t> second_argument;  // rejected only with this
 };
 
 constexpr Refused kCalls[] = {

@@ -1,6 +1,6 @@
-/* A profiling tool as others write them: MPI_X counts and calls PMPI_X, or, with TOOL_CALLS_NEXT, the next MPI_X that
-   the loader finds behind it. With TOOL_WITHOUT_INIT it wraps what comes after MPI_Init only. Rank 0 prints its counts
-   in MPI_Finalize. Linked to no MPI: built with the headers of each, it finds PMPI_X in the program. */
+/* A typical profiling tool: MPI_X counts and calls PMPI_X, or, with TOOL_CALLS_NEXT, the loader's next MPI_X. With
+   TOOL_WITHOUT_INIT it does not wrap MPI_Init. Rank 0 prints its counts in MPI_Finalize. Linked to no MPI: built with
+   the headers of each, it finds PMPI_X in the program. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <mpi.h>

@@ -29,7 +29,7 @@ class Datatypes : public ::testing::Test {
     return true;
   }
 
-  // The shape is what the typemap says.
+  // The shape equals the typemap.
   void expect_right(const std::string& name, MPI_Datatype type) {
     const FakeType& known = mpi_.at(type);
     const TypeShape shape = shape_of(mpi_.job, type);
@@ -126,7 +126,7 @@ TEST_F(Datatypes, OneThatIsNotCommittedIsNotRemembered) {
 TEST_F(Datatypes, ATypeThatIsNamedTwiceLevelByLevelIsLookedAtOnceEach) {
   MPI_Datatype type = int_;
   for (int level = 0; level < 24; ++level) {
-    type = mpi_.structure({1, 0}, {0, 0}, {type, type});  // 2^24 looks, were each followed
+    type = mpi_.structure({1, 0}, {0, 0}, {type, type});  // 2^24 steps, if each were followed
   }
   const std::size_t types = mpi_.types();
   expect_right("deep", type);
@@ -139,7 +139,7 @@ TEST_F(Datatypes, WhereTheMpiNamesCopiesTheLooksAreLimited) {
   MPI_Datatype type = int_;
   for (int level = 0; level < 24; ++level) type = mpi_.structure({1, 0}, {0, 0}, {type, type});
   const std::size_t types = mpi_.types();
-  EXPECT_FALSE(shape_of(mpi_.job, type).dense);  // it is, but packing it is right, too
+  EXPECT_FALSE(shape_of(mpi_.job, type).dense);  // it is, but packing it is correct, too
   EXPECT_EQ(mpi_.types(), types) << "the copies are given back";
 }
 

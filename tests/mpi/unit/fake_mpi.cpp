@@ -23,7 +23,7 @@ std::int64_t size_of(const FakeType& type) {
   return bytes;
 }
 
-// Between the elements and a row of bytes, piece by piece.
+// Copies between the elements and contiguous bytes, piece by piece.
 template <class Copy>
 int each_piece(MPI_Datatype type, int count, int* position, const Copy& copy) {
   const FakeType& known = current->at(type);

@@ -1,7 +1,7 @@
-// An MPI for tests of src/mpi in one process without a libmpi: its functions are in the table that real() gives. It has
-// datatypes, which know where each of their bytes is, and communicators with a topology.
+// An MPI for tests of src/mpi in one process without a libmpi: its functions are in the table of real(). It has
+// datatypes with known byte positions, and communicators with a topology.
 //
-// Handles are numbers from 1 on, never used again while the program runs: the library remembers predefined types.
+// Handles are numbers from 1 on, never reused: the library remembers predefined types.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 
 namespace outrigger::mpi::test {
 
-// Bytes of a typemap that follow each other, in a typemap's order.
+// Contiguous bytes of a typemap, in its order.
 struct Piece {
   std::int64_t offset = 0;
   std::int64_t bytes = 0;
@@ -29,7 +29,7 @@ struct Placement {
   int count = 1;
 };
 
-// MPI_Type_get_contents gives this.
+// Result of MPI_Type_get_contents.
 struct Contents {
   int combiner = MPI_COMBINER_NAMED;
   std::vector<int> integers;
@@ -46,7 +46,7 @@ struct FakeType {
   int references = 1;
   void* attribute = nullptr;
   bool large_counts = false;  // made by a call with large counts
-  int looks = 0;              // MPI_Type_get_contents
+  int looks = 0;              // calls of MPI_Type_get_contents
 };
 
 class FakeMpi {
@@ -85,7 +85,7 @@ class FakeMpi {
   [[nodiscard]] FakeType& at(MPI_Datatype type) { return *types_.at(handle_key(type)); }
   [[nodiscard]] std::size_t types() const { return types_.size(); }
   void free(MPI_Datatype type);
-  // Gives another handle each time, as Open MPI does.
+  // Returns a new handle each time, as Open MPI does.
   MPI_Datatype copy(MPI_Datatype type);
   void give_copies() { gives_copies_ = true; }
 

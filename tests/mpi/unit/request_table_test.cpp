@@ -19,11 +19,11 @@ MPI_Request request(std::uint64_t number) {
 }
 
 TEST(RequestTable, HoldsWhatAMapHolds) {
-  static constinit detail::RequestTable table;  // as the library has it: never destroyed
+  static constinit detail::RequestTable table;  // like the library's: never destroyed
   std::map<std::uint64_t, Operation*> model;
   std::array<Operation, 4> operations;
   std::mt19937_64 random(1);
-  // Few keys, so that they come again; many steps, so that entries behind a hole are moved back past the table's end.
+  // Few keys, so that they repeat; many steps, so that entries are moved back past the table's end.
   for (int step = 0; step < 20'000; ++step) {
     const std::uint64_t key = random() % 300;
     if (model.contains(key)) {
@@ -33,7 +33,7 @@ TEST(RequestTable, HoldsWhatAMapHolds) {
       model[key] = &operations[key % operations.size()];
       table.insert(key, model[key]);
     } else {
-      table.erase(key);  // one that is not there
+      table.erase(key);  // one that is missing
     }
     if (step % 50 != 0) continue;
     for (std::uint64_t each = 0; each < 300; ++each) {
@@ -47,7 +47,7 @@ TEST(RequestTable, HoldsWhatAMapHolds) {
 }
 
 TEST(RequestTable, FindsNothingBeforeTheFirstInsertion) {
-  static constinit detail::RequestTable table;  // as the library has it: never destroyed
+  static constinit detail::RequestTable table;  // like the library's: never destroyed
   EXPECT_EQ(table.find(1), nullptr);
   table.erase(1);
 }

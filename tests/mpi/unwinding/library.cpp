@@ -1,4 +1,4 @@
-// Linked as the preload library is (src/mpi/native/unwinding.cpp): its own exceptions, and those of its callers.
+// Linked like the preload library (src/mpi/native/unwinding.cpp): its own exceptions, and those of its callers.
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -41,7 +41,7 @@ bool catches_again() {
   return false;
 }
 
-// Thrown by the runtime, with objects on the way.
+// Thrown by the runtime, through frames with objects.
 bool catches_from_runtime() {
   try {
     std::vector<std::string> texts(3, std::string(100, 'x'));
@@ -68,7 +68,7 @@ bool catches_own() {
   return catches_again() && catches_from_runtime() && catches_again();
 }
 
-// Exceptions of `call` go on to the caller, whatever is caught here.
+// Exceptions of `call` pass to the caller, despite handlers here.
 void pass_through(void (*call)(), int* destroyed) {
   const Count outer(*destroyed);
   try {

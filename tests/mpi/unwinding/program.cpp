@@ -1,4 +1,4 @@
-// Throws through library.cpp, which it loads as a loader loads the preload library: with a C++ runtime of its own.
+// Throws through library.cpp, which it loads like the preload library: with a C++ runtime of its own.
 #include <dlfcn.h>
 
 #include <cstdio>

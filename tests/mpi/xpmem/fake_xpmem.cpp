@@ -1,6 +1,6 @@
-// A stand-in for the library of XPMEM, without its kernel module, for tests. It attaches what another process has of
-// shared anonymous memory, by /proc/PID/map_files; the rest of an attachment cannot be touched, as where that process
-// has no memory. Unlike the module it does not follow what is mapped and unmapped later.
+// A stand-in for XPMEM's library without the kernel module. It attaches another process's shared anonymous memory by
+// /proc/PID/map_files; the rest of an attachment is inaccessible, like missing memory of that process. Unlike the
+// module it does not follow later mappings.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -34,7 +34,7 @@ std::map<void*, std::size_t>& attachments() {
   return *all;
 }
 
-// Of a line of /proc/PID/maps; false: not shared anonymous memory.
+// Parses a line of /proc/PID/maps; false: not shared anonymous memory.
 bool parse(const std::string& line, Range& range) {
   char access[5] = {};
   if (std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64 " %4s", &range.first, &range.end, access) != 3) return false;
@@ -59,7 +59,7 @@ int xpmem_version() {
   return kVersion;
 }
 
-// All of a process's memory is a segment with the process's number.
+// All of a process's memory is one segment with the process's number.
 std::int64_t xpmem_make(void* address, std::size_t bytes, int permit_type, void* permit) {
   const bool known = address == nullptr && bytes == static_cast<std::size_t>(-1) && permit_type == kPermitMode &&
                      reinterpret_cast<std::uintptr_t>(permit) == 0600;

@@ -1,7 +1,6 @@
-// Lets the ranks of MPICH 4.0 share cores: it polls its UCX without ever yielding, so that each message between ranks
-// of one core costs a time slice, and thousands of them too long for a test. MPICH 5 and Open MPI yield by themselves.
-// To be put in LD_PRELOAD, before libucp.so.0, which must be there for the case that libmpich itself is loaded
-// privately.
+// Lets the ranks of MPICH 4.0 share cores. It polls its UCX without ever yielding, so each message between ranks of one
+// core costs a time slice, which is too slow for tests with thousands. MPICH 5 and Open MPI yield by themselves. Put it
+// in LD_PRELOAD before libucp.so.0, which must be there in case libmpich itself is loaded privately.
 #include <dlfcn.h>
 #include <sched.h>
 
@@ -13,7 +12,7 @@ constexpr int kIdleCalls = 20;
 
 }  // namespace
 
-// Advances a worker as UCX does; gives the core away after a number of calls that found nothing to do.
+// Advances a worker like UCX; yields after a number of calls without work.
 extern "C" __attribute__((visibility("default"))) unsigned ucp_worker_progress(void* worker) {
   static const auto progress = reinterpret_cast<Progress>(::dlsym(RTLD_NEXT, "ucp_worker_progress"));
   thread_local int idle_calls = 0;

@@ -1,4 +1,4 @@
-// The selection table: its text, what it decides, and the shapes of groups it is asked about.
+// The selection table: its text, its decisions, and shapes of groups.
 #include "protocol/options/selection.hpp"
 
 #include <gtest/gtest.h>
@@ -71,7 +71,7 @@ TEST(Selection, SmallBlocksAreNativeUnlessARuleSaysOtherwise) {
 }
 
 TEST(Selection, WhatARuleNamesIsDecidedForGood) {
-  const GroupShape any = shape(8, 4, 2, 1);  // where blocking forms are considered
+  const GroupShape any = shape(8, 4, 2, 1);  // for which blocking forms are considered
   constexpr std::uint64_t kLarge = 1U << 20;
   const auto decided = [&](std::string_view text, bool blocking) {
     return table(text).decide(blocking, Collective::ibcast, any, kLarge).by_user;
@@ -124,7 +124,7 @@ TEST(Selection, TheUsersFirstRuleThatFitsDecides) {
   EXPECT_EQ(choose(8, 1, 1024), Algorithm::flat);
   EXPECT_EQ(choose(4, 1, 1024), std::nullopt);
   EXPECT_EQ(choose(4, 2, 1024), Algorithm::hierarchical);
-  // The others are as they were.
+  // The others are unchanged.
   EXPECT_EQ(chosen(rules, Collective::iallgatherv, shape(4, 2, 2, 1), std::nullopt), Algorithm::node_pull);
 }
 
@@ -192,7 +192,7 @@ TEST(Selection, BadTextIsRefusedWithItsReason) {
   EXPECT_FALSE(SelectionTable::decode(many + ",flat").ok());
 }
 
-// Each text, and how the library writes it.
+// Each text, and the library's form of it.
 TEST(Selection, SizesAndNamesForAllAreWrittenOut) {
   for (const auto& [text, written] : std::vector<std::pair<std::string, std::string>>{
            {"ibcast:b64K-=native", "ibcast:b65536-=native"},
@@ -278,7 +278,7 @@ class RandomText {
     return text;
   }
 
-  // A few bytes changed, cut out or put in.
+  // A few bytes changed, removed or inserted.
   [[nodiscard]] std::string damaged(std::string text) {
     static constexpr std::string_view kLetters = "rnpsbKM0123456789-:=,flatnative_ \0\xff";
     for (std::uint64_t i = 1 + below(3); i != 0; --i) {
@@ -309,7 +309,7 @@ class RandomText {
   std::mt19937_64 random_;
 };
 
-// What is decoded is written as it was read, and whatever is accepted means the same when it is written and read again.
+// Decoded rules encode to the same text, and every accepted text means the same after encoding and decoding.
 TEST(Selection, RandomRulesSurviveDecodingAndDamageIsRefusedOrMeansSomething) {
   std::size_t refused = 0;
   for (std::uint64_t seed = 1; seed <= 3000; ++seed) {
@@ -330,7 +330,7 @@ TEST(Selection, RandomRulesSurviveDecodingAndDamageIsRefusedOrMeansSomething) {
   EXPECT_GT(refused, 1000U);
 }
 
-// A rule that fits nothing changes nothing, and one that fits everything hides what comes after it.
+// A rule that matches nothing changes nothing, and one that matches everything hides later rules.
 TEST(Selection, RulesDecideInTheirOrder) {
   for (std::uint64_t seed = 1; seed <= 500; ++seed) {
     RandomText random(seed);
@@ -366,7 +366,7 @@ TEST(Selection, ShapesOfGroups) {
   EXPECT_EQ(of({4, 0}), shape(2, 2, 1, 1));
   EXPECT_EQ(of({3}), shape(1, 1, 1, 1));
   EXPECT_EQ(of({}), shape(0, 1, 1, 1));
-  EXPECT_EQ(of({0, 6}), shape(2, 1, 1, 1));  // one that has no place
+  EXPECT_EQ(of({0, 6}), shape(2, 1, 1, 1));  // one without a place
 }
 
 }  // namespace

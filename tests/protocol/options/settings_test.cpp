@@ -62,7 +62,7 @@ TEST(Settings, ASwitchIsOnOrOff) {
 
 TEST(Reach, ListsForOtherProcessesSayTheSame) {
   for (std::uint32_t reach = 0; reach <= kReachAll; ++reach) {
-    if ((reach & kReachAlias) != 0 && (reach & kReachRdma) == 0) continue;  // no setting says so
+    if ((reach & kReachAlias) != 0 && (reach & kReachRdma) == 0) continue;  // no setting has this value
     EXPECT_EQ(parse_reach_list(reach_list(reach)).value(), reach);
   }
   EXPECT_NE(parse_reach_list("telepathy").error().find("mapped, xpmem, cma, "), std::string::npos);
@@ -81,7 +81,7 @@ TEST(Settings, UnknownNamesAreSaid) {
   EXPECT_EQ(unknown_name(good.data()), "");
   const std::array<const char*, 2> bad{"OUTRIGGER_RAECH=cma", nullptr};
   EXPECT_TRUE(unknown_name(bad.data())
-                  .starts_with("OUTRIGGER_RAECH is no setting and does nothing; there are OUTRIGGER_ENABLE, "));
+                  .starts_with("OUTRIGGER_RAECH is unknown and has no effect; there are OUTRIGGER_ENABLE, "));
 }
 
 TEST(Settings, TheLogIsALevelAndAFile) {

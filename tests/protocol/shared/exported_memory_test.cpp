@@ -1,5 +1,5 @@
-// Keys and exported handles in the key table and in a rank's address: what is packed comes back, what cannot be does
-// not.
+// Keys and exported handles in the key table and in a rank's address: packed ones are read back, invalid ones are
+// rejected.
 #include "protocol/shared/exported_memory.hpp"
 
 #include <gtest/gtest.h>

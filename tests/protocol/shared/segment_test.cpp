@@ -61,7 +61,7 @@ TEST_F(Segment, PartsLieBesideEachOtherInside) {
   EXPECT_EQ(&view_.ring_entry(kSlotCount), &view_.ring_entry(0));
 }
 
-// What the two sides write often lies in cache lines of their own.
+// Fields that either side writes often are in separate cache lines.
 TEST_F(Segment, SidesShareNoCacheLine) {
   const auto line = [this](const auto& field) {
     return static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&field) - view_.base()) / 64;

@@ -70,7 +70,7 @@ std::vector<std::byte> random_bytes(std::size_t count) {
 
 template <class... Bodies>
 constexpr bool kNoPadding = (std::has_unique_object_representations_v<Bodies> && ...);
-// Padding would carry bytes of our memory to the other side.
+// Padding would send uninitialized memory to the other side.
 static_assert(kNoPadding<HelloBody, WelcomeBody, RegionBody, RegionAddedBody, ConfigureBody, CoreShareBody,
                          PeerRingBody, RankJoinedBody, RankAttachedBody, RankBody, SharedBytesBody, JobMapTakenBody,
                          ControlHeader, SlotRequestBody, SlotResult>);
@@ -107,7 +107,7 @@ TEST(Control, EveryOtherLengthIsRefused) {
     const std::vector<std::byte> body = random_bytes(c.body_bytes);
     auto packet = encode_control(c.kind, std::span<const std::byte>(body));
     for (std::size_t length = 0; length < packet.size(); ++length) {
-      // A copy of exactly this length, so that a sanitizer sees every byte read too many.
+      // A copy of exactly this length, so that a sanitizer finds reads past its end.
       const std::vector<std::byte> cut(packet.begin(), packet.begin() + static_cast<std::ptrdiff_t>(length));
       EXPECT_FALSE(decode_control(cut, make_fds(c.fds)).ok()) << length;
     }
@@ -218,7 +218,7 @@ TEST_F(ControlSockets, HostilePacketsAreMalformedAndLeakNothing) {
     EXPECT_EQ(right_.receive(1000).event, ControlSocket::Event::malformed);
   }
   EXPECT_EQ(make_fds(1)[0].get(), lowest_free);
-  // The socket still works for who speaks properly.
+  // The socket still works for valid messages.
   ASSERT_TRUE(left_.send(ControlKind::goodbye, RankBody{}));
   EXPECT_EQ(right_.receive(1000).event, ControlSocket::Event::message);
 }
@@ -230,7 +230,7 @@ TEST_F(ControlSockets, NoRoomForDescriptorsIsSaidAndNobodysFault) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const int lowest_free = make_fds(1)[0].get();
-  for (const int room : {0, 1}) {  // for one of the two is not enough
+  for (const int room : {0, 1}) {  // room for one of the two is not enough
     const rlimit few{static_cast<rlim_t>(lowest_free + room), before.rlim_max};
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
     const auto received = right_.receive(1000);

@@ -64,13 +64,12 @@ TEST(JobMap, NoLengthBetweenCardsIsOne) {
   const auto whole = encoded({first_descriptor(), second_descriptor()});
   const std::size_t first = encoded({first_descriptor()}).size();
   for (std::size_t length = 0; length < whole.size(); ++length) {
-    // A copy of exactly this length, so that a sanitizer sees every byte read too many.
+    // A copy of exactly this length, so that a sanitizer finds reads past its end.
     const std::vector<std::byte> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length));
     const auto job_map = decode_job_map(cut, 4);
     ASSERT_FALSE(job_map) << length;
     const bool boundary = length == 0 || length == first;
-    EXPECT_EQ(job_map.error(),
-              boundary ? "the job map of nodes does not name every rank" : "the job map of nodes is malformed");
+    EXPECT_EQ(job_map.error(), boundary ? "the job map does not contain every rank" : "the job map is malformed");
   }
   auto longer = whole;
   longer.push_back(std::byte{0});
@@ -81,11 +80,11 @@ TEST(JobMap, EveryRankIsNamedOnce) {
   NodeDescriptor twice = second_descriptor();
   twice.ranks[0].rank = WorldRank{3};
   EXPECT_EQ(decode_job_map(encoded({first_descriptor(), twice}), 4).error(),
-            "the job map of nodes names rank 3 wrongly");
+            "the job map has an invalid or repeated rank 3");
   NodeDescriptor outside = second_descriptor();
   outside.ranks[0].rank = WorldRank{4};
   EXPECT_EQ(decode_job_map(encoded({first_descriptor(), outside}), 4).error(),
-            "the job map of nodes names rank 4 wrongly");
+            "the job map has an invalid or repeated rank 4");
   outside.ranks[0].rank = WorldRank{0xFFFFFFFF};
   EXPECT_FALSE(decode_job_map(encoded({first_descriptor(), outside}), 4));
   EXPECT_FALSE(decode_job_map(encoded({first_descriptor()}), 4));
@@ -97,10 +96,10 @@ TEST(JobMap, EveryRankIsNamedOnce) {
 TEST(JobMap, LimitsHold) {
   const auto refused = [](const NodeDescriptor& descriptor) {
     const auto job_map = decode_job_map(encoded({first_descriptor(), descriptor}), 4);
-    return !job_map && job_map.error() == "the job map of nodes is malformed";
+    return !job_map && job_map.error() == "the job map is malformed";
   };
   NodeDescriptor descriptor = second_descriptor();
-  descriptor.ranks[0].sp = 1;  // has one only
+  descriptor.ranks[0].sp = 1;  // has only one
   EXPECT_TRUE(refused(descriptor));
   descriptor = second_descriptor();
   descriptor.addresses.clear();
@@ -130,7 +129,7 @@ TEST(JobMap, LimitsHold) {
   EXPECT_EQ(cut.value().nodes[1].name.size(), kMaxNodeNameBytes);
 }
 
-// What is let through is what was meant, or another job map that is one.
+// Accepted bytes are the original job map, or another valid one.
 TEST(JobMap, SpoiltBytesAreRefusedOrAJobMapAgain) {
   const auto good = encoded({first_descriptor(), second_descriptor()});
   std::mt19937_64 random(5);

@@ -22,7 +22,7 @@ Header some_header() {
   return header;
 }
 
-// Where the fields are: others of other builds read them there.
+// Offsets of fields, which other builds rely on.
 constexpr std::size_t kKindAt = 4;
 constexpr std::size_t kStatusAt = 6;
 constexpr std::size_t kFromAt = 8;

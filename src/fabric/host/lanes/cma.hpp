@@ -11,8 +11,8 @@
 
 namespace outrigger::fabric {
 
-// Copies all of `to` from `remote_address` in process `pid`. Partial transfers are continued; a range that is not all
-// there is a memory_fault, a process that is not there owner_lost. On failure `to` may be partly overwritten.
+// Copies all of `to` from `remote_address` in process `pid`. Partial transfers are continued. Returns memory_fault if a
+// part of the range is missing, owner_lost if the process is. On failure `to` may be partly overwritten.
 [[nodiscard]] MoveStatus read_from_process(pid_t pid, std::uint64_t remote_address, std::span<std::byte> to);
 [[nodiscard]] MoveStatus write_to_process(pid_t pid, std::uint64_t remote_address, std::span<const std::byte> from);
 

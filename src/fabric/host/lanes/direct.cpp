@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kLineBytes = 64;
 constexpr std::size_t kVectors = kLineBytes / sizeof(__m128i);
 
-// Whole lines, to a line's address.
+// Copies whole cache lines to an aligned address.
 void stream_lines(std::byte* to, const std::byte* from, std::size_t bytes) {
   for (std::size_t at = 0; at < bytes; at += kLineBytes) {
     const auto* source = reinterpret_cast<const __m128i*>(from + at);
@@ -24,7 +24,7 @@ void stream_lines(std::byte* to, const std::byte* from, std::size_t bytes) {
     for (std::size_t i = 0; i < kVectors; ++i) line[i] = _mm_loadu_si128(source + i);
     for (std::size_t i = 0; i < kVectors; ++i) _mm_stream_si128(destination + i, line[i]);
   }
-  _mm_sfence();  // such stores are not ordered with the marks that follow
+  _mm_sfence();  // such stores are not ordered before the marks that follow
 }
 
 void stream(std::byte* to, const std::byte* from, std::size_t bytes) {

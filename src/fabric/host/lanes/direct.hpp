@@ -1,8 +1,8 @@
-// Between memory that this process has mapped: one copy.
+// Copies between memory that this process has mapped: one copy.
 //
-// What fits in the processor's last cache is copied through it: the receiver finds its block there. What is much more
-// goes past it (non-temporal stores), which saves the read of every line that is to be overwritten.
-// docs/inside/memory.md has the figures of both.
+// A block that fits in the last-level cache is copied through it, so the receiver finds it there. Much larger blocks
+// bypass it (non-temporal stores), which saves reading each line that is overwritten. docs/inside/memory.md has
+// measurements of both.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@ namespace outrigger::fabric {
 
 enum class CopyKernel : unsigned char {
   cached,     // memcpy
-  streaming,  // past the caches; the same as `cached` where the processor has no such stores
+  streaming,  // bypasses the caches; the same as `cached` if the processor lacks such stores
 };
 
-// The ranges do not overlap. Any addresses and sizes.
+// The ranges must not overlap. Any addresses and sizes.
 void copy_bytes(CopyKernel kernel, std::byte* to, const std::byte* from, std::size_t bytes);
-// They may: blocks of one rank.
+// The ranges may overlap: blocks of one rank.
 void copy_direct(CopyKernel kernel, std::byte* to, const std::byte* from, std::size_t bytes);
 
 }  // namespace outrigger::fabric

@@ -20,10 +20,11 @@ bool LenderBoard::usable() {
   if (gone_ || end_ != given_) return false;
   if (lenders_ == copy::Lenders::waiting_ranks) return board_->ranks_alone.load(std::memory_order_acquire) != 0;
   const pid_t tid = board_->copier_tid.load(std::memory_order_acquire);
-  if (tid == 0 || board_->copier_away.load(std::memory_order_acquire) != 0) return false;  // none yet, or it has ended
+  // no copier yet, or it has ended
+  if (tid == 0 || board_->copier_away.load(std::memory_order_acquire) != 0) return false;
   if (tid_ == 0) {
     tid_ = tid;
-    // Its number may mean another thread here, in another namespace: then its death could not be told from its life.
+    // In another namespace the number may belong to another thread, whose state would be misread.
     gone_ = !thread_lives();
   }
   return !gone_ && tid == tid_;
@@ -34,8 +35,8 @@ bool LenderBoard::thread_lives() const {
 }
 
 void LenderBoard::give(const CopyJob& job, const Chunk& chunk) {
-  assert(room() != 0 && "no job is overwritten that has not been collected");
-  assert(end_ == given_ && "numbers that were taken back are not used while older jobs are in hand");
+  assert(room() != 0 && "uncollected jobs are not overwritten");
+  assert(end_ == given_ && "numbers are not reused while older jobs are held");
   board_->job(given_) = job;
   board_->result(given_).store(static_cast<std::uint32_t>(CopyResult::none), std::memory_order_relaxed);
   chunks_[given_ % kCopyJobs] = chunk;
@@ -114,7 +115,7 @@ bool LenderBoard::collect_finished(std::vector<Finished>& finished) {
     finished.push_back(Finished{chunks_[collected_ % kCopyJobs], result});
   }
   if (finished.size() == before) return false;
-  if (collected_ == end_) collected_ = end_ = given_;  // what had been taken back is behind us
+  if (collected_ == end_) collected_ = end_ = given_;  // past the numbers that were taken back
   stuck_ = false;
   return true;
 }
@@ -139,12 +140,12 @@ bool LenderBoard::collect(std::vector<Finished>& finished, std::vector<Chunk>& r
   return returned.size() != before;
 }
 
-// A process that ends is its keeper's to tell; a thread may be ended alone, by a filter of system calls.
+// The keeper reports the end of a process, but a single thread may be killed by a system call filter.
 void LenderBoard::take_from_the_dead(std::vector<Chunk>& returned) {
   if (tid_ == 0 || thread_lives()) return;
   gone_ = true;
   const std::uint32_t number = board_->copier_has.load(std::memory_order_acquire) - 1;
-  // What is first in hand may be in a waiting thread's: its end comes first, then this is looked at again.
+  // A waiting thread may hold the first job: wait for its end, then check again.
   if (number != collected_ || has_result(number)) return;
   returned.push_back(chunks_[number % kCopyJobs]);
   ++collected_;
@@ -153,10 +154,10 @@ void LenderBoard::take_from_the_dead(std::vector<Chunk>& returned) {
 }
 
 void LenderBoard::take_back(std::vector<Chunk>& returned) {
-  if (end_ != given_) return;  // the rest has been taken back before
+  if (end_ != given_) return;  // the rest was taken back before
   std::uint32_t taken = board_->taken.load(std::memory_order_acquire);
   do {
-    if (taken - collected_ > end_ - collected_) {  // nonsense: the copier is not to be trusted with anything more
+    if (taken - collected_ > end_ - collected_) {  // invalid count: do not trust the copier any more
       taken = collected_;
       gone_ = true;
       board_->taken.store(given_, std::memory_order_release);

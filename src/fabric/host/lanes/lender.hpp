@@ -1,9 +1,9 @@
 // A rank that lends its threads to copy, as its service process sees it (copy/board.hpp): jobs given, results
-// collected, jobs taken back when nobody gets on with them. They are its copier's, and some those of threads that wait,
-// when they are asked; where there is no copier, all are theirs.
+// collected, and jobs taken back when they make no progress. The copier takes jobs, and so do waiting threads on
+// request. Without a copier, waiting threads take all jobs.
 //
-// Nothing that the rank writes there is believed: the counts are kept here, and what does not fit them is as if it had
-// not been said. A rank that lies about its copies harms its own memory.
+// Nothing that the rank writes there is trusted: counts are kept here, and inconsistent values are ignored. A rank that
+// reports false results harms only its own memory.
 //
 // Thread rule: one thread.
 #pragma once
@@ -27,11 +27,11 @@ class LenderBoard {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Between looks whether the thread that holds a job is still there.
+  // Interval of checks that the thread that holds a job still exists.
   static constexpr std::chrono::milliseconds kLookInterval{20};
 
-  // `pid`: of the rank. The board must stay where it is; what another service process has given is taken back. When
-  // nothing was finished for as long as `patience`, what has not been taken is taken back.
+  // `pid`: the rank's. The board must stay in place. Jobs that another service process has given are taken back. If
+  // nothing was finished for `patience`, jobs that were not taken are taken back.
   LenderBoard(CopyBoard& board, pid_t pid, std::chrono::milliseconds patience,
               copy::Lenders lenders = copy::Lenders::copiers)
       : board_(&board),
@@ -42,53 +42,53 @@ class LenderBoard {
         end_(collected_),
         given_(collected_) {}
 
-  // There would be work for a copier: the rank may start one.
+  // A copier would have work: the rank may start one.
   void want();
-  // May it be given jobs now?
+  // True if it may be given jobs now.
   [[nodiscard]] bool usable();
 
-  // Given and neither collected nor taken back.
+  // Jobs given and neither collected nor taken back.
   [[nodiscard]] std::uint32_t pending() const { return end_ - collected_; }
   [[nodiscard]] std::uint32_t room() const { return kCopyJobs - pending(); }
-  // With usable() and room() only. The copier looks after ring().
+  // Requires usable() and room(). The copier looks for jobs after ring().
   void give(const CopyJob& job, const Chunk& chunk);
   void ring();
-  // Does the rank do nothing but wait, and would copy?
+  // True if the rank only waits, and would copy.
   [[nodiscard]] bool rank_waits() const { return board_->rank_waits.load(std::memory_order_relaxed) != 0; }
-  // Its waiting threads may take all that has been given so far, beside the copier.
+  // Its waiting threads may take all jobs given so far, beside the copier.
   void ask_rank();
-  // What nobody has begun is the copier's alone.
+  // From now on only the copier may take jobs that are not taken.
   void ask_no_more();
-  // Everything that is pending has been taken, and not by the copier, which sleeps.
+  // All pending jobs have been taken, and not by the copier, which sleeps.
   [[nodiscard]] bool in_ranks_hands() const;
 
-  // Until all that is pending is finished or the time is over, asleep. Dear where timers are.
+  // Sleeps until all pending jobs are finished or the time is over. Expensive on systems with expensive timers.
   void wait(std::chrono::microseconds at_most);
   // Grows when it takes or finishes a job.
   [[nodiscard]] std::uint32_t steps() const {
     return board_->taken.load(std::memory_order_relaxed) + board_->events.load(std::memory_order_relaxed);
   }
-  // All that is pending is finished.
+  // True if all pending jobs are finished.
   [[nodiscard]] bool all_finished() const;
-  // Of what is pending and has no result yet.
+  // Bytes of pending jobs without a result.
   [[nodiscard]] std::uint64_t unfinished_bytes() const;
 
   struct Finished {
     Chunk chunk;
     CopyResult result = CopyResult::none;
   };
-  // Adds to `finished` what the copier has finished, and to `returned` what is taken back from one that does not get
-  // on. True: anything.
+  // Adds finished jobs to `finished`, and jobs that are taken back for lack of progress to `returned`. False if there
+  // were none.
   bool collect(std::vector<Finished>& finished, std::vector<Chunk>& returned);
-  // There is something to collect. In one order with what takers do when they have finished something.
+  // True if there is something to collect. Ordered after the writes of threads that have finished a job.
   [[nodiscard]] bool has_news() const;
-  // Until patience is over with what is pending; nothing: there is nothing to be patient about.
+  // Time left until pending jobs are taken back; nullopt if there are none.
   [[nodiscard]] std::optional<Clock::duration> patience_left() const;
-  // Adds to `returned` all that the copier has not taken; what is pending then is in its hands.
+  // Adds all jobs that are not taken to `returned`; the copier holds the remaining ones.
   void take_back(std::vector<Chunk>& returned);
-  // It has a job in hand and does not get on: its process is stopped, or has just ended.
+  // It holds a job and makes no progress: its process is stopped, or has just ended.
   [[nodiscard]] bool stuck() const { return stuck_; }
-  // What is pending, oldest first, `index` below pending().
+  // A pending job's chunk, oldest first, `index` below pending().
   [[nodiscard]] Chunk& chunk(std::uint32_t index) { return chunks_[(collected_ + index) % kCopyJobs]; }
 
  private:
@@ -123,8 +123,8 @@ struct Lender {
   WorldRank rank;
   LenderBoard board;
   ChunkQueue queue;                    // to be given when there is room
-  bool listed = false;                 // among those that have something to do
-  std::vector<WorldRank> unreachable;  // whose memory it may not touch
+  bool listed = false;                 // in the list of busy lenders
+  std::vector<WorldRank> unreachable;  // its threads cannot reach these ranks' memory
 };
 
 }  // namespace outrigger::fabric

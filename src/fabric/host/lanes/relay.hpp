@@ -1,4 +1,4 @@
-// Between two processes' private memory through a buffer of this one: two copies.
+// Copies between two processes' private memory through a buffer of this one: two copies.
 #pragma once
 
 #include <sys/types.h>

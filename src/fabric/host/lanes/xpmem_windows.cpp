@@ -10,17 +10,17 @@
 namespace outrigger::fabric {
 namespace {
 
-constexpr std::uint64_t kHighestAttached = 1ULL << 62;  // beyond what a process can have, and offsets are signed
+constexpr std::uint64_t kHighestAttached = 1ULL << 62;  // beyond a process's address space; offsets are signed
 
 constexpr std::array kFaults{SIGBUS, SIGSEGV};
 
-// Where a fault of this thread's copy goes on. Null: no copy under way.
+// Continuation after a fault in this thread's copy. nullptr: no copy in progress.
 thread_local sigjmp_buf* volatile way_out = nullptr;
 std::array<struct sigaction, kFaults.size()> former_actions;
 
 void on_fault(int signal, siginfo_t* /*info*/, void* /*context*/) {
   if (way_out != nullptr) siglongjmp(*way_out, 1);
-  // Not ours: with the former handler back in its place the instruction faults again.
+  // Not our fault: with the former handler restored the instruction faults again.
   for (std::size_t i = 0; i < kFaults.size(); ++i) {
     if (kFaults[i] == signal) ::sigaction(signal, &former_actions[i], nullptr);
   }
@@ -36,7 +36,7 @@ bool install() {
   return all;
 }
 
-// A handler that is left by a jump leaves its signal blocked.
+// Leaving a handler by a jump leaves its signal blocked.
 void unblock() {
   sigset_t faults;
   ::sigemptyset(&faults);

@@ -1,7 +1,7 @@
-// A rank's private memory, attached to this process by XPMEM in windows that are kept for the next time.
+// A rank's private memory, attached to this process by XPMEM in windows that are cached.
 //
-// An attachment is of addresses: it costs page tables for what is touched, follows the rank's munmap and mmap, and need
-// not be renewed. What the rank does not have there is a fault of whoever touches it: copy_guarded().
+// An attachment covers addresses: it costs page tables for touched pages, follows the rank's munmap and mmap, and need
+// not be renewed. An access to a page that the rank lacks faults here: see copy_guarded().
 #pragma once
 
 #include <cstddef>
@@ -16,19 +16,19 @@ namespace outrigger::fabric {
 // Thread rule: one thread.
 class XpmemWindows {
  public:
-  // Starts and ends of windows, so that neighbouring buffers share one.
+  // Alignment of windows, so that neighboring buffers share one.
   static constexpr std::uint64_t kAlignment = 64ULL << 20;
-  // At the limit the one that has not been used for longest is detached.
+  // At the limit the least recently used window is detached.
   static constexpr std::size_t kMostWindows = 64;
 
-  // Null: the segment may not be used. `calls` must outlive it.
+  // nullptr: the segment may not be used. `calls` must outlive it.
   [[nodiscard]] static std::unique_ptr<XpmemWindows> open(const XpmemCalls& calls, std::int64_t segment);
   ~XpmemWindows();
   XpmemWindows(const XpmemWindows&) = delete;
   XpmemWindows& operator=(const XpmemWindows&) = delete;
 
-  // Our pointer to [address, address + bytes) of the rank; null: it cannot be attached. Good for this and the next
-  // call.
+  // Local pointer to [address, address + bytes) of the rank, valid for this and the next call; nullptr if it cannot be
+  // attached.
   [[nodiscard]] std::byte* at(std::uint64_t address, std::uint64_t bytes);
   [[nodiscard]] std::size_t windows() const { return windows_.size(); }
 
@@ -43,11 +43,11 @@ class XpmemWindows {
 
   const XpmemCalls& calls_;
   std::int64_t access_;
-  std::vector<Window> windows_;  // the last used one last
+  std::vector<Window> windows_;  // most recently used last
 };
 
-// memmove, where one side is attached. False: a fault (SIGBUS, SIGSEGV), after which some of `to` may be overwritten.
-// Faults of others go to the handlers that were there before the first call.
+// memmove with one attached side. False: a fault (SIGBUS, SIGSEGV), after which `to` may be partly overwritten. Faults
+// of other code go to the previously installed handlers.
 //
 // Thread rule: any thread; handlers are installed once, by the first call.
 [[nodiscard]] bool copy_guarded(std::byte* to, const std::byte* from, std::size_t bytes);
