@@ -78,7 +78,7 @@ Status read_intranode(Config& config) {
   if (!text.empty() && text != "on" && text != "off" && text != "always") {
     return bad(setting::kIntranode, text, "use on, off or always");
   }
-  config.intranode = text == "off" ? off : text == "always" ? always : on;
+  config.intranode = text == "on" ? on : text == "always" ? always : off;
   return Done{};
 }
 

@@ -18,7 +18,7 @@ struct Config {
   bool without_services = false;
   // The ranks of a node do blocking collectives by themselves: where trials show that it pays, or wherever they can.
   enum class Intranode : std::uint8_t { off, on, always };
-  Intranode intranode = Intranode::on;
+  Intranode intranode = Intranode::off;
   std::string service_cpus;
   std::string claims_scope;  // empty: the keeper does not tell other jobs its cores
   std::string claims_job;    // empty: not started by `outrigger run`
