@@ -15,7 +15,7 @@ namespace outrigger::intranode {
 
 // Members of a team, at most: larger ones are not made.
 inline constexpr std::uint32_t kMostMembers = 64;
-// A member's slots, used by turns. Half as long ones take a quarter longer for blocks of 256 KiB; more or longer ones
+// Slots of a member. They take turns. Half as long ones take a quarter longer for blocks of 256 KiB; more or longer ones
 // gain little.
 inline constexpr std::uint32_t kSlots = 2;
 inline constexpr std::size_t kSlotBytes = std::size_t{32} << 10;
@@ -40,7 +40,7 @@ using Site = std::source_location;
 inline void store(std::atomic<std::uint64_t>& word, std::uint64_t value) {
   word.store(value, std::memory_order_release);
 }
-// What follows reads or writes memory that members share and that only flags order.
+// An access to memory that members share follows. Only flags order it.
 inline void reads(const void*, std::size_t) {}
 inline void writes(const void*, std::size_t) {}
 

@@ -1,4 +1,4 @@
-// What the algorithms of a team are made of: steps, which all members count alike, slots and waiting.
+// The parts of a team's algorithms: steps, which all members count alike, slots and waiting.
 //
 // An operation takes one or more steps. In a step a member may fill its slot whose turn it is and raises `arrived` to
 // the step's number; others wait for that, read, and raise `left`. A slot's turn comes again two steps later (kSlots),
@@ -105,7 +105,7 @@ class Meeting {
     return true;
   }
 
-  // All have arrived in a step in which nobody reads.
+  // All have arrived in a step without readers.
   void all_left(std::uint64_t step) { gone_.fill(step); }
 
   // Waits until this member's slot for `step` may be written, if all the others read it in this operation ...
