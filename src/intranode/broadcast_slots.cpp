@@ -1,4 +1,4 @@
-// slots: the root copies chunks into its two slots by turns, the others copy them out.
+// slots: the root copies chunks into its two slots alternately, the others copy them out.
 //
 // Source: MPICH's release-gather ("Framework for Scalable Intra-node Collective Operations using Shared Memory", Jain
 // et al., SC 2018): a shared buffer of cells per tree node, filled and read in a pipeline.

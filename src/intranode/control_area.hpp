@@ -22,7 +22,7 @@ namespace outrigger::intranode {
 
 // One member's part. Only that member writes it.
 struct MemberArea {
-  // The last step whose contents are in the slot, or beside the flag if they are few: by turns, too.
+  // The last step whose contents are in the slot, or beside the flag if they are few bytes.
   alignas(64) Flag arrived;
   std::array<std::array<std::byte, kLittleBytes>, kSlots> little;
   // The last step in which the member has read all that it reads of others.

@@ -1,4 +1,4 @@
-"""What `outrigger lab predict` makes of a real program's trace."""
+"""Tests `outrigger lab predict` on a real program's trace."""
 
 from __future__ import annotations
 

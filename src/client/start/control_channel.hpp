@@ -55,7 +55,7 @@ class ControlChannel {
   // `what`: counts or trace; or, without a descriptor, trace_settle: what a service process on a DPU has noted until
   // now is to be in that memory, which says when it is.
   void show(ControlKind what, int fd = -1);
-  // False: nobody has heard it.
+  // False: it could not be sent.
   bool goodbye();
   // In a forked child, where another thread may hold the lock for ever: closes without locking.
   void close_in_child() {

@@ -14,7 +14,7 @@
 namespace outrigger::mpi {
 namespace {
 
-// What a member tells the others.
+// Sent by each member to the others.
 struct Whereabouts {
   std::uint64_t pid_namespace = 0;  // 0: not known
   std::int64_t pid = 0;

@@ -13,12 +13,12 @@
 namespace outrigger::mpi {
 namespace {
 
-// Of a process. Each takes some memory, and time of its ranks to set up.
+// Limit for a process. Each team takes memory, and time of its ranks to set up.
 constexpr std::uint32_t kMostTeams = 128;
 constinit std::atomic<std::uint32_t> teams = 0;
-// In communicators with fewer blocking collectives it does not pay.
+// The set-up does not pay in communicators with fewer blocking collectives.
 constexpr std::uint32_t kSetUpAt = 16;
-// What a call has used of scratch memory is kept up to here.
+// Scratch memory up to this size is kept for the next call.
 constexpr std::size_t kKeptScratch = std::size_t{1} << 20;
 
 // A duplicate counts its own calls.

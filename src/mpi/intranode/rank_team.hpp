@@ -1,5 +1,5 @@
-// What the ranks of a communicator have in common to do its blocking collectives by themselves (src/intranode), and by
-// which of them they do: hangs on the communicator as an attribute.
+// A communicator's team (src/intranode): its ranks share memory and do blocking collectives by themselves. Also decides
+// which calls the team does. It is an attribute of the communicator.
 //
 // Nothing is set up for communicators with few calls. Every rank counts the program's blocking collectives on the
 // communicator; in the 16th, where all its members are, they meet:
@@ -59,7 +59,7 @@ class RankTeam {
 
   // The ranks are a team.
   [[nodiscard]] bool is_ready() const { return team_.has_value(); }
-  // Of a team: how calls of this kind are done. nullptr: natively, for there are too many kinds.
+  // How the team does calls of one kind. kind_of() returns nullptr if there are too many kinds: native.
   struct Kind {
     TeamCallKey key;
     steer::TurnsTrial trial;
@@ -95,7 +95,7 @@ class RankTeam {
     std::vector<std::uint64_t> offsets;
   };
   [[nodiscard]] Lists& lists(std::size_t which) { return lists_[which]; }
-  // What waits say.
+  // The call that messages about long waits name.
   void enters(CollectiveCall call);
 
  private:

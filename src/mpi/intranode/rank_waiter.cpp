@@ -31,7 +31,7 @@ void RankWaiter::progress() {
   if (turns_ % kTurnsPerCheck == 0 && job_.client != nullptr) end_if_lost(job_);
 }
 
-// A member that only comes late is none of our business; the user may want to know of it all the same.
+// A member that is only late is no error; verbose runs name it.
 bool RankWaiter::overdue(std::uint32_t whose, std::chrono::nanoseconds waited) {
   if (::kill(pids_[whose], 0) != 0 && errno == ESRCH) {
     die("rank %u of a communicator (process %d) has ended while others wait for it in %s", whose,

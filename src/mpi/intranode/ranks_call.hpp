@@ -23,7 +23,7 @@ class RanksCall {
   RanksCall(Job& job, CollectiveCall call, std::span<const Word> words, bool large_counts);
 
   [[nodiscard]] bool by_ranks() const { return turn_.way == steer::Way::ranks; }
-  // What the call returns.
+  // Returns the call's MPI error code.
   [[nodiscard]] int perform();
   // The native call has returned.
   void ended() {

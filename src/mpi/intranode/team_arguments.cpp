@@ -68,7 +68,7 @@ bool valid_blocks(const Job& job, const TeamArguments& arguments, const TeamSide
                      side.type, members);
 }
 
-// Of reduce_scatter: there is a count for each member.
+// reduce_scatter has a count for each member.
 bool valid_counts(const TeamArguments& arguments, std::uint32_t members) {
   if (arguments.receive.counts == 0) return false;
   for (std::uint32_t member = 0; member < members; ++member) {

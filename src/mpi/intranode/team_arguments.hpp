@@ -23,7 +23,7 @@ struct TeamCallKey {
   bool operator==(const TeamCallKey&) const = default;
 };
 
-// Who asks, in which communicator.
+// The calling rank and its communicator.
 struct TeamPlace {
   std::uint32_t rank = 0;
   std::uint32_t size = 1;
@@ -70,7 +70,7 @@ struct TeamSide {
   }
 }
 
-// Of a call's words; beyond them: it has no such buffer.
+// Indices of the buffers among a call's words; SIZE_MAX: it has no such buffer.
 struct BufferPlaces {
   std::size_t send = SIZE_MAX;
   std::size_t receive = SIZE_MAX;
@@ -103,7 +103,7 @@ struct TeamArguments {
     const auto lasts = [](const TeamSide& side) { return !side.shape.committed || side.shape.predefined; };
     return !send.listed && !receive.listed && lasts(send) && lasts(receive);
   }
-  // Of a block, where MPI makes it alike on all ranks.
+  // The size of a block, if MPI makes it alike on all ranks.
   [[nodiscard]] std::optional<std::uint64_t> block_bytes() const;
 
   [[nodiscard]] std::int64_t count_at(const TeamSide& side, std::uint32_t member) const {

@@ -1,5 +1,5 @@
-// The memory of a call as a team wants it: bytes in a row. What already is so is taken where it is; the rest goes by
-// way of scratch memory.
+// The memory of a call as a team wants it: bytes in a row. Memory that is
+// contiguous already is used in place; other memory is packed into scratch memory.
 #pragma once
 
 #include <cstdint>

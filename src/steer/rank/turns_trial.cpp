@@ -6,11 +6,11 @@
 namespace outrigger::steer {
 namespace {
 
-constexpr double kMargin = 0.97;      // of native's time: what is not clearly faster stays native
-constexpr double kFarFromIt = 2.0;    // one way's time in the other's: it is seldom tried again
-constexpr std::uint64_t kLonger = 4;  // times as many calls until the next trial
+constexpr double kMargin = 0.97;      // ranks win below this ratio to native's time
+constexpr double kFarFromIt = 2.0;    // above this ratio of times the next trial is later
+constexpr std::uint64_t kLonger = 4;  // factor on the calls until the next trial
 
-// What all ranks together spend in a call after the last has come.
+// The time that all ranks together spend in a call after the last arrival.
 double cost_of(std::span<const TurnTimes> all, std::size_t way, std::size_t slot) {
   std::int64_t last_ns = std::numeric_limits<std::int64_t>::min();
   for (const TurnTimes& rank : all) last_ns = std::max(last_ns, rank.calls[way][slot].began_ns);

@@ -1,5 +1,5 @@
-// Whether a communicator's calls of one kind are better done by its MPI or by its ranks themselves (src/intranode):
-// both ways are tried in turn, and from time to time again.
+// Trials of a communicator's calls of one kind: its MPI and its ranks themselves (src/intranode) alternate. Trials are
+// repeated from time to time.
 //
 // Every rank of the communicator makes these calls in the same order, so the ordinal of a call decides alike on all of
 // them. Times differ: after the last call of a trial the ranks tell each other theirs, and judge them alike.
@@ -53,7 +53,7 @@ class TurnsTrial {
   // With the times of all ranks.
   void judge(std::span<const TurnTimes> all);
 
-  // Of all calls that are not part of a trial.
+  // The way of all calls outside trials.
   [[nodiscard]] Way way() const { return way_; }
 
  private:

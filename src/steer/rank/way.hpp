@@ -1,4 +1,4 @@
-// Who does a collective of the program.
+// The three ways in which a collective of the program runs.
 #pragma once
 
 #include <cstdint>

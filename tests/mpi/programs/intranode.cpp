@@ -288,7 +288,7 @@ class Calls {
     const Kind kind = kind_of(reduced.type);
     const auto bytes = [&](std::int64_t counted) { return static_cast<std::size_t>(counted * kind.size); };
     const bool at_root = me_ == root;
-    // Of floating-point numbers: small integers, whose sums are exact.
+    // Floating-point numbers are small integers, so that sums are exact.
     const auto vector = [&](std::int64_t counted, std::uint64_t seed) {
       auto memory = filled(bytes(counted), seed);
       if (reduced.type == MPI_DOUBLE) {
