@@ -323,7 +323,9 @@ def judge(compared: Sequence[Compared]) -> Verdict:
 def check_frozen(cluster: Path) -> None:
     """Raises UserError: the cluster file under test is not measured, or not committed yet."""
     if "confidence" not in tomllib.loads(cluster.read_text(encoding="utf-8")):
-        raise UserError(f"{cluster} is not calibrated; run outrigger lab calibrate before you measure a set that tests it")
+        raise UserError(
+            f"{cluster} is not calibrated; run outrigger lab calibrate before you measure a set that tests it"
+        )
     git = ("git", "-C", str(PROJECT))
     changed = subprocess.run(
         [*git, "status", "--porcelain", "--", str(cluster)], capture_output=True, check=True
@@ -419,7 +421,9 @@ def main() -> int:
     measuring.add_argument("--out", type=Path, required=True)
     what = measuring.add_mutually_exclusive_group(required=True)
     what.add_argument("--sizes", help="bytes of a block, like 3K,24K")
-    what.add_argument("--calibration", type=Path, help="measure nothing: take what outrigger lab calibrate --json wrote")
+    what.add_argument(
+        "--calibration", type=Path, help="measure nothing: take what outrigger lab calibrate --json wrote"
+    )
     measuring.add_argument("--mpi", default="openmpi")
     measuring.add_argument("--hostfile", type=Path)
     measuring.add_argument("--rounds", type=int, default=4)

@@ -1,5 +1,5 @@
-// Cost of messages in the MPI itself, for `outrigger lab calibrate`: between ranks 0 and 1 of the job; the others wait in
-// MPI_Finalize. Prints a line of JSON for each kind and size, with every sample in microseconds:
+// Cost of messages in the MPI itself, for `outrigger lab calibrate`: between ranks 0 and 1 of the job; the others wait
+// in MPI_Finalize. Prints a line of JSON for each kind and size, with every sample in microseconds:
 //
 //   half_round_trip  a message there and one back, halved
 //   message          one of many concurrent messages to the same rank
