@@ -54,10 +54,10 @@ TEST_F(KeptDecisions, AreFoundByLaterJobs) {
   EXPECT_TRUE(second.method(shape, blocking).value().is_native());
   std::stringstream text;
   text << std::ifstream(only_file()).rdbuf();
-  EXPECT_NE(text.str().find("\nialltoall nonblocking 15 64 2 32 4 scatter_dest\n"), std::string::npos) << text.str();
+  EXPECT_NE(text.str().find("\nialltoall nonblocking 15 64 2 32 4 scatter_dest 1"), std::string::npos) << text.str();
   EXPECT_EQ(refused, 0);
 
-  std::ofstream(only_file(), std::ios::app) << "ialltoall nonblocking 99 64 2 32 4 native\n";
+  std::ofstream(only_file(), std::ios::app) << "ialltoall nonblocking 99 64 2 32 4 native 1764300000\n";
   EXPECT_FALSE(opened().method(shape, key));
   EXPECT_EQ(refused, 1);
 }

@@ -379,9 +379,9 @@ TEST_P(Wires, JobMapsThatDoNotFitAreRefused) {
     ASSERT_FALSE(status);
     EXPECT_NE(status.error().find(reason), std::string::npos) << status.error();
   };
-  refused(SpId{1}, "does not name this service process");
-  refused(SpId{2}, "does not name this service process");
-  refused(SpId{0xFFFFFFFF}, "does not name this service process");
+  refused(SpId{1}, "does not contain this service process");
+  refused(SpId{2}, "does not contain this service process");
+  refused(SpId{0xFFFFFFFF}, "does not contain this service process");
   const auto right = job_map.nodes[1].addresses[0];
   for (const std::size_t length : {0U, 3U, 4U, 5U}) {
     job_map.nodes[1].addresses[0].assign(length, std::byte{0xFF});

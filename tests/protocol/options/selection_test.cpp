@@ -174,8 +174,8 @@ TEST(Selection, BadTextIsRefusedWithItsReason) {
                           Case{"ibcast:b64Q=flat", "N, LOW-, "},
                           Case{"ibcast:b99999999999G=flat", "N, LOW-, "},
                           Case{"ibcast:r99999999999999999999=flat", "N, LOW-"},
-                          Case{"ibcast:r1:r2=flat", "there twice"},
-                          Case{"ibcast:r0-=flat", "no condition"},
+                          Case{"ibcast:r1:r2=flat", "given twice"},
+                          Case{"ibcast:r0-=flat", "always holds"},
                           Case{"ialltoallv:b8=native", "bytes differ between the ranks"},
                           Case{"iallgatherv:b8-=flat", "bytes differ between the ranks"},
                           Case{"alltoallv:b8-=native", "bytes differ between the ranks"},
@@ -259,8 +259,8 @@ TEST(Selection, WhereNoBlockingFormCanBeOffloadedIsKnownBefore) {
 
 TEST(Selection, ARuleThatNeverDecidesIsFound) {
   const auto hidden = [](std::string_view text) { return table(text).hidden().back(); };
-  EXPECT_EQ(hidden("flat,ibcast=native"), "never used for ibcast: a rule before it always decides");
-  EXPECT_EQ(hidden("native,all:b1=flat"), "never used for all: a rule before it always decides");
+  EXPECT_EQ(hidden("flat,ibcast=native"), "never used for ibcast: an earlier rule always decides");
+  EXPECT_EQ(hidden("native,all:b1=flat"), "never used for all: an earlier rule always decides");
   for (const std::string_view used :
        {"flat", "flat,ialltoall=native", "bcast=on,ibcast=flat", "ibcast:b1-=flat,ibcast=native"}) {
     EXPECT_EQ(hidden(used), "") << used;
