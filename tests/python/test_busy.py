@@ -52,4 +52,4 @@ def test_info_tells_that_the_service_processes_core_is_taken():
     cores = info.Cores(allowed=((0,), (1,)), ranks=(0,), services=(1,), taken={1: 0.98})
     finding = info._core_finding(cores)
     assert not finding.good
-    assert "other processes use CPU 1 (98%): collectives go natively" in finding.remark
+    assert "other processes use CPU 1 (98%): collectives are native meanwhile" in finding.remark

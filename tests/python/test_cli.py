@@ -62,7 +62,7 @@ def test_a_switch_takes_no_value(given: list[str], refused: bool) -> None:
         ("bench halo --memory malloc,alloc_mem", "an example uses one kind"),
         ("demo -n 1", "-n 1: at least 2 ranks are needed"),
         ("run -np 0 -- true", "-n 0: at least one rank"),
-        ("lab tune --out a.txt", "--out a.txt: a file of rules ends with .toml"),
+        ("lab tune --out a.txt", "--out a.txt: its name must end with .toml"),
         ("lab calibrate -o a.txt", "--out a.txt: a cluster file ends with .toml"),
     ],
 )
