@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::uint32_t kTurnsPerDrive = 4;
 constexpr std::uint32_t kTurnsPerCheck = 4096;
+constexpr std::uint32_t kSleepsPerCheck = 64;
 
 intranode::WaitPolicy policy_of(const Job& job) {
   return job.cores == copy::RankCores::shared_with_ranks ? intranode::WaitPolicy::shared_core()
@@ -29,6 +30,12 @@ void RankWaiter::progress() {
   ++turns_;
   if (turns_ % kTurnsPerDrive == 0) drive_native();
   if (turns_ % kTurnsPerCheck == 0 && job_.client != nullptr) end_if_lost(job_);
+}
+
+// A transfer of another rank's may need this rank for each of its fragments.
+void RankWaiter::progress_before_sleep() {
+  drive_native();
+  if (++turns_ % kSleepsPerCheck == 0 && job_.client != nullptr) end_if_lost(job_);
 }
 
 // A member that is only late is no error; verbose runs name it.

@@ -25,6 +25,7 @@ class RankWaiter final : public intranode::Waiter {
 
  protected:
   void progress() override;
+  void progress_before_sleep() override;
   bool overdue(std::uint32_t whose, std::chrono::nanoseconds waited) override;
 
  private:
