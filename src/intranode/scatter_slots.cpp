@@ -58,6 +58,8 @@ Outcome scatter_slots(Meeting& meeting, const Blocks& from, std::span<std::byte>
   if (!equal) {
     if (!meeting.wait_arrived(root, first)) return Outcome::ended;
     longest = meeting.word(root, first);
+    // A buffer that is longer than what comes must not make this member wait for steps of the next operation.
+    mine = mine.first(std::min<std::uint64_t>(mine.size(), longest));
   }
   meeting.extend(steps_of(longest, cells.bytes()) - 1);
   std::uint64_t step = first;

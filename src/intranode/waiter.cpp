@@ -35,7 +35,7 @@ bool Waiter::wait_long(Flag& flag, std::uint64_t value, std::uint32_t whose) {
     if (look % kYieldsPerClock == 0 && gives_up(since, whose)) return false;
   }
   for (;;) {
-    progress();
+    progress_before_sleep();
     sleep(flag, value);
     if (steps::load(flag.value) >= value) return true;
     if (gives_up(since, whose)) return false;

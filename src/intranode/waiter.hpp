@@ -49,8 +49,10 @@ class Waiter {
   }
 
  protected:
-  // Lets the program's other communication go on. Called every few dozen looks, every few yields and before each sleep.
+  // Lets the program's other communication go on. Called every few dozen looks and every few yields.
   virtual void progress() {}
+  // The same before each sleep: long waits have few of these turns.
+  virtual void progress_before_sleep() { progress(); }
   // Member `whose` has been waited for since `waited`; called once every `patience`. False: the wait cannot end well
   // (the member has died, the job aborts), and the operation ends with Outcome::ended.
   [[nodiscard]] virtual bool overdue(std::uint32_t /*whose*/, std::chrono::nanoseconds /*waited*/) { return true; }

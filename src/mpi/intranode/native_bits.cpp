@@ -34,10 +34,20 @@ bool may_lose_sign([[maybe_unused]] const Reduction& reduction) {
 #endif
 }
 
+// MPICH writes the value that its Fortran compiler has for .TRUE., which may be -1. C's _Bool has one byte.
+bool may_be_fortran_true([[maybe_unused]] const Reduction& reduction) {
+#if defined(OUTRIGGER_ABI_OPENMPI)
+  return false;
+#else
+  return row_of(reduction.type).kind == ElementKind::logical && reduction.type != ElementType::logical8;
+#endif
+}
+
 }  // namespace
 
 bool has_native_bits(const Reduction& reduction) {
-  return is_exact(reduction) && !may_saturate(reduction) && !may_lose_sign(reduction);
+  return is_exact(reduction) && !may_saturate(reduction) && !may_lose_sign(reduction) &&
+         !may_be_fortran_true(reduction);
 }
 
 }  // namespace outrigger::mpi

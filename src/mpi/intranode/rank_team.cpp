@@ -59,7 +59,7 @@ void RankTeam::set_up(Job& job, MPI_Comm comm) {
 
 // From what all members know alike.
 bool RankTeam::may_meet(const Job& job, MPI_Comm comm) const {
-  if (size_ < 2 || size_ > intranode::kMostMembers || is_intercommunicator(comm)) return false;
+  if (size_ > intranode::kMostMembers) return false;
   const std::vector<WorldRank> members = world_ranks_of(job, comm);
   if (members.size() != size_ || job.places.empty()) return false;
   const std::uint32_t node = job.places[members.front().value()].node;
@@ -138,6 +138,8 @@ RankTeam* look_up_team(const Job& job, MPI_Comm comm) {
     const std::uint32_t set_up_at = job.config.intranode == Config::Intranode::always ? 1 : kSetUpAt;
     auto made =
         std::make_unique<RankTeam>(static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(size), set_up_at);
+    // Before any argument is read: the lists of an intercommunicator are as long as the other group.
+    if (size < 2 || is_intercommunicator(comm)) made->stay_native();
     if (real().Comm_set_attr(comm, job.team_keyval, made.get()) != MPI_SUCCESS) return nullptr;
     value = made.release();
   }

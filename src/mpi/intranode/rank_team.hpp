@@ -47,6 +47,7 @@ class RankTeam {
   [[nodiscard]] TeamPlace place() const { return {rank_, size_}; }
   // The communicator's calls are the MPI's, whatever they are.
   [[nodiscard]] bool is_native() const { return native_.load(std::memory_order_relaxed); }
+  void stay_native() { native_.store(true, std::memory_order_relaxed); }
 
   // A call of the program that the MPI does not refuse. False: the ranks are no team, or not yet.
   [[nodiscard]] bool joins(Job& job, MPI_Comm comm) {

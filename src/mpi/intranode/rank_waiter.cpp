@@ -14,7 +14,9 @@ namespace outrigger::mpi {
 namespace {
 
 constexpr std::uint32_t kTurnsPerDrive = 4;
+constexpr std::uint32_t kCallsPerDrive = 64;
 constexpr std::uint32_t kTurnsPerCheck = 4096;
+constexpr std::uint32_t kSleepsPerCheck = 64;
 
 intranode::WaitPolicy policy_of(const Job& job) {
   return job.cores == copy::RankCores::shared_with_ranks ? intranode::WaitPolicy::shared_core()
@@ -25,10 +27,22 @@ intranode::WaitPolicy policy_of(const Job& job) {
 
 RankWaiter::RankWaiter(Job& job, std::vector<pid_t> pids) : Waiter(policy_of(job)), job_(job), pids_(std::move(pids)) {}
 
+// Calls that hardly wait make no turns: a rank that makes nothing but such calls still owes the native MPI progress.
+void RankWaiter::enters(CollectiveCall call) {
+  call_ = call;
+  if (++calls_ % kCallsPerDrive == 0) drive_native();
+}
+
 void RankWaiter::progress() {
   ++turns_;
   if (turns_ % kTurnsPerDrive == 0) drive_native();
   if (turns_ % kTurnsPerCheck == 0 && job_.client != nullptr) end_if_lost(job_);
+}
+
+// A transfer of another rank's may need this rank for each of its fragments.
+void RankWaiter::progress_before_sleep() {
+  drive_native();
+  if (++turns_ % kSleepsPerCheck == 0 && job_.client != nullptr) end_if_lost(job_);
 }
 
 // A member that is only late is no error; verbose runs name it.

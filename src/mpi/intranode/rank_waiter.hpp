@@ -21,10 +21,11 @@ class RankWaiter final : public intranode::Waiter {
   RankWaiter(Job& job, std::vector<pid_t> pids);
 
   // The call in which waits are from now on.
-  void enters(CollectiveCall call) { call_ = call; }
+  void enters(CollectiveCall call);
 
  protected:
   void progress() override;
+  void progress_before_sleep() override;
   bool overdue(std::uint32_t whose, std::chrono::nanoseconds waited) override;
 
  private:
@@ -34,6 +35,7 @@ class RankWaiter final : public intranode::Waiter {
   std::vector<pid_t> pids_;
   CollectiveCall call_ = CollectiveCall::barrier;
   std::uint32_t turns_ = 0;
+  std::uint32_t calls_ = 0;
   bool said_ = false;
 };
 
