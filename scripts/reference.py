@@ -17,18 +17,19 @@ WIDTH = 120
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "using" / "reference.md"
 HEAD = """# Reference
 
-Every environment variable, every option of the commands and every key of the files they read. Made by `./dev reference`
-from the tables in `src/protocol` and from the programs themselves; `./dev test` fails where it is not up to date.
+For users who look up an environment variable, an option or a key of a file: the page lists all of them. The command
+`./dev reference` writes it from the tables in `src/protocol` and from the programs. `./dev test` fails if it is old.
 """
 
 
 LANGUAGE = """
-* *calls*: a collective, its blocking form, or `all`; left out: all that have the algorithm. `OUTRIGGER_BLOCKING` is for
-  blocking forms without a rule.
-* *condition*: a letter and a range, `N`, `LOW-`, `LOW-HIGH` or `-HIGH`, both ends included; bytes may have `K`, `M` or
+* *calls*: a collective, its blocking form, or `all`. Without it, the rule is for all collectives that have the
+  algorithm. `OUTRIGGER_BLOCKING` is for blocking forms without a rule.
+* *condition*: a letter and a range, `N`, `LOW-`, `LOW-HIGH` or `-HIGH`, both ends included. Bytes may have `K`, `M` or
   `G`.
-* *choice*: an algorithm, `native`, `on` or `auto`. Of nonblocking forms: `on`, always; `auto`, as if no rule fitted. Of
-  blocking forms: `on`, as the nonblocking form; `auto`, so where that was measured to pay.
+* *choice*: an algorithm, `native`, `on` or `auto`. For nonblocking forms `on` always offloads, and `auto` is as if no
+  rule fitted. For blocking forms `on` is as the nonblocking form, and `auto` offloads only where measurements showed a
+  gain.
 """
 
 
@@ -68,8 +69,8 @@ def variables(found: tables.Tables) -> str:
     return section(
         "Environment variables",
         prose(
-            "`outrigger run` sets most of them from its options. A job whose ranks differ in one that must be alike is "
-            "native and says so; a name that begins with `OUTRIGGER_` and is not here is named in a line."
+            "`outrigger run` sets most of them from its options. A job is native, and says so, if its ranks differ in "
+            "a variable that must be alike. A line names a variable that begins with `OUTRIGGER_` and is not listed."
         ),
         table(columns, rows(internal=False)),
         "Set by `outrigger run` and by tests:",
@@ -83,8 +84,8 @@ def reaches(found: tables.Tables) -> str:
     return section(
         "How memory is reached",
         prose(
-            "`OUTRIGGER_REACH` and `--reach` take names with commas between them. Reaches that are named are the only "
-            f"ones allowed, and `-` in front forbids one. Of names for one reach the last counts; {'; '.join(brought)}."
+            "`OUTRIGGER_REACH` and `--reach` take names with commas between them. Only the named reaches are allowed; "
+            f"`-` before a name forbids it. If a reach is named twice, the last name counts; {'; '.join(brought)}."
         ),
         table(("reach", "can be named", "when", "cost"), ways),
     )
@@ -96,17 +97,18 @@ def rules(found: tables.Tables) -> str:
         for row in found.collectives
     )
     conditions = ((code(row.letter), code(row.name), row.meaning) for row in found.conditions)
-    example = (selection.__doc__ or "").partition("A rule can be")[2]
+    documented = selection.__doc__ or ""
+    example = documented[documented.index("A rule is ") :]
     return section(
         "Which algorithm serves what",
         prose(
             f"`OUTRIGGER_ALGORITHM` and `--algorithm` take up to {found.most_rules} rules, with commas between, "
-            "`[CALLS{:CONDITION}=]CHOICE`; `--algorithm` also takes files, `FILE.toml`. The first that fits decides."
+            "`[CALLS{:CONDITION}=]CHOICE`; `--algorithm` also takes files, `FILE.toml`. The first fitting rule decides."
         ),
         LANGUAGE,
         table(("collective", "blocking form", "algorithms", "bytes may decide"), served),
         table(("letter", "key in a file", "meaning"), conditions),
-        f"A rule can be{example}",
+        example,
     )
 
 

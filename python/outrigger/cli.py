@@ -67,8 +67,8 @@ COMMANDS = {
 }
 """By name, in the order of the help. The second of two words is a command below the first."""
 _GROUPS = {
-    "bench": "Measure native against offloaded: collectives, kinds of programs, costs.",
-    "lab": "Tune and model a machine, draw traces, test under faults: for laboratories and developers.",
+    "bench": "Compare native and offloaded: collectives, example programs, side effects.",
+    "lab": "Tune, calibrate, predict, draw traces, inject faults: for laboratories and developers.",
 }
 MOVED = {
     **{name: f"lab {name}" for name in ("tune", "replay", "calibrate", "predict", "chaos", "cluster")},
@@ -102,12 +102,12 @@ def _say_version(wanted: bool) -> None:
 
 
 def of_all(
-    no_color: Annotated[bool, typer.Option("--no-color", help="No colors, as NO_COLOR=1 in the environment.")] = False,
+    no_color: Annotated[bool, typer.Option("--no-color", help="Print without colors, as with NO_COLOR=1.")] = False,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_say_version)
     ] = False,
 ) -> None:
-    """Runs MPI programs with their collectives on service processes, measures the gain, says what was found."""
+    """Run MPI programs with their collectives on service processes, and measure the gain."""
     if no_color:
         os.environ[NO_COLOR] = "1"
 

@@ -4,7 +4,7 @@
     thor002 slots=32     # the same
     thor003              # one slot
 
-`#` begins a comment. A repeated host takes that many more.
+`#` begins a comment. If a host is repeated, its slots are added.
 """
 
 from __future__ import annotations

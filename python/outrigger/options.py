@@ -21,7 +21,9 @@ Build = Annotated[
 ]
 Services = Annotated[
     int | None,
-    typer.Option("--services", metavar="N", help="Service processes per node; 0: none.", rich_help_panel=OFFLOAD),
+    typer.Option(
+        "--services", metavar="N", help="Service processes per node; 0: none, offload nothing.", rich_help_panel=OFFLOAD
+    ),
 ]
 Algorithm = Annotated[
     list[str] | None,
@@ -123,7 +125,7 @@ DpuDaemon = Annotated[
     typer.Option(
         "--dpu-daemon",
         metavar="PATH",
-        help="outriggerd on the DPUs.",
+        help="Path of outriggerd on the DPUs.",
         show_default="outriggerd on PATH there",
         rich_help_panel=MANY_NODES,
     ),
@@ -133,7 +135,7 @@ Agent = Annotated[
     typer.Option(
         "--launch-agent",
         metavar="CMD",
-        help="Starts a command on another host: CMD HOST COMMAND.",
+        help="Command that starts others on a host: CMD HOST COMMAND.",
         rich_help_panel=MANY_NODES,
     ),
 ]
@@ -150,7 +152,7 @@ PretendNodes = Annotated[
 Variable = Annotated[
     list[str] | None,
     typer.Option(
-        "-x", metavar="NAME[=VALUE]", help="A variable for the ranks of all hosts.", rich_help_panel=MANY_NODES
+        "-x", metavar="NAME[=VALUE]", help="Pass this variable to the ranks on all hosts.", rich_help_panel=MANY_NODES
     ),
 ]
 Bind = Annotated[
@@ -170,9 +172,11 @@ OneMpi = Annotated[
 ]
 EachMpi = Annotated[
     str,
-    typer.Option("--mpi", metavar="NAMES", help="Of openmpi,mpich,intel, or directories."),
+    typer.Option("--mpi", metavar="NAMES", help="MPIs: openmpi, mpich, intel or directories."),
 ]
-Pairs = Annotated[int, typer.Option("--pairs", min=1, metavar="N", help="Native and offloaded jobs, in turn.")]
+Pairs = Annotated[
+    int, typer.Option("--pairs", min=1, metavar="N", help="Pairs of a native and an offloaded job, in turn.")
+]
 Figures = Annotated[
     Path | None,
     typer.Option(
@@ -182,6 +186,10 @@ Figures = Annotated[
 Picture = Annotated[
     Path | None,
     typer.Option(
-        "--plot", metavar="FILE", help="Draw a .png, .svg or .pdf.", callback=check_picture, rich_help_panel=RESULT
+        "--plot",
+        metavar="FILE",
+        help="Draw a picture: .png, .svg or .pdf.",
+        callback=check_picture,
+        rich_help_panel=RESULT,
     ),
 ]

@@ -6,7 +6,7 @@ A rule is a word, `iallgather:n2-:b64K-=node_pull`, as in the library's environm
     collective = "iallgather"    # or a list; a blocking form is `allgather`; left out: all that have the algorithm
     nodes = "2-"                 # a number, "LOW-", "LOW-HIGH" or "-HIGH", both ends included
     bytes = "64K-"
-    algorithm = "node_pull"      # or "native", and for blocking forms "on" or "auto"
+    algorithm = "node_pull"      # or "native", "on" or "auto"
 
 The first matching rule decides; without one, the built-in table. Only the library interprets the words.
 """

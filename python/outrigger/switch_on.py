@@ -70,20 +70,27 @@ def env(
     ] = choice.AUTO,
     shell: Annotated[
         str | None,
-        typer.Option("--shell", metavar="|".join(shells.NAMES), help="For which.", show_default="the calling one"),
+        typer.Option(
+            "--shell",
+            metavar="|".join(shells.NAMES),
+            help="Shell that evaluates the output.",
+            show_default="the calling one",
+        ),
     ] = None,
     options_of: Annotated[
         str | None,
-        typer.Option("--options", metavar="|".join(_LAUNCHERS), help="As options of this launcher, for one job."),
+        typer.Option("--options", metavar="|".join(_LAUNCHERS), help="Print options of this launcher, for one job."),
     ] = None,
-    off: Annotated[bool, typer.Option("--off", help="Print the commands to disable it again.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="As JSON: the variables and both launchers' options.")] = False,
+    off: Annotated[bool, typer.Option("--off", help="Print the commands that switch it off.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print JSON: the variables and both launchers' options.")
+    ] = False,
     build: options.Build = None,
 ) -> None:
-    """Print what switches Outrigger on for programs that mpiexec or srun starts: eval "$(outrigger env)".
+    """Print commands that switch Outrigger on for mpiexec and srun: eval "$(outrigger env)".
 
-    Nothing else is printed. It puts the library for an MPI in front of LD_PRELOAD, which mpiexec on this host and srun
-    pass on. To other hosts Open MPI's mpiexec passes it as an option alone:
+    They put the library for an MPI first in LD_PRELOAD. mpiexec on this host and srun pass LD_PRELOAD to the ranks.
+    Open MPI's mpiexec passes it to other hosts only as an option:
 
     mpiexec $(outrigger env --options mpiexec) -n 64 ./program
     """

@@ -159,7 +159,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> rules;
   CLI::App* rules_command =
       app.add_subcommand("rules", "Check rules of OUTRIGGER_ALGORITHM and print the errors as JSON");
-  rules_command->add_option("rules", rules, "Each alone")->required();
+  rules_command->add_option("rules", rules, "Rules, one per argument")->required();
 
   BindExecOptions exec_options;
   CLI::App* exec_command = app.add_subcommand("exec", "Bind to this local rank's cores and run a program");
@@ -172,14 +172,14 @@ int main(int argc, char** argv) {
   CLI::App* launch_command =
       app.add_subcommand("launch", "Run an MPI's launcher that ends with the command `outrigger`");
   launch_command->add_option("--parent", launch_options.parent, "The process that starts this")->required();
-  launch_command->add_option("--unblock", signals.unblocked, "Signals, separated by commas");
-  launch_command->add_option("--ignore", signals.ignored, "Likewise");
+  launch_command->add_option("--unblock", signals.unblocked, "Signals to unblock, separated by commas");
+  launch_command->add_option("--ignore", signals.ignored, "Signals to ignore, separated by commas");
   launch_command->add_option("command", launch_options.command, "Launcher and arguments, after --")->required();
 
   PlaceOptions place_options;
   CLI::App* place_command = app.add_subcommand("place", "Print where exec would put the ranks of this node, as JSON");
   add_bind_options(*place_command, place_options.binding);
-  place_command->add_option("--ranks", place_options.ranks, "Of this node")
+  place_command->add_option("--ranks", place_options.ranks, "Ranks of this node")
       ->required()
       ->check(CLI::Range(1U, outrigger::kMaxLocalRanks));
   place_command->add_flag("--heed-others", place_options.heed_others, "Avoid cores that other jobs use now");

@@ -112,7 +112,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--first-seed", arguments.first_seed, "seed of the first one")->capture_default_str();
   auto* one = app.add_option("--seed", arguments.seed, "run only this one");
-  app.add_option("--algorithm", arguments.algorithm, "which algorithm")
+  app.add_option("--algorithm", arguments.algorithm, "use only this algorithm")
       ->check(CLI::IsMember(algorithm_names()))
       ->capture_default_str();
   app.add_option("--faults", arguments.faults, "faults to inject")

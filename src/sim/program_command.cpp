@@ -130,7 +130,8 @@ ProgramCommand::ProgramCommand(CLI::App& parent) : arguments_(std::make_unique<A
   Arguments& arguments = *arguments_;
   LaneOptions& options = arguments.options;
   command_->add_option("--cluster", arguments.cluster, "the cluster's file, e.g. from clusters/")->required();
-  command_->add_option("--program", arguments.program, "a file of its steps (docs/using/prediction.md)")->required();
+  command_->add_option("--program", arguments.program, "file of the program's steps (docs/using/prediction.md)")
+      ->required();
   command_->add_option("--nodes", arguments.nodes, "nodes of the job; default: all of the cluster");
   command_->add_option("--services", arguments.services, "service processes on each; default: from the cluster's file");
   command_->add_option("--mapping", arguments.mapping, "mapping of ranks to nodes")
@@ -140,8 +141,8 @@ ProgramCommand::ProgramCommand(CLI::App& parent) : arguments_(std::make_unique<A
   command_->add_option("--lane", arguments.lanes, "a way to run it; may be repeated; default: all")
       ->check(CLI::IsMember(names));
   command_->add_option("--native", arguments.native, "native algorithm: ialltoall=pairwise; may be repeated");
-  command_->add_option("--algorithm", arguments.algorithms, "service processes': ialltoall=scatter_dest");
-  command_->add_flag("--offload-blocking", options.offload_blocking, "blocking calls, too");
+  command_->add_option("--algorithm", arguments.algorithms, "algorithm when offloaded: ialltoall=scatter_dest");
+  command_->add_flag("--offload-blocking", options.offload_blocking, "offload blocking calls, too");
   command_->add_option("--work-factor", options.service_work_factor, "factor for work if services or threads get cores")
       ->check(CLI::Range(0.01, 100.0))
       ->capture_default_str();

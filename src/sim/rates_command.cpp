@@ -12,8 +12,11 @@ namespace outrigger::sim {
 
 RatesCommand::RatesCommand(CLI::App& parent) {
   command_ = parent.add_subcommand(
-      "rates", "Measure how fast this machine's cores copy and reduce, in bytes per second (for outrigger lab calibrate).");
-  command_->add_option("--samples", samples_, "of each")->check(CLI::Range(1U, 10'000U))->capture_default_str();
+      "rates",
+      "Measure how fast this machine's cores copy and reduce, in bytes per second (for outrigger lab calibrate).");
+  command_->add_option("--samples", samples_, "samples of each rate")
+      ->check(CLI::Range(1U, 10'000U))
+      ->capture_default_str();
 }
 
 namespace {

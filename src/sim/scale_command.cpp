@@ -150,7 +150,7 @@ ScaleCommand::ScaleCommand(CLI::App& parent) : arguments_(std::make_unique<Argum
   command_->add_option("--nodes", options.nodes, "nodes of the job")->capture_default_str();
   command_->add_option("--ranks-per-node", options.ranks_per_node, "ranks on each")->capture_default_str();
   command_->add_option("--services", options.services, "service processes on each")->capture_default_str();
-  command_->add_option("--collective", arguments.collective, "which")
+  command_->add_option("--collective", arguments.collective, "collective to count")
       ->check(CLI::IsMember({"alltoall", "allgather", "bcast"}))
       ->capture_default_str();
   command_->add_option("--algorithm", arguments.algorithm, "algorithm of the collective; default: its first")

@@ -126,11 +126,9 @@ def advise(
     agent: options.Agent = SSH,
     pretend_nodes: options.PretendNodes = 1,
     variable: options.Variable = None,
-    budget: Annotated[
-        str, typer.Option("--budget", metavar="TIME", help="The time for all runs, like 90s, 5m or 1h.")
-    ] = "5m",
+    budget: Annotated[str, typer.Option("--budget", metavar="TIME", help="Time for all runs: 90s, 5m, 1h.")] = "5m",
     runs: Annotated[
-        int, typer.Option("--runs", metavar="N", min=1, help="Of each variant, in turn, while there is time.")
+        int, typer.Option("--runs", metavar="N", min=1, help="Runs of each variant, if the budget allows.")
     ] = 5,
     reports: Annotated[
         list[Path] | None,
@@ -141,16 +139,16 @@ def advise(
         typer.Option(
             "--out",
             metavar="DIR",
-            help="For the program's output and the reports.",
+            help="Directory for the program's output and the reports.",
             show_default=str(_PLACE),
         ),
     ] = _PLACE,
     json_to: options.Figures = None,
     build: options.Build = None,
 ) -> None:
-    """Say what pays for a program: it is run natively and offloaded in several ways, in turn, and timed.
+    """Run a program natively and offloaded in several ways, in turn, and print the fastest command.
 
-    Judged is the time of the whole program, in the median; a difference inside the noise of the runs is none.
+    The time of the whole program counts, as a median. Differences within the noise of the runs do not count.
     """
     screen = make_console()
     if reports:

@@ -128,23 +128,34 @@ def check_grid(text: str, dimensions: int) -> None:
 
 
 Rounds = Annotated[int, typer.Option("--rounds", metavar="N", min=1, help="Runs of each lane, in turn.")]
-Memory = Annotated[str, typer.Option("--memory", metavar="NAME", help="malloc or alloc_mem.", callback=_check_memory)]
+Memory = Annotated[
+    str,
+    typer.Option(
+        "--memory", metavar="NAME", help="Where buffers come from: malloc or alloc_mem.", callback=_check_memory
+    ),
+]
 Agent = Annotated[
     str | None,
-    typer.Option("--launch-agent", metavar="CMD", help="As for run.", rich_help_panel=options.MANY_NODES),
+    typer.Option("--launch-agent", metavar="CMD", help="As in outrigger run.", rich_help_panel=options.MANY_NODES),
 ]
 PretendNodes = Annotated[
     int | None,
     typer.Option(
-        "--pretend-nodes", metavar="N", min=1, help="As for run, when offloaded.", rich_help_panel=options.MANY_NODES
+        "--pretend-nodes",
+        metavar="N",
+        min=1,
+        help="As in outrigger run, for the offloaded lane.",
+        rich_help_panel=options.MANY_NODES,
     ),
 ]
-Bind = Annotated[str | None, typer.Option("--bind", metavar="HOW", help="As for run.", rich_help_panel=options.BINDING)]
-Steps = Annotated[int, typer.Option("--steps", metavar="N", min=1, max=1_000_000, help="Timed, in each run.")]
+Bind = Annotated[
+    str | None, typer.Option("--bind", metavar="HOW", help="As in outrigger run.", rich_help_panel=options.BINDING)
+]
+Steps = Annotated[int, typer.Option("--steps", metavar="N", min=1, max=1_000_000, help="Timed steps in each run.")]
 Pieces = Annotated[
     int,
     typer.Option(
-        "--pieces", metavar="N", min=1, max=1_000_000, help="Of the computation, in the lane that calls MPI_Test."
+        "--pieces", metavar="N", min=1, max=1_000_000, help="Pieces of the computation between calls of MPI_Test."
     ),
 ]
 
@@ -189,10 +200,10 @@ def measure_fft3d(
     ranks: options.MeasuredRanks = None,
     grid: Annotated[str, typer.Option("--grid", metavar="LIST", help="Points along x, y and z.")] = "96,96,96",
     variables: Annotated[
-        int, typer.Option("--variables", metavar="N", min=1, max=1000, help="Fields that are transformed.")
+        int, typer.Option("--variables", metavar="N", min=1, max=1000, help="Number of fields that are transformed.")
     ] = 4,
     iterations: Annotated[
-        int, typer.Option("--iterations", metavar="N", min=1, max=1_000_000, help="Timed, in each run.")
+        int, typer.Option("--iterations", metavar="N", min=1, max=1_000_000, help="Timed iterations in each run.")
     ] = 20,
     rounds: Rounds = 3,
     memory: Memory = "malloc",
@@ -207,7 +218,9 @@ def measure_fft3d(
     reach: options.Reach = None,
     json: options.Figures = None,
     plot: options.Picture = None,
-    traces: Annotated[Path | None, typer.Option("--traces", metavar="DIR", help="For traces and a timeline.")] = None,
+    traces: Annotated[
+        Path | None, typer.Option("--traces", metavar="DIR", help="Directory for traces and a timeline.")
+    ] = None,
     build: options.Build = None,
 ) -> None:
     """Time a pipelined 3D FFT: native blocking, native nonblocking and offloaded, in turn."""
@@ -222,7 +235,7 @@ def measure_halo(
     ranks: options.MeasuredRanks = None,
     grid: Annotated[str, typer.Option("--grid", metavar="LIST", help="Points along both dimensions.")] = "2048,2048",
     fields: Annotated[
-        int, typer.Option("--fields", metavar="N", min=1, max=1000, help="Numbers of each point, exchanged together.")
+        int, typer.Option("--fields", metavar="N", min=1, max=1000, help="Numbers at each point, exchanged together.")
     ] = 4,
     steps: Steps = 50,
     rounds: Rounds = 3,
@@ -250,12 +263,14 @@ def measure_halo(
 
 def measure_training(
     ranks: options.MeasuredRanks = None,
-    layers: Annotated[int, typer.Option("--layers", metavar="N", min=1, help="Hidden ones.")] = 6,
-    width: Annotated[int, typer.Option("--width", metavar="N", min=1, help="Of each layer.")] = 512,
-    samples: Annotated[int, typer.Option("--samples", metavar="N", min=1, help="Of a batch, over all ranks.")] = 256,
+    layers: Annotated[int, typer.Option("--layers", metavar="N", min=1, help="Number of hidden layers.")] = 6,
+    width: Annotated[int, typer.Option("--width", metavar="N", min=1, help="Neurons in each layer.")] = 512,
+    samples: Annotated[
+        int, typer.Option("--samples", metavar="N", min=1, help="Samples in a batch, over all ranks.")
+    ] = 256,
     steps: Steps = 20,
     bucket_kib: Annotated[
-        int, typer.Option("--bucket-kib", metavar="N", min=1, help="Of gradients, for an MPI_Iallreduce.")
+        int, typer.Option("--bucket-kib", metavar="N", min=1, help="KiB of gradients in an MPI_Iallreduce.")
     ] = 1024,
     rounds: Rounds = 3,
     memory: Memory = "malloc",
@@ -270,7 +285,7 @@ def measure_training(
     plot: options.Picture = None,
     build: options.Build = None,
 ) -> None:
-    """Time training with gradients added up in buckets: native blocking, native nonblocking and offloaded, in turn."""
+    """Time a training step with sums of gradients: native blocking, native nonblocking and offloaded, in turn."""
     rules = ["iallreduce=on"]  # sums of floating-point numbers are native by default
     where = _Where(ranks, rounds, mpi, hostfile, agent, pretend_nodes, services, bind, rules, reach, json, plot, build)
     _measure(examples.training(layers, width, samples, steps, bucket_kib, memory), where)

@@ -236,9 +236,11 @@ def measure_harm(
     ranks: options.MeasuredRanks = None,
     mpi: options.EachMpi = "auto",
     count: options.Pairs = 15,
-    samples: Annotated[int, typer.Option("--samples", metavar="N", min=1, help="Of each test, in each job.")] = 7,
+    samples: Annotated[
+        int, typer.Option("--samples", metavar="N", min=1, help="Samples of each test in each job.")
+    ] = 7,
     megabytes: Annotated[
-        int, typer.Option("--megabytes", metavar="N", min=_LEAST_MEGABYTES, help="Of each of the rank's three arrays.")
+        int, typer.Option("--megabytes", metavar="N", min=_LEAST_MEGABYTES, help="Size of each of the three arrays.")
     ] = 64,
     services: options.Services = None,
     algorithm: options.Algorithm = None,

@@ -220,40 +220,45 @@ def measure_never_slower(
     collectives: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Such as ibcast, bcast, which blocks, or all.",
+            help="Collectives, such as ibcast or bcast; all: every one.",
             show_default="all nonblocking, alltoall allgather bcast",
         ),
     ] = None,
-    size_list: Annotated[str, typer.Option("--sizes", metavar="LIST", help="Bytes of a block.")] = _SIZES,
+    size_list: Annotated[
+        str, typer.Option("--sizes", metavar="LIST", help="Bytes of a block, like 4K,16K:1M.")
+    ] = _SIZES,
     placement: Annotated[
         str | None,
         typer.Option(
             "--placement",
             metavar="LIST",
-            help="Of extra, equal, shared, nodes, threads.",
+            help="extra, equal, shared, nodes, threads.",
             show_default="all; threads for Intel MPI",
         ),
     ] = None,
     mpi: options.EachMpi = _EACH_FOUND,
     ranks: options.MeasuredRanks = None,
-    budget: Annotated[str, typer.Option("--budget", metavar="TIME", help="For all of it: 15m, 90s, 1h.")] = _BUDGET,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="For figures, table and pictures.")] = Path(
-        "never-slower-out"
-    ),
+    budget: Annotated[
+        str, typer.Option("--budget", metavar="TIME", help="Time for the whole measurement: 90s, 15m, 1h.")
+    ] = _BUDGET,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Directory for figures, table and pictures.")
+    ] = Path("never-slower-out"),
     source: Annotated[
         Path | None,
         typer.Option("--from", metavar="FILE.json", help="Measure nothing: draw these figures again."),
     ] = None,
     build: options.Build = None,
 ) -> None:
-    """Is it ever slower with Outrigger than without? Every collective, size, placement and MPI against native.
+    """Measure if anything is slower with Outrigger: each collective, size, placement and MPI against native.
 
     Placements: extra, a core is left to service processes; equal, native may use that core, too; shared, no core is
     left; nodes, two pretended nodes and TCP; threads, native has progress threads on the core that is left.
 
-    A program's defaults against native, by equal work, in turn. Exit code 0: no cell is slower beyond noise; 1: some
-    are, which are named; 2: wrong options or nothing measured; 3: none is, but placements failed. Ctrl-C keeps what was
-    measured.
+    A program with the default settings and a native one do the same work, in turn. Ctrl-C keeps what was measured.
+
+    Exit code 0: no cell is slower beyond noise; 1: some cells are, and are listed; 2: wrong options or nothing
+    measured; 3: no cell is slower, but placements failed.
     """
     screen = console()
     if source is not None:

@@ -247,19 +247,20 @@ def measure_skew(
     ranks: options.MeasuredRanks = None,
     mpi: options.EachMpi = "auto",
     collectives: Annotated[
-        str, typer.Option("--collectives", metavar="NAMES", help="Such as ibcast, or bcast.")
+        str, typer.Option("--collectives", metavar="NAMES", help="Like ibcast or bcast.")
     ] = _UNLESS_NAMED,
     size: Annotated[str, typer.Option("--size", metavar="BYTES", help="Bytes of a block, like 256K.")] = "256K",
     skew_ms: Annotated[
-        int, typer.Option("--skew", metavar="MS", min=1, max=10000, help="How late a rank is at most.")
+        int, typer.Option("--skew", metavar="MS", min=1, max=10000, help="Milliseconds that a rank is late at most.")
     ] = 100,
     work_ms: Annotated[
-        int, typer.Option("--work", metavar="MS", min=0, max=10000, help="Work after a nonblocking call.")
+        int,
+        typer.Option("--work", metavar="MS", min=0, max=10000, help="Milliseconds of work after a nonblocking call."),
     ] = 50,
-    rounds: Annotated[int, typer.Option("--rounds", metavar="N", min=1, max=100000, help="In each job.")] = 40,
+    rounds: Annotated[int, typer.Option("--rounds", metavar="N", min=1, max=100000, help="Rounds in each job.")] = 40,
     count: options.Pairs = 5,
     seed: Annotated[
-        int, typer.Option("--seed", metavar="N", min=0, max=2**31, help="Of the pattern of late ranks.")
+        int, typer.Option("--seed", metavar="N", min=0, max=2**31, help="Seed for the pattern of late ranks.")
     ] = 1,
     services: options.Services = None,
     algorithm: options.Algorithm = None,

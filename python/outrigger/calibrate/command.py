@@ -125,7 +125,7 @@ def _fit(screen: Console, readings: Readings, found: Artifacts, out: Path) -> No
 
 
 def calibrate(
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE.toml", help="The cluster file.")] = Path(
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE.toml", help="File for the cluster.")] = Path(
         "cluster.toml"
     ),
     ranks: Annotated[
@@ -138,8 +138,12 @@ def calibrate(
     size_list: Annotated[
         str, typer.Option("--sizes", metavar="LIST", help="Bytes of a block, like 4K,16K:1M.")
     ] = _SIZES,
-    rounds: Annotated[int, typer.Option("--rounds", metavar="N", min=1, help="Of each collective, in turn.")] = 3,
-    memory: Annotated[str, typer.Option("--memory", metavar="NAME", help="malloc or alloc_mem.")] = "alloc_mem",
+    rounds: Annotated[
+        int, typer.Option("--rounds", metavar="N", min=1, help="Rounds of each collective, in turn.")
+    ] = 3,
+    memory: Annotated[
+        str, typer.Option("--memory", metavar="NAME", help="Where buffers come from: malloc or alloc_mem.")
+    ] = "alloc_mem",
     services: options.Services = None,
     hostfile: options.Hostfile = None,
     agent: options.Agent = SSH,
@@ -151,12 +155,11 @@ def calibrate(
     ] = None,
     build: options.Build = None,
 ) -> None:
-    """Measure what this machine, its network and its MPI take, and write a cluster file for predictions.
+    """Measure this machine, its network and its MPI, and write a cluster file for predictions.
 
-    More ranks than cores tell what turns on a core cost.
-
-    Rates of the cores and messages of the MPI are measured by themselves; the costs of service processes are those with
-    which the model comes nearest to collectives that are measured natively and offloaded. Ctrl-C keeps what there is.
+    Rates of the cores and messages of the MPI are measured alone. The costs of service processes are fitted to
+    collectives that are measured natively and offloaded. If your jobs have more ranks than cores, name such a number
+    in -n. Ctrl-C keeps what was measured.
     """
     if out.suffix != ".toml":
         raise UserError(f"--out {out}: a cluster file ends with .toml")

@@ -107,7 +107,9 @@ def _show(screen: Console, outcomes: Sequence[Outcome], seed: str) -> None:
 
 
 def chaos(
-    program: Annotated[list[str], typer.Argument(metavar="PROGRAM [ARGS]...", help="It should check its data.")],
+    program: Annotated[
+        list[str], typer.Argument(metavar="PROGRAM [ARGS]...", help="The program; it should check its data.")
+    ],
     ranks: options.MeasuredRanks = None,
     mpi: Annotated[
         str | None, typer.Option("--mpi", metavar="NAME", help="As for run.", show_default="that of the program")
@@ -115,7 +117,7 @@ def chaos(
     services: options.Services = None,
     algorithm: options.Algorithm = None,
     reach: options.Reach = None,
-    kills: Annotated[int, typer.Option("--kills", metavar="N", min=1, help="In all.")] = 100,
+    kills: Annotated[int, typer.Option("--kills", metavar="N", min=1, help="Number of kills, over all runs.")] = 100,
     kills_a_run: Annotated[
         int,
         typer.Option(
@@ -123,24 +125,27 @@ def chaos(
             metavar="N",
             min=1,
             max=strikes.MOST_KILLS,
-            help="At most.",
+            help="Most kills in one run.",
         ),
     ] = strikes.USUAL_KILLS,
-    stops: Annotated[bool, typer.Option("--stops", help="Also stop some for up to two seconds.")] = False,
+    stops: Annotated[bool, typer.Option("--stops", help="Also stop service processes, for up to two seconds.")] = False,
     cluster: Annotated[
         str | None,
         typer.Option(
             "--cluster",
             metavar="NAME",
-            help="On the hosts of a cluster of lab cluster.",
+            help="Run on the hosts of this cluster of lab cluster.",
         ),
     ] = None,
-    cuts: Annotated[bool, typer.Option("--cuts", help="Cut some of its hosts off for up to two seconds, too.")] = False,
+    cuts: Annotated[bool, typer.Option("--cuts", help="Also cut hosts off, for up to two seconds.")] = False,
     seed: Annotated[
-        str | None, typer.Option("--seed", metavar="WORD", help="The same strikes again.", show_default="drawn")
+        str | None,
+        typer.Option(
+            "--seed", metavar="WORD", help="Repeat the kills of an earlier run with this seed.", show_default="drawn"
+        ),
     ] = None,
     compare: Annotated[
-        bool, typer.Option("--compare-output", help="Standard output must be an undisturbed run's.")
+        bool, typer.Option("--compare-output", help="Also compare the output with an undisturbed run's.")
     ] = False,
     out: Annotated[
         Path, typer.Option("--out", metavar="DIRECTORY", help="Directory for logs and output of wrong runs.")
@@ -148,11 +153,13 @@ def chaos(
     json_to: options.Figures = None,
     build: options.Build = None,
 ) -> None:
-    """Run a program over and over while its service processes are killed: nothing must be wrong.
+    """Run a program repeatedly while its service processes are killed, and check each run.
 
-    At random moments, several at once, and while they start. After the third kill within a minute a job goes on
-    natively. Exit code 0: every run ended as it should; 1: some did
-    not, which are named; 2: wrong options, or nobody could be killed; 130: interrupted, with the runs until then.
+    Kills come at random moments, several at once, and during startup. After three kills within a minute a job
+    continues natively.
+
+    Exit code 0: every run was right; 1: some were wrong, and are listed; 2: wrong options, or no service process
+    was found; 130: interrupted, with the runs until then.
     """
     count = cores.measured_ranks(ranks, fewest=1)
     screen = make_console()

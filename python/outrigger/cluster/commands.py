@@ -13,7 +13,7 @@ from outrigger.cluster import control, units
 from outrigger.cluster.state import DEFAULT_NAME, Faults, Spec
 from outrigger.errors import UserError
 
-app = typer.Typer(help="A cluster on this machine: hosts that are connected only by its network.", no_args_is_help=True)
+app = typer.Typer(help="Make a cluster of emulated hosts on this machine.", no_args_is_help=True)
 
 NameOption = Annotated[str, typer.Option("--name", help="Name of the cluster; there may be several.")]
 
@@ -37,15 +37,21 @@ def _described(spec: Spec) -> str:
 
 @app.command()
 def up(
-    nodes: Annotated[int, typer.Option("--nodes", help="How many hosts: n0, n1...")] = 4,
-    rate: Annotated[str, typer.Option("--rate", help="Of every link, each way, like 1gbit; none: no limit.")] = "1gbit",
-    latency: Annotated[str, typer.Option("--latency", help="Added from host to host, like 50us.")] = "0us",
-    loss: Annotated[str, typer.Option("--loss", metavar="SHARE", help="Of the frames on each link, like 1%.")] = "0%",
-    duplicate: Annotated[str, typer.Option("--duplicate", metavar="SHARE", help="Of the frames: come twice.")] = "0%",
-    reorder: Annotated[
-        str, typer.Option("--reorder", metavar="SHARE", help="Of the frames: held back until later ones have passed.")
+    nodes: Annotated[int, typer.Option("--nodes", help="Number of hosts: n0, n1...")] = 4,
+    rate: Annotated[
+        str, typer.Option("--rate", help="Rate of each link, each way, like 1gbit; none: no limit.")
+    ] = "1gbit",
+    latency: Annotated[str, typer.Option("--latency", help="Latency added from host to host, like 50us.")] = "0us",
+    loss: Annotated[
+        str, typer.Option("--loss", metavar="SHARE", help="Share of frames that each link loses, like 1%.")
     ] = "0%",
-    seed: Annotated[int, typer.Option("--seed", help="Which frames these are.")] = 1,
+    duplicate: Annotated[
+        str, typer.Option("--duplicate", metavar="SHARE", help="Share of frames that arrive twice.")
+    ] = "0%",
+    reorder: Annotated[
+        str, typer.Option("--reorder", metavar="SHARE", help="Share of frames that later frames overtake.")
+    ] = "0%",
+    seed: Annotated[int, typer.Option("--seed", help="Seed that selects these frames.")] = 1,
     private: Annotated[
         list[str] | None,
         typer.Option(
@@ -57,12 +63,10 @@ def up(
         typer.Option(
             "--cores-per-host",
             metavar="N",
-            help="Confine each host to N cores, in turn; else each has all. Needs root.",
+            help="Confine each host to N cores, in turn; needs root.",
         ),
     ] = None,
-    unprivileged: Annotated[
-        bool, typer.Option("--unprivileged", help="Use a user namespace, even if this user needs none.")
-    ] = False,
+    unprivileged: Annotated[bool, typer.Option("--unprivileged", help="Use a user namespace even as root.")] = False,
     name: NameOption = DEFAULT_NAME,
 ) -> None:
     """Make a cluster."""
@@ -84,13 +88,13 @@ def up(
 
 @app.command("exec", context_settings={"allow_interspersed_args": False})
 def execute(
-    host: Annotated[str, typer.Argument(help="n0, n1...")],
+    host: Annotated[str, typer.Argument(help="Name of the host: n0, n1...")],
     words: Annotated[list[str], typer.Argument(help="The program and its arguments.", metavar="-- PROGRAM [ARGS]...")],
     name: NameOption = DEFAULT_NAME,
 ) -> None:
     """Run a program on a host.
 
-    Input and output, a terminal, signals, environment and working directory pass; the exit code is the program's.
+    Input, output, terminal, signals, environment and working directory are passed on. The exit code is the program's.
     """
     if words[0] == "--":
         words = words[1:]
@@ -103,7 +107,7 @@ def execute(
 def hostfile(
     slots: Annotated[int | None, typer.Option("--slots", help="Ranks per host.", show_default="not given")] = None,
     mpi: Annotated[
-        str, typer.Option("--mpi", help="Format: mpich's host:slots, also Outrigger's, or openmpi's.")
+        str, typer.Option("--mpi", help="Format: mpich (host:slots, also for Outrigger) or openmpi.")
     ] = "mpich",
     name: NameOption = DEFAULT_NAME,
 ) -> None:
@@ -113,13 +117,13 @@ def hostfile(
 
 @app.command()
 def agent(name: NameOption = DEFAULT_NAME) -> None:
-    """Print the path of the launch agent: the hosts' ssh, for launchers that want one named."""
+    """Print the path of the launch agent: the hosts' ssh, for launchers that need it."""
     print(control.agent(name))
 
 
 @app.command()
 def status(
-    name: NameOption = DEFAULT_NAME, json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False
+    name: NameOption = DEFAULT_NAME, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
 ) -> None:
     """Show the hosts."""
     hosts = control.look(name)
@@ -137,8 +141,8 @@ def status(
 
 @app.command()
 def link(
-    host: Annotated[str, typer.Argument(help="n0, n1...")],
-    state: Annotated[str, typer.Argument(help="down or up.")],
+    host: Annotated[str, typer.Argument(help="Name of the host: n0, n1...")],
+    state: Annotated[str, typer.Argument(help="New state: down or up.")],
     name: NameOption = DEFAULT_NAME,
 ) -> None:
     """Pull a host's network cable, or put it back."""
@@ -146,12 +150,14 @@ def link(
 
 
 @app.command()
-def kill(host: Annotated[str, typer.Argument(help="n0, n1...")], name: NameOption = DEFAULT_NAME) -> None:
-    """End a host as a power cut does: all its processes at once, and no word to the others."""
+def kill(
+    host: Annotated[str, typer.Argument(help="Name of the host: n0, n1...")], name: NameOption = DEFAULT_NAME
+) -> None:
+    """Kill all processes of a host at once, as a power cut does."""
     control.kill(host, name)
 
 
 @app.command()
 def down(name: NameOption = DEFAULT_NAME) -> None:
-    """End every process of a cluster, and leave nothing of it."""
+    """End all processes of a cluster and remove it."""
     print("Down." if control.down(name) else f"There is no cluster '{name}'.")

@@ -16,7 +16,7 @@ def measure(
     collectives: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Such as ibcast; bcast_init is persistent; all; startup: MPI_Init.",
+            help="Collectives: ibcast, bcast_init, all, ...; startup: MPI_Init.",
             show_default="ialltoall ialltoallv",
         ),
     ] = None,
@@ -26,13 +26,13 @@ def measure(
     ranks: options.MeasuredRanks = None,
     mpi: options.EachMpi = "auto",
     memory: Annotated[
-        str, typer.Option("--memory", metavar="NAMES", help="alloc_mem,malloc: where buffers come from.")
+        str, typer.Option("--memory", metavar="NAMES", help="Where buffers come from: alloc_mem,malloc.")
     ] = "alloc_mem",
     iterations: Annotated[
-        int, typer.Option("--iterations", metavar="N", min=1, max=1_000_000, help="At most, for each size.")
+        int, typer.Option("--iterations", metavar="N", min=1, max=1_000_000, help="Most iterations for each size.")
     ] = 200,
     seconds: Annotated[
-        int, typer.Option("--seconds", metavar="N", min=1, max=3600, help="At most, for each size.")
+        int, typer.Option("--seconds", metavar="N", min=1, max=3600, help="Most seconds for each size.")
     ] = 3,
     services: options.Services = None,
     algorithm: options.Algorithm = None,
@@ -41,24 +41,22 @@ def measure(
     wait_copies: options.WaitCopies = None,
     huge_pages: options.HugePages = None,
     hostfile: options.Hostfile = None,
-    compare: Annotated[
-        bool, typer.Option("--compare", help="All MPIs side by side, as always with --hostfile.")
-    ] = False,
+    compare: Annotated[bool, typer.Option("--compare", help="Show all MPIs side by side, as with --hostfile.")] = False,
     agent: options.Agent = launchers.SSH,
     bind: options.Bind = binding.BUNCH,
     order: Annotated[
         str,
-        typer.Option("--order", metavar="contiguous|strided", help="Ranks node by node, or over the nodes in turn."),
+        typer.Option("--order", metavar="contiguous|strided", help="Place ranks node by node, or round-robin."),
     ] = "contiguous",
     link_rate: Annotated[
         str | None,
-        typer.Option("--link-rate", metavar="RATE", help="Of a host's link, like 1gbit, to compare goodput with."),
+        typer.Option("--link-rate", metavar="RATE", help="Rate of a host's link, like 1gbit, for goodput."),
     ] = None,
     json: options.Figures = None,
     plot: options.Picture = None,
     build: options.Build = None,
 ) -> None:
-    """Measure native against offloaded, in turn in one run, by latency, overlap and equal work."""
+    """Compare native and offloaded collectives in one run: latency, overlap, equal work."""
     count = cores.measured_ranks(ranks, fewest=1)
     site = jobs.Site(Hosts(hostfile=hostfile, agent=agent), binding.parse_bind(bind))
     found = artifacts.find(build)

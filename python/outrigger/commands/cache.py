@@ -44,7 +44,7 @@ def show(out: Console, kept: list[learned.Kept]) -> None:
 def cache(
     clear: Annotated[bool, typer.Option("--clear", help="Remove all decisions: later runs measure again.")] = False,
 ) -> None:
-    """List what earlier runs have measured and later runs begin with: native, or an algorithm."""
+    """List the choices that earlier runs have measured and later runs start with."""
     directory = learned.place()
     if directory is None:
         raise UserError("nothing is saved: neither XDG_CACHE_HOME nor HOME names a directory")

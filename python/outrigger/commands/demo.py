@@ -17,5 +17,5 @@ def show_demo(
     json: options.Figures = None,
     build: options.Build = None,
 ) -> None:
-    """See it work, in half a minute: an unmodified all-to-all benchmark, native and offloaded side by side."""
+    """Run an unmodified all-to-all benchmark natively and offloaded, in half a minute."""
     demo.run(console(), artifacts.find(build), mpis.find_mpis(), cores.measured_ranks(ranks), out, json)

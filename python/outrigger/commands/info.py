@@ -13,7 +13,7 @@ from outrigger.terminal import console
 
 
 def show_info(
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     dpufile: options.Dpufile = None,
     dpu_pattern: options.DpuPattern = None,
     hostfile: options.Hostfile = None,
@@ -21,9 +21,9 @@ def show_info(
     dpu_daemon: options.DpuDaemon = None,
     build: options.Build = None,
 ) -> None:
-    """Say what was found: MPIs, cores, how memory can be reached, and why not better.
+    """Show this machine: MPIs, cores, ways to reach memory, and what prevents better ways.
 
-    With DPUs, only what each of them offers its host: reach, device, round trip and bandwidth.
+    With --dpufile or --dpu-pattern, show only the DPUs: reach, device, round trip and bandwidth.
     """
     if dpufile is not None or dpu_pattern is not None:
         where = find_dpus(Hosts(hostfile, dpufile, dpu_pattern, agent=agent), os.environ)

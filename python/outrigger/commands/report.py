@@ -12,10 +12,10 @@ from outrigger.terminal import console
 
 
 def show_report(
-    written: Annotated[Path, typer.Argument(metavar="FILE.json", help="What run --report-to FILE.json has written.")],
-    json: Annotated[bool, typer.Option("--json", help="The first lines and the advice as JSON.")] = False,
+    written: Annotated[Path, typer.Argument(metavar="FILE.json", help="Report written by run --report-to FILE.json.")],
+    json: Annotated[bool, typer.Option("--json", help="Print the first lines and the advice as JSON.")] = False,
 ) -> None:
-    """Show a report: what was hidden, what was offloaded, and what else could be."""
+    """Show a report: what was offloaded, what was hidden, and what to change."""
     read = report.read(written)
     if json:
         print(formats.as_json(report.as_data(read)))

@@ -89,9 +89,8 @@ def run(
 ) -> None:
     """Start an MPI program with its collectives on service processes.
 
-    The last cores of each node that ranks do not need are kept for service processes, one for eight ranks; the ranks
-    are bound to the others.
-    The exit code is the program's.
+    One service process for eight ranks gets the last cores of each node, if ranks do not need them. The ranks are
+    bound to the other cores. The exit code is the program's.
     """
     found = artifacts.find(build)
     request = running.Request(

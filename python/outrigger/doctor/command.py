@@ -86,7 +86,7 @@ def data(lines: Sequence[Line]) -> dict[str, Any]:
 
 
 def doctor(
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     dpufile: options.Dpufile = None,
     dpu_pattern: options.DpuPattern = None,
     hostfile: options.Hostfile = None,
@@ -94,10 +94,10 @@ def doctor(
     dpu_daemon: options.DpuDaemon = None,
     build: options.Build = None,
 ) -> None:
-    """Check whether Outrigger works here, and say what to do where it does not.
+    """Check if Outrigger works on this machine, and print what to fix.
 
-    A real program is started with the library preloaded under each MPI on PATH. With DPUs, each of them is started and
-    tried, too. The exit code is 1 if something fails.
+    A small program runs under each MPI on PATH with the library preloaded. With --dpufile or --dpu-pattern, each DPU
+    is started and tried, too. The exit code is 1 if a check fails.
     """
     found = artifacts.find(build)
     dpus = None

@@ -61,20 +61,21 @@ def _print_lines(source: sources.Source) -> None:
 
 def exporter(
     listen: Annotated[
-        str, typer.Option("--listen", metavar="HOST:PORT", help="Address; beyond loopback only with --token-file.")
+        str,
+        typer.Option("--listen", metavar="HOST:PORT", help="Address to listen on; beyond loopback needs --token-file."),
     ] = "127.0.0.1:9464",
     token_file: Annotated[
-        Path | None, typer.Option("--token-file", metavar="FILE", help="Holds the token that clients must send.")
+        Path | None, typer.Option("--token-file", metavar="FILE", help="File with the token that clients must send.")
     ] = None,
     feed: options.Feed = None,
     lines: Annotated[
         bool,
-        typer.Option("--lines", help="Serve nothing; print what /nodes gives, a line a second."),
+        typer.Option("--lines", help="Serve nothing; print /nodes, one line a second."),
     ] = False,
 ) -> None:
     """Serve this node's running jobs to Prometheus, and to top and watch on other nodes.
 
-    Prometheus reads /metrics, top and watch read /nodes. Root's exporter has all users' jobs, others have their own.
+    Prometheus reads /metrics; top and watch read /nodes. As root it serves the jobs of all users, else your own.
     """
     if lines:
         return _print_lines(sources.feed(feed) if feed is not None else sources.local)

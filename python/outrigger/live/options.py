@@ -12,7 +12,7 @@ From = Annotated[
     typer.Option(
         "--from",
         metavar="URL",
-        help="An exporter's address on another node, or local; repeatable.",
+        help="Address of an exporter, or local; repeatable.",
     ),
 ]
 Hosts = Annotated[
@@ -20,12 +20,14 @@ Hosts = Annotated[
     typer.Option(
         "--hosts",
         metavar="NAMES",
-        help="Ask these hosts by ssh, without a password.",
+        help="Hosts to ask by ssh, without a password.",
     ),
 ]
-TokenFile = Annotated[Path | None, typer.Option("--token-file", metavar="FILE", help="Holds the exporters' token.")]
+TokenFile = Annotated[Path | None, typer.Option("--token-file", metavar="FILE", help="File with the exporters' token.")]
 Feed = Annotated[
     Path | None,
-    typer.Option("--feed", metavar="FILE", help="Play back lines of exporter --lines, one a second."),
+    typer.Option("--feed", metavar="FILE", help="Play back the output of exporter --lines."),
 ]
-Interval = Annotated[float, typer.Option("--interval", metavar="SECONDS", min=0.1, max=60, help="Between two looks.")]
+Interval = Annotated[
+    float, typer.Option("--interval", metavar="SECONDS", min=0.1, max=60, help="Time between two updates.")
+]

@@ -264,15 +264,15 @@ def _watch(out: Console, source: sources.Source, tracker: Tracker, interval: flo
 
 def top(
     once: Annotated[bool, typer.Option("--once", help="Observe for one second, print the figures, and end.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="As JSON; implies --once.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON; implies --once.")] = False,
     interval: options.Interval = 1.0,
     addresses: options.From = None,
     hosts: options.Hosts = None,
     token_file: options.TokenFile = None,
     feed: options.Feed = None,
-    job: Annotated[str | None, typer.Option("--job", metavar="NAME", help="Only the one of that name.")] = None,
+    job: Annotated[str | None, typer.Option("--job", metavar="NAME", help="Show only the job with this name.")] = None,
 ) -> None:
-    """Show running jobs: what their collectives cost, what is hidden, who is waited for.
+    """Show running jobs: the cost of their collectives, hidden time and late ranks.
 
     Shows jobs that were started with --live or --report, or with OUTRIGGER_REPORT=live.
     --once and --json end with code 1 if no job was found and a source failed.

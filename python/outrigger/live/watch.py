@@ -109,7 +109,7 @@ def application(source: sources.Source, access: server.Access, interval: float =
 
 def watch(
     listen: Annotated[
-        str, typer.Option("--listen", metavar="HOST:PORT", help="Port 0 takes a free one.")
+        str, typer.Option("--listen", metavar="HOST:PORT", help="Address; port 0 takes a free one.")
     ] = "127.0.0.1:0",
     interval: options.Interval = 1.0,
     addresses: options.From = None,
@@ -118,12 +118,14 @@ def watch(
     feed: options.Feed = None,
     access_token_file: Annotated[
         Path | None,
-        typer.Option("--access-token-file", metavar="FILE", help="Token of the page, instead of a random one."),
+        typer.Option(
+            "--access-token-file", metavar="FILE", help="File with the page's token; unless given, it is random."
+        ),
     ] = None,
 ) -> None:
-    """Show running jobs on a web page, whose address, with a token in it, is printed.
+    """Show running jobs on a web page, and print its address with a token.
 
-    The page reads and changes nothing. Seen from another machine by an SSH tunnel, or with --listen.
+    The page only reads. To open it on another machine, use an SSH tunnel or --listen.
     """
     address = server.parse_address(listen)
     source = sources.of(addresses or [], token_file, feed, remote.hosts(hosts or []))

@@ -127,62 +127,64 @@ def predict(
         str | None,
         typer.Argument(
             metavar="PROGRAM",
-            help="A trace, or a pattern such as ialltoall:64KiB,work=2ms.",
+            help="Trace, or a pattern such as ialltoall:64KiB,work=2ms.",
         ),
     ] = None,
     cluster: Annotated[
         list[Path] | None,
-        typer.Option("--cluster", metavar="FILE", help="As in clusters/; one for each placement."),
+        typer.Option("--cluster", metavar="FILE", help="Cluster file; one for each placement."),
     ] = None,
     nodes: Annotated[
-        str | None, typer.Option("--nodes", metavar="LIST", help="2,4,8.", show_default="all of the cluster's")
+        str | None,
+        typer.Option("--nodes", metavar="LIST", help="Numbers of nodes: 2,4,8.", show_default="all of the cluster's"),
     ] = None,
     ranks_per_node: Annotated[
         int | None,
         typer.Option(
-            "--ranks-per-node", metavar="N", min=1, help="On each node.", show_default="a trace's, or one a core"
+            "--ranks-per-node", metavar="N", min=1, help="Ranks on each node.", show_default="a trace's, or one a core"
         ),
     ] = None,
     services: Annotated[
         str | None,
-        typer.Option("--services", metavar="LIST", help="Service processes a node.", show_default="the file's"),
+        typer.Option("--services", metavar="LIST", help="Service processes per node: 1,2.", show_default="the file's"),
     ] = None,
     placement: Annotated[
         str | None,
         typer.Option(
-            "--placement", metavar="LIST", help="Of none, host_core, dpu.", show_default="the files'",
+            "--placement", metavar="LIST", help="none, host_core, dpu.", show_default="the files'",
         ),
     ] = None,
     size: Annotated[
-        str | None, typer.Option("--size", metavar="LIST", help="Blocks of a pattern of one collective: 16K:1M.")
+        str | None, typer.Option("--size", metavar="LIST", help="Block sizes for a pattern of one collective: 16K:1M.")
     ] = None,
     change: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="What if: network.link=400Gbit/s, host.cores=64."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the file: network.link=400Gbit/s."),
     ] = None,
     seeds: Annotated[
-        int, typer.Option("--seeds", metavar="N", min=1, max=1000, help="Of noise, skew and intervals.")
+        int, typer.Option("--seeds", metavar="N", min=1, max=1000, help="Seeds for noise, skew and intervals.")
     ] = _SEEDS,
     steps: Annotated[
         int, typer.Option("--steps", metavar="N", min=1, max=1000, help="Repetitions in each run.")
     ] = _STEPS,
     scaling: Annotated[
-        str, typer.Option("--scaling", metavar="weak|strong", help="A trace's work is each rank's, or all ranks'.")
+        str, typer.Option("--scaling", metavar="weak|strong", help="Keep the work of each rank, or of the job.")
     ] = "weak",
     threads_per_rank: Annotated[
         int | None,
-        typer.Option("--threads-per-rank", metavar="N", min=1, help="Cores of a rank.", show_default="all together"),
+        typer.Option("--threads-per-rank", metavar="N", min=1, help="Cores per rank.", show_default="all together"),
     ] = None,
     native: Annotated[
-        list[str] | None, typer.Option("--native", metavar="RULE", help="Natives' algorithm: ialltoall=pairwise.")
+        list[str] | None,
+        typer.Option("--native", metavar="RULE", help="Algorithm of the native MPI: ialltoall=pairwise."),
     ] = None,
     algorithm: Annotated[
         list[str] | None,
-        typer.Option("--algorithm", metavar="RULE", help="Service processes': ialltoall=scatter_dest."),
+        typer.Option("--algorithm", metavar="RULE", help="Algorithm when offloaded: ialltoall=scatter_dest."),
     ] = None,
-    offload_blocking: Annotated[bool, typer.Option("--offload-blocking", help="Blocking calls, too.")] = False,
+    offload_blocking: Annotated[bool, typer.Option("--offload-blocking", help="Offload blocking calls, too.")] = False,
     test_every_us: Annotated[
-        float, typer.Option("--test-every-us", metavar="US", min=0.1, help="Between two calls of MPI_Test.")
+        float, typer.Option("--test-every-us", metavar="US", min=0.1, help="Work between two calls of MPI_Test.")
     ] = 100.0,
     save: Annotated[
         Path | None, typer.Option("--save", metavar="DIR", help="Save everything needed to repeat it.")
@@ -191,13 +193,13 @@ def predict(
         Path | None, typer.Option("--repeat", metavar="DIR", help="Repeat a study saved by --save.")
     ] = None,
     json: options.Figures = None,
-    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="A picture (.png, .svg, .pdf).")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Picture: .png, .svg or .pdf.")] = None,
     build: options.Build = None,
 ) -> None:  # fmt: skip
-    """Say what a program would take on another cluster, and whether service processes pay there.
+    """Predict the time of a program on another cluster, natively and offloaded.
 
-    Patterns: fft:N=1024,pencil; training:params=25M,buckets=8,work=200ms; halo:N=8192; ialltoall:64KiB,work=2ms. A
-    trace is written by run --trace.
+    Patterns: fft:N=1024,pencil; training:params=25M,buckets=8,work=200ms; halo:N=8192; ialltoall:64KiB,work=2ms. For
+    a trace, use run --trace.
     """
     outputs = _Outputs(json, plot, save)
     outputs.check()

@@ -36,19 +36,19 @@ def read(path: Path) -> timeline.Timeline:
 
 
 def replay(
-    written: Annotated[Path, typer.Argument(metavar="FILE", help="A trace of run --trace FILE.")],
+    written: Annotated[Path, typer.Argument(metavar="FILE", help="Trace written by run --trace FILE.")],
     output: Annotated[
         Path | None,
         typer.Option(
             "-o", "--out", metavar="FILE.png", show_default="a PNG beside FILE",
-            help="A picture, or for Perfetto .json or .json.gz.",
+            help="Picture, or a trace for Perfetto: .json or .json.gz.",
         ),
     ] = None,
     begin_ms: Annotated[
         float | None,
-        typer.Option("--from", metavar="MS", help="Draw from here on.", show_default="some calls in the middle"),
+        typer.Option("--from", metavar="MS", help="Draw from this time on.", show_default="some calls in the middle"),
     ] = None,
-    end_ms: Annotated[float | None, typer.Option("--to", metavar="MS", help="Draw up to here.")] = None,
+    end_ms: Annotated[float | None, typer.Option("--to", metavar="MS", help="Draw up to this time.")] = None,
     ranks: Annotated[
         str | None,
         typer.Option("--ranks", metavar="LIST", help="Ranks to draw, like 0-3,8.", show_default="the first 16"),
@@ -56,8 +56,8 @@ def replay(
 ) -> None:  # fmt: skip
     """Draw a trace: what ranks and service processes did and when.
 
-    A long trace is drawn in part: some calls in the middle; --from 0 draws all of it. A picture ends in .png, .svg or
-    .pdf. From events that the library has written without `outrigger run`, --out FILE.json makes a trace for Perfetto.
+    A long trace shows some calls in the middle, unless --from or --to is given; --from 0 draws all. Pictures end in
+    .png, .svg or .pdf. --out FILE.json makes a trace for Perfetto of events that were written without `outrigger run`.
     """
     target = output or written.with_name(written.name.removesuffix(".gz").removesuffix(".json") + ".png")
     if target.suffix in pictures.SUFFIXES:

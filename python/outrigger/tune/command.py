@@ -139,19 +139,25 @@ def _write(
 def tune(
     collectives: Annotated[
         list[str] | None,
-        typer.Argument(help="Such as ibcast, or all.", show_default=" ".join(_UNLESS_NAMED)),
+        typer.Argument(help="Collectives, such as ibcast; all: every one.", show_default=" ".join(_UNLESS_NAMED)),
     ] = None,
-    output: Annotated[Path, typer.Option("-o", "--out", metavar="FILE.toml", help="The table.")] = Path("tune.toml"),
+    output: Annotated[Path, typer.Option("-o", "--out", metavar="FILE.toml", help="File for the rules.")] = Path(
+        "tune.toml"
+    ),
     ranks: options.MeasuredRanks = None,
     mpi: options.OneMpi = "auto",
     budget: Annotated[
-        str, typer.Option("--budget", metavar="TIME", help="The time for all, like 90s, 10m or 1h.")
+        str, typer.Option("--budget", metavar="TIME", help="Time for the whole measurement: 90s, 10m, 1h.")
     ] = "10m",
     rounds: Annotated[
-        int, typer.Option("--rounds", metavar="N", min=1, help="Of each algorithm, in turn, while there is time.")
+        int, typer.Option("--rounds", metavar="N", min=1, help="Rounds of each algorithm, if the budget allows.")
     ] = 5,
-    size_list: Annotated[str, typer.Option("--sizes", metavar="LIST", help="Bytes of a block.")] = _SIZES,
-    memory: Annotated[str, typer.Option("--memory", metavar="NAME", help="malloc or alloc_mem.")] = "malloc",
+    size_list: Annotated[
+        str, typer.Option("--sizes", metavar="LIST", help="Bytes of a block, like 4K,16K:1M.")
+    ] = _SIZES,
+    memory: Annotated[
+        str, typer.Option("--memory", metavar="NAME", help="Where buffers come from: malloc or alloc_mem.")
+    ] = "malloc",
     services: options.Services = None,
     reach: options.Reach = None,
     shared_heap: options.SharedHeap = None,
@@ -160,14 +166,14 @@ def tune(
     bind: options.Bind = binding.BUNCH,
     plot: Annotated[
         Path | None,
-        typer.Option("--plot", metavar="FILE", help="A .png, .svg or .pdf.", show_default="beside the table"),
+        typer.Option("--plot", metavar="FILE", help="Picture: .png, .svg or .pdf.", show_default="beside the table"),
     ] = None,
     json_to: options.Figures = None,
     build: options.Build = None,
 ) -> None:
-    """Measure which algorithm serves which collective best on this machine, and write that as rules for run.
+    """Measure the best algorithm for each collective on this machine, and write rules for outrigger run.
 
-    Native and each algorithm are measured by equal work, in turn. There is no rule for a difference inside the noise.
+    Native and each algorithm do the same work, in turn. Differences within the noise make no rule.
     """
     count = cores.measured_ranks(ranks)
     chosen = _Output(output, plot or output.with_suffix(".png"), json_to)

@@ -132,7 +132,7 @@ void trace_natively(const Job& job, const std::string& because, bool together) {
 std::string serve(Job& job) {
   if (!job.config.without_services) return find_services(job);
   find_places(job);
-  return "no service processes are wanted";
+  return "no service processes were requested (OUTRIGGER_SERVICES=0)";
 }
 
 // The ranks of a node may do collectives by themselves from now on, unless the user has said no or the MPI gives out no

@@ -28,7 +28,8 @@ struct ReachRow {
 // In the order of reports.
 inline constexpr std::array kReaches{
     ReachRow{"mapped", Reach::mapped, kReachMapped, 0, true,
-             "memory from MPI_Alloc_mem; with `heap` any large allocation", "one copy by the service process"},
+             "memory from MPI_Alloc_mem; with `--shared-heap on` any large allocation",
+             "one copy by the service process"},
     ReachRow{"xpmem", Reach::xpmem, kReachXpmem, 0, true, "any other memory, if the kernel has the module XPMEM",
              "one copy by the service process"},
     ReachRow{"cma", Reach::cma, kReachCma, 0, true, "any other memory, if the kernel allows cross-memory attach",
@@ -41,9 +42,9 @@ inline constexpr std::array kReaches{
              "registered memory is read into the DPU and written from there"},
     ReachRow{"alias", Reach::alias, kReachAlias, kReachRdma, true,
              "the same, if the network has exported memory handles",
-             "moved by the network, from one rank's memory to the other's"},
+             "the network moves it from one rank's memory to the other's"},
     ReachRow{"wire", Reach::wire, 0, 0, false, "ranks on different nodes",
-             "over the network; private memory is staged in chunks"},
+             "the network; private memory is staged in chunks"},
     ReachRow{"own", std::nullopt, 0, 0, false, "a rank's block to itself", "one copy, by the rank if it is small"},
     ReachRow{"bounce", std::nullopt, 0, 0, true,
              "scattered small pieces; all unmapped memory if cross-memory attach is denied",

@@ -54,52 +54,52 @@ inline constexpr std::array kSettings{
     SettingRow{setting::kEnable, "on", "on, off", "off: nothing is offloaded", false, false},
     SettingRow{setting::kServices, "by the launcher: one for eight ranks", "a number, at most 64",
                "service processes per node; 0 on all ranks: none, and nothing is offloaded", false, false},
-    SettingRow{setting::kServiceCpus, "cores that no rank may use", "CPUs, like 6,7", "where they run", false, false},
-    SettingRow{
-        setting::kCoreClaims, "on", "on, off, or a word",
-        "whether jobs that share a node tell each other which cores they have; those with a word, only each other",
-        false, true},
+    SettingRow{setting::kServiceCpus, "cores that no rank may use", "CPUs, like 6,7", "CPUs of the service processes",
+               false, false},
+    SettingRow{setting::kCoreClaims, "on", "on, off, or a word",
+               "on: jobs that share a node avoid each other's cores; a word: only jobs with the same word do", false,
+               true},
     SettingRow{setting::kAlgorithm, "the built-in table", "rules with commas between them",
-               "which algorithm serves which collective, from which size on", true, false},
+               "the algorithm of each collective, by size and shape of the communicator", true, false},
     SettingRow{setting::kBlocking, "auto", "on, off, auto",
-               "whether blocking forms that no rule names are offloaded; auto: where that was measured to pay", true,
-               false},
-    SettingRow{setting::kChoice, "measured", "measured, early, fixed",
-               "measured: calls without a rule are tried natively and offloaded, for at most a fiftieth of the time, "
-               "and then use the better way; early: tries after 140 calls, for short runs that prepare later ones; "
-               "fixed: uses the built-in table",
-               true, false},
+               "offloads blocking forms that no rule names; auto: only where measurements showed a gain", true, false},
+    SettingRow{
+        setting::kChoice, "measured", "measured, early, fixed",
+        "measured: calls without a rule are tried natively and offloaded, for at most a fiftieth of the time, "
+        "and then use the faster way; early: trials start after 140 calls, for short runs that teach later ones; "
+        "fixed: no trials, the built-in table decides",
+        true, false},
     SettingRow{setting::kIntranode, "off", "on, off, always",
                "on: the ranks of a node do blocking collectives by themselves through shared memory, where trials show "
                "that this is faster than their MPI; always: wherever they can, from the first call on",
                true, false},
     SettingRow{setting::kReach, "all", "names with commas between them, or with - in front",
-               "how memory may be reached: only by these, or not by one", true, false},
+               "allowed ways to reach memory; -NAME forbids one", true, false},
     SettingRow{setting::kSharedHeap, "off", "on, off",
-               "service processes map allocations from 64 KiB on; needs liboutrigger-heap.so in LD_PRELOAD, in front "
-               "of the library",
+               "service processes map allocations from 64 KiB on; needs liboutrigger-heap.so in LD_PRELOAD, before the "
+               "library",
                true, false},
     SettingRow{setting::kWaitCopies, "on", "on, off",
-               "ranks that wait make copies for their service process while all of its ranks wait without having "
-               "computed since they posted",
+               "waiting ranks copy for their service process, if all of its ranks wait and none has computed since "
+               "its post",
                true, false},
-    SettingRow{setting::kHugePages, "on", "on, off",
-               "ordinary memory that others copy from again and again is moved to huge pages", true, false},
+    SettingRow{setting::kHugePages, "on", "on, off", "moves buffers that others often copy from to huge pages", true,
+               false},
     SettingRow{setting::kReport, "no report", "a file; live",
-               "lists all collectives at the end of the job, with the reasons if native; while it runs, serves "
-               "`outrigger top`, `watch` and `exporter`; live: only that",
+               "a file: writes the report there at the end; also shows the running job in `outrigger top`, `watch` and "
+               "`exporter`; live: only the latter",
                true, false},
     SettingRow{setting::kTrace, "no trace", "a file",
                "records events of ranks and service processes, for a timeline by `outrigger run --trace`", true, true},
     SettingRow{setting::kLog, "off", "LEVEL or LEVEL:FILE; off, error, warn, info, debug or trace",
-               "from info on, rank 0 prints the setup and the routes between nodes; with a file, keeper and service "
-               "processes log there",
+               "info and higher: rank 0 prints the setup and the routes between nodes; FILE: log of keeper and service "
+               "processes",
                false, false},
     SettingRow{setting::kInitTimeout, "20000; for a DPU to listen 30000", "milliseconds",
                "time limit in MPI_Init for ranks and service processes, and in `outrigger run` for DPUs", false, false},
-    SettingRow{setting::kDaemon, "beside the library", "a path", "outriggerd", false, false},
+    SettingRow{setting::kDaemon, "beside the library", "a path", "path of outriggerd", false, false},
     SettingRow{setting::kTransports, "all but shared memory between nodes, UCX_TLS to DPUs", "as UCX_TLS",
-               "transports between nodes and to DPUs; other UCX_* apply", false, false},
+               "transports between nodes and to DPUs; other UCX_* variables apply, too", false, false},
     SettingRow{setting::kDpus, "no DPU", "SECRET@HOST=DPU:PORT,...",
                "addresses of service processes on DPUs, and the job's secret", true, true},
     SettingRow{setting::kPretendNodes, "1", "a number",
@@ -107,7 +107,7 @@ inline constexpr std::array kSettings{
     SettingRow{setting::kJob, "a random word", "a word", "identifies the keepers of one job on a machine", false, true},
     SettingRow{setting::kFaults, "none", "hang, crash:COLLECTIVE:TIMES", "faults in service processes, for tests",
                false, true},
-    SettingRow{setting::kBuild, "build/release", "a directory", "the build that the `outrigger` command uses", false,
+    SettingRow{setting::kBuild, "build/release", "a directory", "build directory for the `outrigger` command", false,
                false},
 };
 
