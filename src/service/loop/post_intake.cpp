@@ -229,8 +229,9 @@ void PostIntake::post(const SlotRequestBody& body, engine::PostedOperation&& ope
   if ((body.flags & kSlotTimed) != 0) {
     node_.slots().set_lateness(operation.rank, operation.slot, lateness_.posted(operation.id, monotonic_ns()));
   }
-  coordinator_->posted(operation.rank, operation.id.group, operation.members, body.plan != 0);
-  if (body.plan != 0) {
+  const bool by_plan = body.plan != 0 && (body.flags & kSlotByPlan) != 0;
+  coordinator_->posted(operation.rank, operation.id.group, operation.members, by_plan);
+  if (by_plan) {
     const bool small = has_small_blocks(operation.send) && has_small_blocks(operation.receive);
     coordinator_->note_blocks(operation.id, operation.collective, small);
   }
