@@ -162,6 +162,19 @@ TEST_F(DispatcherTest, WithoutAPlanTheTableDecidesAndCallsAreCountedHere) {
   EXPECT_TRUE(rank.port.sent.empty());
 }
 
+// Entries are limited, so some ranks of a communicator may have none.
+TEST_F(DispatcherTest, RanksWithAndWithoutAnEntryCountAlike) {
+  Rank with(false);
+  Rank without(false, "", false);
+  for (Rank* rank : {&with, &without}) {
+    rank->measure();
+    static_cast<void>(rank->call(kLarge));
+    for (int call = 0; call < 5; ++call) static_cast<void>(rank->call(kSmall));
+  }
+  EXPECT_EQ(with.dispatcher.calls(), 6U);
+  EXPECT_EQ(without.dispatcher.calls(), 6U);
+}
+
 TEST_F(DispatcherTest, AForkedChildTouchesNoPlan) {
   Rank rank;
   rank.port.gone = true;

@@ -37,7 +37,7 @@ SlotRequestBody describe(const OperationRequest& request) {
   body.algorithm = static_cast<std::uint16_t>(request.algorithm);
   body.flags = (request.own_block_done ? kSlotOwnBlockDone : 0) |
                (is_rooted(request.collective) ? kSlotReceiveFromRoot : 0) | (request.kept ? kSlotKept : 0) |
-               (request.timed ? kSlotTimed : 0);
+               (request.timed ? kSlotTimed : 0) | (request.by_plan ? kSlotByPlan : 0);
   body.root = request.root.value_or(0);
   if (request.reduction) {
     body.reduce_operation = static_cast<std::uint16_t>(request.reduction->operation);
@@ -48,7 +48,7 @@ SlotRequestBody describe(const OperationRequest& request) {
   body.group_low = group.id().low;
   body.sequence = request.sequence;
   body.digest = operation_digest(request.collective, request.algorithm, body.root, group.size(), request.configuration);
-  body.plan = request.by_plan ? group.plan().value : 0;
+  body.plan = group.plan().value;
   body.group_size = group.size();
   body.group_rank = group.me().value();
   body.members = LocalRef{group.members().region.value(), 0, group.members().address};

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/no_cancellation.hpp"
 #include "base/shared_memory.hpp"
 #include "protocol/shared/life_lock.hpp"
 #include "protocol/wire/job_map.hpp"
@@ -30,6 +31,7 @@ std::unique_lock<std::mutex> ControlChannel::locked(bool may_wait) {
 }
 
 bool ControlChannel::announce(Region& region, bool may_wait) {
+  const NoCancellation whole;  // close() is a cancellation point, and callers let no exception pass
   const std::unique_lock lock = locked(may_wait);
   if (!lock.owns_lock()) return false;
   if (!socket_.open() || next_region_ == UINT32_MAX) return false;  // ids are never reused

@@ -118,6 +118,8 @@ inline constexpr std::uint32_t kSlotReceiveFromRoot = 1U << 1;  // the only rece
 inline constexpr std::uint32_t kSlotKept = 1U << 2;
 // The rank wants SlotResult::done_ns and late_ns.
 inline constexpr std::uint32_t kSlotTimed = 1U << 3;
+// The dispatch plan decides such calls. Without it a rule of the user's does, as long as service processes do not fail.
+inline constexpr std::uint32_t kSlotByPlan = 1U << 4;
 
 // The rank's request, plain data: the service copies it before it reads it.
 struct SlotRequestBody {

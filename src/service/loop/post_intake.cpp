@@ -131,8 +131,9 @@ bool PostIntake::copies_are_over() const {
                              [](const ServedRank& served) { return hands_are_out(served.segment.header().copies); });
 }
 
-// Reads the ranks' progress before their posts, and their freed groups after these. Wakes ranks whose completion the
-// dead process had written without waking them.
+// Reads the ranks' progress and plans before their posts, and their freed groups after these: a post may ask for a
+// change, which must begin from the plan that ranks have. Wakes ranks whose completion the dead process had written
+// without waking them.
 Status PostIntake::take_over(std::uint32_t restarts) {
   std::vector<FoundPosts> all;
   for (const ServedRank& served : served_) {
@@ -141,6 +142,7 @@ Status PostIntake::take_over(std::uint32_t restarts) {
     restore_groups(served.rank, found.value());
     all.push_back(std::move(found).value());
   }
+  restore_plans();
   std::size_t again = 0;
   for (std::size_t i = 0; i < served_.size(); ++i) {
     ServedRank& served = served_[i];
@@ -160,7 +162,6 @@ Status PostIntake::take_over(std::uint32_t restarts) {
     header.service_restarts.store(restarts, std::memory_order_relaxed);
     wake_sleepers(header);
   }
-  restore_plans();
   spdlog::info("replaced another service process: takes {} operations again", again);
   return Done{};
 }
@@ -228,8 +229,9 @@ void PostIntake::post(const SlotRequestBody& body, engine::PostedOperation&& ope
   if ((body.flags & kSlotTimed) != 0) {
     node_.slots().set_lateness(operation.rank, operation.slot, lateness_.posted(operation.id, monotonic_ns()));
   }
-  coordinator_->posted(operation.rank, operation.id.group, operation.members, body.plan != 0);
-  if (body.plan != 0) {
+  const bool by_plan = body.plan != 0 && (body.flags & kSlotByPlan) != 0;
+  coordinator_->posted(operation.rank, operation.id.group, operation.members, by_plan);
+  if (by_plan) {
     const bool small = has_small_blocks(operation.send) && has_small_blocks(operation.receive);
     coordinator_->note_blocks(operation.id, operation.collective, small);
   }

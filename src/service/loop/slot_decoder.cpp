@@ -21,7 +21,8 @@ std::optional<std::string> problem_of_header(const SlotRequestBody& body, std::u
   const auto collective = static_cast<Collective>(body.collective);
   if (!is_known(collective)) return "unknown collective";
   if (!has_algorithm(collective, static_cast<Algorithm>(body.algorithm))) return "unknown algorithm";
-  if ((body.flags & ~(kSlotOwnBlockDone | kSlotReceiveFromRoot | kSlotKept | kSlotTimed)) != 0) return "unknown flags";
+  constexpr std::uint32_t kFlags = kSlotOwnBlockDone | kSlotReceiveFromRoot | kSlotKept | kSlotTimed | kSlotByPlan;
+  if ((body.flags & ~kFlags) != 0) return "unknown flags";
   if (((body.flags & kSlotReceiveFromRoot) != 0) != is_rooted(collective)) return "flags of another collective";
   if (is_rooted(collective) && body.receive.extents.region != 0) return "extents where there is one block";
   if (is_for_root(collective) && body.send.extents.region != 0) return "extents where there is one block";

@@ -106,9 +106,9 @@ Answer Dispatcher::decide_by_plan(CallKey key, const Decision& table, bool count
   if (usual.is_native() && (settings_.decisions == nullptr || cannot_win)) return retire(key, why_usual);
   if (usual.is_native() && too_few_to_steer()) return by_table;
   const DispatchPlan* plan = next_plan(counted);
+  native_ = kFew;  // also without an entry: others that have one count from here on
   if (plan == nullptr) return by_table;
   const DispatchPort& port = *this->port();
-  native_ = kFew;
   const Step step = trials_.next(port, *plan, key);
   Run& run = runs_[key.form_index()];
   if (first_ && settings_.decisions != nullptr) {
