@@ -108,7 +108,7 @@ void LineCache::read_file() {
   const std::string here = machine();
   const std::string mpi = mpi_name_();
   header_ = kind_.title + "\nmachine " + here + "\nmpi " + mpi + "\ncores " + cores_ + "\n";
-  path_ = directory_ + "/" + kind_.files + "-" + hash_of(here + "/" + mpi + "/" + cores_) + ".txt";
+  path_ = directory_ + "/" + kind_.files + "-" + hash_of(kind_.title + "/" + here + "/" + mpi + "/" + cores_) + ".txt";
   const std::string text = contents(path_);
   if (text.empty() || read(text, known_)) return;
   usable_ = false;

@@ -319,7 +319,7 @@ void RankEndpoint::wait_for_completion(microseconds at_most, bool helps) noexcep
   // No memory for what waits: it is tried again.
 }
 
-std::optional<std::string> RankEndpoint::fatal() {
+std::optional<std::string> RankEndpoint::fatal() noexcept try {
   if (lock_.is_inert()) return std::nullopt;
   const SegmentHeader& shared = header();
   if (shared.fatal.load(std::memory_order_acquire) != 0) return fatal_text(shared);
@@ -327,6 +327,8 @@ std::optional<std::string> RankEndpoint::fatal() {
   // The keeper writes its reason before it closes the connection.
   if (lost && shared.fatal.load(std::memory_order_acquire) != 0) return fatal_text(shared);
   return lost;
+} catch (...) {
+  return std::nullopt;  // no memory for the text: the next look has it
 }
 
 bool RankEndpoint::fatal_was_said() const {

@@ -94,13 +94,15 @@ class RankEndpoint : public GroupOwner, public std::enable_shared_from_this<Rank
   // May return early.
   void wait_for_completion(std::chrono::microseconds at_most, bool helps = false) noexcept;
   // The region that holds the whole range, or kPrivateRegion. With kReachRdma any range that can be registered is one.
-  [[nodiscard]] RegionId region_of(const void* begin, std::uint64_t bytes) {
+  [[nodiscard]] RegionId region_of(const void* begin, std::uint64_t bytes) noexcept try {
     heap_.use(begin);
     return regions_.region_of(begin, bytes);
+  } catch (...) {
+    return kPrivateRegion;
   }
   // The text of what ended the job (a lost service process or keeper); empty while all is well. Looks at the
   // connection at most every few milliseconds, so it may be called in a waiting loop.
-  [[nodiscard]] std::optional<std::string> fatal();
+  [[nodiscard]] std::optional<std::string> fatal() noexcept;
   // Has the keeper printed that text? Otherwise it is for the caller to tell.
   [[nodiscard]] bool fatal_was_said() const;
   [[nodiscard]] ClientStatistics statistics() const;

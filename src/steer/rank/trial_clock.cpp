@@ -49,7 +49,7 @@ void TrialClock::begin(std::uint32_t window) {
   if (window == 0) {
     if (!running_) detail::trials_under_way.fetch_add(1, std::memory_order_relaxed);
     running_ = true;
-    spoiled_ = false;
+    spoiled_.store(false, std::memory_order_relaxed);
     times_ = TrialTimes{};
   } else {
     close_window();
@@ -61,7 +61,7 @@ void TrialClock::begin(std::uint32_t window) {
 void TrialClock::close_window() {
   const Reading now = read();
   if (!running_ || now.thread != since_.thread) {
-    spoiled_ = true;
+    spoil();
     return;
   }
   const std::int64_t passed = std::max<std::int64_t>(0, now.now_ns - since_.now_ns);
@@ -73,7 +73,7 @@ void TrialClock::close_window() {
 TrialTimes TrialClock::end() {
   close_window();
   stop();
-  if (spoiled_) times_.passed_ns = 0;
+  if (spoiled_.load(std::memory_order_relaxed)) times_.passed_ns = 0;
   return times_;
 }
 

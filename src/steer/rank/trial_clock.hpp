@@ -43,8 +43,8 @@ class TrialClock {
   void begin(std::uint32_t window);
   // The last window is over. Spoiled where the program's calls came from several threads.
   [[nodiscard]] TrialTimes end();
-  // Its times are not to be trusted.
-  void spoil() { spoiled_ = true; }
+  // Any thread. Its times are not to be trusted.
+  void spoil() { spoiled_.store(true, std::memory_order_relaxed); }
   // It has been given up.
   void stop();
 
@@ -58,7 +58,7 @@ class TrialClock {
   void close_window();
 
   bool running_ = false;
-  bool spoiled_ = false;
+  std::atomic<bool> spoiled_ = false;
   std::uint32_t window_ = 0;
   Reading since_;
   TrialTimes times_;
