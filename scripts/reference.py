@@ -23,12 +23,12 @@ from the tables in `src/protocol` and from the programs themselves; `./dev test`
 
 
 LANGUAGE = """
-* *calls*: a collective, its blocking form, or `all`; left out: all that have the algorithm. `OUTRIGGER_BLOCKING` is for
-  blocking forms without a rule.
-* *condition*: a letter and a range, `N`, `LOW-`, `LOW-HIGH` or `-HIGH`, both ends included; bytes may have `K`, `M` or
-  `G`.
-* *choice*: an algorithm, `native`, `on` or `auto`. Of nonblocking forms: `on`, always; `auto`, as if no rule fitted. Of
-  blocking forms: `on`, as the nonblocking form; `auto`, so where that was measured to pay.
+* `CALLS` is a collective, its blocking form, or `all`. Without it a rule is for all collectives with the algorithm.
+  `OUTRIGGER_BLOCKING` is for blocking forms without a rule.
+* `CONDITION` is a letter and a range, `N`, `LOW-`, `LOW-HIGH` or `-HIGH`, both ends included. Bytes may have `K`, `M`
+  or `G`.
+* `CHOICE` is an algorithm, `native`, `on` or `auto`. For nonblocking forms `on` means always, and `auto` means as if no
+  rule fitted. For blocking forms `on` means as the nonblocking form, and `auto` the same if measurements show a gain.
 """
 
 
@@ -84,7 +84,8 @@ def reaches(found: tables.Tables) -> str:
         "How memory is reached",
         prose(
             "`OUTRIGGER_REACH` and `--reach` take names with commas between them. Reaches that are named are the only "
-            f"ones allowed, and `-` in front forbids one. Of names for one reach the last counts; {'; '.join(brought)}."
+            "ones allowed, and `-` in front forbids one. The last of several names for a reach counts; "
+            f"{'; '.join(brought)}."
         ),
         table(("reach", "can be named", "when", "cost"), ways),
     )

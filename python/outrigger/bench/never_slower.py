@@ -248,8 +248,9 @@ def measure_never_slower(
 ) -> None:
     """Is it ever slower with Outrigger than without? Every collective, size, placement and MPI against native.
 
-    Placements: extra, a core is left to service processes; equal, native may use that core, too; shared, no core is
-    left; nodes, two pretended nodes and TCP; threads, native has progress threads on the core that is left.
+    There are five placements. In extra, a core is left to service processes. In equal, native may use that core, too.
+    In shared, no core is left. In nodes, there are two pretended nodes and TCP. In threads, native has progress threads
+    on the core that is left.
 
     A program's defaults against native, by equal work, in turn. Exit code 0: no cell is slower beyond noise; 1: some
     are, which are named; 2: wrong options or nothing measured; 3: none is, but placements failed. Ctrl-C keeps what was

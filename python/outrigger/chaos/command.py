@@ -150,9 +150,9 @@ def chaos(
 ) -> None:
     """Run a program over and over while its service processes are killed: nothing must be wrong.
 
-    At random moments, several at once, and while they start. After the third kill within a minute a job goes on
-    natively. Exit code 0: every run ended as it should; 1: some did
-    not, which are named; 2: wrong options, or nobody could be killed; 130: interrupted, with the runs until then.
+    Kills come at random moments, several at once, and during the start. After the third kill within a minute a job
+    goes on natively. Exit code 0: every run ended as it should; 1: some did not, which are named; 2: wrong options, or
+    no process could be killed; 130: interrupted, with the runs until then.
     """
     count = cores.measured_ranks(ranks, fewest=1)
     screen = make_console()
