@@ -32,7 +32,7 @@ __all__ = ["Report", "as_data", "format_bytes", "format_seconds", "offload_verdi
 
 
 _TAKEN = 0.005
-"""Of the time. Less is not worth a line."""
+"""Share of the time below which the report has no line about a taken core."""
 
 
 _NO_SPARE_CORE = (

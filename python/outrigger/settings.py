@@ -50,7 +50,7 @@ class Settings:
     """on, off or auto: for blocking forms that no rule names."""
     choice: str | None = None
     intranode: str | None = None
-    """Whether ranks do blocking collectives by themselves."""
+    """on, off or always: ranks do blocking collectives without service processes."""
     reach: str | None = None
     shared_heap: bool | None = None
     wait_copies: bool | None = None
@@ -174,7 +174,7 @@ def make(
     huge_pages: str | None = None,
     live: bool = False,
 ) -> Settings:
-    """Settings from the command line; raises UserError for what is not valid."""
+    """Settings from the command line; raises UserError for invalid ones."""
     return Settings(
         services=_services(found, services),
         algorithms=selection.words(found, algorithms) if algorithms else (),

@@ -1,12 +1,11 @@
-// The one lock of an endpoint, and the word that its life is over.
+// The one lock of an endpoint, and the flag that ends its use.
 //
 // The lock guards the state of all parts of an endpoint. It is held for a few hundred nanoseconds, longer only when
-// argument memory grows, and never while somebody waits for another process. Each part says of its members which of
-// these they are:
+// argument memory grows, and never while a thread waits for another process. The comments of members name three cases:
 //
-//   under the lock    the caller holds it
-//   without the lock  the caller does not: they take it themselves, and may wait for the keeper in between
-//   any thread        they touch constants, atomics, or what has a lock of its own
+//   `under the lock`    The caller holds it.
+//   `without the lock`  The caller does not hold it. The function takes it, and may wait for the keeper without it.
+//   `any thread`        The function uses constants, atomics, or objects with their own lock.
 //
 // The control channel has a lock of its own, which is taken under this one only by attempts that do not wait.
 #pragma once

@@ -7,8 +7,9 @@
 
 namespace outrigger::client {
 
-// Handles no signals: these are the program's. Those of a fault come to whoever has it, and the program's handler may
-// mend it. `stack_bytes`: of address space; 0: as usual. False: there is none.
+// The thread blocks all signals, which are for the program. A fault's signal is still delivered to the thread that
+// causes it, and the program's handler may repair the cause. `stack_bytes`: of address space; 0: the default. False if
+// no thread can be started.
 [[nodiscard]] bool start_quiet_thread(pthread_t& thread, std::size_t stack_bytes, void* (*main)(void*), void* argument);
 
 }  // namespace outrigger::client

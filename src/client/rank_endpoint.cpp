@@ -16,11 +16,11 @@ namespace {
 using std::chrono::microseconds;
 
 constexpr microseconds kBetweenLooksAtGrowth{20};
-// While argument memory grows the answer comes through the socket, which wakes nobody.
+// While argument memory grows, the answer comes through the socket, which does not end a sleep.
 constexpr microseconds kSleepWhileGrowing{100};
-// Operations that others have yet to read from, and their staging memory. Beyond it a rank waits for them.
+// Kept operations, with staging memory, that peers still have to read. A rank with more of them waits.
 constexpr std::size_t kMostKept = 64;
-// A service process on a DPU wakes nobody here.
+// A service process on a DPU cannot wake this rank.
 constexpr microseconds kSleepWithDpu{100};
 
 std::uint64_t next_serial() {
@@ -126,7 +126,7 @@ void RankEndpoint::retire_group(const Group& group) noexcept try {
   posts_.post_waiting();
   doorbell_.unlock_and_ring(lock);
 } catch (...) {
-  // No memory: the service processes keep a group too long, which harms nobody.
+  // No memory: the service processes keep the group until the end, which is harmless.
 }
 
 void RankEndpoint::send(const Group& group, const steer::Notice& notice) noexcept try {

@@ -1,9 +1,9 @@
-// What a rank does without MPI: find its service process, describe memory, post operations, see them end. Parts that
-// each look after one thing, and what takes several of them. Which lock guards what: endpoint_lock.hpp.
+// A rank's connection to its service process, without MPI: it describes memory, posts operations and completes them.
+// Each member object has one task; this class has the functions that need several of them. endpoint_lock.hpp says which
+// members the lock guards.
 //
-// Used by the preload library, by tests and by anything else that wants to speak for a rank. Preloaded into users'
-// programs, so: no threads but the copier (copier.hpp), no logging, few dependencies, and no exception from what the
-// public members here call at every operation.
+// Used by the preload library and by tests. It is loaded into users' programs, so it has no threads but the copier
+// (copier.hpp), no logging and few dependencies. The public functions for operations throw no exceptions.
 //
 // Attached by attach() (start/attach.hpp), whose handle ends the connection. Groups and operations may outlive that:
 // then the endpoint stays as an inert shell. In a forked child it is inert, too: it posts and allocates nothing (null
@@ -42,8 +42,8 @@
 
 namespace outrigger::client {
 
-// The word by which a service process proves that it reaches this very process. In a page of its own, in which nothing
-// of the program's can be hit.
+// A service process writes this word to prove that it reaches this process. It has its own page, so that a wrong write
+// cannot damage the program's data.
 struct Probe {
   std::atomic<std::uint64_t> word{0};
 };
@@ -59,19 +59,19 @@ struct EndpointParts {
   WelcomeBody welcome;
   Lending::Allowed lending;
   MappedSegment segment;
-  UniqueFd segment_fd;  // invalid: service processes are on a DPU
+  UniqueFd segment_fd;  // invalid if service processes are on a DPU
   UniqueFd doorbell;
   ProbePointer probe;
   XpmemSegment xpmem;
-  std::unique_ptr<RankNetwork> network;  // null: service processes are on this node
+  std::unique_ptr<RankNetwork> network;  // nullptr if service processes are on this node
 };
 
 class RankEndpoint : public GroupOwner, public std::enable_shared_from_this<RankEndpoint> {
  public:
   explicit RankEndpoint(EndpointParts parts);
   ~RankEndpoint() override = default;
-  // Goodbye; afterwards inert. Operations that are not done are abandoned. Memory of the program's that was not
-  // released stays where it is, and no service process maps it any more.
+  // Detaches; the endpoint is inert afterwards. Operations that are not done are abandoned. Memory that the program has
+  // not released stays where it is, and service processes unmap it.
   void shut_down() noexcept;
 
   // --- without the lock ---
@@ -79,18 +79,20 @@ class RankEndpoint : public GroupOwner, public std::enable_shared_from_this<Rank
   // the service processes are told to forget it. May wait for the keeper. nullptr: there is no memory.
   [[nodiscard]] std::shared_ptr<const Group> define_group(GroupId id, const std::vector<WorldRank>& members,
                                                           GroupRank me) noexcept;
-  // Hands an operation to the service process, however many it has; only one on a DPU gets the next when a slot is
-  // free, at a later call. Never fails for want of slots, and waits for no other rank; for the keeper where argument
-  // memory has to grow, and at the first use of the program's mapped memory. nullptr only when no memory is left for
-  // its arguments, or for a request that makes no sense: no group or another endpoint's, extents that are not one per
-  // member, offsets that overflow, or a layout in private memory (a range over all blocks that is not inside one
-  // region) without kReachCma; the caller packs into staging where that is so. An operation that waited for arguments
-  // in vain ends as `rejected`.
+  // Hands an operation to the service process. There is no limit on operations in flight: if all slots of a DPU's
+  // process are in use, a later call posts it. Never waits for another rank. Waits for the keeper if argument memory
+  // has to grow, and at the first use of the program's mapped memory.
+  //
+  // Returns nullptr if no memory is left for the arguments, or if the request is invalid. It must have a group of this
+  // endpoint. Extents must be one per member. Offsets must not overflow. Without kReachCma the range of all blocks must
+  // be inside one region; the caller packs other layouts into staging memory.
+  //
+  // An operation that waits for argument memory that is never free ends as `rejected`.
   [[nodiscard]] PendingOperationPtr post(const OperationRequest& request) noexcept;
-  // Is it done? Then its result holds. One load of the rank's own memory in the common case; posts what is waiting for
-  // slots.
+  // True if it is done; then its result is valid. Usually one load from the rank's own memory. Also posts operations
+  // that wait for slots.
   [[nodiscard]] bool poll(PendingOperation& operation) noexcept;
-  // Sleeps until an operation of this rank is done, the time is over, or, for who `helps`, Lending::help() is wanted.
+  // Sleeps until an operation of this rank is done, the time is over, or, if `helps`, Lending::help() is wanted.
   // May return early.
   void wait_for_completion(std::chrono::microseconds at_most, bool helps = false) noexcept;
   // The region that holds the whole range, or kPrivateRegion. With kReachRdma any range that can be registered is one.
@@ -112,11 +114,11 @@ class RankEndpoint : public GroupOwner, public std::enable_shared_from_this<Rank
   void send(const Group& group, const steer::Notice& notice) noexcept override;
   [[nodiscard]] bool job_ended() noexcept override;
 
-  // What concerns one part only.
+  // Access to single parts.
   [[nodiscard]] NativeTallies& native_tallies() { return native_tallies_; }
   [[nodiscard]] const WelcomeBody& welcome() const { return welcome_; }
-  // Service processes read and write this rank's private memory in this way: kReachCma; kReachXpmem (then a rank's own
-  // block is left to them); kReachRdma (they run on a DPU, and region_of() registers any memory that can be).
+  // True if service processes reach this rank's private memory in this way: kReachCma, kReachXpmem or kReachRdma. With
+  // kReachXpmem they copy a rank's own block. With kReachRdma they run on a DPU, and region_of() registers memory.
   [[nodiscard]] bool reached_by(std::uint32_t reach) const { return (welcome_.reach & reach) != 0; }
   [[nodiscard]] ControlChannel& control() { return control_; }
   [[nodiscard]] Regions& regions() { return regions_; }
@@ -124,7 +126,7 @@ class RankEndpoint : public GroupOwner, public std::enable_shared_from_this<Rank
   [[nodiscard]] HeapRegions& heap() { return heap_; }
   [[nodiscard]] Lending& lending() { return lending_; }
 
-  // Around fork(), which the lock is held through.
+  // Around fork(); the lock is held during it.
   void before_fork();
   void after_fork_in_parent() { lock_.mutex.unlock(); }
   void after_fork_in_child();
@@ -134,7 +136,7 @@ class RankEndpoint : public GroupOwner, public std::enable_shared_from_this<Rank
   void wait_for_growth();
   void leave();
   [[nodiscard]] bool collect(PendingOperation& operation);
-  // Of an operation that is done.
+  // For the staging memory of an operation that is done.
   void give_back_staging(const std::array<void*, 2>& staging);
   // Regions of a heap's earlier generations, and kept operations that others have read.
   struct Outdated {
@@ -147,7 +149,7 @@ class RankEndpoint : public GroupOwner, public std::enable_shared_from_this<Rank
     SideMemory send;
     SideMemory receive;
   };
-  // Under the lock. Adds to the body where blocks and arguments are, and posts it. Nothing: that cannot be.
+  // Under the lock. Adds the places of blocks and arguments to the body, and posts it. nullopt if they are invalid.
   [[nodiscard]] std::optional<BothSides> place(const OperationRequest& request, SlotRequestBody& body,
                                                PendingOperation& operation);
 

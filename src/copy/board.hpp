@@ -70,7 +70,7 @@ struct CopyJob {
 static_assert(sizeof(CopyJob) == 48);
 
 struct alignas(64) CopyBoard {
-  std::atomic<std::uint32_t> wanted;         // not 0: a copier would have work; the rank starts it at its next call
+  std::atomic<std::uint32_t> wanted;         // not 0: the rank starts a copier at its next call
   std::atomic<std::uint32_t> given;          // jobs ever put in, modulo 2^32
   std::atomic<std::uint32_t> service_waits;  // not 0: wake `events` by futex when all jobs are taken
   std::atomic<std::uint32_t> asked;          // waiting threads may take jobs below this number, modulo 2^32

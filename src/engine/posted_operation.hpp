@@ -17,10 +17,10 @@ namespace outrigger::engine {
 // Places of a rank's blocks for its peers. Plain data, owned by the operation.
 using OwnedBlocks = outrigger::BlockLayout<MemoryRef, std::vector<PairExtent>>;
 struct BlockLayout : OwnedBlocks {
-  std::optional<GroupRank> only;  // the block is only for (or from) this peer; no extents
-  GroupRank first;                // the block is only for peers from this one on; no extents
-  // Neighbor collectives: the neighbors in ascending order, without duplicates, including those without bytes. Empty
-  // for others.
+  std::optional<GroupRank> only;  // the block is for (or from) this peer only; no extents
+  GroupRank first;                // the block is for peers from this one on; no extents
+
+  // Neighbor collectives only: the neighbors in ascending order, without duplicates, also those without bytes.
   std::vector<GroupRank> neighbors;
 
   [[nodiscard]] std::uint64_t bytes(GroupRank peer) const {
@@ -50,11 +50,11 @@ struct PostedOperation {
   // Reductions only. The send side is the whole vector for all peers (stride 0). The receive side is the rank's part of
   // the result, in another buffer: an in-place reduction sends a copy.
   std::optional<Reduction> reduction;
-  std::uint64_t part_offset_bytes = 0;  // reduce_scatter: offset of the received part in the vector
-  bool own_block_done = false;          // the rank copies its own block itself
-  bool kept = false;                    // buffers stay valid until complete(), even after an earlier report
-  std::uint32_t native_calls = 0;       // since the rank's previous operation (protocol/native_calls.hpp)
-  std::vector<std::uint8_t> delivered;  // delivered marks found at a replay, by group rank; empty if none
+  std::uint64_t part_offset_bytes = 0;  // reduce_scatter: offset of the received part
+  bool own_block_done = false;          // the rank copies its own block
+  bool kept = false;                    // buffers are valid until complete()
+  std::uint32_t native_calls = 0;       // see protocol/native_calls.hpp
+  std::vector<std::uint8_t> delivered;  // marks found at a replay, by group rank; may be empty
 };
 
 }  // namespace outrigger::engine

@@ -6,8 +6,8 @@
 //                      begin             start                                                top           end
 //
 // An allocator takes addresses from the top and requests memory behind them by commit(). Memory comes in chunks of 2
-// MiB, as huge pages if the kernel gives them (MADV_COLLAPSE, which works even if shared memory has no automatic huge
-// pages): ordinary pages of shared memory cost several times as much as anonymous ones.
+// MiB. They are huge pages if the kernel gives them, as ordinary pages of shared memory cost several times as much as
+// anonymous ones. MADV_COLLAPSE requests them, which works even if shared memory has no automatic huge pages.
 //
 // fork(): before the copy, the current generation's memory is mapped again, privately, at the same addresses. So parent
 // and child have the same bytes, with copy-on-write. The memfd is not written to any more, except for ranges that

@@ -56,11 +56,11 @@ inline constexpr auto kCollectiveCalls = static_cast<std::size_t>(CollectiveCall
 enum class CallExtent : std::uint8_t {
   nothing,
   once,
-  own_of_counts,     // one block; its count is in an array, by rank
+  own_of_counts,     // one block; its count is in an array
   peers,             // one per rank of the communicator
-  counts,            // an array of counts, one per rank
-  counts_and_types,  // arrays of counts and types
-  neighbors,         // one per neighbor that the rank sends to
+  counts,            // one per rank, in an array
+  counts_and_types,  // arrays of both
+  neighbors,         // one per neighbor
   neighbor_counts,   // like `counts`, one per neighbor
   neighbor_counts_and_types
 };

@@ -23,11 +23,11 @@ class StrongId {
   Rep value_ = 0;
 };
 
-using WorldRank = StrongId<struct WorldRankTag, std::uint32_t>;  // rank in the program's MPI_COMM_WORLD
+using WorldRank = StrongId<struct WorldRankTag, std::uint32_t>;  // rank in MPI_COMM_WORLD
 using GroupRank = StrongId<struct GroupRankTag, std::uint32_t>;  // rank in a group (communicator)
 using SpId = StrongId<struct SpIdTag, std::uint32_t>;            // service process, unique in the job
-using SlotIndex = StrongId<struct SlotIndexTag, std::uint32_t>;  // operation slot in a rank's segment
-using RegionId = StrongId<struct RegionIdTag, std::uint32_t>;    // range of a rank's memory, unique per rank
+using SlotIndex = StrongId<struct SlotIndexTag, std::uint32_t>;  // slot in a rank's segment
+using RegionId = StrongId<struct RegionIdTag, std::uint32_t>;    // memory range, unique per rank
 using Epoch = StrongId<struct EpochTag, std::uint32_t>;          // incarnation of a service process, from 1
 
 // Private memory: not shared with service processes, reachable only by cross-memory attach.

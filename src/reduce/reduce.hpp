@@ -6,8 +6,8 @@
 //     max, min       `right` only if it is greater (less); `left` if either is NaN. MPICH does the same; Open MPI
 //                    returns `right` for NaN
 //     maxloc, minloc equal values: the lower index; `left` if either is NaN
-//     land, lor, lxor  nonzero values are true; the result is 1 or 0
-//     sum, prod      integers modulo 2^n; complex numbers as in C, with infinities
+//     land, lor, lxor  Nonzero values are true. The result is 1 or 0.
+//     sum, prod      Integers are modulo 2^n. Complex numbers are as in C, with infinities.
 // Gaps within elements (of double_int, the last six bytes of a long double) are not changed.
 //
 // Thread rule: any.

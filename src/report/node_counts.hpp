@@ -30,9 +30,9 @@ struct NodeCounts {
 // nullopt: encode_node_counts() would not have written these bytes. summary_of() checks the ledgers.
 [[nodiscard]] std::optional<NodeCounts> decode_node_counts(std::span<const std::byte> bytes);
 
-// Counts each rank once. `ended` is the most likely cause among those seen by the nodes, in this order: the library
-// ended the job, a rank aborted it, a rank ended otherwise, a rank was killed by SIGTERM or SIGKILL (as launchers do to
-// the other ranks). The earliest of equal ones counts.
+// Counts each rank once. `ended` is the most likely cause among those seen by the nodes, the earliest of equal ones.
+// The order is: the library ended the job, a rank aborted it, a rank ended otherwise, a rank was killed by SIGTERM or
+// SIGKILL. Launchers kill the other ranks by these signals.
 [[nodiscard]] Summary summary_of(std::span<const NodeCounts> nodes);
 
 }  // namespace outrigger::report

@@ -1,6 +1,6 @@
-// Invariants of every simulated job, checked at each event, when the job is quiet, and at the end: bytes are in place
-// before they are marked, marks come before completion, nothing is read or written after completion, no rank waits
-// without need, nothing is left over.
+// Invariants of every simulated job, checked at each event, when the job is quiet, and at the end. Bytes are in place
+// before they are marked, and marks come before completion. Nothing is read or written after completion. No rank waits
+// without need, and nothing is left over.
 #pragma once
 
 #include <cstdint>

@@ -36,10 +36,10 @@ struct Event {
   std::int64_t ended_ns = 0;
   // call, move, reduce: bytes. completion: the thread's tests before it that completed nothing.
   std::uint64_t bytes = 0;
-  GroupId group;                         // of the communicator; for an offloaded one, its id in the service processes
+  GroupId group;                         // the communicator; offloaded: its id in service processes
   std::uint64_t sequence = kNoSequence;  // of the operation in the group
-  // call, completion, collected: the request, counted by the rank from 1; 0: none. move: from << 32 | to, world ranks.
-  // reduce: the world rank that gets the result.
+  // For call, completion, collected: the request, counted by the rank from 1; 0: none. For move: from << 32 | to, world
+  // ranks. For reduce: the world rank that gets the result.
   std::uint64_t subject = 0;
   std::uint8_t kind = 0;    // EventKind
   std::uint8_t detail = 0;  // call: kOffloaded or a reason. completion: completed requests, up to 255. move: Reach

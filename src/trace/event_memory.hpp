@@ -54,8 +54,8 @@ struct About {
   std::int64_t ended_ns = 0;  // time of MPI_Finalize or MPI_Abort; 0: neither
   ClockSample at_start;
   ClockSample at_end;
-  // Written by the keeper if the service process runs on a DPU: the largest error of its times on the node's clock, and
-  // the time when a service process of the node began to take its place; 0: it has not.
+  // Written by the keeper if the service process runs on a DPU: the largest error of its times on the node's clock.
+  // Then the time when a service process of the node began to replace it; 0 if none has.
   std::int64_t dpu_clock_error_ns = 0;
   std::int64_t left_dpu_ns = 0;
   std::array<char, report::kNameBytes> mpi{};

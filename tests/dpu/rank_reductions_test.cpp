@@ -1,5 +1,5 @@
-// Reductions of memory that is read and written by and by: every operand once, in order, whatever comes first, and what
-// becomes of them when memory is lost or nobody wants them any more.
+// Reductions of memory that is read and written in steps: each operand is reduced once, in order, in whatever order
+// reads complete. They also end if memory is lost, or if they are cancelled.
 #include "fabric/dpu/rank_reductions.hpp"
 
 #include <gtest/gtest.h>

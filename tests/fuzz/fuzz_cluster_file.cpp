@@ -1,5 +1,5 @@
-// Cluster files and quantities against arbitrary text and against files that are nearly right. What is let through must
-// be of use: rates above 0, counts that are not. What is not must be explained.
+// Cluster files and quantities against arbitrary text and against nearly valid files. Accepted files must have valid
+// values, for example rates above 0. Rejected files must give a reason.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

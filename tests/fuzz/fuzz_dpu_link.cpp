@@ -1,5 +1,5 @@
-// What comes over the connection of a keeper and a DPU, what a DPU has counted, and a rank's address, against arbitrary
-// bytes. What is let through must encode to the same bytes.
+// Arbitrary bytes as messages between a keeper and a DPU, as a DPU's counts, and as a rank's address. Accepted messages
+// must encode to the same bytes.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

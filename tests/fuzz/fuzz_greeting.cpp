@@ -1,6 +1,5 @@
-// The decoder of greetings between service processes, and what hears them, against arbitrary bytes and against
-// greetings that are nearly right. What is let through must encode to the same bytes, and nothing of it proves
-// anything.
+// The decoder and the receiver of handshakes between service processes, against arbitrary bytes and against nearly
+// valid handshakes. Accepted messages must encode to the same bytes, and none of them may count as proof.
 #include <algorithm>
 #include <array>
 #include <cstddef>

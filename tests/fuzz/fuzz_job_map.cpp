@@ -1,6 +1,5 @@
-// The job_map's decoder against arbitrary bytes and against job maps that are nearly right; the first byte says how
-// many ranks there are. What is let through must encode to the same bytes, and whatever can be asked of it must be
-// inside it.
+// The decoder of job maps against arbitrary bytes and against nearly valid job maps. The first byte is the number of
+// ranks. Accepted maps must encode to the same bytes, and every lookup must stay inside the map.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What ranks count, read by a keeper: ledgers of arbitrary bytes and some that are nearly right. Whatever is let in
-// must come out as a table, as live figures and as JSON with strings that end and rows within their limits.
+// A keeper reads ledgers with arbitrary bytes, and nearly valid ones. Accepted ledgers must give a table, live figures
+// and JSON, with terminated strings and rows within their limits.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

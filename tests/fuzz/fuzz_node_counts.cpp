@@ -1,5 +1,5 @@
-// What a keeper of another node says its ranks have counted: arbitrary bytes, and some that are nearly right. Whatever
-// is let in must come out as JSON with strings that end.
+// Arbitrary bytes, and nearly valid messages, as the counts that another node's keeper sends. Accepted messages must
+// give JSON with terminated strings.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

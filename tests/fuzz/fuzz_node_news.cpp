@@ -1,4 +1,4 @@
-// What keepers of other nodes say, against arbitrary bytes. What is let through must encode to the same bytes.
+// Arbitrary bytes as messages from other nodes' keepers. Accepted messages must encode to the same bytes.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,6 @@
-// The decoder of messages between service processes, and the engine behind it, against arbitrary bytes. What decodes
-// must encode to the same bytes, and no message may break an invariant of the engine or complete a rank that waits.
+// The decoder of messages between service processes, and the engine behind it, against arbitrary bytes. Decoded
+// messages must encode to the same bytes. No message may break an invariant of the engine or complete a rank that
+// waits.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

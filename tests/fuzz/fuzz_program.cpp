@@ -1,5 +1,5 @@
-// Programs for the model against arbitrary text and against files that are nearly right. What is let through must hold
-// together; what is not must be explained.
+// Programs for the model against arbitrary text and against nearly valid files. Accepted programs must be consistent.
+// Rejected ones must give a reason.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// The slot decoder against arbitrary slots, members, extents and claimed segment addresses. What it lets through must
-// be inside the rank's memory; anything else aborts.
+// The slot decoder against arbitrary slots, members, extents and claimed segment addresses. The test aborts if an
+// accepted slot names an address outside the rank's memory.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>

@@ -1,6 +1,6 @@
-// What ranks write for a trace, read by a keeper: memory with arbitrary bytes where it matters. Whatever stands there,
-// the snapshot has the size that its header says, and only events. Of what a service process writes only its own events
-// go to another machine, and what comes from there is refused or encodes to the same bytes.
+// A keeper reads the ranks' trace memory, with arbitrary bytes in the important places. The snapshot always has the
+// size in its header, and contains only events. A service process sends only its own events to another machine.
+// Received events are refused or encode to the same bytes.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The decoder of what stands before everything on the wire, against arbitrary bytes and against headers that are nearly
-// right. What is let through must encode to the same bytes and keep the limits.
+// The decoder of the wire's headers, against arbitrary bytes and against nearly valid headers. Accepted headers must
+// encode to the same bytes and keep the limits.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

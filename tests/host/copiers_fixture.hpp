@@ -87,7 +87,7 @@ class Copiers : public ::testing::Test {
     ASSERT_TRUE(copier_.runs());
   }
 
-  // What the rank would do to have jobs that nobody carries out.
+  // Pretends that the rank has a copier, so that jobs are given but not done.
   void pretend_copier(pid_t tid) { board().copier_tid.store(tid, std::memory_order_release); }
 
   void progress_until(const Ended& ended, std::chrono::milliseconds at_most = std::chrono::seconds(60)) {

@@ -124,7 +124,7 @@ TEST_F(HostReductions, ManyOperandsInTheirOrder) {
       std::vector<double> values(kOperands * 6000);
       double value = 1;
       for (double& each : values) each = value = value * 1.37 - static_cast<double>(static_cast<long>(value)) + 0.01;
-      // The ranks and kinds of memory by turns, each at a place of its own.
+      // Ranks and kinds of memory alternate, and each operand has its own place.
       for (std::size_t i = 0; i < kOperands; ++i) {
         const std::uint32_t rank = i % 2;
         const Where where = i == 0 ? first : i % 3 == 0 ? Where::mapped : Where::in_process;
@@ -206,7 +206,7 @@ TEST_F(HostReductions, WhatIsCancelledIsLeftAlone) {
   EXPECT_EQ(*bytes(2, Where::mapped, 0), std::byte{0x5A});
 }
 
-// Of a long one and a short one behind it the short one ends first.
+// A short reduction behind a long one ends first.
 TEST_F(HostReductions, TakeTurns) {
   Ended long_one;
   Ended short_one;

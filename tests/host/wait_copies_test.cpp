@@ -31,7 +31,7 @@ using testing::kBytes;
 using testing::kElsewhere;
 using testing::kHere;
 
-// Who waits for so many bytes waits at once whenever he does so within some hours.
+// For some hours after a post of so many bytes, a wait counts as immediate.
 constexpr std::uint64_t kBytesForHours = std::uint64_t{1} << 50;
 
 // ---------------------------------------------------------------- the hand-over, in every order
@@ -82,7 +82,7 @@ class HandOver {
     switch (number) {
       case 0: give(); return give();
       case 1: asked_ = true; return copier_.ask_rank();
-      case 2: return collect();  // takes back what nobody has taken: its patience is 0
+      case 2: return collect();  // takes back jobs that are not taken: its patience is 0
       case 3:
         give();
         asked_ = true;
@@ -376,7 +376,7 @@ TEST_F(WaitingRankWithCopier, LeavesTheRestToTheCopierAtOnce) {
     std::memset(memory_.data(), 0, kBytes);
     Ended ended;
     fabric_.move(childs(0, kBytes), mine(0, kBytes), nullptr, ended);
-    // Nobody helps, though somebody said so: a taker that is never there must cost nothing but the question.
+    // A helper is announced but never comes. This may cost only the request.
     const auto start = std::chrono::steady_clock::now();
     progress_until(ended);
     ASSERT_TRUE(ended.ended());
@@ -438,7 +438,7 @@ TEST_F(WaitingRank, DiesWithAJob) {
   EXPECT_EQ(fabric_.moves_in_flight(), 0U);
 }
 
-// Of two takers one is stopped with the older job and the copier's thread ends with the newer one.
+// One of two takers stops with the older job, and the copier's thread ends with the newer one.
 TEST_F(WaitingRank, HoldsAJobWhileTheCopierDiesWithANewerOne) {
   std::atomic<pid_t> tid{0};
   std::atomic<bool> go{false};

@@ -30,7 +30,7 @@ class RanksAlone : public testing::Copiers {
   }
   ~RanksAlone() override { helper_.stop(); }
 
-  // What the service process does until it may sleep.
+  // Acts as a service process until it may sleep.
   void progress_while_there_is_something() {
     do {
       (void)fabric_.progress();
@@ -182,7 +182,7 @@ TEST_F(RanksAlone, DoTheCopiersOtherWork) {
   EXPECT_TRUE(std::ranges::all_of(memory_, [](std::byte byte) { return byte == std::byte{}; }));
 }
 
-// Service process and rank at once, over and over: nothing is left lying and nobody sleeps for good.
+// Service process and rank run at the same time, many times. No job is lost and no thread sleeps forever.
 TEST_F(RanksAlone, NothingIsForgotten) {
   std::atomic<bool> over{false};
   std::thread rank([&] {

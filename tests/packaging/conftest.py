@@ -25,7 +25,7 @@ def clean_environment() -> dict[str, str]:
 
 
 def succeed(words: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> str:
-    """What a command prints; it must end well."""
+    """Runs a command, which must succeed, and returns its output."""
     done = subprocess.run(
         [str(word) for word in words], env=environment or clean_environment(), capture_output=True, text=True,
         timeout=120 * PATIENCE, check=False, cwd="/",
@@ -46,7 +46,7 @@ class Tree:
         return self.prefix / "lib/systemd/system/outriggerd-dpu@.service"
 
     def outrigger(self, *words: str | Path) -> str:
-        """What the command prints, under the Python of the tests."""
+        """Runs the command with the Python of the tests and returns its output."""
         return succeed([sys.executable, self.prefix / "bin" / "outrigger", *words])
 
 

@@ -25,10 +25,10 @@ _WHY_NOT = (
 _NAMES = [path.name.split("_")[0] for path in _PACKAGES]
 _COMPILERS = "gcc gfortran libc6-dev libopenmpi-dev openmpi-bin pkg-config"
 _LATER = "0.1.0+later"
-# Of dpkg, apt and ldconfig, which keep books on all packages; and what is not theirs.
+# Records of dpkg, apt and ldconfig, and directories that belong to no package.
 _NOT_THEIRS = re.compile(r"(var/lib/(dpkg|apt)|var/cache/(apt|ldconfig)|var/log|packages|home|dev|proc|sys|tmp)(/|$)")
 
-# A program in each language of the C API, built by what pkg-config says.
+# A program in each language of the C API, built with pkg-config's options.
 _BUILD = """
 cd ~
 mpicc /packages/api.c $(pkg-config --cflags --libs outrigger) -o in-c
@@ -71,13 +71,13 @@ def _inside(place: Path, script: str) -> str:
 
 
 def _paths(place: Path) -> frozenset[str]:
-    """Of everything in a root that a package could leave behind."""
+    """The files in a root that a package could leave behind."""
     found = (str(path.relative_to(place)) for path in place.rglob("*"))
     return frozenset(path for path in found if not _NOT_THEIRS.match(path))
 
 
 def _needed() -> str:
-    """What the packages depend on, but for each other, as apt-get satisfy takes it."""
+    """The packages' dependencies without each other, in the form for `apt-get satisfy`."""
     fields = [
         subprocess.run(["dpkg-deb", "-f", path, "Depends"], capture_output=True, text=True, check=True).stdout.strip()
         for path in _PACKAGES

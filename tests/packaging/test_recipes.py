@@ -22,13 +22,13 @@ MACROS = {
 
 
 def _debian_lists() -> list[str]:
-    """What dh_install takes, below usr: the first word of each line."""
+    """The files below usr that dh_install installs: the first word of each line."""
     lines = [line for file in sorted(DEBIAN.glob("*.install")) for line in file.read_text().splitlines() if line]
     return [line.split()[0].removeprefix("usr/") for line in lines if not line.startswith("#")]
 
 
 def _spec_lists() -> list[str]:
-    """What stands under %files."""
+    """The files listed under %files."""
     lines = [
         line.split()[-1]
         for section in re.split(r"^%files.*$", SPEC.read_text(), flags=re.MULTILINE)[1:]
@@ -41,7 +41,7 @@ def _spec_lists() -> list[str]:
 
 
 def _takes(pattern: str, path: str) -> bool:
-    """Whether it is the file, or a directory above it."""
+    """True if the pattern matches the file, or a directory above it."""
     words, names = pattern.split("/"), path.split("/")
     return len(words) <= len(names) and all(map(fnmatchcase, names, words))
 

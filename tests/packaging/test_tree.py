@@ -1,4 +1,4 @@
-"""What `cmake --install` makes, after it has been moved."""
+"""Tests of a tree made by `cmake --install`, after it has been moved."""
 
 from __future__ import annotations
 

@@ -30,12 +30,12 @@ class Environment:
     place: Path
 
     def outrigger(self, *words: str | Path) -> str:
-        """What the command prints."""
+        """Runs the command and returns its output."""
         return succeed([self.place / "bin" / "outrigger", *words])
 
     @property
     def installed(self) -> Path:
-        """What is not Python."""
+        """The directory of the files that are not Python."""
         return next(self.place.glob("lib/python3.*/site-packages/outrigger/installed"))
 
 

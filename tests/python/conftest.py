@@ -17,10 +17,10 @@ from outrigger.artifacts import Artifacts
 # A shell's background job ignores it, and would pass that on to the programs that are interrupted here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# What other jobs on this machine have is nothing to these tests.
+# These tests must not depend on the cores of other jobs on this machine.
 os.environ["OUTRIGGER_CORE_CLAIMS"] = "off"
 
-# How long an example takes, or is to be made, says how busy the machine is.
+# The time to make or run an example depends only on the load of the machine.
 settings.register_profile("outrigger", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("outrigger")
 

@@ -1,4 +1,4 @@
-"""What `outrigger advise` makes of runs and reports: variants, ratios, sentences, options."""
+"""Tests of `outrigger advise`, from runs and reports: variants, ratios, sentences, options."""
 
 from __future__ import annotations
 
@@ -327,7 +327,7 @@ def test_rounds_are_interleaved_and_turned_round(tmp_path: Path, built: Artifact
 
 
 def test_what_there_is_no_time_for_is_not_begun(tmp_path: Path, built: Artifacts) -> None:
-    """Of 25 s: three rounds of two take 24."""
+    """Three rounds of two variants take 24 of the 25 s."""
     trials = _Planned(tmp_path, built, Limits(25, 3), {variants.NATIVE: 4.0, variants.DEFAULT: 4.0})
     trials.measure(variants.first(GIVEN, Node(2, 4)))
     assert {key for _, key in trials.made} == {variants.NATIVE, variants.DEFAULT}

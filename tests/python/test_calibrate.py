@@ -1,4 +1,4 @@
-"""What `outrigger lab calibrate` makes of timings whose truth is known."""
+"""Tests of `outrigger lab calibrate` with timings from known parameters."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_round_trips_by_size_tell_what_is_asked_for() -> None:
 
 
 def test_short_messages_may_be_copied_at_another_rate_than_long_ones() -> None:
-    """Of such times one line for both has its step where short messages bend, far below where they are asked for."""
+    """One line for both rates would have its step where short messages bend, far below the eager limit."""
     here = Place(one_host=True, one_machine=True, machine_cores=16)
     sizes = [8, 64, 256, 512, 1024, 1536, 2048, 2560, 3072, 3584, 4096, 5120, 6144, 8192, 12288, 16384, 32768, 65536]
 

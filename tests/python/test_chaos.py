@@ -97,7 +97,7 @@ def test_only_service_processes_of_that_job_are_met(tmp_path: Path) -> None:
 
 
 def runs_of(tmp_path: Path, program: str, *, compares: bool = False) -> Runs:
-    """`outrigger run` natively: nobody is there to be met."""
+    """Native runs, which have no service process to kill."""
     script = tmp_path / "program.py"
     script.write_text(program)
     return Runs(Artifacts(tmp_path), ("--native", "-n", "1", "--", sys.executable, str(script)), tmp_path, compares)

@@ -1,4 +1,4 @@
-"""What is planned around the cores of other jobs, and how those are known. Needs a build with outriggerd."""
+"""Tests of plans that avoid other jobs' cores, and of how these cores are found. Needs a build with outriggerd."""
 
 from __future__ import annotations
 

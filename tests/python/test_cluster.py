@@ -24,7 +24,7 @@ from outrigger.errors import UserError
 NAME = f"t{os.getpid()}"
 RATE_BITS = 200_000_000
 LONG_S = 90
-"""What takes longer has failed, however busy the machine is."""
+"""A longer test has failed, however busy the machine is."""
 
 _EXECUTE = """
 import sys
@@ -373,7 +373,7 @@ while True:
     try:
         stream = socket.create_connection(("n1", 5000))
         break
-    except OSError:  # not listened to yet, or nobody has answered where the host is: that may be lost, too
+    except OSError:  # no listener yet, or no answer to the address request: that frame may be lost, too
         time.sleep(0.05)
 udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 for number in range(int(sys.argv[1])):

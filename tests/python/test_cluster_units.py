@@ -1,4 +1,4 @@
-"""What a cluster is asked for, in words."""
+"""Tests of the words that describe a cluster."""
 
 from __future__ import annotations
 

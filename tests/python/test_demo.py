@@ -1,4 +1,4 @@
-"""What the demo says of its figures."""
+"""Tests of the demo's sentences about its figures."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ place)
     echo '{{"version":1,"cores":[],"ranks":[],"services":[],"service_cpus":[]}}'
     echo "$*" >>{root}/placed ;;
 dpu)
-    trap '' PIPE  # nobody may be left to read its log
+    trap '' PIPE  # the reader of its log may be gone
     read -r secret
     echo "$secret" >{root}/secret-$DPU
     echo "Welcome to $DPU"
@@ -330,8 +330,8 @@ def threads_of(pid: int) -> int:
 
 
 def test_a_launcher_is_told_once_that_its_command_was_killed(site: Path, write_programs: Write) -> None:
-    """The kernel tells it as often as the command has threads. What the DPU has to say comes meanwhile all the same,
-    also more than a pipe holds."""
+    """The kernel reports the death once for each of the command's threads. The DPU's output still arrives, even if it
+    is more than a pipe holds."""
     job = start(site, write_programs, f"touch {site}/computing; exec sleep 600", dpu="chatty")
     assert appears(site / "computing", 60)
     assert job.stderr is not None

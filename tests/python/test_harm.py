@@ -1,4 +1,4 @@
-"""What Outrigger costs a program beside its collectives: reading, comparing pairs, running in turn, the table."""
+"""Tests of `outrigger bench harm`: reading, comparing pairs, alternating runs, the table."""
 
 from __future__ import annotations
 

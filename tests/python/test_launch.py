@@ -58,7 +58,7 @@ def make_build(root: Path, cores: int = 4, services: int = 1) -> Artifacts:
 
 @pytest.fixture
 def build(tmp_path: Path) -> Artifacts:
-    """Of a machine of four cores."""
+    """A build for a machine with four cores."""
     return make_build(tmp_path)
 
 

@@ -50,7 +50,7 @@ def script(path: Path, text: str) -> Path:
 
 
 def fake_output(monkeypatch: pytest.MonkeyPatch, text: str) -> list[str]:
-    """What ldd or Python prints; gives the commands that were asked."""
+    """Sets the output of ldd or Python. Returns the list of the commands that are run."""
     asked: list[str] = []
 
     def output(command: list[object], _environment: object = None) -> str:

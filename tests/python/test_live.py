@@ -1,4 +1,4 @@
-"""What keepers say is read, put together and shown; what they cannot have said is refused with a reason."""
+"""Frames of keepers are read, merged and shown. Impossible frames are refused with a reason."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def elsewhere(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def loads(monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What the program loads by itself."""
+    """The MPI library that the program loads by itself."""
     libraries.directory_for.cache_clear()
     own = Path("/usr/lib/libmpich.so.12")
     monkeypatch.setattr(linked, "of_program", lambda _program: Libmpi("libmpich.so.12", own))

@@ -1,4 +1,4 @@
-"""What papers state, held against the model (bench/papers)."""
+"""Compares the figures of papers with the model (bench/papers)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What outriggerd says of a node's ranks, for machines of many shapes. Needs a build with outriggerd."""
+"""Tests of outriggerd's placement of ranks, for machines of many shapes. Needs a build with outriggerd."""
 
 from __future__ import annotations
 

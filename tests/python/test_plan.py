@@ -24,7 +24,7 @@ def test_every_rank_has_one_host(hosts: tuple[Host, ...], ranks: int) -> None:
         assert share.first == following
         assert share.ranks > 0
         following = share.last + 1
-    # Nobody is a round ahead of another.
+    # No host is a round ahead of another.
     rounds = -(-ranks // sum(host.slots for host in hosts))
     assert all(share.ranks <= rounds * share.host.slots for share in shares)
 

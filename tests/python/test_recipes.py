@@ -14,7 +14,7 @@ SPACK = "packaging/spack/repo/packages/outrigger/package.py"
 
 Needs = dict[str, str]  # by name, the least version; empty: any
 
-# What CMake looks for, by the names of the recipes: Debian's, Fedora's, Spack's. None: the recipe does without it.
+# CMake's packages and their names in Debian, Fedora and Spack. None: the recipe does not use the package.
 CALLED: dict[str, tuple[str | None, str | None, str | None]] = {
     "cmake": ("cmake", "cmake", "cmake"),
     "CLI11": ("libcli11-dev", "cli11-devel", "cli11"),
@@ -44,7 +44,7 @@ def _text(path: str) -> str:
 
 
 def _requirements(lines: Iterable[str]) -> Needs:
-    """Of the form `name>=version`."""
+    """The requirements in lines of the form `name>=version`."""
     split = (re.fullmatch(r"([\w-]+)(?:>=([\d.]+))?", line) for line in lines)
     return {found[1]: found[2] or "" for found in split if found}
 
@@ -64,7 +64,7 @@ def _python_packages() -> Needs:
 
 
 def _first(pattern: str, path: str) -> str:
-    """What the group of the pattern is in a file."""
+    """The text that the pattern's group matches in a file."""
     found = re.search(pattern, _text(path), re.MULTILINE)
     assert found, f"{path} has no line like {pattern}"
     return found[1]
@@ -90,7 +90,7 @@ def _spack() -> Needs:
 
 
 def _cmake_files() -> list[Path]:
-    """Of what recipes build: no tests, and not the benchmarks that go with them."""
+    """The CMake files of everything that recipes build: no tests, and no benchmarks for them."""
     below = (ROOT / name for name in ("cmake", "src", "packaging", "examples", "bench/mpi"))
     named = (path for place in below for kind in ("CMakeLists.txt", "*.cmake") for path in place.rglob(kind))
     return [ROOT / "CMakeLists.txt", *named]
@@ -104,7 +104,7 @@ _FINDS = re.compile(
 
 
 def _found_by_cmake() -> Needs:
-    """What the build looks for, with the least versions that it names."""
+    """The packages that the build requires, with their least versions."""
     needs = {"Python": str(_project()["requires-python"]).removeprefix(">=")}
     for path in _cmake_files():
         text = path.read_text(encoding="utf-8")

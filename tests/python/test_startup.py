@@ -1,4 +1,4 @@
-"""What MPI_Init takes: reading, measuring in turn, the table."""
+"""Tests of the benchmark of MPI_Init: reading, alternating runs, the table."""
 
 from __future__ import annotations
 

@@ -213,7 +213,7 @@ def test_clocks_of_other_machines_are_corrected_for_their_drift() -> None:
 
 
 def check_trace_events(text: bytes) -> dict[str, Any]:
-    """What Perfetto's importer asks of a file: slices of a track do not overlap, flows begin and end in slices."""
+    """Checks the rules of Perfetto's importer: slices of a track do not overlap, flows begin and end in slices."""
     trace = json.loads(text)
     tracks: dict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
     processes = {e["pid"] for e in trace["traceEvents"] if e["ph"] == "M" and e["name"] == "process_name"}

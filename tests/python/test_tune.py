@@ -1,4 +1,4 @@
-"""What `outrigger lab tune` makes of measured ratios: rules, their ranges, the file, the picture, what is kept."""
+"""Tests of `outrigger lab tune` with measured ratios: rules, their ranges, the file, the picture, kept results."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def opened(browser, port: int, width: int = 1280, height: int = 900, scheme: str
     page.on("console", lambda message: message.type == "error" and page.problems.append(message.text))
     page.goto(f"http://127.0.0.1:{port}/?token={TOKEN}")
     page.wait_for_selector("#calls tbody tr", timeout=60_000)
-    for _ in range(600):  # the page's policy lets nobody wait in it
+    for _ in range(600):  # the page's policy forbids waiting inside the page
         if page.evaluate("performance.getEntriesByName('update').length") >= 4:
             break
         page.wait_for_timeout(100)

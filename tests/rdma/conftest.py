@@ -40,14 +40,14 @@ def existing(build: Path, *needed: str) -> Path:
 
 @pytest.fixture(scope="session")
 def build() -> Path:
-    """What is tested: OUTRIGGER_BUILD, else the release build."""
+    """The build under test: OUTRIGGER_BUILD, else the release build."""
     build = Path(os.environ.get("OUTRIGGER_BUILD", ROOT / "build" / "release")).resolve()
     return existing(build, "bin/ucx_test", "bin/outriggerd", "tests/mpi/openmpi/differential")
 
 
 @pytest.fixture(scope="session")
 def arm_build() -> Path:
-    """What runs on a DPU with Arm cores: OUTRIGGER_ARM_BUILD, else the build for them."""
+    """The build for a DPU with Arm cores: OUTRIGGER_ARM_BUILD, else build/aarch64."""
     build = Path(os.environ.get("OUTRIGGER_ARM_BUILD", ROOT / "build" / "aarch64")).resolve()
     if not (build / "bin" / "outriggerd").exists():
         pytest.skip(f"{build}/bin/outriggerd is not there; ./dev build aarch64 makes it")

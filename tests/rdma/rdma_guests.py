@@ -27,11 +27,11 @@ PATIENCE = float(os.environ.get("OUTRIGGER_PATIENCE", "1"))
 
 @dataclass(frozen=True)
 class Machine:
-    """What a guest is to be."""
+    """The hardware of a guest."""
 
     name: str
     number: int
-    """Of its address, too."""
+    """Also the last number of its address."""
     architecture: Architecture = X86_64
     cpus: int = 2
     memory_mib: int = 1024
@@ -179,7 +179,7 @@ class Laboratory:
 
 
 def why_not(architectures: Iterable[Architecture] = (X86_64,)) -> str | None:
-    """What is missing here for guests."""
+    """The reason why no guest can run here; None if guests can run."""
     if os.uname().machine != "x86_64":
         return "the guests take the files of this machine, which must be x86-64"
     for architecture in architectures:

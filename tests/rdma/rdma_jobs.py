@@ -14,10 +14,10 @@ from typing import Any
 from rdma_guests import PATIENCE, Guest, Outcome
 from slurm_site import Slurm
 
-# UCX 1.13 drops what soft RoCE sends by datagrams unless told not to look at its addresses. When it connects it
-# registers 120 MB of buffers, for which an emulated machine stands still for seconds. Soft RoCE of Linux 6.1 does not
-# restart the timer of a connection for what it asks for later, and asks again when it is over, answered or not: with
-# UCX's one second a busy emulated machine no longer gets on. Nothing is lost between guests, so it may be long.
+# UCX 1.13 drops soft RoCE's datagrams unless it is told not to check their addresses. When it connects, it registers
+# 120 MB of buffers, which stops an emulated machine for seconds. Soft RoCE of Linux 6.1 does not restart a connection's
+# timer for later requests. When the timer ends, it repeats all requests, answered or not. With UCX's default of one
+# second a busy emulated machine makes no progress. Frames between guests are not lost, so the timeout may be long.
 SOFT_ROCE = {
     "UCX_UD_VERBS_ETH_DGID_CHECK": "n",
     "UCX_RC_VERBS_TIMEOUT": "60s",
@@ -34,13 +34,13 @@ TCP = {"OUTRIGGER_UCX_TLS": "tcp"}
 
 
 STALL_S = int(120 * PATIENCE)
-"""After which operations that do not end are a failure, and named."""
+"""Operations that take longer are reported as a failure."""
 LOST_WITHIN_S = 10.0 * PATIENCE
-"""After which nothing may be left of a job that has lost a machine or a process."""
+"""Time until a job that has lost a machine or a process must have ended everywhere."""
 GOES_ON_S = 8.0
-"""Of a program to which something was done, before it is told to end: it must have gone on."""
+"""Run time after a disturbance, before the program is told to end: it must make progress."""
 READY_S = 200
-"""For the start of a program and its first operation: a guest reads every program for the first time, slowly."""
+"""Time limit for a program's start and its first operation: the first read of a program is slow in a guest."""
 
 
 OPENMPI_OVER_TCP = {
@@ -197,21 +197,21 @@ class Jobs:
         assert outcome.status == 0, self.output()
 
     def end_soon(self) -> None:
-        """What has been done to it is over. A program that takes its time has some more operations, and ends."""
+        """The disturbance is over: lets the program run some more operations and end."""
         time.sleep(GOES_ON_S)
         self._end_file.touch()
 
     def end_launcher(self) -> None:
-        """Where it waits for a guest that cannot be reached."""
+        """Kills a launcher that waits for a guest that cannot be reached."""
         for guest in filter(Guest.is_up, self.guests):
             guest.run("pkill -9 -f '[m]pirun|[m]piexec|[o]rted|[h]ydra|[s]sh h'", 30)
 
     def output(self) -> str:
-        """Of what `start` has started."""
+        """The output of the program that `start` has started."""
         return (self.share / "output").read_text(errors="replace")
 
     def log(self) -> str:
-        """Of all service processes and keepers."""
+        """The log of all service processes and keepers."""
         return (self.share / "outrigger.log").read_text(errors="replace")
 
     def report(self) -> dict[str, Any]:
@@ -274,7 +274,7 @@ class Dpu:
         self.must_be_free(10)
 
     def must_be_free(self, within_s: float) -> None:
-        """Of service processes, and what starts them. The guest may have no programs but busybox's."""
+        """Waits until no service process and no starter of one is left. The guest may have busybox's programs only."""
         tries = f"{within_s * 10 * PATIENCE:.0f}"
         waited = f"for i in $(seq {tries}); do pidof outriggerd || exit 0; sleep 0.1; done; ps; exit 1"
         self.guest.run(waited, within_s + 60).ok()
@@ -311,6 +311,6 @@ def must_be_gone(guest: Guest, within_s: float) -> None:
 
 
 def counters(guest: Guest) -> dict[str, int]:
-    """What soft RoCE has counted since the guest is up."""
+    """The counters of soft RoCE since the guest's boot."""
     output = guest.run("cd /sys/class/infiniband/rxe0/ports/1/hw_counters && grep . *", 30).ok().output
     return {name: int(value) for name, value in re.findall(r"^(\w+):(\d+)$", output, re.MULTILINE)}

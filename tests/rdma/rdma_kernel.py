@@ -1,5 +1,5 @@
-"""What a guest boots: Debian's generic kernel, a first file system with the modules that it needs, and a layer of files
-that is put over the host's.
+"""Makes the kernel and files that a guest boots from: Debian's generic kernel, an initial file system with its modules,
+and a layer of files over the host's.
 
 Packages are fetched by `apt-get download` and unpacked; nothing is installed.
 """
@@ -37,7 +37,7 @@ class Architecture:
     machine: str
     debian: str
     packages: tuple[str, ...]
-    """What a guest has over the host's files. Where these are another machine's, all that it runs."""
+    """Packages of the layer over the host's files. They are complete if the guest has another architecture."""
 
     @property
     def qemu(self) -> str:
@@ -148,7 +148,7 @@ def elf_of(image: bytes) -> bytes:
 
 
 def _in_order(package: Path, wanted: Iterable[str]) -> dict[str, bytes]:
-    """The modules by name, each after those that it needs. What the kernel has built in is left out."""
+    """The modules by name, each after those that it needs, without those that are built into the kernel."""
     files = {path.name.split(".")[0].replace("-", "_"): path for path in package.glob("lib/modules/*/kernel/**/*.ko*")}
     builtin = next(package.glob("lib/modules/*/modules.builtin")).read_text()
     built_in = {Path(line).name.split(".")[0].replace("-", "_") for line in builtin.splitlines()}

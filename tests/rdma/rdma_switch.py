@@ -30,13 +30,13 @@ class Port:
     waiting: deque[bytes] = field(default_factory=lambda: deque(maxlen=WAITING_FRAMES))
 
     def send(self, frame: bytes) -> None:
-        """Lost where nobody listens, as on a real cable."""
+        """Drops the frame if there is no receiver, as on a real cable."""
         if self.plugged:
             self.waiting.append(frame)
             self.deliver()
 
     def deliver(self) -> None:
-        """As much as the emulator takes now."""
+        """Sends as much as the emulator accepts now."""
         while self.waiting:
             try:
                 self.here.sendto(self.waiting[0], socket.MSG_DONTWAIT, str(self.there))

@@ -24,24 +24,24 @@ from slurm_site import Slurm
 
 MPI_S = 400
 KILLS = int(os.environ.get("OUTRIGGER_KILLS", "2"))
-"""Of service processes, one after the other, amid a program's operations."""
+"""The number of service processes to kill, one after the other, during a program's operations."""
 KILLS_APART_S = 13.0
-"""Of more than a few: no six in the same place within a minute."""
+"""Time between many kills: fewer than six within a minute in the same place."""
 RESTARTED_S = 45 * PATIENCE + KILLS * KILLS_APART_S
-"""At most, of a program whose service processes are killed; it ends soon after the last of them."""
+"""Time limit of a program whose service processes are killed; it ends soon after the last kill."""
 ALONE_WITHIN_S = 60.0 * PATIENCE
-"""After which nothing may be left where a host has lost its network, to its DPU and to others."""
+"""Time until nothing may be left on a host that has lost all its networks, also to its DPU."""
 KEPT = f"restarted kept {RESTARTED_S:.0f} 1"
 """Operations of every kind, all bytes checked."""
 SOAK_OPERATIONS = int(os.environ.get("OUTRIGGER_SOAK_OPERATIONS", "400"))
 """With memory that comes and goes between them."""
 PACKET_BYTES = 4096
 TAKEN_PLACE = "replaced another service process"
-"""In the log of `outriggerd dpu`, of each that has."""
+"""In the log of `outriggerd dpu`, once for each replacement."""
 TAKEN_BY_HOST = "service processes on this node replace it"
-"""What is said of a DPU that is lost."""
+"""In the message about a lost DPU."""
 ON_DPU = "service process(es) on a DPU"
-"""What OUTRIGGER_LOG=info says of a job whose DPUs are used."""
+"""In the log of OUTRIGGER_LOG=info, if the job uses its DPUs."""
 BY_PROCESSES_OF_THE_HOST = {"mapped", "xpmem", "cma", "copier", "relay"}
 NOT_USED = "outrigger: the DPUs are not used: "
 ALGORITHMS = {
@@ -90,8 +90,8 @@ class Site:
 
     @contextmanager
     def started(self, *environments: dict[str, str]) -> Iterator[dict[str, str]]:
-        """What ranks must know of the DPUs, which end with the context and leave nothing. Environments: of the ranks,
-        then of each DPU where it has another one."""
+        """Starts the DPUs and gives the ranks' settings for them. The DPUs end with the context and leave nothing. The
+        first environment is the ranks'; the others, if any, are those of the DPUs."""
         secret = secrets.token_hex(16)
         for_ranks, *others = environments
         for_dpus = others or [for_ranks] * len(self.dpus)
@@ -103,14 +103,14 @@ class Site:
             dpu.end()
 
     def run(self, program: str, *environments: dict[str, str]) -> str:
-        """What a program printed that ended well."""
+        """Runs a program, which must succeed, and returns its output."""
         with self.started(*environments) as told:
             outcome = self.jobs.run(program, told, MPI_S)
         assert outcome.status == 0, outcome.output + self.said()
         return outcome.output
 
     def said(self) -> str:
-        """By keepers and DPUs."""
+        """The messages of keepers and DPUs."""
         logs = [("keepers", self.jobs.log()), *((dpu.guest.name, dpu.log()) for dpu in self.dpus)]
         return "".join(f"\n---- {name}\n{log}" for name, log in logs)
 
@@ -132,7 +132,7 @@ class Site:
 
 @pytest.fixture
 def site(request: pytest.FixtureRequest, boot: Callable[..., list[Guest]], build: Path, mpi: str) -> Iterator[Site]:
-    """Of the size that the test is parametrized with, else one host with its DPU."""
+    """A site of the size in the test's parameter, else one host with its DPU."""
     name = getattr(request, "param", "one")
     size = SIZES[name]
     of_dpus: Path = request.getfixturevalue("arm_build") if name == "arm" else build
@@ -249,7 +249,7 @@ def test_ranks_that_one_dpu_cannot_reach(site):
 
 
 def amid_operations(site: Site, told: dict[str, str], program: str = "steady operations 600") -> list[Watch]:
-    """Of the hosts. The DPUs carry them: the first sends more and more packets."""
+    """Starts a program, and returns a watch for each host once the first DPU sends packets for its operations."""
     site.jobs.start(program, told)
     assert ON_DPU in site.jobs.output(), site.jobs.output() + site.said()
     before = site.packets()
@@ -276,7 +276,7 @@ def must_end(site: Site, since: float, watches: list[Watch], *named: str, alone:
 
 
 def right_output(site: Site, watches: list[Watch]) -> str:
-    """Of KEPT, to which nothing more is done, and which ends as it should."""
+    """Lets KEPT end without further disturbance, checks its result and returns its output."""
     site.jobs.end_soon()
     for watch in watches:
         watch.ended(200 * PATIENCE)
@@ -360,8 +360,8 @@ def test_a_link_goes_down_and_up(site, laboratory):
 @pytest.mark.parametrize("end", ["host", "dpu"])
 @pytest.mark.parametrize("site", ["one", "two"], indirect=True)
 def test_a_cable_is_cut(site, laboratory, end):
-    """Of the last host or its DPU. All machines go on living. The job goes on where its hosts reach each other; else it
-    ends, and those that can be asked say what is lost: the DPU, or the node that it serves."""
+    """Cuts the cable of the last host or its DPU; all machines stay up. The job goes on if its hosts reach each other.
+    Otherwise it ends, and the machines in reach report the loss of the DPU, or of the node that it serves."""
     cut = (site.jobs.guests if end == "host" else [dpu.guest for dpu in site.dpus])[-1]
     lasts = end == "dpu" or len(site.dpus) == 1
     with site.started(VERBS) as told:

@@ -83,7 +83,7 @@ def run_differential(jobs: Jobs, seed: int, environment: dict[str, str]) -> tupl
 
 @pytest.mark.parametrize(("environment", "seed"), [(VERBS, 2), (SOFT_ROCE, 4)], ids=("rc", "all"))
 def test_mpi_program_over_rdma(jobs, environment, seed):
-    """Large blocks are read by the network. What the report says of the wire is what the device has counted."""
+    """The network reads large blocks. The report's counts of the wire agree with the device's counters."""
     before = [counters(guest) for guest in jobs.guests]
     outcome, crossed = run_differential(jobs, seed, environment)
     assert jobs.report()["wire"] == [RDMA | {"nodes": 2}]
@@ -108,7 +108,7 @@ def test_mpi_program_over_tcp(jobs):
 
 
 def amid_operations(jobs: Jobs) -> list[Watch]:
-    """Of both guests."""
+    """Starts a program, and returns a watch for each guest."""
     run_differential(jobs, 2, VERBS)  # a guest that has just started reads every program for the first time, slowly
     jobs.start("steady operations 300", VERBS)
     assert "natively" not in jobs.output(), jobs.output()

@@ -1,4 +1,4 @@
-// What the nodes of a job that has ended too early have counted, put together.
+// Merges the counts of the nodes of a job that has ended too early.
 #include "report/node_counts.hpp"
 
 #include <gtest/gtest.h>
@@ -122,7 +122,7 @@ TEST(SummaryOfNodes, SaysWhatEndedTheJobAndNotWhomThatEnded) {
   EXPECT_EQ(of({killed, node_of({1}, by_keeper("a service process died"), 5)}).text, "a service process died");
   // Ranks notice what their keeper has found.
   EXPECT_EQ(of({node_of({0}, aborted(1, 0), 1), node_of({1}, by_keeper("it"), 2)}).text, "it");
-  // Of several alike the first one.
+  // The earliest of equal causes counts.
   EXPECT_EQ(of({node_of({0}, by_signal(SIGSEGV, 0), 9), node_of({1}, by_signal(SIGABRT, 1), 5)}).rank, 1U);
   EXPECT_EQ(of({killed, node_of({1}, by_signal(SIGKILL, 1), 5)}).rank, 0U);
   Ending lost;

@@ -1,4 +1,4 @@
-// What ranks count, put together: also what a rank writes that is broken or means harm.
+// Merges the ranks' ledgers, including broken and hostile ones.
 #include "report/summary.hpp"
 
 #include <gtest/gtest.h>

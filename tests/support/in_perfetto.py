@@ -1,4 +1,4 @@
-"""What Perfetto makes of a trace is the timeline that it was written from."""
+"""Compares the timeline that Perfetto reads from a trace with the one that it was written from."""
 
 from __future__ import annotations
 

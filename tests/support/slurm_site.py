@@ -1,7 +1,7 @@
 """Slurm, the real one, on machines of a test: its controller on the first, a node on each.
 
-It trusts whoever asks and keeps no accounts, and binds nothing: who uses it is alone with it. All machines must see
-one directory, by the same path.
+It does not authenticate, has no accounts and binds no processes: only one user may have access. All machines must share
+a directory, with the same path.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PROGRAMS = ("slurmctld", "slurmd", "salloc", "sbatch", "srun")
 
 
 def why_not() -> str | None:
-    """What is missing here for it."""
+    """The reason why Slurm cannot run here; None if it can."""
     missing = [name for name in _PROGRAMS if shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin") is None]
     return f"{' and '.join(missing)} not installed (Debian: slurm-wlm; ./dev setup --with slurm)" if missing else None
 
@@ -70,12 +70,12 @@ class Slurm:
         (self.directory / "cgroup.conf").write_text("IgnoreSystemd=yes\n")  # there is none in a guest
 
     def services(self, machine: str) -> list[str]:
-        """What is to run there as long as Slurm is to be; the controller's comes first."""
+        """Commands that must run on the machine as long as Slurm is used; the controller's is first."""
         node = f"mkdir -p {self.local}/{machine} && exec slurmd -D -f {self._file}"
         return [f"exec slurmctld -D -f {self._file}", node] if machine == self.machines[0] else [node]
 
     def until_up(self, timeout_s: float) -> str:
-        """Waits on the first machine until all nodes can be had, and says what is wrong where that takes longer."""
+        """A command for the first machine that waits until all nodes are idle, and reports a timeout."""
         ready = f"[ $(sinfo -h -N -t idle -o %N | wc -l) -eq {len(self.machines)} ]"
         waits = f"until {ready}; do sleep 0.2; done 2>{self.directory}/sinfo.log"
         said = f"tail -n 20 {self.directory}/*.log"

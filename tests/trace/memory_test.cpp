@@ -1,4 +1,4 @@
-// What is written to a rank's memory for events is in its snapshot, whatever else stands there.
+// A snapshot has the events that are written to a rank's memory, whatever else the memory contains.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// What is on the node goes through the node's fabric, what is not through the wire.
+// Moves within the node go through the node's fabric, other moves through the wire.
 #include "fabric/ucx/cluster_fabric.hpp"
 
 #include <algorithm>
@@ -135,7 +135,7 @@ TEST_P(ClusterFabrics, BlocksOfOtherNodesAreBroughtHereAndReduced) {
   EXPECT_TRUE(node_.take().empty());
 }
 
-// Of operands, one after the other: here and at the other node.
+// The owners of successive operands: on this node and on the other one.
 constexpr std::array<std::uint32_t, 4> kOwners{3, 1, 0, 1};
 
 // More operands than a batch of pulls has, from both sides, in their order: sums of floats show it.
@@ -207,7 +207,7 @@ TEST_P(ClusterFabrics, ACancelledReductionWritesNothing) {
   EXPECT_EQ(memory(3).range(kPrivateRegion)[0], pattern(0, 3));
 }
 
-// What is not there at the other node.
+// A reduction whose first operand is outside of the other node's memory fails and frees its buffers.
 TEST_P(ClusterFabrics, AReductionEndsWithItsOperands) {
   Moved moved;
   reduce(block(1, kPrivateRegion, kMemoryBytes - 5, 10), block(3, kPrivateRegion, 0, 10),

@@ -205,7 +205,7 @@ TEST_P(SendingAhead, PeersGetTheirPartsInTurn) {
   EXPECT_EQ(memory(0).reads(), in_turn);
 }
 
-// A block that nobody moves stays out of the way of those after it, and its room comes back.
+// A block that is never moved does not hinder later ones, and its staging memory is freed.
 TEST_P(SendingAhead, WhatNobodyMovesIsForgotten) {
   WireOptions options;
   options.eager_bytes_of_peer = 70'000;

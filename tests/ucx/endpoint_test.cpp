@@ -1,4 +1,4 @@
-// What UCX reports of a connection decides how chunks go over it.
+// UCX's report about a connection decides how chunks go over it.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -18,7 +18,7 @@ class Nothing final : public fabric::ucx::WorkerEvents {
   }
 };
 
-// Of a connection from a worker to itself.
+// True if the network moves memory in a connection from a worker to itself.
 bool moves_memory(const fabric::ucx::Context& context) {
   Nothing nothing;
   bool broken = false;

@@ -226,11 +226,11 @@ TEST_P(Wires, ServiceProcessesOfAnotherJobGetNothing) {
   }
 }
 
-// A peer whose own connection has failed and is not closed yet: UCX answers nobody who calls it then.
+// A peer whose own connection has failed and is not closed yet: UCX then answers no new connection.
 class Unanswered : public RawPeers {
  protected:
   void SetUp() override { start_unknown({}); }
-  // Where nobody listens.
+  // An address without a listener.
   [[nodiscard]] std::vector<std::byte> called() const override {
     std::vector<std::byte> address = addresses_[0];
     for (const std::uint16_t port : listening_ports()) {

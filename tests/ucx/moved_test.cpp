@@ -76,7 +76,7 @@ TEST_P(Moving, MovesInFlightGoOnWithTheOneInItsPlace) {
         ++expected;
       }
     }
-    // Of those that node 1 has begun nobody will hear: its engine begins them again.
+    // Moves that node 1 has begun end without a report: its engine begins them again.
     for (std::uint64_t steps = random() % 60; steps > 0; --steps) progress_all();
     kill(1);
     for (std::uint64_t steps = random() % 40; steps > 0; --steps) progress_all();
@@ -153,7 +153,7 @@ TEST_P(Moving, WhatWasSaidToTheFormerOneIsForgottenAndNothingIsLostAfterwards) {
   ASSERT_TRUE(run_until([&] {
     for (const auto& [from, text] : messages(1)) heard.push_back(text);
     for (const std::size_t i : {0U, 2U}) early += messages(i).size();
-    // Whoever calls again does so every second.
+    // Service processes repeat their handshakes every second.
     for (std::size_t i = 0; i < 3; ++i) wire(i).tick(true);
     return heard.size() == 2 && early == 2;
   }));
@@ -241,7 +241,7 @@ TEST_P(Moving, ASilentOneIsAskedForAndWaitedFor) {
   EXPECT_NE(wire(0).failure()->reason.find("node n1 is lost"), std::string::npos) << wire(0).failure()->reason;
 }
 
-// What is to be made anew then is this end's whole process.
+// Then this end's whole process must be replaced.
 TEST_P(Moving, ABrokenConnectionToOneThatLivesIsNoLossOfItsNode) {
   std::vector<WireOptions> options(2);
   options[0].on_silent = [this](SpId sp) {
@@ -277,7 +277,7 @@ TEST_P(RawPeers, AFormerOneIsNotListenedToAnyMore) {
   const std::vector<std::byte> some(5000, std::byte{1});
   raw_->send(RawPeer::Channel::data, shown(push), some);
   raw_->send(RawPeer::Channel::data, shown(push), some, true);
-  // Its greeting, as whoever does not know that it has been replaced.
+  // A handshake of the old process, which does not know that it has been replaced.
   handshake_ = proof::Handshake(job_, SpId{1}, SpId{0});
   send_handshake(handshake_.call().value());
   run_a_while();

@@ -37,7 +37,7 @@ TEST(Pace, TheEndOfAMoveIsNotWaitedFor) {
   EXPECT_EQ(pause_at(0, microseconds{200}, 0), microseconds{0});
 }
 
-// What came during a pause that was too long shortens the next one.
+// Many bytes in a pause show that it was too long: the next one is shorter.
 TEST(Pace, FollowsTheNetwork) {
   Pace pace;
   Time now{std::chrono::seconds(1)};

@@ -93,7 +93,7 @@ TEST(PeerWindow, StaysWhereTheNetworkMovesMemory) {
   EXPECT_EQ(window.bytes(), kMost);
 }
 
-// What the network can do is known when the first chunk is cut; it does not change the window that there is.
+// The network's limits are known when the first chunk is cut. They do not change an existing window within them.
 TEST(PeerWindow, KeepsWhatItIsWithinItsLimits) {
   PeerWindow window = adapting();
   for (int i = 0; i < 5; ++i) fill_and_empty(window, kSoon);

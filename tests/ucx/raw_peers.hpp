@@ -205,7 +205,7 @@ class RawPeers : public Wires {
   std::optional<RawPeer> raw_;
   proof::JobIdentity job_;
   proof::Handshake handshake_;                 // of service process 1 with wire 0
-  std::vector<proof::EncodedHandshake> said_;  // by service process 1, as whoever listens has it
+  std::vector<proof::EncodedHandshake> said_;  // service process 1's handshakes, as received here
   bool answers_handshakes_ = false;
 };
 

@@ -153,7 +153,7 @@ TEST_P(RawPeers, WindowsBoundWhatIsUnderWay) {
   for (const wire::Header& asked : raw_->headers) bytes += asked.bytes;
   EXPECT_LE(bytes, tiny_options().peer_window_bytes);
   EXPECT_GE(bytes, tiny_options().peer_window_bytes / 2);
-  // By turns: no move has asked for its second chunk while another has not asked for its first.
+  // Round-robin: no move requests its second chunk before all others have requested their first.
   EXPECT_NE(raw_->headers[0].move, raw_->headers[1].move);
   for (const auto& move : moves) wire(0).cancel(*move);
 }
@@ -291,7 +291,7 @@ TEST_P(Wires, WhoHasLostItsNodeSaysSo) {
   expect_works(2, 1);
   wire(1).say_goodbye(Wire::Farewell::node_lost);
   ASSERT_TRUE(run_until([&] { return wire(1).all_sent(); }));
-  for (int turn = 0; turn < 10; ++turn) {  // it may take long to end: nobody waits for that
+  for (int turn = 0; turn < 10; ++turn) {  // its end may take long, and does not delay the others
     run_for(milliseconds(10));
     wire(0).tick(true);
     wire(2).tick(false);  // its ranks may wait for those of the other node by other means than ours

@@ -172,7 +172,7 @@ TEST_P(Wires, FaultsOfMemoryAreReportedWithoutTheWire) {
   EXPECT_EQ(wire(0).moves_in_flight() + wire(1).moves_in_flight(), 0U);
 }
 
-// Cancels after `steps` turns. Nothing may be written here afterwards, and nobody is told.
+// Cancels after `steps` turns. Afterwards no bytes may be written here, and no completion is reported.
 class Cancelling : public Wires {
  protected:
   void cancel_after(int steps, bool pulls, RegionId region, std::uint64_t bytes) {
@@ -316,7 +316,7 @@ TEST_P(Wires, MessagesComeInOrderAndAreNotHeldUpByData) {
   ASSERT_TRUE(run_until([&] { return std::ranges::all_of(moves, [](const auto& m) { return m->ended(); }); }));
 }
 
-// What is sent is what comes, with at least all bytes of the blocks, each on the link to the node that it belongs to.
+// Each link counts the same bytes as sent and as received, and at least the bytes of its node's blocks.
 TEST_P(Wires, BytesAreCountedByNode) {
   constexpr std::uint64_t kBytes = 1U << 20;
   std::array<std::array<LinkCounts, 3>, 3> counts{};
@@ -443,7 +443,7 @@ TEST_P(Wires, EndsInTheMiddleOfEverything) {
     memories_.clear();
     addresses_.clear();
     start(3, steps % 2 == 0 ? tiny_options() : WireOptions{}, 4U << 20);
-    // What it makes of closing in the middle of making connections: settle().
+    // settle(): UCX must have made all connections before some are closed.
     for (std::uint32_t i = 0; i < 3; ++i) expect_works(i, (i + 1) % 3);
     std::vector<std::unique_ptr<Moved>> moves;
     for (std::uint32_t i = 0; i < 24; ++i) {

@@ -131,7 +131,7 @@ inline void fill(std::span<std::byte> bytes, std::uint64_t seed) {
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = pattern(i, seed);
 }
 
-// What the tests run over: OUTRIGGER_UCX_TLS as for service processes; empty: all but shared memory.
+// The transports of the tests: OUTRIGGER_UCX_TLS as for service processes; empty: all but shared memory.
 inline std::string transports() {
   const char* wanted = std::getenv("OUTRIGGER_UCX_TLS");
   return wanted == nullptr ? "" : wanted;
@@ -192,8 +192,8 @@ class Wires : public ::testing::TestWithParam<bool> {
   [[nodiscard]] fabric::ucx::Wire& wire(std::size_t i) { return *wires_[i]; }
   [[nodiscard]] FakeMemory& memory(std::size_t i) { return *memories_[i]; }
 
-  // UCX 1.13 aborts when a worker goes whose answer to a new connection is still to be sent. That takes both ends, and
-  // UCX's own thread, which accepts connections: it gets the processor as well.
+  // UCX 1.13 aborts if a worker is destroyed before its answer to a new connection is sent. The answer needs both ends
+  // and UCX's own thread, which accepts connections, so this gives them time to run.
   void TearDown() override { settle(); }
   void settle() {
     for (int pause = 0; pause < 10; ++pause) {

@@ -252,8 +252,9 @@ def measure_never_slower(
 ) -> None:
     """Measure if anything is slower with Outrigger: each collective, size, placement and MPI against native.
 
-    Placements: extra, a core is left to service processes; equal, native may use that core, too; shared, no core is
-    left; nodes, two pretended nodes and TCP; threads, native has progress threads on the core that is left.
+    There are five placements. In extra, a core is left to service processes. In equal, native may use that core, too.
+    In shared, no core is left. In nodes, there are two pretended nodes and TCP. In threads, native has progress threads
+    on the core that is left.
 
     A program with the default settings and a native one do the same work, in turn. Ctrl-C keeps what was measured.
 

@@ -1,11 +1,9 @@
 // This rank's copier: a thread that makes copies for its service process (copy/board.hpp). A thread of this process
 // reaches the rank's private memory with one copy instead of two.
 //
-// It costs little, and nothing while there is nothing to copy:
-//   - it exists only in processes whose service process has seen work for it;
-//   - it runs only on the service process's core, and sleeps in one futex without a time limit;
-//   - it handles no signals, has no descriptors, allocates nothing, calls no MPI;
-//   - it ends with the process, however that ends, and does not exist in forked children.
+// It costs little, and nothing while there is nothing to copy. It starts when the service process has work for it. It
+// runs on the service process's core only, and sleeps in one futex without a time limit. It handles no signals, has no
+// descriptors, allocates nothing and calls no MPI. It ends with the process and does not exist in forked children.
 //
 // Thread rule: start() and stop() by one thread at a time.
 #pragma once

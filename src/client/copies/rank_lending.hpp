@@ -38,15 +38,15 @@ class Lending {
   // A thread of this process makes copies for its service process (started by a post when there is work for it). Then
   // a rank's own block in private memory is better left to the service process.
   [[nodiscard]] bool copier_runs() const { return !lock_.is_inert() && copier_.runs(); }
-  // The calling thread has nothing to do but wait. True: it may help, because the program has computed next to nothing
-  // since its last post; then it calls leave_wait() in the end, and until then help() between its looks: it makes one
-  // copy for the service process, a few hundred KiB at most, where one is wanted. True: it has, so look again.
+  // The calling thread waits. True if it may help: the program has hardly computed since its last post. It then calls
+  // help() between its checks, and leave_wait() at the end. help() makes one copy of at most a few hundred KiB for the
+  // service process. If help() returns true, it has copied, and the thread checks again.
   [[nodiscard]] bool enter_wait() { return !lock_.is_inert() && helper_.enter(); }
   void leave_wait() {
     if (!lock_.is_inert()) helper_.leave();
   }
   [[nodiscard]] bool help();
-  // The same for a thread that tests, where there is no copier: false without looking where there is one.
+  // The same for a thread that tests, if there is no copier; false if there is one.
   [[nodiscard]] bool help_where_alone() { return helper_.alone() && help(); }
   [[nodiscard]] bool wants_help() const { return helper_.wanted(); }
   // The thread that posted may wait from now on.

@@ -61,7 +61,7 @@ class RangeAllocator {
     if (bytes <= kLargestSmall) return std::bit_ceil(bytes);
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
-  // Of a chunk to be added when a request does not fit.
+  // The size of the chunk to add if a request of `bytes` does not fit.
   [[nodiscard]] static std::uint64_t chunk_bytes_for(std::uint64_t bytes) {
     return std::max(kLeastChunkBytes, rounded(bytes));
   }

@@ -35,7 +35,7 @@ class Group final : public steer::DispatchPort {
  public:
   struct Plan {
     PlanNumber number;                  // of the entry in the segment, if there is one
-    steer::PlanEntry* entry = nullptr;  // it
+    steer::PlanEntry* entry = nullptr;  // that entry
   };
   // `members`: std::uint32_t[size] in argument memory of `owner`. `inert`: the owner's.
   Group(std::shared_ptr<GroupOwner> owner, GroupId id, std::uint32_t size, GroupRank me, MemoryRange members,
@@ -59,10 +59,10 @@ class Group final : public steer::DispatchPort {
   [[nodiscard]] GroupRank me() const { return me_; }
   [[nodiscard]] const MemoryRange& members() const { return members_; }
   [[nodiscard]] PlanNumber plan() const { return plan_; }
-  // Did the service process ever hear of it?
+  // True if the service process has received the group.
   [[nodiscard]] bool used() const { return used_.load(std::memory_order_relaxed); }
   void mark_used() const { used_.store(true, std::memory_order_relaxed); }
-  // Of a group that is used: its entry in the segment; kGroupEntries: it has none. Under the owner's lock.
+  // The entry of a used group in the segment; kGroupEntries if it has none. Under the owner's lock.
   [[nodiscard]] std::uint32_t listed_at() const { return listed_at_; }
   void list_at(std::uint32_t entry) const { listed_at_ = entry; }
 

@@ -1,4 +1,4 @@
-// What wakes the service process when it sleeps: an eventfd, or a message to a DPU.
+// Wakes a sleeping service process, by an eventfd or by a message to a DPU.
 #pragma once
 
 #include <atomic>
@@ -13,13 +13,12 @@ namespace outrigger::client {
 
 class Doorbell {
  public:
-  // `network`: of a DPU, or null; it must stay until the endpoint is inert.
+  // `network`: of a DPU, or nullptr; it must exist until the endpoint is inert.
   Doorbell(UniqueFd event, SegmentHeader& header, RankNetwork* network)
       : event_(std::move(event)), header_(header), network_(network) {}
 
-  // Under the lock. Something has been posted just now. The service process says that it sleeps and then looks at the
-  // tails; here it is the other way round, both in the one order of sequentially consistent operations, so one of the
-  // two notices.
+  // Under the lock, after a post. The service process announces its sleep and then reads the tails; this side writes a
+  // tail and then reads the announcement. All four are sequentially consistent, so at least one side sees the other.
   void posted() {
     if (service_sleeps()) due_ = true;
   }
@@ -31,16 +30,16 @@ class Doorbell {
     lock.unlock();
     if (due && rings_here) ring();
   }
-  // Under the lock. The service process is on this node from now on; it is rung once, whatever it has been told.
+  // Under the lock. From now on the service process is on this node. It is rung once, even if it was rung before.
   void leave_dpu(UniqueFd event) {
     event_ = std::move(event);
     network_ = nullptr;
     due_ = true;
   }
-  // Any thread, but for a DPU's.
+  // Any thread. Not for a service process on a DPU.
   void ring() const;
   [[nodiscard]] bool service_sleeps() const { return header_.service_sleeping.load(std::memory_order_seq_cst) != 0; }
-  // It is an eventfd.
+  // True for an eventfd.
   [[nodiscard]] bool rings_here() const { return network_ == nullptr; }
   void close() { event_.reset(); }
 

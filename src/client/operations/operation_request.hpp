@@ -30,24 +30,24 @@ struct OperationRequest {
   Collective collective = Collective::ialltoall;
   Algorithm algorithm = Algorithm::ring_pull;
   std::optional<std::uint32_t> root;  // of a collective that has one
-  // Of a reduction. What is sent is the whole vector then, what is received the rank's part of the result, both
-  // without stride and apart: a caller that reduces in place sends from a copy.
+  // Set for a reduction. The rank then sends the whole vector and receives its part of the result, both without
+  // stride. The two may not overlap: a caller that reduces in place sends from a copy.
   std::optional<Reduction> reduction;
-  std::uint64_t part_offset_bytes = 0;  // of an ireduce_scatter: where in the vector that part begins
+  std::uint64_t part_offset_bytes = 0;  // ireduce_scatter: offset of that part in the vector
   std::uint64_t configuration = 0;      // digest of what must be equal on every rank; part of the operation's digest
   BufferLayout send;
   BufferLayout receive;
-  // Of a collective of neighbors: their ranks in the group, in order and each once, with an extent in the layout for
-  // each; copied by post().
+  // Neighbor collectives: the neighbors' group ranks in ascending order, without duplicates. The layout has one extent
+  // for each. post() copies them.
   std::span<const std::uint32_t> send_neighbors;
   std::span<const std::uint32_t> receive_neighbors;
-  bool by_plan = false;         // no rule of the user's decides it, but the dispatch plan
+  bool by_plan = false;         // decided by the dispatch plan, not by a user's rule
   bool own_block_done = false;  // the caller copies its own block
-  // Staging memory that this operation uses: the client's from post() on, if that succeeds, and given back once the
+  // Staging memory that this operation uses. A successful post() passes it to the client, which gives it back when the
   // operation is done and dropped.
   std::array<void*, 2> staging{};
-  // All blocks with bytes are in it: the operation counts as done when its receive blocks are filled, though others
-  // have yet to read what it sends.
+  // All blocks with bytes are in staging memory. The operation then counts as done when its receive blocks are filled,
+  // even if peers still have to read its send blocks.
   bool kept = false;
   bool timed = false;              // the result has times, unless a DPU serves the rank
   std::uint32_t native_calls = 0;  // of the group since the operation before, as NativeTally::post() says
@@ -57,13 +57,13 @@ struct OperationResult {
   CompletionStatus status = CompletionStatus::ok;
   std::array<std::uint64_t, kReachCount> bytes_by_reach{};
   std::uint32_t late_announcements = 0;
-  std::uint64_t done_ns = 0;  // CLOCK_MONOTONIC when the service process was done; 0: it has not said
+  std::uint64_t done_ns = 0;  // CLOCK_MONOTONIC when the service process was done; 0: not reported
   std::uint64_t late_ns = 0;  // how long this rank posted after the first one of the group
   WorldRank passed_by;        // of passed_natively
 };
 
-// An operation in flight. Owned by the caller, who polls it until done and then drops it. Of one that is kept
-// (OperationRequest), the client holds what others have yet to read, from then on; Usage::kept. Dropping an
+// An operation in flight. Owned by the caller, who polls it until done and then drops it. If a kept operation
+// (OperationRequest) is dropped, the client holds its memory until peers have read it (ClientUsage::kept). Dropping an
 // operation that is not done is allowed at the end of the program only: its memory is then kept until the client is
 // destroyed.
 class PendingOperation;

@@ -1,4 +1,4 @@
-// The rank's end of the chain of overflow records (segment.hpp): what is in it, and what of it can be given back.
+// The rank's end of the chain of overflow records (segment.hpp): its operations, and the records to give back.
 //
 // Under the lock.
 #pragma once
@@ -15,7 +15,7 @@ namespace outrigger::client {
 
 class OverflowChain {
  public:
-  // Operations go on following each other here: the service process has not taken all of them.
+  // True while the service process has not taken all operations: the next ones must be appended here, too.
   [[nodiscard]] bool holds_posts(const SegmentHeader& header) {
     if (open_) open_ = header.overflow_taken.load(std::memory_order_acquire) != next_number_;
     return open_;
@@ -25,9 +25,9 @@ class OverflowChain {
               const SlotRequestBody& body);
   // Its result has been read.
   void finish(const PendingOperation& operation);
-  // The oldest operation that is not finished; null: none.
+  // The oldest operation that is not finished; nullptr if there is none.
   [[nodiscard]] PendingOperation* oldest() const;
-  // Records that nobody looks at any more go back to where they came from.
+  // Gives the memory of records that are no longer read back to `arguments`.
   void give_back(SegmentHeader& header, ArgumentMemory& arguments);
 
   [[nodiscard]] std::size_t unfinished() const { return unfinished_; }

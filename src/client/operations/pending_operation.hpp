@@ -16,11 +16,11 @@
 
 namespace outrigger::client {
 
-// What is copied to argument memory beside the slot. The spans point to the caller's memory during post(), and to the
-// vectors while the operation waits.
+// The arguments that post() copies to argument memory beside the slot. The spans point to the caller's memory during
+// post(), and to the vectors while the operation waits.
 struct SideArguments {
   std::span<const PairExtent> extents;
-  std::span<const std::uint32_t> neighbors;  // whose they are; none: everybody's
+  std::span<const std::uint32_t> neighbors;  // of the extents; empty: the extents are by member
 };
 struct OperationArguments {
   SideArguments send;
@@ -72,7 +72,7 @@ class PendingOperation {
   }
 
   std::shared_ptr<const Group> group;
-  std::atomic<Phase> phase{Phase::waiting};  // changes under the endpoint's lock; what belongs to it is written before
+  std::atomic<Phase> phase{Phase::waiting};  // changes under the endpoint's lock, after the members that belong to it
   OperationSlot* place = nullptr;            // once posted: a slot's, or an overflow record's
   bool overflowed = false;
   std::uint32_t number = 0;  // of the slot, or of the record

@@ -1,5 +1,5 @@
-// The operations of this rank from post to done: in slots, in overflow records behind them, or, for want of argument
-// memory or of a slot of a DPU's, waiting here. Of those that wait none overtakes another.
+// The operations of this rank from post to done. They are in slots or in overflow records. They wait here while there
+// is no argument memory, or no slot of a DPU's; waiting operations are posted in order.
 //
 // Under the lock, but for anything_waits().
 #pragma once
@@ -36,14 +36,14 @@ class Posts {
     spare_.reserve(kMostSpare);
   }
 
-  // For one that is to be posted, or is not after all: then it is dropped without the lock.
+  // An operation for post(). If the caller does not post it, it drops it without the lock.
   [[nodiscard]] std::unique_ptr<PendingOperation> make() {
     if (spare_.empty()) return std::make_unique<PendingOperation>();
     std::unique_ptr<PendingOperation> operation = std::move(spare_.back());
     spare_.pop_back();
     return operation;
   }
-  // It is done, and has no group any more: who gives that up takes the lock.
+  // For operations that are done and have no group: dropping a group takes the lock.
   void recycle(std::unique_ptr<PendingOperation> operation) {
     if (spare_.size() < kMostSpare) spare_.push_back(std::move(operation));
   }
@@ -52,7 +52,7 @@ class Posts {
   [[nodiscard]] bool post(PendingOperation& operation, SlotRequestBody& body, const OperationArguments& arguments) {
     return (waiting_.empty() && place(operation, body, arguments)) || post_or_keep(operation, body, arguments);
   }
-  // The service processes are told, as soon as post_waiting() finds a slot to say so. Nobody waits for that.
+  // Sends the request when post_waiting() finds a slot. No caller waits for its completion.
   void tell(const SlotRequestBody& request) { tidings_.push_back(request); }
   // Posts what waits, in order, as far as it goes.
   void post_waiting();
@@ -61,28 +61,30 @@ class Posts {
   // An operation waits, and argument memory grows.
   [[nodiscard]] bool waits_for_growth() const { return !waiting_.empty() && arguments_.growing(); }
 
-  // A service process is about to hear of the group.
+  // Before the first request that names the group.
   void use(const Group& group);
-  // Everything on it is done. What it has in the segment comes back once the service processes have forgotten it.
+  // All operations on the group are done. Its entries in the segment are free when the service processes have removed
+  // it.
   void retire(const Group& group);
-  // For the members of a new group; nothing: there is no room at present.
+  // For the members of a new group; nullopt if there is no room at present.
   [[nodiscard]] std::optional<MemoryRange> allocate_members(std::uint64_t bytes);
   // For a new group.
   [[nodiscard]] PlanNumber take_plan();
 
-  // True: it is done, and its result has been read.
+  // True if it is done; then its result has been read.
   bool collect_if_done(PendingOperation& operation);
-  // The same of a kept operation that is filled: it is left as it is but for its result.
+  // The same for a kept operation that is filled: only its result is read.
   bool collect_if_filled(PendingOperation& operation);
-  // Kept operations that were dropped and are done by now. To be destroyed without the lock: groups take it.
+  // Kept operations that were dropped and are done now. The caller destroys them without the lock, which groups take.
   [[nodiscard]] std::vector<std::unique_ptr<PendingOperation>> take_read();
   [[nodiscard]] std::size_t kept() const { return kept_.size(); }
-  // Takes back slots and records that are done, whether or not somebody polls them: a program may wait for its last
-  // operation first. True when there was any.
+  // Takes back slots and records that are done, also of operations that are not polled: a program may wait for its last
+  // operation first. True if there was any.
   bool reap();
-  // The owner lets go of it. Taken over if the service process still uses it.
+  // The owner drops it. Taken over if the service process still uses it.
   void drop(std::unique_ptr<PendingOperation>& operation);
-  // At the end. What has been dropped without being done, to be destroyed without the lock: groups take it.
+  // At the end: the operations that were dropped before they were done. The caller destroys them without the lock,
+  // which groups take.
   [[nodiscard]] std::vector<std::unique_ptr<PendingOperation>> abandon();
 
   // Calls visit(operation) for each that is not done.

@@ -32,7 +32,7 @@ class Slots {
     operation.place = &segment_.slot(slot);
     operation.number = slot.value();
   }
-  // What nobody waits for; its slot comes back by collect().
+  // A request without an operation; collect() frees its slot.
   void post_unowned(const SlotRequestBody& body) { publish(body); }
   // The result has been read.
   void release(SlotIndex slot) {
@@ -41,8 +41,8 @@ class Slots {
     operations_[slot.value()] = nullptr;
     free_.push_back(slot);
   }
-  // Calls take_back(operation) for each in a slot, which may release it, and takes back those that nobody waits for,
-  // after done(request).
+  // Calls take_back(operation), which may release the slot, for each operation in a slot. Calls done(request) for each
+  // finished request without an operation, and releases its slot.
   template <class TakeBack, class Done>
   void collect(const TakeBack& take_back, const Done& done) {
     for (std::uint32_t i = 0; i < kSlotCount; ++i) {
@@ -67,7 +67,7 @@ class Slots {
     const SlotIndex index = free_.back();
     free_.pop_back();
     OperationSlot& slot = segment_.slot(index);
-    std::atomic_thread_fence(std::memory_order_release);  // it is free before it is anything else
+    std::atomic_thread_fence(std::memory_order_release);  // the slot's earlier state `free` must be visible first
     slot.body = body;
     slot.position = tail_;
     slot.state.store(static_cast<std::uint32_t>(SlotState::posted), std::memory_order_release);
@@ -79,7 +79,7 @@ class Slots {
   SegmentView segment_;
   std::uint32_t tail_ = 0;
   std::vector<SlotIndex> free_;
-  std::vector<PendingOperation*> operations_;  // by slot; null: free, or nobody waits for it
+  std::vector<PendingOperation*> operations_;  // by slot; nullptr: free, or a request without an operation
 };
 
 }  // namespace outrigger::client

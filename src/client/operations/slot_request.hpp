@@ -1,4 +1,4 @@
-// What is asked of the service process, as it reads it (protocol/shared/segment.hpp).
+// Requests in the form that the service process reads (protocol/shared/segment.hpp).
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace outrigger::client {
 
-// Extents are none, or one per member; of a collective of neighbors one for each of these.
+// True if there are no extents or one per member; in neighbor collectives, one per neighbor.
 [[nodiscard]] bool fits_group(const OperationRequest& request);
 
 // All but the two sides' memory and the arguments.

@@ -19,11 +19,11 @@ struct AttachOptions {
   // The keeper's limit. The rank waits slightly longer, so that the keeper can report a failure.
   std::uint32_t init_timeout_ms = setting::kInitTimeoutMs;
   bool offer_xpmem = true;    // if available
-  bool offer_exports = true;  // to a DPU: exported memory handles, if available
-  bool wait_copies = true;    // waiting threads copy for the service process, if there are copiers
-  bool huge_pages = true;     // for memory that is copied often, if there are copiers
-  bool dpu = false;           // the keeper was started with a DPU
-  std::string transports;     // to it, as UCX_TLS; empty: UCX's own settings
+  bool offer_exports = true;  // exported memory handles, to a DPU
+  bool wait_copies = true;    // waiting threads copy, if there are copiers
+  bool huge_pages = true;     // likewise, for often copied memory
+  bool dpu = false;           // the keeper has a DPU
+  std::string transports;     // to the DPU, as UCX_TLS; empty: UCX's own settings
 };
 
 }  // namespace outrigger::client

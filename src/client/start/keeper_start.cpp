@@ -164,8 +164,8 @@ class SpawnSetup {
     sigset_t none;
     ::sigfillset(&all);
     ::sigemptyset(&none);
-    // Not a session of its own: if the kernel schedules by sessions (autogroup), a yield does nothing for tasks of
-    // other sessions, and Linux 6.18 starves runnable sessions for half a minute while another one yields.
+    // The keeper stays in the session: if the kernel schedules by sessions (autogroup), a yield does nothing for tasks
+    // of other sessions. Linux 6.18 starves runnable sessions for half a minute while another one yields.
     constexpr short kFlags = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK;
     int error = ::posix_spawnattr_setflags(&attributes_, kFlags);
     if (error == 0) error = ::posix_spawnattr_setsigdefault(&attributes_, &all);

@@ -34,10 +34,10 @@
 // log2 n rounds between nodes and a large one takes two; both take one more within the node.
 // Per local rank, group of p on n nodes, s service processes with members, at most k of them on a node:
 //     announcements   s - 1 (each 108 bytes)
-//     moves           p - 1 and the own block, at most `window_moves` in flight per service process; of large blocks
-//                     from other nodes k (n - 1) times as many
-//     on the wire     a block n - 1 times in all, whatever the mapping of ranks to nodes; small: log2 n of them from
-//                     its source's node; large: once from it. A release (52 bytes) for every rank; replica
+//     moves           p - 1 and the own block, at most `window_moves` in flight per service process. Large blocks from
+//                     other nodes have k (n - 1) times as many
+//     on the wire     a block n - 1 times in all, whatever the mapping of ranks to nodes. A small one goes log2 n times
+//                     from its source's node, a large one once. A release (52 bytes) for every rank. Replica
 //                     request (52), answer (76), done (44) for every move between service processes that does not
 //                     begin at the source
 //     bounds          state O(p) per local rank; a coroutine for each block on its way, and for each of its segments.

@@ -42,9 +42,9 @@
 // Per local rank, group of p on n nodes, s service processes with members, k of them on this node:
 //     announcements   s - 1 (each 108 bytes)
 //     moves           p - 1 and the own block, at most `window_moves` in flight per service process
-//     on the wire     a block n - 1 times in all, whatever the mapping of ranks to nodes; a release (52 bytes) for
+//     on the wire     a block n - 1 times in all, whatever the mapping of ranks to nodes. A release (52 bytes) for
 //                     every rank
-//     in the node     for each block and sibling: replica request (52 bytes), answer (76), done (44)
+//     in the node     replica request (52 bytes), answer (76), done (44) for each block and sibling
 //     bounds          state O(p) per local rank, and a coroutine for each block on its way. A rank releases the sources
 //                     of its own node when it has all blocks, so no rank completes before the others of its node have
 //                     read its block

@@ -42,11 +42,12 @@
 // Rounds: log2 s; of a large block two.
 // Per operation, group of p, s service processes with members on n nodes:
 //     announcements   the root's to s - 1, the others' to the root's service process (each 108 bytes)
-//     moves           p - 1, at most `window_moves` in flight per service process; of a large block as many times as it
-//                     has segments
-//     on the wire     small: the block s - 1 times, log2 s of them from the root's node; large: n - 1 times, at most
-//                     once from each node; per rank a release (52 bytes); per move between service processes that does
-//                     not begin at the root: replica request (52), answer (76), done (44)
+//     moves           p - 1, at most `window_moves` in flight per service process. A large block has a move for each
+//                     segment
+//     on the wire     A small block goes s - 1 times, log2 s of them from the root's node. A large one goes n - 1
+//     times,
+//                     at most once from each node. Per rank there is a release (52 bytes). Per move between service
+//                     processes that does not begin at the root there are replica request (52), answer (76), done (44)
 //     bounds          state O(p) at each rank's service process. The root stays until all ranks have the block
 #include "engine/algorithms/bcast_by_segments.hpp"
 #include "engine/relay/broadcast_shapes.hpp"

@@ -30,12 +30,12 @@
 // Rounds: log2 n and one within the node; two and one for a large block.
 // Per operation, group of p on n nodes, s service processes with members, at most k of them on a node:
 //     announcements   the root's to s - 1, the others' to the root's service process (each 108 bytes)
-//     moves           p - 1, at most `window_moves` in flight per service process; of a large block, outside of the
-//                     root's node, as many times as it has segments: at least k (n - 1)
-//     on the wire     the block n - 1 times; small: log2 n of them from the root's node; large: at most once from each
-//                     node. If the other ranks of a late rank's node have completed, it gets the block from another
-//                     node. Per rank a release (52 bytes); per move between service processes that does not begin at
-//                     the root: replica request (52), answer (76), done (44)
+//     moves           p - 1, at most `window_moves` in flight per service process. A large block has a move for each
+//                     segment outside of the root's node: at least k (n - 1)
+//     on the wire     the block n - 1 times. A small one goes log2 n times from the root's node, a large one at most
+//                     once from each node. If the other ranks of a late rank's node have completed, it gets the block
+//                     from another node. Per rank there is a release (52 bytes). Per move between service processes
+//                     that does not begin at the root there are replica request (52), answer (76), done (44)
 //     bounds          state O(p) at each rank's service process. The root stays until all ranks have the block
 #include "engine/algorithms/bcast_by_segments.hpp"
 #include "engine/relay/node_stage.hpp"

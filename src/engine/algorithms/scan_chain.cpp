@@ -34,11 +34,11 @@
 // Per local rank, group of p, s service processes with members; a vector in pieces of about `segment_bytes`:
 //     announcements   s - 1 (each 108 bytes; 16 bytes a rank more to a service process with ranks before and after it)
 //     rounds          p + pieces - 2 steps until the last rank has all
-//     reductions      one of each piece, of two operands: a contribution is read once in all (the first twice), a
-//                     result once by the next rank
-//     on the wire     the vector where the rank before is on another node; per piece from another service process a
-//                     replica request (52 bytes), answer (76), done (44); a release (52) for each rank before it that
-//                     another service process serves
+//     reductions      one of each piece, of two operands. A contribution is read once in all (the first twice). A
+//                     result is read once by the next rank
+//     on the wire     the vector, if the rank before is on another node. Per piece from another service process there
+//                     are replica request (52 bytes), answer (76), done (44). A release (52) for each rank before it
+//                     that another service process serves
 //     bounds          state O(p) per local rank; a coroutine for each piece, at most `window_moves` of them in flight
 //                     per service process
 //

@@ -34,11 +34,11 @@ enum class SendState : std::uint8_t {
 struct PairState {
   ReceiveState receive = ReceiveState::waiting;
   SendState send : 4 = SendState::waiting;
-  bool eager : 1 = false;      // the send block may be sent eagerly until that is withdrawn
-  bool placed : 1 = false;     // the block is in the receive buffer
-  bool announced : 1 = false;  // the pair was ready once: the address of its other end is known
-  bool by_extent : 1 = false;  // the address comes from an extent, not from the RemoteBuffer
-  // Result of the push, in case the report is requested again.
+  bool eager : 1 = false;      // may be sent eagerly until withdrawn
+  bool placed : 1 = false;     // in the receive buffer
+  bool announced : 1 = false;  // was ready once: its peer's address is known
+  bool by_extent : 1 = false;  // has an address from an extent
+  // Result of the push, for a repeated report.
   std::uint8_t pushed_reach : 3 = 0;
   std::uint8_t pushed_status : 3 = 0;
 };

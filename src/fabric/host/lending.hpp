@@ -29,8 +29,8 @@ namespace outrigger::fabric {
 
 struct LendingOptions {
   std::uint64_t copier_most_bytes = 1U << 20;  // for one copier in one lend_out()
-  std::uint64_t copiers_bytes = 2U << 20;      // for all copiers in one lend_out(); at least one chunk
-  std::uint64_t helped_bytes = 4U << 20;       // the same, unfinished at a time, while ranks help
+  std::uint64_t copiers_bytes = 2U << 20;      // for all copiers; at least one chunk
+  std::uint64_t helped_bytes = 4U << 20;       // unfinished, while ranks help
   // A chunk that a copier has not taken after this time is copied here.
   std::chrono::milliseconds copier_patience{10};
   // The same if only waiting ranks copy, and the size of their chunks.

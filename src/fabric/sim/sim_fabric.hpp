@@ -1,5 +1,5 @@
-// The fabric in virtual time: moves copy real bytes of simulated ranks in chunks, messages take time and keep their
-// order per pair of service processes, and a service process can die in the middle of both.
+// The fabric in virtual time. Moves copy real bytes of simulated ranks in chunks. Messages take time and keep their
+// order per pair of service processes. A service process can die in the middle of a move or a message.
 //
 // Thread rule: one thread. A World owns all memory and everything in flight; a SimFabric is one incarnation's view.
 #pragma once

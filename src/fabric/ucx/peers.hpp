@@ -67,22 +67,23 @@ struct Peer {
   std::uint64_t messages_taken = 0;
   std::map<std::uint64_t, Ordered> early_messages;  // by number; an earlier message is missing
 
-  // Until it has greeted, nothing of it is listened to, and nothing but greetings is sent to it.
+  // Until the handshake is completed, only handshakes are sent to the peer, and its other messages are dropped.
   proof::Handshake handshake;
 
   // Liveness; read by all classes.
-  bool broken = false;          // nothing more is sent; its moves stay in flight until the next tick()
+  bool broken = false;          // sends nothing; its moves stay in flight until the next tick()
   const char* fault = nullptr;  // protocol error of the peer, if this side closed the connection
   std::string unreachable;      // the reason for a missing connection
+
   bool departed = false;
-  bool node_lost = false;              // reported by the peer itself
+  bool node_lost = false;              // by its own report
   bool met = false;                    // the handshake was completed once
-  bool called_by_next = false;         // a caller claims to be its replacement
-  bool wanted = false;                 // there are messages or moves for it
+  bool called_by_next = false;         // by a caller that claims to replace it
+  bool wanted = false;                 // has messages or moves
   bool heard = false;                  // since the last tick()
   std::uint32_t silent_turns = 0;      // since the last input from it or its node
   std::uint32_t unanswered_turns = 0;  // since its last input
-  std::uint32_t living_turns = 0;      // turns with a broken connection in which its node answered
+  std::uint32_t living_turns = 0;      // broken, but its node answered
 
   // ChunkReceiver.
   std::size_t landing = 0;  // its chunks that the network is writing here, for moves of either side

@@ -27,7 +27,7 @@ ucs_status_t Receiver::arrived(Channel channel, std::span<const std::byte> bytes
   return take(channel, *peer, shown->header, data, count, rendezvous);
 }
 
-// Whoever sends it, the answer goes to the peer that it names, at the address that the job map has.
+// The reply goes to the peer named in the handshake, at its address in the job map: the sender is not proven yet.
 void Receiver::take_handshake(std::span<const std::byte> bytes) {
   const std::optional<proof::HandshakeMessage> message = proof::decode_handshake(bytes);
   Peer* peer = message ? peers_.named(message->from) : nullptr;

@@ -13,8 +13,8 @@
 // ranks go into their memory; chunks to be reduced go into buffers of StagedMemory. While one chunk is copied, others
 // are in flight.
 //
-// Connections are made when first needed, and begin with a greeting (proof/handshake.hpp). A peer that has broken off
-// or gives no sign of life is reported by failure(); whoever has no business with it need not care.
+// Connections are made when first needed, and begin with a handshake (proof/handshake.hpp). failure() reports a peer
+// that has disconnected or does not respond. Traffic with other peers goes on.
 //
 // Thread rule: one thread. Completions are delivered from progress() only.
 #pragma once

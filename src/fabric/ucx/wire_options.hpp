@@ -28,14 +28,13 @@ struct WireOptions {
   std::size_t receive_buffers = 16;                 // staging; beyond it chunks for private memory wait at their source
   std::size_t waiting_messages = 16384;             // not yet taken by the network; beyond it backlogged()
   std::size_t requests_of_peer = 65536;             // not yet answered; beyond it the peer is broken
-  std::uint32_t turns_until_ping = 1;               // of tick(), without a sign of life, before one is asked for
+  std::uint32_t turns_until_ping = 1;               // of tick() without input, before a ping is sent
   std::uint32_t turns_until_lost = 5;               // before the peer counts as lost
-  std::uint32_t turns_until_host_lost = 3;          // the same, where it says that it has lost its host
-  std::uint32_t turns_until_not_met = 12;  // the same, where no connection has been made yet: it may take tries
-  std::uint32_t turns_until_connected_anew =
-      3;                                    // where no connection has brought a handshake; then twice that, and so on
-  std::uint32_t turns_until_given_up = 60;  // the same, where its node shows that it is there (Replacements::expect())
-  // Each way that data travels to peers, once, before the first goes by it.
+  std::uint32_t turns_until_host_lost = 3;          // the same, if it reports the loss of its host
+  std::uint32_t turns_until_not_met = 12;           // the same, before the first connection
+  std::uint32_t turns_until_connected_anew = 3;     // without a handshake in a connection; doubled each time
+  std::uint32_t turns_until_given_up = 60;          // the same, if its node lives (Replacements::expect())
+  // Called once for each route to peers, before its first use.
   std::function<void(const WireRoute&)> on_route;
   // Counters for each node, indexed by link_place(). Called once all nodes are known. Empty: not counted.
   std::function<std::span<LinkCounts>()> links;

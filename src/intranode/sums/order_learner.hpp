@@ -1,8 +1,8 @@
 // Learns the order in which an MPI reduces, from results alone.
 //
 // Source: P. Xie, Y. Gao, Y. Wang, J. Xue: Revealing Floating-Point Accumulation Orders in Software/Hardware
-// Implementations (FPRev), arXiv:2411.00442. A sum of M, -M and ones, with M so large that M + 1 = M: the ones that are
-// added before M and -M meet are lost, the others are counted by the result. So
+// Implementations (FPRev), arXiv:2411.00442. A probe is a sum of M, -M and ones, with M so large that M + 1 = M. Ones
+// that are added before M and -M meet are lost. The result counts the others. So
 //
 //     result(i has M, j has -M, the others 1) = leaves - size of the least subtree with both i and j
 //
@@ -69,10 +69,10 @@ enum class SumRefusal : std::uint8_t {
   none,
   unsupported,    // not is_supported()
   native_failed,  // an error of the MPI
-  varies,         // differs between calls, or has too many parts
-  no_tree,        // the results are those of no tree
-  other_bits,     // pseudo-random vectors have other bits in the order that was learned
-  asks,           // too many results depend on more than the order (NaNs)
+  varies,         // between calls, or has too many parts
+  no_tree,        // no tree has these results
+  other_bits,     // of pseudo-random vectors in the learned order
+  asks,           // too many results not by order only (NaNs)
 };
 // For reports, one word: varies.
 [[nodiscard]] std::string_view name_of(SumRefusal refusal);

@@ -1,5 +1,5 @@
-// What the preload files of the collectives have in common. Each file says what its call's arguments are and which of
-// them the native MPI certainly rejects; the rest is here and in post.hpp.
+// Common parts of the collectives' preload files. Each file describes its call's arguments and checks for those that
+// the native MPI certainly rejects. The rest is here and in post.hpp.
 #pragma once
 
 #include <array>
@@ -23,8 +23,9 @@
 
 namespace outrigger::mpi {
 
-// The entry points of a collective (entry.hpp). `offload`, of type bool(Job&, Form, its arguments..., MPI_Request*), is
-// true when it has set the request; false: the native MPI does it, also where it is to find an error.
+// The entry points of a collective (entry.hpp). `offload` has the type bool(Job&, Form, its arguments...,
+// MPI_Request*). It returns true if it has set the request. If it returns false, the native MPI does the call, or finds
+// its error.
 template <auto offload>
 struct Nonblocking;
 template <auto offload>
@@ -32,7 +33,7 @@ struct Blocking;
 template <auto offload>
 struct Persistent;
 
-// Whether the call is native for good, which is counted.
+// True if the call is native for good; then counts it.
 inline bool passes_counted(const ForGood& why) {
   if (why.comm == nullptr) return false;
   why.comm->count_native_call();
@@ -65,7 +66,7 @@ struct Nonblocking<offload> {
   }
 };
 
-// As the nonblocking form, and waited for; where that is not to be, passed on.
+// As the nonblocking form, and then waits. Calls that are not offloaded are passed on.
 template <class... Args, bool (*offload)(Job&, Form, Args...)>
 struct Blocking<offload> {
   // Calls that are counted must be the program's own: the MPI's may not be alike on all ranks.
@@ -102,7 +103,7 @@ struct Blocking<offload> {
   }
 };
 
-// The MPI makes the request, and starts it where a start is native; where it is not, the service processes do what
+// The MPI makes the request, and starts it if the start is native. If not, the service processes do the operation that
 // `offload` has described.
 template <class... Args, bool (*offload)(Job&, Form, Args...)>
 struct Persistent<offload> {
@@ -135,7 +136,7 @@ using CountedBlocking =
 template <CollectiveCall call, auto offload, Counts counts = Counts::int_sized>
 using CountedPersistent = Counted<call, CallForm::persistent, counts, Persistent<offload>>;
 
-// Of the communicator: what a call names as its root.
+// True if `rank`, a call's root, is a rank of the communicator.
 [[nodiscard]] inline bool is_rank_of(const CommState& comm, int rank) {
   return rank >= 0 && static_cast<std::uint32_t>(rank) < comm.size();
 }
@@ -146,8 +147,8 @@ inline bool decline() {
   return false;
 }
 
-// A call of blocks that are alike everywhere, `count` elements of the type, of which it is known that it is native
-// whatever its other arguments are. `operation`: the key of a reduction's.
+// True if a call with `count` elements of the type is known to be native whatever its other arguments are. For calls
+// with the same blocks on all ranks. `operation`: the key of a reduction's operation.
 template <class Count>
 [[nodiscard]] bool passes(const Job& job, steer::CollectiveForm form, MPI_Comm comm, Count count, MPI_Datatype type,
                           std::uint64_t operation = 0) {
@@ -159,7 +160,7 @@ template <class Count>
   if (native->lasts == steer::Lasts::for_good) find_for_good(*state, native->reason);
   return passes_counted({state, native->reason});
 }
-// The same from now on, as long as the answer lasts. Always false.
+// Remembers the answer for passes(), as long as it is valid. Always false.
 template <class Count>
 bool pass_on(const Offload& offload, steer::CollectiveForm form, Count count, MPI_Datatype type, const TypeShape& shape,
              std::uint64_t operation = 0) {

@@ -4,7 +4,7 @@
 namespace outrigger::mpi {
 namespace {
 
-// What counts at the root alone.
+// Checks the arguments that are significant at the root only.
 template <class Count>
 bool valid_at_root_of_gather(const Job& job, const CommState& comm, const void* send_buffer, Count send_count,
                              MPI_Datatype send_type, const void* receive_buffer, Count receive_count,
@@ -22,7 +22,7 @@ bool offload_gather(Job& job, Form form, const void* send_buffer, Count send_cou
                     void* receive_buffer, Count receive_count, MPI_Datatype receive_type, int root,
                     MPI_Comm communicator, MPI_Request* request) {
   const steer::CollectiveForm call = form_of(Collective::igather, form);
-  // What a rank receives is the root's to say, which may say nothing of what it sends.
+  // The send side is significant on all ranks, except with MPI_IN_PLACE at the root: then the receive side is used.
   const bool in_place = send_buffer == MPI_IN_PLACE;
   const Count count = in_place ? receive_count : send_count;
   const MPI_Datatype type = in_place ? receive_type : send_type;

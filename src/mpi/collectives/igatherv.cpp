@@ -6,7 +6,7 @@
 namespace outrigger::mpi {
 namespace {
 
-// What counts at the root alone.
+// Checks the arguments that are significant at the root only.
 template <class Count, class Displacement>
 bool valid_at_root_of_gatherv(const Job& job, const CommState& comm, const void* send_buffer, Count send_count,
                               MPI_Datatype send_type, const void* receive_buffer, const Count* receive_counts,

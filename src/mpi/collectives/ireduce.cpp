@@ -4,7 +4,7 @@
 namespace outrigger::mpi {
 namespace {
 
-// What counts at the root alone.
+// Checks the arguments that are significant at the root only.
 template <class Count>
 bool valid_at_root(const Job& job, const void* send_buffer, const void* receive_buffer, Count count,
                    MPI_Datatype type) {

@@ -6,7 +6,7 @@
 namespace outrigger::mpi {
 namespace {
 
-// What counts at the root alone.
+// Checks the arguments that are significant at the root only.
 template <class Count, class Displacement>
 bool valid_at_root_of_scatterv(const Job& job, const CommState& comm, const void* send_buffer, const Count* send_counts,
                                const Displacement* send_displacements, MPI_Datatype send_type,

@@ -1,9 +1,9 @@
-// What the preload files of collectives of neighbors have in common: a call's blocks are listed by neighbor, and the
-// communicator's topology says who these are. Ranks see different neighbors, so nothing is decided by them: all that a
-// rank without any has to do is to count the operation.
+// Common parts of the neighbor collectives' preload files. A call lists its blocks by neighbor, and the communicator's
+// topology names the neighbors. Ranks have different neighbors, so no decision depends on them: a rank without any only
+// counts the operation.
 //
-// Each side of a call is one of the kinds below. What is wrong with a side counts only where it has a neighbor: the
-// arguments of others say nothing and may be anything.
+// Each side of a call is one of the kinds below. A side is checked only if it has a neighbor: without one its arguments
+// are not significant.
 #pragma once
 
 #include <algorithm>
@@ -86,7 +86,7 @@ struct CountedBlocks {
   }
 };
 
-// A type for each, and displacements in bytes.
+// A type for each block, and displacements in bytes.
 template <class Count>
 struct TypedBlocks {
   const void* buffer;
@@ -111,7 +111,7 @@ struct TypedBlocks {
   }
   void describe(const Job& job, const NeighborSide& side, Blocks& blocks) const {
     blocks.set_neighbors(side, buffer, [&](std::uint32_t place) {
-      // Where nothing is sent the type may be anything.
+      // The type of an empty block may be invalid.
       if (counts[place] == 0) return Blocks::Element{};
       return Blocks::Element{static_cast<std::int64_t>(counts[place]), static_cast<std::int64_t>(displacements[place]),
                              types[place], shape_of(job, types[place])};
@@ -124,7 +124,7 @@ template <class Side>
   return side.places.empty() || given.valid(job, side);
 }
 
-// A collective of neighbors from first to last. True: `request` is set.
+// Does a whole neighbor collective. True if `request` is set.
 template <class Sent, class Received>
 [[nodiscard]] bool offload_of_neighbors(Job& job, Form form, Collective collective, const Sent& sent,
                                         const Received& received, MPI_Comm communicator, MPI_Request* request) {

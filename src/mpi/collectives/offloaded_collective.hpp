@@ -1,8 +1,8 @@
 // One offloaded collective of this rank, from the call that starts it to the call that collects its request.
 //
 // The request is a generalized one. When the service process has finished, the first completion call that looks
-// unpacks, marks the request complete, and the MPI's own Wait or Test then collects it. Of a persistent collective
-// (persistent/persistent.hpp) it is the MPI's own, which to the MPI is not active meanwhile.
+// unpacks, marks the request complete, and the MPI's own Wait or Test then collects it. A persistent collective
+// (persistent/persistent.hpp) uses the MPI's own request, which is inactive for the MPI until then.
 #pragma once
 
 #include <atomic>
@@ -28,37 +28,41 @@ struct Operation {
   CommState* comm = nullptr;  // holds a reference
   client::PendingOperationPtr pending;
   MPI_Request request{};
-  PersistentStarts* persistent = nullptr;  // of a persistent collective: it is used for one run after the other
+  PersistentStarts* persistent = nullptr;  // of a persistent collective, which uses this for all its runs
   Blocks send{asked.send};
   Blocks receive{asked.receive};
   bool in_place = false;
-  bool source_overwritten = false;         // in place, and blocks are received where blocks are sent from
-  bool copies_own_block = false;           // this rank has to, and has not yet
-  bool freed_by_user = false;              // MPI_Request_free before the end
-  bool active = false;                     // handed over, and not done; under the lists' lock
-  std::atomic<std::uint32_t> holders = 1;  // its request, and calls that look at it
+
+  // State. A completion call gives the request to the program (`taken`).
+  bool source_overwritten = false;         // in place: received blocks overwrite the sent ones
+  bool copies_own_block = false;           // still to be copied
+  bool freed_by_user = false;              // by MPI_Request_free
+  bool active = false;                     // handed over, not done; under the lists' lock
+  std::atomic<std::uint32_t> holders = 1;  // its request, and calls
   std::atomic<bool> busy = false;          // a thread is looking at it
   std::atomic<bool> done = false;          // the request is marked complete, `error` is final
-  std::atomic<bool> taken = false;         // a completion call gives the request to the program
+  std::atomic<bool> taken = false;
   int error = MPI_SUCCESS;
-  report::LedgerRow* counted = nullptr;  // for the report; null: nothing is counted
-  std::int64_t posted_ns =
-      0;  // where it is counted: end of its starting call; 0: the program has waited for it already
-  std::atomic<std::int64_t> hides_from_ns = 0;  // where it is counted: from the end of its starting call
-  std::int64_t hides_until_ns = 0;              // ... to the beginning of the wait; 0: the program has not waited
-  Operation* previous = nullptr;                // list of those not done
-  Operation* next = nullptr;                    // ... or of those to be used again
+
+  // For the report; nullptr if nothing is counted. The times are of counted operations only.
+  report::LedgerRow* counted = nullptr;
+  std::int64_t posted_ns = 0;                   // end of its starting call; 0: the program has waited for it
+  std::atomic<std::int64_t> hides_from_ns = 0;  // end of its starting call ...
+  std::int64_t hides_until_ns = 0;              // ... to the beginning of the wait; 0: none yet
+
+  Operation* previous = nullptr;  // in the list of unfinished operations
+  Operation* next = nullptr;      // ... or of spare ones
 };
 
-// The block that need not be copied between the user's buffer and staging, as it is where it belongs; peers(): none. Of
-// a reduction every block is a part of the vector.
+// The block that is already in its place and is not copied between the user's buffer and staging; peers() if there is
+// none. A reduction has none: all its blocks are parts of the vector.
 [[nodiscard]] inline std::uint32_t block_in_place(const Operation& operation) {
   const bool is_there = operation.in_place && !operation.asked.reduction;
   return is_there ? operation.comm->me().value() : operation.receive.peers();
 }
 
-// A held operation is not used for another, even if another thread collects its request meanwhile. Somebody else holds
-// it when hold() is called. Its request is a holder from the beginning.
+// A held operation is not reused, even if another thread collects its request. hold() needs an operation that already
+// has a holder. Its request is its first holder.
 inline void hold(Operation& operation) {
   operation.holders.fetch_add(1, std::memory_order_relaxed);
 }
@@ -84,29 +88,29 @@ class OperationHold {
   Operation* operation_ = nullptr;
 };
 
-// A blank operation, in nobody's hands. Reused ones keep their lists' memory.
+// A blank operation without holders but its request. Reused ones keep their lists' memory.
 [[nodiscard]] Operation* make_operation();
 
-// Hands the operation over and makes its request, unless it is a persistent one's. Ends the program when there is no
-// memory for that.
+// Hands the operation over and makes its request, unless it is a persistent one. Ends the program if there is no memory
+// for it.
 void launch(Job& job, Operation& operation, std::uint64_t sequence);
 
-// Looks whether the operation has ended, and if so finishes it (unpacks, marks the request complete). True: it is done;
-// its request may be collected. Copies the rank's own block if that is the rank's to do. Never blocks.
+// If the operation has ended, finishes it (unpacks, marks the request complete). True if it is done; then its request
+// may be collected. Copies the rank's own block if the rank has to. Never blocks.
 [[nodiscard]] bool progress(Job& job, Operation& operation);
 
 // A completion call gives the program a run of a persistent collective that is done: its request is inactive again.
 void collect_run(Operation& operation);
 
-// MPI_Request_free: the operation goes on without its request. False: it is done.
+// MPI_Request_free: the operation goes on without its request. False if it is done.
 [[nodiscard]] bool free_by_user(Operation& operation);
 // Finishes operations whose request the user has freed.
 void progress_freed(Job& job);
 
-// Looks at a few that are not done, at others each time. How many are done now.
+// Checks a few unfinished operations, other ones at each call. Returns how many are done now.
 int progress_some(Job& job);
 
-// Before MPI_Finalize: waits (bounded) for what the program has not waited for.
+// Before MPI_Finalize: waits, for a limited time, for operations that the program has not waited for.
 void drain_operations(Job& job);
 
 }  // namespace outrigger::mpi

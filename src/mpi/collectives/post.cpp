@@ -107,7 +107,7 @@ bool is_at_root(const Operation& operation) {
   return operation.asked.root == operation.comm->me().value();
 }
 
-// Does the rank send itself something? Of a broadcast it is there already, of a reduction there is no such block.
+// True if the rank sends itself a block. In a broadcast it is in place already; a reduction has no such block.
 bool has_own_block(const Operation& operation) {
   if (operation.in_place || operation.asked.reduction || operation.asked.collective == Collective::ibcast) return false;
   return !operation.asked.root || is_at_root(operation);
@@ -118,7 +118,8 @@ bool copies_own_block(const Job& job, const Operation& operation) {
   return copy::rank_copies_own_block(pair_with(operation.send, operation.comm->me().value()).bytes, others_can);
 }
 
-// The receive buffer is also the source: it is copied away, so that nobody waits for anybody and it can be read again.
+// The receive buffer is also the source. A copy is sent, so that ranks do not wait for each other and a replay can read
+// it again.
 void stage_in_place(Job& job, Operation& operation) {
   if (!operation.send.use_staging(*job.client)) no_staging(operation.send.total_bytes(), " in place");
   operation.send.copy(Packing::pack, job.packing_comm, block_in_place(operation));
@@ -159,7 +160,7 @@ void post_operation(Job& job, Operation& operation) {
   const NoCancellation whole;  // some buffers are looked up in /proc
   const Placement receive = place(job, operation.receive, Access::write);
   if (receive == Placement::staged && !operation.receive.dense()) operation.receive.keep_type();
-  // Of a block that turns out to be shorter than its room, the rest is to stay as it is.
+  // Bytes behind a block that is shorter than its room must keep their contents.
   if (receive == Placement::small || receive == Placement::unreachable)
     operation.receive.copy(Packing::pack, job.packing_comm, operation.receive.peers());
   if (operation.source_overwritten) {
@@ -174,7 +175,7 @@ void post_operation(Job& job, Operation& operation) {
     operation.copies_own_block =
         has_own_block(operation) && (is_small || (!mapped && copies_own_block(job, operation)));
   }
-  // In place, and at the root of a broadcast, it is there already.
+  // In place, and at the root of a broadcast, the own block is there already.
   const bool is_there =
       operation.in_place || (operation.asked.collective == Collective::ibcast && is_at_root(operation));
   operation.asked.own_block_done = !operation.asked.reduction && (operation.copies_own_block || is_there);

@@ -1,4 +1,4 @@
-// What the preload files of reductions have in common.
+// Common parts of the reductions' preload files.
 #pragma once
 
 #include <optional>
@@ -8,22 +8,22 @@
 
 namespace outrigger::mpi {
 
-// What a call does to its elements.
+// A call's operation on its elements.
 struct Reducing {
-  std::optional<Reduction> reduction;        // nothing: service processes cannot
-  NativeReason native = NativeReason::none;  // why not; the same on all ranks
+  std::optional<Reduction> reduction;        // nullopt if service processes cannot do it
+  NativeReason native = NativeReason::none;  // the reason; the same on all ranks
   TypeShape shape;                           // of the elements
 };
 // The type is valid.
 [[nodiscard]] Reducing reducing_of(const Job& job, MPI_Op operation, MPI_Datatype type);
 
-// Is the vector that is reduced in the buffer that the result goes to? So it is where both are one buffer, too: no MPI
-// allows it, but not all of them look.
+// True if the reduced vector is in the result's buffer. This includes two equal buffers: no MPI allows them, but not
+// all MPIs check.
 [[nodiscard]] inline bool reduces_in_place(const void* send_buffer, const void* receive_buffer, bool has_data) {
   return send_buffer == MPI_IN_PLACE || (has_data && send_buffer == receive_buffer);
 }
 
-// Buffers of `count` elements on both sides, on each rank alike.
+// Buffers of `count` elements on both sides, the same on all ranks.
 template <class Count>
 [[nodiscard]] bool valid_vectors(const Job& job, const void* send_buffer, const void* receive_buffer, Count count,
                                  MPI_Datatype type) {
@@ -32,8 +32,8 @@ template <class Count>
   return valid_side(job, send_buffer, count, type) && !aliased(send_buffer, type, receive_buffer, type, count != 0);
 }
 
-// What is reduced are `sent` elements at `from`, and `received` of the result, from element `first` on, go to `to`. In
-// place they are sent from a copy, which is made when the operation is posted.
+// A rank sends `sent` elements at `from`, and receives at `to` `received` elements of the result, from element `first`
+// on. In place it sends a copy, which is made when the operation is posted.
 struct ReducedSides {
   const void* from;
   std::int64_t sent;
@@ -46,7 +46,7 @@ struct ReducedSides {
 [[nodiscard]] Operation& new_reduction(Collective collective, const Offload& offload, const Reducing& reducing,
                                        MPI_Datatype type, const ReducedSides& sides);
 
-// What a call says beside its buffers. `count`: by which calls are told apart, the same on all ranks.
+// A call's arguments beside its buffers. `count` identifies the kind of call, and is the same on all ranks.
 template <class Count>
 struct ReductionCall {
   Collective collective;
@@ -57,8 +57,8 @@ struct ReductionCall {
   MPI_Comm comm;
 };
 
-// What the calls have in common. `is_valid()`: the native MPI does not certainly reject it. `sides_on(comm)`: once it
-// is to be offloaded, nothing where the native MPI certainly rejects it.
+// Offloads a reduction. `is_valid()` is false if the native MPI certainly rejects the call. `sides_on(comm)` is called
+// when the call is to be offloaded; it returns nullopt if the native MPI certainly rejects the call.
 template <class Count, class IsValid, class SidesOn>
 bool offload_reduction(Job& job, const ReductionCall<Count>& call, MPI_Request* request, const IsValid& is_valid,
                        const SidesOn& sides_on) {

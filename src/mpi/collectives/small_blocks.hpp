@@ -1,9 +1,9 @@
-// Small blocks in private memory travel by way of memory that the rank shares with its service process: the rank copies
-// its own blocks there when it posts, and what it has received from there when it completes. Two short copies in its
-// own address space cost less than the system call by which a service process reaches private memory, and the service
-// process is left with one copy between mapped memory.
+// Small blocks in private memory go through memory that the rank shares with its service process. The rank copies its
+// send blocks there when it posts, and its receive blocks from there when it completes. Two short copies in its own
+// address space cost less than the system call by which a service process reaches private memory. The service process
+// then makes one copy between mapped memory.
 //
-// Each rank decides for itself: where its blocks are makes no difference to others.
+// Each rank decides for itself: the place of its blocks makes no difference to other ranks.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,15 @@ namespace outrigger::mpi {
 
 struct Job;
 
-// Of a side with blocks that are not small (protocol/options/selection.hpp), or more of them, all go the ordinary way.
+// Limit of a side's bytes. A larger side, or one with blocks that are not small (protocol/options/selection.hpp), is
+// not staged.
 inline constexpr std::uint64_t kSmallSideBytes = 64U << 10;
 
-// Is one side of an operation, dense and in private memory, better staged?
+// True if one side of an operation, dense and in private memory, is better staged.
 [[nodiscard]] bool travels_as_small_blocks(const Job& job, const Blocks& blocks);
 
-// Of a side that is handed over: may its memory be kept for others when the rank goes on? It is staged, and little.
+// True if the memory of a side that is handed over may be kept for peers while the rank goes on: it is staged and
+// small.
 [[nodiscard]] bool is_kept(const Job& job, const Blocks& blocks);
 
 }  // namespace outrigger::mpi

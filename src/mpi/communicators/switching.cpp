@@ -11,7 +11,7 @@
 namespace outrigger::mpi {
 namespace {
 
-// What this rank adds: 0 with what the others of the communicator add, where all are at the same place.
+// This rank's term of a sum over the communicator that is 0 if all ranks are at the same place.
 std::uint64_t part_of_place(const CommState& state) {
   const std::uint64_t place = state.place_in_calls().value_or(0);
   return state.me() == GroupRank{0} ? place * (state.size() - 1) : std::uint64_t{0} - place;

@@ -45,7 +45,7 @@ void mark_received(const Operation& operation) {
     if (layout.block_bytes != 0) mark(blocks.handed(0), layout.block_bytes);
     return;
   }
-  // Of what this process copies itself valgrind knows more than we.
+  // Valgrind has better information on bytes that this process copies itself.
   const bool own_is_known = operation.in_place || (operation.asked.own_block_done && !msan());
   if (is_rooted(operation.asked.collective)) {  // one block, from the root
     const bool sent_alone = operation.asked.collective == Collective::ibcast;

@@ -1,6 +1,6 @@
-// Waits for the service process. It drives the native MPI and leaves the core to others: it spins briefly (or yields if
-// the service process may need the core), then yields, then sleeps until the service process wakes it, at most a
-// millisecond. Meanwhile it makes copies for the service process on request (client/wait_helper.hpp).
+// Waits for the service process, drives the native MPI and leaves the core to others. It spins briefly, or yields if
+// the service process may need the core. Then it yields, and then sleeps for at most a millisecond until the service
+// process wakes it. On request it also makes copies for the service process (client/wait_helper.hpp).
 #pragma once
 
 #include <cstdint>

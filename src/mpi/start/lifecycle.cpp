@@ -151,7 +151,7 @@ void forget_handles(Job& job) {
   free_handles(job);
 }
 
-// Of one in which nothing is offloaded.
+// Ends a job in which nothing is offloaded.
 void end_intranode_job() {
   Job* job = detail::intranode_job.exchange(nullptr, std::memory_order_acq_rel);
   if (job == nullptr) return;

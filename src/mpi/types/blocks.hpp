@@ -1,5 +1,5 @@
-// One side of a collective: the blocks in a user's buffer, and what is handed to the service process for them: either
-// the buffer itself or staging memory that the blocks are packed into (or unpacked from).
+// One side of a collective: the blocks in a user's buffer. The service process gets either the buffer itself, or
+// staging memory that the blocks are packed into (or unpacked from).
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace outrigger::mpi {
 
 class Blocks {
  public:
-  // Writes the layout that is handed over to `handed`, which must outlive this.
+  // Writes the layout for the service process to `handed`, which must outlive this.
   explicit Blocks(client::BufferLayout& handed) : handed_(handed) {}
   // Peer i's block: `count` elements at i * count elements from the buffer.
   void set_regular(const void* buffer, std::int64_t count, MPI_Datatype type, const TypeShape& shape,
@@ -30,7 +30,7 @@ class Blocks {
   template <class Count, class Displacement>
   void set_irregular(const void* buffer, const Count* counts, const Displacement* displacements, MPI_Datatype type,
                      const TypeShape& shape, std::uint32_t peers);
-  // One block for all peers alike: `count` elements at the buffer. `neighbors`: they are these, each once.
+  // The same block for all peers: `count` elements at the buffer. `neighbors`: the peers, each once.
   void set_shared(const void* buffer, std::int64_t count, MPI_Datatype type, const TypeShape& shape,
                   std::uint32_t peers, const NeighborSide* neighbors = nullptr);
   // Peer i's block: counts[i] elements of types[i] at displacements[i] bytes from the buffer. All is copied, the types'
@@ -38,7 +38,7 @@ class Blocks {
   template <class Count, class Displacement>
   void set_typed(const Job& job, const void* buffer, const Count* counts, const Displacement* displacements,
                  const MPI_Datatype* types, std::uint32_t peers);
-  // A collective of neighbors: block i is what `element` says of the side's place i. Several of one neighbor are handed
+  // Neighbor collectives: `element` describes block i, for the side's place i. Several blocks of a neighbor are handed
   // over as one, and then never in the buffer itself. The side must outlive this.
   struct Element {
     std::int64_t count = 0;
@@ -50,7 +50,7 @@ class Blocks {
   void set_neighbors(const NeighborSide& side, const void* buffer, const ElementOf& element);
   // Forgets buffers and type references; keeps the memory of the lists.
   void reset(client::RankEndpoint* client);
-  // Gives back staging memory alone: the blocks are to be used again.
+  // Gives back staging memory only: the blocks will be used again.
   void end_run(client::RankEndpoint& client);
 
   [[nodiscard]] std::uint64_t bytes_of(std::uint32_t peer) const {
@@ -66,7 +66,7 @@ class Blocks {
   // Chooses staging memory of the blocks' size. False: there is none.
   [[nodiscard]] bool use_staging(client::RankEndpoint& client);
   [[nodiscard]] bool staged() const { return staging_ != nullptr; }
-  // Gives up the staging memory, which stays in use until reset: to whoever gives it back.
+  // The caller gives the staging memory back. It stays in use until reset().
   [[nodiscard]] void* hand_over_staging() {
     staging_handed_over_ = true;
     return staging_;
@@ -75,17 +75,17 @@ class Blocks {
   // Between the user's buffer and staging; peer `skip` (or none: peers()) is left out.
   void copy(Packing direction, MPI_Comm comm, std::uint32_t skip);
 
-  // What is handed over. Valid until reset.
+  // The layout for the service process. Valid until reset().
   [[nodiscard]] const client::BufferLayout& layout() const { return handed_; }
-  // Where peer's block is handed over.
+  // Address of peer's block in the buffer or in staging.
   [[nodiscard]] std::byte* handed(std::uint32_t peer) const {
     const bool apart = neighbors_ != nullptr;  // the layout is by neighbor
     return address_of(handed_.base,
                       apart ? extents_[peer].offset_bytes : static_cast<std::int64_t>(handed_.offset_bytes(peer)));
   }
-  // Blocks; of a collective of neighbors a neighbor may have several.
+  // The number of blocks. In neighbor collectives a neighbor may have several.
   [[nodiscard]] std::uint32_t peers() const { return peers_; }
-  // Of a collective of neighbors: who they are; the layout is by their ranks. Else nullptr.
+  // The neighbors of a neighbor collective, whose layout is by their ranks; nullptr for other collectives.
   [[nodiscard]] const NeighborSide* neighbors() const { return neighbors_; }
 
   // The types must outlive the call that started the operation.
@@ -158,7 +158,7 @@ void Blocks::set_neighbors(const NeighborSide& side, const void* buffer, const E
   return blocks.neighbors() == nullptr ? peer : blocks.neighbors()->rank_of(peer);
 }
 
-// All that is handed over for a rank of the group, or from it, in one piece.
+// The blocks for a rank of the group, or from it, as one piece.
 struct HandedPair {
   std::uint32_t peer = 0;  // the first of its blocks
   std::uint64_t bytes = 0;
@@ -185,7 +185,7 @@ void Blocks::set_typed(const Job& job, const void* buffer, const Count* counts, 
   for (std::uint32_t i = 0; i < peers; ++i) {
     counts_[i] = static_cast<std::int64_t>(counts[i]);
     offsets_[i] = static_cast<std::int64_t>(displacements[i]);
-    // Where nothing is sent the type may be anything.
+    // The type of an empty block may be invalid.
     typed_[i] = counts_[i] == 0 ? Typed{} : Typed{types[i], shape_of(job, types[i])};
   }
   sum_up();

@@ -14,11 +14,11 @@ namespace outrigger::mpi {
 struct Job;
 
 struct TypeShape {
-  std::int64_t size = 0;    // bytes of data in one element
+  std::int64_t size = 0;    // bytes of data
   std::int64_t extent = 0;  // from one element to the next
   std::int64_t first = 0;   // offset of the first byte (true lower bound)
   bool dense = false;       // the bytes are [first, first + size), in typemap order
-  bool predefined = false;  // needs no reference: cannot be freed
+  bool predefined = false;  // cannot be freed
   bool committed = false;
 
   // `count` elements are one dense piece.

@@ -1,5 +1,5 @@
-// Elements of a datatype as bytes in a row, in typemap order, and back. Of any size: what the MPI cannot count when it
-// packs goes as a message of the rank to itself.
+// Packs elements of a datatype into contiguous bytes in typemap order, and unpacks them. There is no limit of size:
+// elements that are too large for MPI_Pack go as a message of the rank to itself.
 #pragma once
 
 #include <cstddef>
@@ -26,10 +26,10 @@ struct TypedElements {
 
 enum class Packing { pack, unpack };
 
-// What MPI, which counts in int, packs at once. Larger elements go as a message of the rank to itself.
+// Bytes of one MPI_Pack, which counts in int. Larger elements go as a message of the rank to itself.
 inline constexpr std::int64_t kPackChunkBytes = 1LL << 30;
 
-// Between the elements and `packed`, which holds as many bytes. Ends the program where the MPI cannot.
+// Copies between the elements and `packed`, which has as many bytes. Ends the program if the MPI cannot.
 void copy_packed(Packing direction, const TypedElements& elements, std::byte* packed, MPI_Comm comm);
 
 }  // namespace outrigger::mpi

@@ -136,7 +136,7 @@ class SelectionTable {
   // Blocking forms without a rule are `on`, `native` or `automatic`.
   [[nodiscard]] Verdict blocking_forms() const { return blocking_forms_; }
 
-  // Of each of the user's rules: empty, or why it is never used.
+  // For each of the user's rules: empty, or the reason why it is never used.
   [[nodiscard]] std::vector<std::string> hidden() const;
 
   // `block_bytes`: set if the blocks are alike on all ranks.

@@ -219,9 +219,9 @@ inline constexpr std::uint32_t kDpuCalls = 1U << 0;
 inline constexpr std::uint32_t kDpuCallsNoMore = 1U << 1;  // set by the rank, whose thread will end
 inline constexpr std::uint32_t kDpuLost = 1U << 2;         // the rank must leave the DPU; also sent as leave_dpu
 
-// A range of the rank's memory that is registered for RDMA. The rank fills an entry before the first slot that names
-// its id, and does not change it while such a slot is not done.
-inline constexpr std::uint32_t kKeyCount = 512;  // registered ranges of one rank; at the limit ranks stage
+// A range of the rank's memory that is registered for RDMA. The rank fills an entry before it posts the first slot with
+// its id. It does not change the entry before all such slots are done.
+inline constexpr std::uint32_t kKeyCount = 512;  // ranges of one rank; at the limit ranks stage
 inline constexpr std::size_t kKeyBytes = 992;
 struct KeyEntry {
   std::uint32_t region = 0;        // RegionId, see keyed_region(); 0: none
@@ -249,7 +249,7 @@ struct alignas(64) SegmentHeader {
   std::uint64_t segment_bytes = 0;
 
   // Written by the rank: one line, which a service process on a DPU reads as a whole. `rank_base_address` (the rank's
-  // mapping of the segment) is set before its first post. 0 again: the rank has left without a keeper.
+  // mapping of the segment) is set before its first post. It is 0 again if the rank has left without a keeper.
   alignas(64) std::atomic<std::uint32_t> ring_tail;  // entries ever put in, modulo 2^32
   std::atomic<std::uint32_t> rank_sleeping;          // not 0: wake `completions` by futex after a completion
   std::atomic<std::uint64_t> rank_base_address;
@@ -261,12 +261,12 @@ struct alignas(64) SegmentHeader {
   std::atomic<std::uint32_t> groups_used;      // upper bound of the entries ever used
   std::atomic<std::uint32_t> groups_unlisted;  // in use, and without an entry
 
-  // Written by the service process of the rank; one line, too.
-  alignas(64) std::atomic<std::uint32_t> completions;  // incremented with every done slot; the futex word
-  std::atomic<std::uint32_t> service_sleeping;         // not 0: after a post, ring the doorbell (eventfd)
-  std::atomic<std::uint32_t> ring_head;                // entries ever taken out (for a restarted service process)
-  std::atomic<std::uint32_t> overflow_taken;           // overflow records ever taken
-  std::atomic<std::uint32_t> service_restarts;         // number of replacements
+  // Written by the rank's service process. One line, too.
+  alignas(64) std::atomic<std::uint32_t> completions;  // a futex word, incremented with every done slot
+  std::atomic<std::uint32_t> service_sleeping;         // not 0: ring the doorbell after a post
+  std::atomic<std::uint32_t> ring_head;                // entries ever taken
+  std::atomic<std::uint32_t> overflow_taken;           // records ever taken
+  std::atomic<std::uint32_t> service_restarts;         // replacements so far
 
   // CPU time of the service process of the rank, and the time in which it was runnable but waited for its core.
   alignas(64) std::atomic<std::uint64_t> service_ran_ns;
@@ -282,13 +282,13 @@ struct alignas(64) SegmentHeader {
   alignas(64) std::atomic<std::uint32_t> wire_route_count;
   std::array<WireRoute, kMaxWireRoutes> wire_routes{};
 
-  // Written when the job cannot continue, by the keeper, or by the service process if the keeper is gone: first the
-  // text, then `fatal`, then `completions` is incremented, so that a rank about to sleep checks again.
+  // Written when the job cannot continue, by the keeper, or by the service process if the keeper is gone. The order is
+  // the text, `fatal`, an increment of `completions`: so a rank about to sleep checks again.
   alignas(64) std::atomic<std::uint32_t> fatal;  // FatalState
   std::atomic<std::uint32_t> warned;  // not 0, and `fatal` 0: the text is about service processes that died too often
   std::array<char, kFatalTextBytes> fatal_text{};
   // The same with service processes on a DPU. dpu_process: the number of the rank's present process. kDpuCalls: another
-  // process wants to connect, so a thread of the rank drives the network; this word wakes the thread. kDpuLost: that
+  // process wants to connect, so a thread of the rank drives the network. This word wakes the thread. kDpuLost: that
   // thread closes the network for good.
   std::atomic<std::uint32_t> dpu_process;
   std::atomic<std::uint32_t> dpu_calls;

@@ -1,5 +1,5 @@
-// Heartbeat of a service process for its keeper, in the keeper's memory, which outlives the process: its loop turns,
-// its last taken operation, and its traffic with each other node and, on a DPU, with the host's memory. If the
+// Heartbeat of a service process for its keeper, in the keeper's memory, which outlives the process. It has the loop
+// turns, the last taken operation, and the traffic with other nodes and, on a DPU, with the host's memory. If the
 // heartbeat stops, the keeper asks the kernel about the process. On a DPU it also limits how long the process may work.
 #pragma once
 

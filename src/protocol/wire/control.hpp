@@ -159,10 +159,10 @@ struct HelloBody {
 struct WelcomeBody {
   std::uint32_t sp = 0;
   std::uint32_t sp_count = 0;
-  std::uint32_t reach = 0;                             // kReach* bits that hold for all service processes of the node
-  std::int32_t cpu = -1;                               // the core of its service process; -1: not pinned
-  copy::CoreShare core_share = copy::CoreShare::none;  // of its service process
-  // A process of another job on this core at the start; -1: unknown process; 0: none.
+  std::uint32_t reach = 0;                             // kReach* bits of all service processes of the node
+  std::int32_t cpu = -1;                               // the service process's core; -1: not pinned
+  copy::CoreShare core_share = copy::CoreShare::none;  // of that core
+  // A process of another job on its core at the start. -1: unknown; 0: none.
   std::int32_t other_job = 0;
 };
 

@@ -43,8 +43,8 @@ class Service {
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
-  // Serves until the keeper ends the job, or has died and the last rank has left (0), or an error occurs that cannot be
-  // reported to a rank (not 0; the keeper has been told why).
+  // Serves until the keeper ends the job, or until the keeper is dead and the last rank has detached: 0. Not 0 for an
+  // error that cannot be reported to a rank; the reason has been sent to the keeper.
   [[nodiscard]] int run();
 
  private:

@@ -127,7 +127,7 @@ Result<Members> decode_members(const SlotRequestBody& body, WorldRank rank, cons
                        GroupRank{body.group_rank});
 }
 
-// What is asked about a group's dispatch plan.
+// A request about a group's dispatch plan.
 Result<DecodedSlot> decode_about_plan(const SlotRequestBody& body, WorldRank rank, const fabric::RankMemory& memory,
                                       std::uint32_t world_size, GroupCache& groups) {
   const GroupId group{body.group_high, body.group_low};

@@ -1,7 +1,7 @@
-// From what a rank has written into a slot to an operation the engine can trust.
+// Makes an operation that the engine can trust from a slot that a rank has written.
 //
-// Everything here is hostile until checked: the slot's copy is checked field by field, arrays in shared memory are
-// copied once and only the copies are looked at, and every range is checked against the regions of the posting rank.
+// Every input may be hostile. The slot's copy is checked field by field. Arrays in shared memory are copied once, and
+// only the copies are read. Every range is checked against the regions of the posting rank.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ struct AskTrial {
   steer::TrialRequest request;
 };
 
-// What a trial of an earlier run has shown.
+// The result of a trial in an earlier run.
 struct Recall {
   GroupId group;
   steer::CachedDecision decision;

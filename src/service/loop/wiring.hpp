@@ -1,5 +1,5 @@
-// Builds what a service process works on, from the keeper's messages: the ranks and their memory, the peers, the ports
-// to all of them, and the engine once every rank of the job is known.
+// Builds the objects of a service process from the keeper's messages: the ranks and their memory, the peers, and ports
+// to all of them. Makes the engine when every rank of the job is known.
 //
 // Thread rule: one thread.
 #pragma once

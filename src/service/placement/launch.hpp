@@ -11,9 +11,9 @@
 namespace outrigger::service {
 
 struct LaunchOptions {
-  pid_t parent = 0;            // the command that starts this; its starting thread must live as long as the command
+  pid_t parent = 0;            // the command that starts this, from a thread that lives as long
   std::vector<int> unblocked;  // signals that the command has blocked for itself only
-  // signals that the command ignores; libraries of this process may have handlers for them (UCX)
+  // Signals that the command ignores. Libraries of this process, as UCX, may have handlers for them.
   std::vector<int> ignored;
   std::vector<std::string> command;
 };

@@ -11,10 +11,10 @@
 namespace outrigger::service {
 
 enum class BindPolicy {
-  none,     // ranks stay where the launcher put them, no core is kept
+  none,     // as the launcher does; no core is kept
   bunch,    // consecutive cores, one per rank
   scatter,  // one core per rank, round-robin over the NUMA domains
-  hybrid,   // ranks spread over the domains, each with a block of consecutive cores
+  hybrid,   // blocks of consecutive cores, spread over the domains
   list,     // an explicit list
 };
 
@@ -28,9 +28,9 @@ struct BindRequest {
 
 // Cores kept free of ranks, for service processes.
 enum class KeptCores {
-  wanted,  // one per service process, as long as a core is left for ranks
-  spare,   // only cores that no rank would use, or that a list of cpus names
-  none,    // service processes are on a DPU: ranks may have all
+  wanted,  // one per service process, if a core is left for ranks
+  spare,   // only cores without ranks, or listed cpus
+  none,    // service processes are on a DPU: ranks use all cores
 };
 
 [[nodiscard]] Result<KeptCores> parse_kept_cores(const std::string& text);

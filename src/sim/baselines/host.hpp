@@ -2,10 +2,10 @@
 // thread.
 //
 // The protocols are those that MPIs have in common. Messages of up to `eager` bytes are sent at once and copied at both
-// ends. A longer one is announced first. Once its receiver has a matching receive, the bytes move in one of three ways:
-// the network card reads them; within a node the receiver copies them itself (cross-memory attach, XPMEM); or, if
-// processors carry the bytes, the receiver asks the sender for them. Sockets accept the bytes within the sending call,
-// and the network carries them while ranks compute; the receiver has to read them.
+// ends. A longer one is announced first. Its bytes move in one of three ways once the receiver has a matching receive.
+// The network card reads them. Or, within a node, the receiver copies them (cross-memory attach, XPMEM). Or, if
+// processors carry the bytes, the receiver requests them from the sender. Sockets accept the bytes within the sending
+// call, and the network carries them while ranks compute; the receiver has to read them.
 //
 //   sender                 receiver                     the end of each arrow is seen when that rank's MPI looks;
 //   announce ----------->  matches                      only the card works on its own

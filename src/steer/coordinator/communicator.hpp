@@ -56,10 +56,10 @@ struct Communicator {
   std::vector<WorldRank> local;  // members served here
   std::set<WorldRank> freed;     // local members that have freed it
 
-  bool steered = false;  // some call of it goes by its plan
-  bool failing = false;  // some service process has voted that nothing of it be offloaded
-  Suspended own;         // the vote of this service process, beside the one for all communicators
-  Suspended told;        // the vote that the leader knows
+  bool steered = false;  // a call goes by its plan
+  bool failing = false;  // a service process has voted to offload nothing
+  Suspended own;         // this service process's vote for this communicator
+  Suspended told;        // the vote that the leader has received
   LocalTimes measured;
 
   // The rest at the leader.

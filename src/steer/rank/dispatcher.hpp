@@ -161,11 +161,11 @@ class Dispatcher {
   std::array<Run, CollectiveForm::kCount> runs_;
   std::array<Remembered, CollectiveForm::kCount> remembered_{};
   std::array<std::optional<Decision>, CollectiveForm::kCount> without_sizes_{};
-  std::array<NativeReason, CallKey::kCount> retired_{};  // native for good; none: not so
-  CollectiveBits larger_blocks_ = 0;  // this rank has sent larger_blocks since the last one was offloaded
-  std::uint32_t native_ = 0;          // calls before the first that goes by the plan
-  bool counted_ = false;              // a run that has ended has counted the next call
-  bool joined_ = false;               // the service process knows of the plan
+  std::array<NativeReason, CallKey::kCount> retired_{};  // why native for good, or none
+  CollectiveBits larger_blocks_ = 0;                     // larger_blocks was sent after their last offloaded call
+  std::uint32_t native_ = 0;                             // calls before the first by the plan
+  bool counted_ = false;                                 // the last run has counted the next call
+  bool joined_ = false;                                  // the service process knows of the plan
 };
 
 }  // namespace outrigger::steer

@@ -14,9 +14,9 @@ namespace outrigger::steer {
 
 struct Step {
   bool suspended = false;        // native for a while
-  std::optional<Method> method;  // nothing: the built-in table's
-  bool for_good = false;         // native, and this kind of call need not ask any more
-  // Of a trial: the window that this call is of, and whether it begins it; or it is the first one after the last.
+  std::optional<Method> method;  // nullopt: by the built-in table
+  bool for_good = false;         // native; such calls need not ask again
+  // Trials: the window of this call. The call may begin it, or be the first one after the last window.
   std::optional<std::uint32_t> window;
   bool begins = false;
   bool ends = false;

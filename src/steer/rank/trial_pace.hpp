@@ -12,10 +12,10 @@
 
 namespace outrigger::steer {
 
-// Asks for trials of one kind of call so seldom that those done by another method than the
-// usual one are at most a twentieth of all, with windows long enough to be measured, and never of few calls. And so
-// late that it can cost at most a fiftieth of the time since the first call, and that the last one has cost a
-// hundredth: a program that is soon over tries nothing. `early` asks without regard to what it may cost.
+// Decides when to ask for trials of one kind of call. At most a twentieth of all calls is done by another method than
+// the usual one. Windows are long enough to be measured, and never of few calls. A trial may cost at most a fiftieth of
+// the time since the first call, so a short program tries nothing. After a trial, the next one waits for a hundred
+// times its cost. `early` asks without regard to the cost.
 class TrialPace {
  public:
   explicit TrialPace(bool early = false) : early_(early) {}

@@ -1,4 +1,4 @@
-// What the environment may say: reaches, names of variables, the log.
+// Settings in the environment: reaches, names of variables, the log.
 #include "protocol/options/settings.hpp"
 
 #include <gtest/gtest.h>

@@ -64,11 +64,11 @@ class DpuServices final : public Services {
 
   // Processes are numbered in the order of their start; the first ones have their places' numbers.
   struct Process {
-    std::set<std::uint32_t> unwired;         // world ranks that it is not connected to
-    std::optional<std::uint32_t> sp = {};    // its place; nullopt: it is the standby
+    std::set<std::uint32_t> unwired;         // world ranks without a connection to it
+    std::optional<std::uint32_t> sp = {};    // its place; nullopt for the standby
     std::string broken = {};                 // why it cannot take a place; empty: it can
-    std::string instead_of = {};             // its predecessor, and how that one ended
-    std::optional<Clock::time_point> limit;  // for its connections, once it has a place
+    std::string instead_of = {};             // its predecessor and the cause of its end
+    std::optional<Clock::time_point> limit;  // of its connections
   };
   struct Vacant {
     std::uint32_t sp = 0;

@@ -1,5 +1,6 @@
-// The keeper's part in connecting the nodes. It sends its node's descriptor to the node leader, gets the descriptors of
-// all nodes back as the job map, passes the map to every service process, and tells the leader if all took it.
+// The keeper's part in connecting the nodes. It sends its node's descriptor to the node leader, and receives the
+// descriptors of all nodes as the job map. It passes the map to every service process, and tells the leader if all took
+// it.
 #pragma once
 
 #include <bitset>
