@@ -15,8 +15,8 @@ namespace outrigger::intranode {
 
 // Members of a team, at most: larger ones are not made.
 inline constexpr std::uint32_t kMostMembers = 64;
-// Slots of a member. They take turns. Half as long ones take a quarter longer for blocks of 256 KiB; more or longer ones
-// gain little.
+// Slots of a member. They take turns. Half as long ones take a quarter longer for blocks of 256 KiB; more or longer
+// ones gain little.
 inline constexpr std::uint32_t kSlots = 2;
 inline constexpr std::size_t kSlotBytes = std::size_t{32} << 10;
 // As much goes beside the flag, in its cache line.

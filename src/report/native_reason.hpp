@@ -15,7 +15,7 @@ enum class NativeReason : std::uint8_t {
   group_of_one,
   group_too_large,
   switched_off,  // info key outrigger=off
-  users_rule,     // --algorithm or --blocking
+  users_rule,    // --algorithm or --blocking
   invalid_arguments,
   service_core_taken,  // by other processes, for a while
   small_blocks,        // of a v-form, so far

@@ -15,9 +15,9 @@
 //
 // Limits: a claim is a promise, not a right. Anybody may claim any core; the effect on a job is only that its service
 // processes go elsewhere or vote against offloading. Network namespaces have their own names, so containers and the
-// hosts of `outrigger lab cluster` do not see each other's claims. The process id in a name is the claimant's own. Service
-// processes close inherited claims (close-on-exec) and end with their keeper. Where the kernel hides the names, others'
-// claims show only as refused names.
+// hosts of `outrigger lab cluster` do not see each other's claims. The process id in a name is the claimant's own.
+// Service processes close inherited claims (close-on-exec) and end with their keeper. Where the kernel hides the names,
+// others' claims show only as refused names.
 #pragma once
 
 #include <sys/types.h>

@@ -1,7 +1,8 @@
 // Tests that posts leak nothing: memory and descriptors of the ranks, of the service processes and of the keeper after
 // many operations equal those after the first thousand.
 //
-//   post_many [OPERATIONS [DAEMON]]     default 100000; DAEMON is the path of outriggerd: its processes are checked, too
+//   post_many [OPERATIONS [DAEMON]]     default 100000; DAEMON is the path of outriggerd: its processes are checked,
+//   too
 
 #include <dirent.h>
 #include <mpi.h>
