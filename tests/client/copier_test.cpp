@@ -20,9 +20,9 @@ namespace {
 using namespace std::chrono_literals;
 
 // Registered before any client's own handler, so it runs after that.
-CopyBoard* board_at_exit = nullptr;
+CopyQueue* copy_queue_at_exit = nullptr;
 const int registered_early = std::atexit([] {
-  if (board_at_exit != nullptr && board_at_exit->copier_tid.load() != 0) ::_exit(3);
+  if (copy_queue_at_exit != nullptr && copy_queue_at_exit->copier_tid.load() != 0) ::_exit(3);
 });
 
 FakeNodeOptions options(std::uint32_t reach, int cpu, std::optional<copy::CoreShare> core_share = {}) {
@@ -58,14 +58,14 @@ class CopierOfClient : public ::testing::Test {
     node_.complete(*slot);
     ASSERT_TRUE(finish(*client_, *operation));
   }
-  CopyBoard& board() { return node_.header().copies; }
+  CopyQueue& copy_queue() { return node_.header().copies; }
   bool comes() {
     const auto deadline = std::chrono::steady_clock::now() + 60s;
     while (!client_->lending().copier_runs() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
     return client_->lending().copier_runs();
   }
   void want_and_post() {
-    board().wanted.store(1);
+    copy_queue().wanted.store(1);
     post();
   }
 
@@ -95,7 +95,7 @@ TEST_F(CopierOfClient, ComesWhenItIsWantedAndGoesWithTheClient) {
   EXPECT_EQ(threads(), before) << "nobody wanted it";
   want_and_post();
   ASSERT_TRUE(comes());
-  const pid_t tid = board().copier_tid.load();
+  const pid_t tid = copy_queue().copier_tid.load();
   EXPECT_NE(tid, ::getpid());
   const std::filesystem::path task = "/proc/self/task/" + std::to_string(tid);
   std::string name;
@@ -107,14 +107,14 @@ TEST_F(CopierOfClient, ComesWhenItIsWantedAndGoesWithTheClient) {
   EXPECT_TRUE(CPU_ISSET(static_cast<std::size_t>(allowed_cpu()), &set));
   group_.reset();
   client_.reset();
-  EXPECT_EQ(board().copier_tid.load(), 0);
+  EXPECT_EQ(copy_queue().copier_tid.load(), 0);
   EXPECT_FALSE(std::filesystem::exists(task));
 }
 
 TEST_F(CopierOfClient, LeavesSignalsToTheProgram) {
   want_and_post();
   ASSERT_TRUE(comes());
-  std::ifstream status("/proc/self/task/" + std::to_string(board().copier_tid.load()) + "/status");
+  std::ifstream status("/proc/self/task/" + std::to_string(copy_queue().copier_tid.load()) + "/status");
   std::uint64_t blocked = 0;
   for (std::string line; std::getline(status, line);) {
     if (line.starts_with("SigBlk:")) blocked = std::stoull(line.substr(7), nullptr, 16);
@@ -131,7 +131,7 @@ TEST_F(CopierOfClient, LeavesSignalsToTheProgram) {
 TEST_F(CopierOfClient, AChildHasNoneAndEndsAsItLikes) {
   want_and_post();
   ASSERT_TRUE(comes());
-  const pid_t tid = board().copier_tid.load();
+  const pid_t tid = copy_queue().copier_tid.load();
   const pid_t child = ::fork();
   if (child == 0) {
     if (client_->lending().copier_runs()) ::_exit(1);
@@ -155,7 +155,7 @@ TEST(Exit, CopierIsNotThereAnyMoreWhenTheProgramsDestructorsRun) {
     static auto& node = *new FakeNode(options(kReachAll, allowed_cpu()));
     static auto& client = **new AttachedEndpoint(node.attach());
     node.header().copies.wanted.store(1);
-    board_at_exit = &node.header().copies;
+    copy_queue_at_exit = &node.header().copies;
     static auto& request = *new OperationRequest;
     request.group = client.define_group(GroupId{1, 1}, world(8), GroupRank(3));
     static auto& operation = *new auto(client.post(request));
@@ -185,7 +185,7 @@ TEST_F(OnACoreThatIsNot, NoneStaysOnTheRanksCore) {
   want_and_post();
   EXPECT_TRUE(eventually([&] { return threads() == before; }));
   EXPECT_FALSE(client_->lending().copier_runs());
-  EXPECT_EQ(board().copier_tid.load(), 0);
+  EXPECT_EQ(copy_queue().copier_tid.load(), 0);
 }
 
 }  // namespace

@@ -37,23 +37,23 @@ std::uint64_t number_of(const void* pointer) {
 // Acts as the service process, for copies within this process.
 class Asking {
  public:
-  explicit Asking(SegmentHeader& header) : header_(header), board_(header.copies) {}
+  explicit Asking(SegmentHeader& header) : header_(header), copy_queue_(header.copies) {}
 
   void give(void* to, const void* from, std::uint64_t bytes) {
-    CopyJob& job = board_.job(given_);
+    CopyJob& job = copy_queue_.job(given_);
     job = CopyJob{};
     job.kind = static_cast<std::uint32_t>(CopyKind::within);
     job.own_address = number_of(to);
     job.other_address = number_of(from);
     job.bytes = bytes;
-    board_.result(given_).store(static_cast<std::uint32_t>(CopyResult::none));
-    board_.given.store(++given_);
+    copy_queue_.result(given_).store(static_cast<std::uint32_t>(CopyResult::none));
+    copy_queue_.given.store(++given_);
   }
   void ask() {
-    board_.asked.store(given_);
+    copy_queue_.asked.store(given_);
     wake_if_asleep(header_);
   }
-  [[nodiscard]] CopyResult result() { return static_cast<CopyResult>(board_.result(given_ - 1).load()); }
+  [[nodiscard]] CopyResult result() { return static_cast<CopyResult>(copy_queue_.result(given_ - 1).load()); }
   [[nodiscard]] bool done() {
     const auto deadline = std::chrono::steady_clock::now() + 60s;
     while (result() == CopyResult::none && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
@@ -62,7 +62,7 @@ class Asking {
 
  private:
   SegmentHeader& header_;
-  CopyBoard& board_;
+  CopyQueue& copy_queue_;
   std::uint32_t given_ = 0;
 };
 
@@ -84,7 +84,7 @@ class WaitingClient : public ::testing::Test {
     EXPECT_TRUE(attached) << attached.error();
     return std::move(attached).value();
   }
-  CopyBoard& board() { return node_.header().copies; }
+  CopyQueue& copy_queue() { return node_.header().copies; }
   // Posts an operation of two blocks that are far apart.
   void post(std::uint64_t bytes) {
     OperationRequest request;
@@ -123,9 +123,9 @@ TEST_F(WaitingClient, SaysThatItWaitsAndHelpsWhenAsked) {
   const std::uint64_t from = 77;
   std::uint64_t to = 0;
   post(kBytesForHours);
-  EXPECT_EQ(board().rank_waits.load(), 0U);
+  EXPECT_EQ(copy_queue().rank_waits.load(), 0U);
   EXPECT_TRUE(client_->lending().enter_wait());
-  EXPECT_EQ(board().rank_waits.load(), 1U);
+  EXPECT_EQ(copy_queue().rank_waits.load(), 1U);
   EXPECT_FALSE(client_->lending().help());
   asking_.give(&to, &from, sizeof(to));
   EXPECT_FALSE(client_->lending().help()) << "that is the copier's alone";
@@ -136,7 +136,7 @@ TEST_F(WaitingClient, SaysThatItWaitsAndHelpsWhenAsked) {
   EXPECT_EQ(client_->statistics().helped_bytes, sizeof(to));
   EXPECT_FALSE(client_->lending().help());
   client_->lending().leave_wait();
-  EXPECT_EQ(board().rank_waits.load(), 0U);
+  EXPECT_EQ(copy_queue().rank_waits.load(), 0U);
 }
 
 // Most copies are made by then.
@@ -145,7 +145,7 @@ TEST_F(WaitingClient, DoesNotHelpOnceTheProgramHasComputed) {
   post(1 << 20);
   std::this_thread::sleep_for(1ms);
   EXPECT_FALSE(client_->lending().enter_wait());
-  EXPECT_EQ(board().rank_waits.load(), 0U);
+  EXPECT_EQ(copy_queue().rank_waits.load(), 0U);
   post(kBytesForHours);
   post(0);
   std::this_thread::sleep_for(1ms);
@@ -154,7 +154,7 @@ TEST_F(WaitingClient, DoesNotHelpOnceTheProgramHasComputed) {
 }
 
 TEST_F(AloneClient, HelpsWheneverItWaits) {
-  EXPECT_EQ(board().ranks_alone.load(), 1U);
+  EXPECT_EQ(copy_queue().ranks_alone.load(), 1U);
   const std::uint64_t from = 77;
   std::uint64_t to = 0;
   post(1 << 20);
@@ -166,7 +166,7 @@ TEST_F(AloneClient, HelpsWheneverItWaits) {
   EXPECT_EQ(to, from);
   client_->lending().leave_wait();
   client_.reset();
-  EXPECT_EQ(board().ranks_alone.load(), 0U);
+  EXPECT_EQ(copy_queue().ranks_alone.load(), 0U);
 }
 
 TEST_F(AloneClient, HelpsWhenItTests) {
@@ -203,28 +203,28 @@ TEST_F(AloneClient, WakesTheServiceProcessAfterTheLastCopy) {
   EXPECT_EQ(to, from);
 }
 
-void expect_no_help(RankEndpoint& client, CopyBoard& board, Asking& asking) {
+void expect_no_help(RankEndpoint& client, CopyQueue& copy_queue, Asking& asking) {
   const std::uint64_t from = 77;
   std::uint64_t to = 0;
   EXPECT_FALSE(client.lending().enter_wait());
-  EXPECT_EQ(board.rank_waits.load(), 0U);
+  EXPECT_EQ(copy_queue.rank_waits.load(), 0U);
   asking.give(&to, &from, sizeof(to));
   asking.ask();
   EXPECT_FALSE(client.lending().help());
   client.wait_for_completion(1ms);
-  EXPECT_EQ(board.rank_waits.load(), 0U);
+  EXPECT_EQ(copy_queue.rank_waits.load(), 0U);
   EXPECT_EQ(to, 0U);
-  EXPECT_EQ(board.taken.load(), 0U);
+  EXPECT_EQ(copy_queue.taken.load(), 0U);
 }
 
 TEST_F(SwitchedOff, DoesNotHelp) {
   post(kBytesForHours);
-  expect_no_help(*client_, board(), asking_);
+  expect_no_help(*client_, copy_queue(), asking_);
 }
 
 TEST_F(WithoutCopiers, DoesNotHelp) {
   post(kBytesForHours);
-  expect_no_help(*client_, board(), asking_);
+  expect_no_help(*client_, copy_queue(), asking_);
 }
 
 // A lost wake-up would cost a minute.
@@ -260,7 +260,7 @@ TEST_F(WaitingClient, NoThreadSleepsThroughAQuestion) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(client_->statistics().helped_bytes, kRounds * sizeof(std::uint64_t));
   EXPECT_EQ(to, from);
-  EXPECT_EQ(board().rank_waits.load(), 0U);
+  EXPECT_EQ(copy_queue().rank_waits.load(), 0U);
 }
 
 TEST_F(WaitingClient, AChildDoesNotHelp) {
@@ -281,7 +281,7 @@ TEST_F(WaitingClient, AChildDoesNotHelp) {
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
-  EXPECT_EQ(board().rank_waits.load(), 1U) << "the parent's";
+  EXPECT_EQ(copy_queue().rank_waits.load(), 1U) << "the parent's";
   EXPECT_TRUE(client_->lending().help());
   EXPECT_EQ(to, from);
   client_->lending().leave_wait();
@@ -291,14 +291,14 @@ TEST_F(WaitingClient, AChildDoesNotHelp) {
 TEST(WaitHelper, DoesNotTryWhatTheProgramHasForbiddenItselfSince) {
   const pid_t child = ::fork();
   if (child == 0) {
-    const auto board = std::make_unique<CopyBoard>();
+    const auto copy_queue = std::make_unique<CopyQueue>();
     HugePages pages;
     WaitHelper helper;
-    helper.allow(*board, pages, copy::Lenders::copiers);
+    helper.allow(*copy_queue, pages, copy::Lenders::copiers);
     helper.posted(kBytesForHours);
     if (!helper.enter()) ::_exit(3);
-    board->given.store(1);
-    board->asked.store(1);
+    copy_queue->given.store(1);
+    copy_queue->asked.store(1);
     std::array<sock_filter, 4> lines{{
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
@@ -309,9 +309,9 @@ TEST(WaitHelper, DoesNotTryWhatTheProgramHasForbiddenItselfSince) {
     if (::prctl(PR_GET_SECCOMP) != 0) ::_exit(7);  // there is one already: it would hide this one
     if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) ::_exit(7);
     if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) ::_exit(7);
-    board->job(0).kind = static_cast<std::uint32_t>(CopyKind::pull);
-    board->job(0).other_pid = ::getpid();
-    ::_exit(helper.help() || board->taken.load() != 0 || helper.wanted() ? 1 : 0);
+    copy_queue->job(0).kind = static_cast<std::uint32_t>(CopyKind::pull);
+    copy_queue->job(0).other_pid = ::getpid();
+    ::_exit(helper.help() || copy_queue->taken.load() != 0 || helper.wanted() ? 1 : 0);
   }
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
@@ -324,53 +324,53 @@ TEST(WaitHelper, StopWaitsForTheCopyUnderWay) {
   constexpr std::uint64_t kBytes = 64U << 20;
   const std::vector<std::byte> from(kBytes, std::byte{3});
   std::vector<std::byte> to(kBytes);
-  const auto board = std::make_unique<CopyBoard>();
+  const auto copy_queue = std::make_unique<CopyQueue>();
   HugePages pages;
   WaitHelper helper;
-  helper.allow(*board, pages, copy::Lenders::copiers);
-  board->job(0).kind = static_cast<std::uint32_t>(CopyKind::within);
-  board->job(0).own_address = number_of(to.data());
-  board->job(0).other_address = number_of(from.data());
-  board->job(0).bytes = kBytes;
-  board->given.store(1);
-  board->asked.store(1);
+  helper.allow(*copy_queue, pages, copy::Lenders::copiers);
+  copy_queue->job(0).kind = static_cast<std::uint32_t>(CopyKind::within);
+  copy_queue->job(0).own_address = number_of(to.data());
+  copy_queue->job(0).other_address = number_of(from.data());
+  copy_queue->job(0).bytes = kBytes;
+  copy_queue->given.store(1);
+  copy_queue->asked.store(1);
   std::thread copying([&] { EXPECT_TRUE(helper.help()); });
-  while (board->taken.load() == 0) std::this_thread::yield();
+  while (copy_queue->taken.load() == 0) std::this_thread::yield();
   helper.stop();
-  EXPECT_EQ(board->result(0).load(), static_cast<std::uint32_t>(CopyResult::copied));
+  EXPECT_EQ(copy_queue->result(0).load(), static_cast<std::uint32_t>(CopyResult::copied));
   copying.join();
   EXPECT_EQ(to.back(), std::byte{3});
-  board->given.store(2);
-  board->asked.store(2);
+  copy_queue->given.store(2);
+  copy_queue->asked.store(2);
   EXPECT_FALSE(helper.wanted() || helper.help());
-  EXPECT_EQ(board->taken.load(), 1U);
+  EXPECT_EQ(copy_queue->taken.load(), 1U);
 }
 
 TEST(WaitHelper, OneThreadCopiesAtATimeAndTheOtherMaySleep) {
   constexpr std::uint64_t kBytes = 64U << 20;
   const std::vector<std::byte> from(kBytes, std::byte{3});
   std::vector<std::byte> to(kBytes);
-  const auto board = std::make_unique<CopyBoard>();
+  const auto copy_queue = std::make_unique<CopyQueue>();
   HugePages pages;
   WaitHelper helper;
-  helper.allow(*board, pages, copy::Lenders::copiers);
+  helper.allow(*copy_queue, pages, copy::Lenders::copiers);
   for (std::uint32_t number = 0; number < 2; ++number) {
-    board->job(number).kind = static_cast<std::uint32_t>(CopyKind::within);
-    board->job(number).own_address = number_of(to.data());
-    board->job(number).other_address = number_of(from.data());
+    copy_queue->job(number).kind = static_cast<std::uint32_t>(CopyKind::within);
+    copy_queue->job(number).own_address = number_of(to.data());
+    copy_queue->job(number).other_address = number_of(from.data());
   }
-  board->job(0).bytes = kBytes;
-  board->given.store(2);
-  board->asked.store(2);
+  copy_queue->job(0).bytes = kBytes;
+  copy_queue->given.store(2);
+  copy_queue->asked.store(2);
   std::thread copying([&] { EXPECT_TRUE(helper.help()); });
-  while (board->taken.load() == 0) std::this_thread::yield();
+  while (copy_queue->taken.load() == 0) std::this_thread::yield();
   const bool helped = helper.help();
-  EXPECT_TRUE(!helped || board->result(0).load() != 0) << "two at a time";
+  EXPECT_TRUE(!helped || copy_queue->result(0).load() != 0) << "two at a time";
   copying.join();
   if (!helped) {
     EXPECT_TRUE(helper.help());
   }
-  EXPECT_EQ(board->taken.load(), 2U);
+  EXPECT_EQ(copy_queue->taken.load(), 2U);
 }
 
 }  // namespace

@@ -35,8 +35,8 @@ void touch_body(const ControlMessage& message) {
     case ControlKind::trace_settle:
     case ControlKind::counts:
     case ControlKind::trace:
-    case ControlKind::pulse:
-    case ControlKind::careful:
+    case ControlKind::heartbeat:
+    case ControlKind::degraded:
     case ControlKind::doorbell: return touch<RankBody>(message);
     case ControlKind::configure: return touch<ConfigureBody>(message);
     case ControlKind::peer_moved: return touch<PeerMovedBody>(message);
@@ -48,7 +48,7 @@ void touch_body(const ControlMessage& message) {
     case ControlKind::peer_ring: return touch<PeerRingBody>(message);
     case ControlKind::rank_joined: return touch<RankJoinedBody>(message);
     case ControlKind::rank_attached: return touch<RankAttachedBody>(message);
-    case ControlKind::protest: return touch<ProtestBody>(message);
+    case ControlKind::fault_report: return touch<FaultReportBody>(message);
     case ControlKind::rank_remote: return touch<RankRemoteBody>(message);
     case ControlKind::rank_wired: return touch<RankWiredBody>(message);
     case ControlKind::wire_address:

@@ -42,9 +42,9 @@ class SlowTaker : public Copiers {
 
 TEST_F(Copiers, NobodyIsWantedForWhatIsMappedOrSmall) {
   EXPECT_EQ(move(childs(0, 1000), mine(0, 1000)).reach, Reach::relay);
-  EXPECT_EQ(board().wanted.load(), 0U);
+  EXPECT_EQ(copy_queue().wanted.load(), 0U);
   EXPECT_EQ(move(childs(0, kBytes), mine(0, kBytes)).reach, Reach::relay) << "nobody is there yet";
-  EXPECT_EQ(board().wanted.load(), 1U);
+  EXPECT_EQ(copy_queue().wanted.load(), 1U);
 }
 
 TEST_F(Copiers, PullIntoOwnMemory) {
@@ -116,7 +116,7 @@ TEST_F(Copiers, WhatIsNotThereFaultsAndWhoIsGoneIsLost) {
 
 TEST_F(Copiers, AnotherProcessThanMeantIsNotTouched) {
   start_copier();
-  fabric::LenderBoard asking(board(), ::getpid(), 8s);
+  fabric::LenderQueue asking(copy_queue(), ::getpid(), 8s);
   ASSERT_TRUE(asking.usable());
   CopyJob job;
   job.kind = static_cast<std::uint32_t>(CopyKind::pull);
@@ -131,7 +131,7 @@ TEST_F(Copiers, AnotherProcessThanMeantIsNotTouched) {
   job.own_address += 8192;
   asking.give(job, {});
   asking.ring();
-  std::vector<fabric::LenderBoard::Finished> finished;
+  std::vector<fabric::LenderQueue::Finished> finished;
   std::vector<fabric::Chunk> returned;
   const auto deadline = std::chrono::steady_clock::now() + 60s;
   while (finished.size() < 2 && std::chrono::steady_clock::now() < deadline) {
@@ -151,7 +151,7 @@ TEST_F(TestsTaker, WhoCannotBeReachedIsNotTriedAgain) {
   Ended ended;
   fabric_.move(childs(0, 100'000), mine(0, 100'000), nullptr, ended);
   (void)fabric_.progress();
-  CopyTaker taker(board());
+  CopyTaker taker(copy_queue());
   CopyJob job;
   std::uint32_t number = 0;
   ASSERT_TRUE(taker.take(job, number));
@@ -169,7 +169,7 @@ TEST_F(TestsTaker, ATakerThatStopsKeepsOnlyWhatItHolds) {
   Ended held;
   fabric_.move(childs(0, kBytes), mine(0, kBytes), nullptr, held);
   (void)fabric_.progress();
-  CopyTaker taker(board());
+  CopyTaker taker(copy_queue());
   CopyJob job;
   std::uint32_t number = 0;
   ASSERT_TRUE(taker.take(job, number));
@@ -204,7 +204,7 @@ TEST_F(TestsTaker, ACancelledMoveHoldsCompletionsUntilTheTakerIsDone) {
   Ended ended;
   fabric_.move(childs(0, kBytes), mine(0, kBytes), nullptr, ended);
   (void)fabric_.progress();
-  CopyTaker taker(board());
+  CopyTaker taker(copy_queue());
   CopyJob job;
   std::uint32_t number = 0;
   ASSERT_TRUE(taker.take(job, number));
@@ -228,11 +228,11 @@ TEST_F(SlowTaker, AThreadThatDiesWithAJobIsNoticed) {
   std::thread dying([&] {
     tid = static_cast<pid_t>(::syscall(SYS_gettid));
     while (!go) std::this_thread::yield();
-    CopyTaker taker(board());
+    CopyTaker taker(copy_queue());
     CopyJob job;
     std::uint32_t number = 0;
     while (!taker.take(job, number)) std::this_thread::yield();
-    board().copier_has.store(number + 1);
+    copy_queue().copier_has.store(number + 1);
   });
   while (tid == 0) std::this_thread::yield();
   pretend_copier(tid);
@@ -256,9 +256,9 @@ TEST_F(TestsTaker, NonsenseOnTheBoardHarmsNobodyElse) {
     fabric_.move(childs(0, kBytes / 4), mine(0, kBytes / 4), nullptr, ended);
     fabric_.move(mine(0, 1000), childs(0, 1000), nullptr, others);  // small: never the copier's
     (void)fabric_.progress();
-    board().taken.store(static_cast<std::uint32_t>(random()));
-    board().events.store(static_cast<std::uint32_t>(random()));
-    for (auto& result : board().results) result.store(static_cast<std::uint32_t>(random() % 7));
+    copy_queue().taken.store(static_cast<std::uint32_t>(random()));
+    copy_queue().events.store(static_cast<std::uint32_t>(random()));
+    for (auto& result : copy_queue().results) result.store(static_cast<std::uint32_t>(random() % 7));
     progress_until(ended);
     EXPECT_TRUE(ended.ended()) << "a move hangs on what a rank wrote";
     progress_until(others);
@@ -304,30 +304,30 @@ TEST_F(Copiers, AnIdleCopierTakesNoTime) {
 TEST_F(Copiers, ACopierThatIsAwayIsGivenNothing) {
   start_copier();
   ASSERT_EQ(move(childs(0, kBytes), mine(0, kBytes)).reach, Reach::copier);
-  const std::uint32_t given = board().given.load();
-  board().copier_away.store(1);
+  const std::uint32_t given = copy_queue().given.load();
+  copy_queue().copier_away.store(1);
   EXPECT_EQ(move(childs(2, kBytes - 2), mine(0, kBytes - 2)).reach, Reach::relay);
   expect_bytes(memory_, 0, 2, kBytes - 2);
-  EXPECT_EQ(board().given.load(), given);
-  board().copier_away.store(0);
+  EXPECT_EQ(copy_queue().given.load(), given);
+  copy_queue().copier_away.store(0);
   EXPECT_EQ(move(childs(1, kBytes - 1), mine(0, kBytes - 1)).reach, Reach::copier);
   expect_bytes(memory_, 0, 1, kBytes - 1);
-  EXPECT_NE(board().given.load(), given);
+  EXPECT_NE(copy_queue().given.load(), given);
 }
 
 TEST_F(Copiers, WhatIsQueuedWhenItGoesAwayIsCopiedWithoutIt) {
   start_copier();
   ASSERT_EQ(move(childs(0, kBytes), mine(0, kBytes)).reach, Reach::copier);
-  const std::uint32_t given = board().given.load();
+  const std::uint32_t given = copy_queue().given.load();
   Ended ended;
   fabric_.move(childs(3, kBytes - 3), mine(0, kBytes - 3), nullptr, ended);
-  board().copier_away.store(1);
+  copy_queue().copier_away.store(1);
   progress_until(ended);
   ASSERT_TRUE(ended.ended());
   EXPECT_EQ(ended.reach(), Reach::relay);
-  EXPECT_EQ(board().given.load(), given);
+  EXPECT_EQ(copy_queue().given.load(), given);
   expect_bytes(memory_, 0, 3, kBytes - 3);
-  board().copier_away.store(0);
+  copy_queue().copier_away.store(0);
 }
 
 // Moves go on all the time, and from buffers on the way there.
@@ -341,7 +341,7 @@ TEST_F(Copiers, MovesArriveWhileItMakesHugePages) {
       handed_over = pages_.note_source(address_of(sent.data()), sent.size());
     }
     ASSERT_TRUE(handed_over);
-    ring_copier(board());
+    ring_copier(copy_queue());
     std::uint64_t shift = 0;
     const auto deadline = std::chrono::steady_clock::now() + 60s;
     do {
@@ -353,7 +353,7 @@ TEST_F(Copiers, MovesArriveWhileItMakesHugePages) {
     EXPECT_TRUE(std::ranges::all_of(sent, [](std::byte byte) { return byte == std::byte{5}; }));
   }
   const auto deadline = std::chrono::steady_clock::now() + 60s;
-  while (board().copier_away.load() != 0 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  while (copy_queue().copier_away.load() != 0 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
   EXPECT_EQ(move(childs(0, kBytes), mine(0, kBytes)).reach, Reach::copier);
 }
 

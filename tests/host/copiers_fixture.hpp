@@ -65,7 +65,7 @@ class Copiers : public ::testing::Test {
     child_ = -1;
   }
 
-  CopyBoard& board() { return fabric_.rank(kHere)->segment().header().copies; }
+  CopyQueue& copy_queue() { return fabric_.rank(kHere)->segment().header().copies; }
   Block mine(std::uint64_t offset, std::uint64_t bytes) const {
     return Block{MemoryRef{kHere, kPrivateRegion, address_of(memory_.data()) + offset}, bytes};
   }
@@ -81,14 +81,14 @@ class Copiers : public ::testing::Test {
     ASSERT_EQ(::sched_getaffinity(0, sizeof(allowed), &allowed), 0);
     int cpu = 0;
     while (!CPU_ISSET(static_cast<std::size_t>(cpu), &allowed)) ++cpu;
-    copier_.start(board(), pages_, cpu);
+    copier_.start(copy_queue(), pages_, cpu);
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (!copier_.runs() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
     ASSERT_TRUE(copier_.runs());
   }
 
   // Pretends that the rank has a copier, so that jobs are given but not done.
-  void pretend_copier(pid_t tid) { board().copier_tid.store(tid, std::memory_order_release); }
+  void pretend_copier(pid_t tid) { copy_queue().copier_tid.store(tid, std::memory_order_release); }
 
   void progress_until(const Ended& ended, std::chrono::milliseconds at_most = std::chrono::seconds(60)) {
     const auto deadline = std::chrono::steady_clock::now() + at_most;

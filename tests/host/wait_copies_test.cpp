@@ -24,7 +24,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using fabric::Chunk;
-using fabric::LenderBoard;
+using fabric::LenderQueue;
 using fabric::MoveStatus;
 using testing::Ended;
 using testing::kBytes;
@@ -36,14 +36,14 @@ constexpr std::uint64_t kBytesForHours = std::uint64_t{1} << 50;
 
 // ---------------------------------------------------------------- the hand-over, in every order
 
-// One board, its service process, its copier and a thread that waits, each a list of steps. Jobs are numbers that stand
-// in their addresses.
+// One job queue, its service process, its copier and a thread that waits, each a list of steps. Jobs are numbers that
+// stand in their addresses.
 class HandOver {
  public:
   static constexpr std::array<std::size_t, 3> kSteps{6, 4, 4};
 
-  HandOver() : copier_(board_, ::getpid(), 0ms), taker_(board_) {
-    board_.copier_tid.store(static_cast<pid_t>(::syscall(SYS_gettid)));
+  HandOver() : copier_(copy_queue_, ::getpid(), 0ms), taker_(copy_queue_) {
+    copy_queue_.copier_tid.store(static_cast<pid_t>(::syscall(SYS_gettid)));
   }
 
   void step(std::size_t who, std::size_t number) {
@@ -114,15 +114,15 @@ class HandOver {
   }
 
   void collect() {
-    std::vector<LenderBoard::Finished> finished;
+    std::vector<LenderQueue::Finished> finished;
     std::vector<Chunk> returned;
     (void)copier_.collect(finished, returned);
     for (const auto& one : finished) ++finished_[one.chunk.offset];
     for (const Chunk& chunk : returned) ++returned_[chunk.offset];
   }
 
-  CopyBoard board_{};
-  LenderBoard copier_;
+  CopyQueue copy_queue_{};
+  LenderQueue copier_;
   CopyTaker taker_;
   std::array<Hand, 2> hands_;
   bool asked_ = false;
@@ -172,15 +172,15 @@ TEST(HandOver, EveryJobIsDoneOnceInEveryOrderOfSteps) {
 // jobs' bytes are plain memory: a thread checker sees any that two touch.
 TEST(HandOver, ThreadsThatComeAndGo) {
   constexpr std::uint64_t kJobs = 20'000;
-  const auto board = std::make_unique<CopyBoard>();
-  LenderBoard copier(*board, ::getpid(), 0ms);
-  board->copier_tid.store(static_cast<pid_t>(::syscall(SYS_gettid)));
+  const auto copy_queue = std::make_unique<CopyQueue>();
+  LenderQueue copier(*copy_queue, ::getpid(), 0ms);
+  copy_queue->copier_tid.store(static_cast<pid_t>(::syscall(SYS_gettid)));
   std::vector<int> copied(kJobs, 0);
   std::atomic<bool> over{false};
   const auto copy = [&copied](const CopyJob& job) { ++copied[job.own_address]; };
   std::vector<std::thread> threads;
   threads.emplace_back([&] {
-    CopyTaker taker(*board);
+    CopyTaker taker(*copy_queue);
     CopyJob job;
     std::uint32_t number = 0;
     while (!over) {
@@ -195,11 +195,11 @@ TEST(HandOver, ThreadsThatComeAndGo) {
   for (int thread = 0; thread < 2; ++thread) {
     threads.emplace_back([&, thread] {
       std::mt19937 random(static_cast<unsigned>(thread));
-      CopyTaker taker(*board);
+      CopyTaker taker(*copy_queue);
       CopyJob job;
       std::uint32_t number = 0;
       while (!over) {
-        board->rank_waits.fetch_add(1);
+        copy_queue->rank_waits.fetch_add(1);
         for (auto looks = random() % 20; looks > 0; --looks) {
           if (!taker.anything_asked() || !taker.take_asked(job, number)) {
             std::this_thread::yield();
@@ -208,7 +208,7 @@ TEST(HandOver, ThreadsThatComeAndGo) {
           copy(job);
           taker.finish(number, CopyResult::copied);
         }
-        board->rank_waits.fetch_sub(1);
+        copy_queue->rank_waits.fetch_sub(1);
       }
     });
   }
@@ -217,7 +217,7 @@ TEST(HandOver, ThreadsThatComeAndGo) {
   std::vector<int> ended(kJobs, 0);
   std::uint64_t next = 0;
   std::uint64_t left = kJobs;
-  std::vector<LenderBoard::Finished> finished;
+  std::vector<LenderQueue::Finished> finished;
   std::vector<Chunk> returned;
   const auto deadline = std::chrono::steady_clock::now() + 60s;
   while (left > 0 && std::chrono::steady_clock::now() < deadline) {
@@ -251,7 +251,7 @@ TEST(HandOver, ThreadsThatComeAndGo) {
     for (const Chunk& chunk : returned) again.push_back(chunk.offset);
   }
   over = true;
-  ring_copier(*board);
+  ring_copier(*copy_queue);
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(left, 0U) << "jobs that nobody took";
   for (std::uint64_t job = 0; job < kJobs; ++job) {
@@ -265,7 +265,7 @@ TEST(HandOver, ThreadsThatComeAndGo) {
 // This process is the only rank with a copier, or plays one with a copier that does nothing.
 class WaitingRank : public testing::Copiers {
  protected:
-  WaitingRank() : Copiers(100ms) { helper_.allow(board(), pages_, copy::Lenders::copiers); }
+  WaitingRank() : Copiers(100ms) { helper_.allow(copy_queue(), pages_, copy::Lenders::copiers); }
 
   void without_working_copier() { pretend_copier(static_cast<pid_t>(::syscall(SYS_gettid))); }
   void help_until(const Ended& ended) {
@@ -276,14 +276,14 @@ class WaitingRank : public testing::Copiers {
     }
     ASSERT_TRUE(ended.ended());
   }
-  bool asked() { return CopyTaker(board()).anything_asked(); }
+  bool asked() { return CopyTaker(copy_queue()).anything_asked(); }
 
   client::WaitHelper helper_;
 };
 
 class WaitingRankWithCopier : public testing::Copiers {
  protected:
-  WaitingRankWithCopier() { helper_.allow(board(), pages_, copy::Lenders::copiers); }
+  WaitingRankWithCopier() { helper_.allow(copy_queue(), pages_, copy::Lenders::copiers); }
   client::WaitHelper helper_;
 };
 
@@ -312,7 +312,7 @@ TEST_F(WaitingRank, IsNotAskedWhileItComputes) {
   Ended ended;
   fabric_.move(childs(0, kBytes), mine(0, kBytes), nullptr, ended);
   (void)fabric_.progress();
-  EXPECT_NE(board().given.load(), 0U);
+  EXPECT_NE(copy_queue().given.load(), 0U);
   EXPECT_FALSE(asked());
   EXPECT_FALSE(helper_.help());
   progress_until(ended);
@@ -328,10 +328,10 @@ TEST_F(WaitingRank, IsNotAskedWhileAnotherComputes) {
   Ended ended;
   fabric_.move(childs(0, kBytes), mine(0, kBytes), nullptr, ended);
   (void)fabric_.progress();
-  EXPECT_NE(board().given.load(), 0U);
+  EXPECT_NE(copy_queue().given.load(), 0U);
   EXPECT_FALSE(asked());
   // It waits as well: what is given from now on is for both. That it dies changes nothing for those who are left.
-  CopyBoard& others = fabric_.rank(kElsewhere)->segment().header().copies;
+  CopyQueue& others = fabric_.rank(kElsewhere)->segment().header().copies;
   others.rank_waits.store(1);
   progress_until(ended);
   Ended second;
@@ -415,19 +415,19 @@ TEST_F(WaitingRankWithCopier, SharesTheWorkWithIt) {
   for (std::thread& thread : waiting) thread.join();
   EXPECT_GT(helper_.bytes(), 0U);
   EXPECT_LE(helper_.bytes(), static_cast<std::uint64_t>(rounds) * kBytes) << "something was copied twice";
-  EXPECT_EQ(board().rank_waits.load(), 0U);
+  EXPECT_EQ(copy_queue().rank_waits.load(), 0U);
 }
 
 // Its process is killed with a job in hand: nothing more is heard of it until the keeper tells.
 TEST_F(WaitingRank, DiesWithAJob) {
   without_working_copier();
-  board().rank_waits.store(1);
+  copy_queue().rank_waits.store(1);
   Ended ended;
   fabric_.move(childs(0, kBytes), mine(0, kBytes), nullptr, ended);
   (void)fabric_.progress();
   CopyJob job;
   std::uint32_t number = 0;
-  ASSERT_TRUE(CopyTaker(board()).take_asked(job, number));
+  ASSERT_TRUE(CopyTaker(copy_queue()).take_asked(job, number));
   const auto a_while = std::chrono::steady_clock::now() + 250ms;
   while (std::chrono::steady_clock::now() < a_while) (void)fabric_.progress();
   EXPECT_FALSE(ended.ended()) << "for all that is known it is still being written";
@@ -447,25 +447,25 @@ TEST_F(WaitingRank, HoldsAJobWhileTheCopierDiesWithANewerOne) {
     while (!go) std::this_thread::yield();
     CopyJob job;
     std::uint32_t number = 0;
-    ASSERT_TRUE(CopyTaker(board()).take(job, number));
-    board().copier_has.store(number + 1);
+    ASSERT_TRUE(CopyTaker(copy_queue()).take(job, number));
+    copy_queue().copier_has.store(number + 1);
   });
   while (tid == 0) std::this_thread::yield();
   pretend_copier(tid);
-  board().rank_waits.store(1);
+  copy_queue().rank_waits.store(1);
   Ended ended;
   fabric_.move(childs(0, kBytes), mine(0, kBytes), nullptr, ended);
   (void)fabric_.progress();
   CopyJob job;
   std::uint32_t number = 0;
-  ASSERT_TRUE(CopyTaker(board()).take_asked(job, number));
+  ASSERT_TRUE(CopyTaker(copy_queue()).take_asked(job, number));
   go = true;
   dying.join();
   const auto a_while = std::chrono::steady_clock::now() + 300ms;
   while (std::chrono::steady_clock::now() < a_while) (void)fabric_.progress();
   EXPECT_FALSE(ended.ended());
   client::CopyJobs jobs;
-  CopyTaker(board()).finish(number, jobs.carry_out(job));
+  CopyTaker(copy_queue()).finish(number, jobs.carry_out(job));
   progress_until(ended);
   ASSERT_TRUE(ended.ended());
   EXPECT_EQ(ended.status(), MoveStatus::ok);
@@ -482,15 +482,15 @@ TEST_F(WaitingRank, GetsMoreBeforeAllIsDone) {
   (void)fabric_.progress();
   CopyJob held;
   std::uint32_t number = 0;
-  ASSERT_TRUE(CopyTaker(board()).take_asked(held, number));
-  const std::uint32_t before = board().given.load();
+  ASSERT_TRUE(CopyTaker(copy_queue()).take_asked(held, number));
+  const std::uint32_t before = copy_queue().given.load();
   while (helper_.help()) continue;
-  EXPECT_EQ(board().given.load(), before);
+  EXPECT_EQ(copy_queue().given.load(), before);
   (void)fabric_.progress();
-  EXPECT_GT(board().given.load(), before);
+  EXPECT_GT(copy_queue().given.load(), before);
   EXPECT_TRUE(helper_.help());
   client::CopyJobs jobs;
-  CopyTaker(board()).finish(number, jobs.carry_out(held));
+  CopyTaker(copy_queue()).finish(number, jobs.carry_out(held));
   help_until(ended);
   expect_bytes(memory_, 0, 0, kBytes);
   helper_.leave();
@@ -501,14 +501,14 @@ TEST_F(WaitingRank, SaysNonsense) {
   without_working_copier();
   std::mt19937 random(5);
   for (int round = 0; round < 10; ++round) {
-    board().rank_waits.store(static_cast<std::uint32_t>(random()));
+    copy_queue().rank_waits.store(static_cast<std::uint32_t>(random()));
     Ended ended;
     fabric_.move(childs(0, kBytes / 4), mine(0, kBytes / 4), nullptr, ended);
     (void)fabric_.progress();
-    board().asked.store(static_cast<std::uint32_t>(random()));
-    board().copier_sleeps.store(1);
-    board().taken.store(round % 2 == 0 ? board().given.load() : static_cast<std::uint32_t>(random()));
-    for (auto& result : board().results) result.store(static_cast<std::uint32_t>(random() % 7));
+    copy_queue().asked.store(static_cast<std::uint32_t>(random()));
+    copy_queue().copier_sleeps.store(1);
+    copy_queue().taken.store(round % 2 == 0 ? copy_queue().given.load() : static_cast<std::uint32_t>(random()));
+    for (auto& result : copy_queue().results) result.store(static_cast<std::uint32_t>(random() % 7));
     progress_until(ended);
     EXPECT_TRUE(ended.ended());
   }

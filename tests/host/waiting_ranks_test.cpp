@@ -26,7 +26,7 @@ class RanksAlone : public testing::Copiers {
  protected:
   explicit RanksAlone(std::chrono::milliseconds patience = std::chrono::seconds(60))
       : Copiers(patience, copy::CoreShare::none) {
-    helper_.allow(board(), pages_, copy::Lenders::waiting_ranks);
+    helper_.allow(copy_queue(), pages_, copy::Lenders::waiting_ranks);
   }
   ~RanksAlone() override { helper_.stop(); }
 
@@ -80,7 +80,7 @@ TEST_F(RanksAlone, HelpAfterTheyHaveComputed) {
   helper_.leave();
 }
 
-// More than a board has room for.
+// More than a job queue has room for.
 TEST_F(RanksAlone, TakeOneBoardAfterTheOther) {
   constexpr std::uint64_t kBlock = 32 << 10;
   std::vector<Ended> ended(kBytes / kBlock);
@@ -118,7 +118,7 @@ TEST_F(HastyRanksAlone, KeepWhatTheyHaveBegun) {
   Ended ended;
   fabric_.move(childs(0, kBytes), mine(0, kBytes), nullptr, ended);
   progress_while_there_is_something();
-  CopyTaker taker(board());
+  CopyTaker taker(copy_queue());
   CopyJob job;
   std::uint32_t number = 0;
   ASSERT_TRUE(taker.take_asked(job, number));

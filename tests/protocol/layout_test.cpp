@@ -41,7 +41,7 @@ constexpr bool without_gaps() {
 static_assert(
     without_gaps<HelloBody, WelcomeBody, RefusedBody, RegionBody, RegionAddedBody, ConfigureBody, PeerRingBody,
                  PeerMovedBody, PeerBody, RankJoinedBody, RankAttachedBody, RankBody, SharedBytesBody, RankRemoteBody,
-                 RankWiredBody, JobMapTakenBody, ProtestBody, ControlHeader>());
+                 RankWiredBody, JobMapTakenBody, FaultReportBody, ControlHeader>());
 static_assert(without_gaps<DpuJob, DpuReady, DpuLost, DpuTraced, DpuTraceAsk, DpuTraceTold, DpuFiguresAsk,
                            DpuFiguresHeader, DpuLinkFigures, TakePlaceBody, RankMessage, LocalRef, SlotLayout,
                            SlotRequestBody, SlotResult, KeyEntry, WireRoute, PairExtent, CopyJob>());
@@ -65,7 +65,7 @@ std::string control_messages() {
          OUTRIGGER_LAYOUT(SharedBytesBody, bytes, node, reserved) +
          OUTRIGGER_LAYOUT(RankRemoteBody, world_rank, sp, bytes) +
          OUTRIGGER_LAYOUT(RankWiredBody, world_rank, ok, reason) + OUTRIGGER_LAYOUT(JobMapTakenBody, ok, reason) +
-         OUTRIGGER_LAYOUT(ProtestBody, world_rank, reason) +
+         OUTRIGGER_LAYOUT(FaultReportBody, world_rank, reason) +
          OUTRIGGER_LAYOUT(DpuJob, local_size, services, attach_limit_ms) +
          OUTRIGGER_LAYOUT(DpuReady, services, reserved, name) +
          OUTRIGGER_LAYOUT(DpuLost, killed, has_taken, group_high, group_low, sequence, how) +
@@ -101,7 +101,7 @@ std::string memory_of_a_rank() {
          OUTRIGGER_LAYOUT(NativeCallsEntry, group_high, group_low, word) +
          OUTRIGGER_LAYOUT(KeyEntry, region, key_bytes, export_bytes, reserved, base, bytes, key) +
          OUTRIGGER_LAYOUT(WireRoute, moves_memory, transports) +
-         OUTRIGGER_LAYOUT(CopyBoard, wanted, given, service_waits, asked, taken, events, bell, copier_sleeps,
+         OUTRIGGER_LAYOUT(CopyQueue, wanted, given, service_waits, asked, taken, events, bell, copier_sleeps,
                           copier_tid, copier_has, hands, rank_waits, copier_away, copier_ran_ns, copier_busy_since,
                           ranks_alone, jobs, results) +
          "segment: ring " + std::to_string(SegmentView::ring_offset()) + ", slots " +

@@ -23,10 +23,10 @@ constexpr std::size_t kStackBytes = 256U << 10;  // of address space; only a few
 
 }  // namespace
 
-void Copier::start(CopyBoard& board, HugePages& pages, int cpu) {
+void Copier::start(CopyQueue& copy_queue, HugePages& pages, int cpu) {
   if (used_) return;
   used_ = true;
-  board_ = &board;
+  copy_queue_ = &copy_queue;
   pages_ = &pages;
   cpu_ = cpu;
   state_.store(State::starts, std::memory_order_relaxed);
@@ -38,7 +38,7 @@ void Copier::stop() {
   if (!started_) return;
   started_ = false;
   stop_.store(true, std::memory_order_seq_cst);
-  ring_copier(*board_);
+  ring_copier(*copy_queue_);
   ::pthread_join(thread_, nullptr);
 }
 
@@ -75,20 +75,20 @@ void Copier::serve() {
     return;
   }
   CopyJobs jobs;
-  CopyTaker taker(*board_);
+  CopyTaker taker(*copy_queue_);
   const auto ended = [this] { return stop_.load(std::memory_order_seq_cst); };
-  board_->copier_tid.store(static_cast<std::int32_t>(::syscall(SYS_gettid)), std::memory_order_release);
+  copy_queue_->copier_tid.store(static_cast<std::int32_t>(::syscall(SYS_gettid)), std::memory_order_release);
   state_.store(State::runs, std::memory_order_release);
   CopyJob job;
   std::uint32_t number = 0;
   while (!ended()) {
     if (taker.take(job, number)) {
-      board_->copier_has.store(number + 1, std::memory_order_release);
+      copy_queue_->copier_has.store(number + 1, std::memory_order_release);
       begin_work();
       const CopyResult result = jobs.carry_out(job);
       end_work();  // before the service process continues and reads it
       taker.finish(number, result);
-      board_->copier_has.store(0, std::memory_order_relaxed);
+      copy_queue_->copier_has.store(0, std::memory_order_relaxed);
     } else if (pages_->anything()) {
       make_huge_pages();
     } else {
@@ -96,27 +96,27 @@ void Copier::serve() {
     }
   }
   state_.store(State::ended, std::memory_order_release);
-  board_->copier_tid.store(0, std::memory_order_release);
+  copy_queue_->copier_tid.store(0, std::memory_order_release);
 }
 
 void Copier::begin_work() {
   const auto now_ns = static_cast<std::uint64_t>(time_on(CLOCK_MONOTONIC).count());
-  board_->copier_busy_since.store(now_ns, std::memory_order_relaxed);
+  copy_queue_->copier_busy_since.store(now_ns, std::memory_order_relaxed);
 }
 
 void Copier::end_work() {
   const auto ran_ns = static_cast<std::uint64_t>(time_on(CLOCK_THREAD_CPUTIME_ID).count());
-  board_->copier_ran_ns.store(ran_ns, std::memory_order_relaxed);
-  board_->copier_busy_since.store(0, std::memory_order_relaxed);
+  copy_queue_->copier_ran_ns.store(ran_ns, std::memory_order_relaxed);
+  copy_queue_->copier_busy_since.store(0, std::memory_order_relaxed);
 }
 
 // Other threads copy meanwhile.
 void Copier::make_huge_pages() {
-  board_->copier_away.store(1, std::memory_order_release);
+  copy_queue_->copier_away.store(1, std::memory_order_release);
   begin_work();
   pages_->advance();
   end_work();
-  board_->copier_away.store(0, std::memory_order_release);
+  copy_queue_->copier_away.store(0, std::memory_order_release);
 }
 
 }  // namespace outrigger::client

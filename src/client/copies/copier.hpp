@@ -1,5 +1,5 @@
-// This rank's copier: a thread that makes copies for its service process (copy/board.hpp). A thread of this process
-// reaches the rank's private memory with one copy instead of two.
+// This rank's copier: a thread that makes copies for its service process (copy/copy_queue.hpp). A thread of this
+// process reaches the rank's private memory with one copy instead of two.
 //
 // It costs little, and nothing while there is nothing to copy. It starts when the service process has work for it. It
 // runs on the service process's core only, and sleeps in one futex without a time limit. It handles no signals, has no
@@ -14,7 +14,7 @@
 #include <cstdint>
 
 #include "client/memory/huge_pages.hpp"
-#include "copy/board.hpp"
+#include "copy/copy_queue.hpp"
 
 namespace outrigger::client {
 
@@ -25,9 +25,9 @@ class Copier {
   Copier& operator=(const Copier&) = delete;
   ~Copier() { stop(); }
 
-  // Starts the thread on core `cpu`. Without copies it makes huge pages. The board and `pages` must stay until stop().
-  // Further calls do nothing.
-  void start(CopyBoard& board, HugePages& pages, int cpu);
+  // Starts the thread on core `cpu`. Without copies it makes huge pages. The job queue and `pages` must stay until
+  // stop(). Further calls do nothing.
+  void start(CopyQueue& copy_queue, HugePages& pages, int cpu);
   // Waits for the current copy, if any, and ends the thread, which cannot be started again.
   void stop();
   // In a forked child, which lacks the thread.
@@ -49,7 +49,7 @@ class Copier {
   void end_work();
   void make_huge_pages();
 
-  CopyBoard* board_ = nullptr;
+  CopyQueue* copy_queue_ = nullptr;
   HugePages* pages_ = nullptr;
   int cpu_ = -1;
   pthread_t thread_{};

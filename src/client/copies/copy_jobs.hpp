@@ -1,10 +1,10 @@
-// Carries out copies of the job queue (copy/board.hpp) in the calling thread.
+// Carries out copies of the job queue (copy/copy_queue.hpp) in the calling thread.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
-#include "copy/board.hpp"
+#include "copy/copy_queue.hpp"
 
 namespace outrigger::client {
 

@@ -8,23 +8,23 @@ namespace outrigger::client {
 Lending::Lending(EndpointLock& lock, SegmentHeader& header, const Doorbell& doorbell, const WelcomeBody& welcome,
                  Allowed allowed)
     : lock_(lock),
-      board_(header.copies),
+      copy_queue_(header.copies),
       doorbell_(doorbell),
       cpu_(welcome.cpu),
       copier_lends_((welcome.reach & kReachCopier) != 0 &&
                     copy::lenders_with(welcome.core_share) == copy::Lenders::copiers) {
   if ((welcome.reach & kReachCopier) == 0) return;  // there are no jobs
-  if (allowed.wait_copies) helper_.allow(board_, huge_pages_, copy::lenders_with(welcome.core_share));
+  if (allowed.wait_copies) helper_.allow(copy_queue_, huge_pages_, copy::lenders_with(welcome.core_share));
   if (allowed.huge_pages) huge_pages_.allow(huge_page_support().bytes);
 }
 
 void Lending::start_copier() {
-  if (copier_lends_ && !lock_.is_inert()) copier_.start(board_, huge_pages_, cpu_);
+  if (copier_lends_ && !lock_.is_inert()) copier_.start(copy_queue_, huge_pages_, cpu_);
 }
 
 void Lending::note_source(const SideMemory& side) {
   if (!side.is_private || !(copier_.runs() || helper_.alone())) return;
-  if (huge_pages_.note_source(side.begin, side.bytes)) ring_copier(board_);
+  if (huge_pages_.note_source(side.begin, side.bytes)) ring_copier(copy_queue_);
 }
 
 bool Lending::help() {

@@ -30,7 +30,7 @@ class Lending {
   // Under the lock. An operation has been posted: others read its send memory, and its receive memory if its algorithm
   // passes that on.
   void posted(const OperationRequest& request, const SideMemory& send, const SideMemory& receive) {
-    if (board_.wanted.load(std::memory_order_acquire) != 0) start_copier();
+    if (copy_queue_.wanted.load(std::memory_order_acquire) != 0) start_copier();
     note_source(send);
     if (passes_on(request.collective, request.algorithm)) note_source(receive);
   }
@@ -69,7 +69,7 @@ class Lending {
   void note_source(const SideMemory& side);
 
   EndpointLock& lock_;
-  CopyBoard& board_;
+  CopyQueue& copy_queue_;
   const Doorbell& doorbell_;
   const int cpu_;            // of the service process
   const bool copier_lends_;  // a copier is possible

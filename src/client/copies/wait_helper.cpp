@@ -22,22 +22,22 @@ int filter_of_this_thread() {
 
 }  // namespace
 
-void WaitHelper::allow(CopyBoard& board, HugePages& pages, copy::Lenders lenders) {
+void WaitHelper::allow(CopyQueue& copy_queue, HugePages& pages, copy::Lenders lenders) {
   filter_ = filter_of_this_thread();
-  board_ = &board;
+  copy_queue_ = &copy_queue;
   pages_ = &pages;
   lenders_ = lenders;
-  board.ranks_alone.store(alone() ? 1 : 0, std::memory_order_release);
+  copy_queue.ranks_alone.store(alone() ? 1 : 0, std::memory_order_release);
 }
 
 void WaitHelper::refuse() {
   const bool already = stopped_.exchange(true, std::memory_order_seq_cst);
-  if (!already && alone()) board_->ranks_alone.store(0, std::memory_order_release);
+  if (!already && alone()) copy_queue_->ranks_alone.store(0, std::memory_order_release);
 }
 
 // All relaxed: these are hints without ordered data.
 void WaitHelper::posted(std::uint64_t bytes) {
-  if (board_ == nullptr || alone()) return;
+  if (copy_queue_ == nullptr || alone()) return;
   const std::int64_t until = now_ns() + copy::at_once_after(bytes).count();
   if (until > at_once_until_ns_.load(std::memory_order_relaxed)) {
     at_once_until_ns_.store(until, std::memory_order_relaxed);
@@ -45,23 +45,23 @@ void WaitHelper::posted(std::uint64_t bytes) {
 }
 
 bool WaitHelper::enter() {
-  if (board_ == nullptr) return false;
+  if (copy_queue_ == nullptr) return false;
   const bool at_once = alone() || now_ns() <= at_once_until_ns_.load(std::memory_order_relaxed);
   if (!copy::rank_lends(lenders_, at_once)) return false;
-  board_->rank_waits.fetch_add(1, std::memory_order_relaxed);
+  copy_queue_->rank_waits.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
 
 void WaitHelper::leave() {
-  board_->rank_waits.fetch_sub(1, std::memory_order_relaxed);
+  copy_queue_->rank_waits.fetch_sub(1, std::memory_order_relaxed);
 }
 
 bool WaitHelper::has_copies() const {
-  return CopyTaker(*board_).anything_asked();
+  return CopyTaker(*copy_queue_).anything_asked();
 }
 
 bool WaitHelper::wanted() const {
-  if (board_ == nullptr || stopped_.load(std::memory_order_relaxed)) return false;
+  if (copy_queue_ == nullptr || stopped_.load(std::memory_order_relaxed)) return false;
   return (has_copies() || (alone() && pages_->anything())) &&
          copying_.load(std::memory_order_relaxed) == std::thread::id();
 }
@@ -85,7 +85,7 @@ bool WaitHelper::may_copy() {
 }
 
 bool WaitHelper::take_one() {
-  CopyTaker taker(*board_);
+  CopyTaker taker(*copy_queue_);
   CopyJob job;
   std::uint32_t number = 0;
   if (!taker.take_asked(job, number)) {

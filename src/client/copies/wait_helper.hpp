@@ -19,7 +19,7 @@
 
 #include "client/copies/copy_jobs.hpp"
 #include "client/memory/huge_pages.hpp"
-#include "copy/board.hpp"
+#include "copy/copy_queue.hpp"
 #include "copy/policy.hpp"
 
 namespace outrigger::client {
@@ -31,9 +31,9 @@ class WaitHelper {
   WaitHelper& operator=(const WaitHelper&) = delete;
   ~WaitHelper() { stop(); }
 
-  // Call it before other threads use this; without it no thread helps. The board and `pages` must stay until stop().
-  // Without a copier, threads make its huge pages, too.
-  void allow(CopyBoard& board, HugePages& pages, copy::Lenders lenders);
+  // Call it before other threads use this; without it no thread helps. The job queue and `pages` must stay until
+  // stop(). Without a copier, threads make its huge pages, too.
+  void allow(CopyQueue& copy_queue, HugePages& pages, copy::Lenders lenders);
   // There is no copier, and threads help whenever they wait.
   [[nodiscard]] bool alone() const { return lenders_ == copy::Lenders::waiting_ranks; }
   // An operation of this many bytes has been posted.
@@ -62,7 +62,7 @@ class WaitHelper {
   void refuse();
   bool take_one();
 
-  CopyBoard* board_ = nullptr;
+  CopyQueue* copy_queue_ = nullptr;
   HugePages* pages_ = nullptr;
   copy::Lenders lenders_ = copy::Lenders::none;
   int filter_ = 0;  // system call filter at allow()

@@ -40,8 +40,8 @@ void Lending::expect(WorldRank rank) {
   if (memory == nullptr) return;
   assert(lenders() != Lenders::none && "no rank lends threads here");
   const auto patience = by_ranks_alone() ? options_.rank_patience : options_.copier_patience;
-  const LenderBoard board(memory->segment().header().copies, memory->pid(), patience, lenders());
-  lenders_.push_back(std::make_unique<Lender>(rank, board, moves_));
+  const LenderQueue copy_queue(memory->segment().header().copies, memory->pid(), patience, lenders());
+  lenders_.push_back(std::make_unique<Lender>(rank, copy_queue, moves_));
   if (rank.value() >= by_rank_.size()) by_rank_.resize(std::size_t{rank.value()} + 1);
   by_rank_[rank.value()] = lenders_.back().get();
 }
@@ -51,7 +51,7 @@ void Lending::drop_rank(WorldRank rank) {
   Lender* lender = std::exchange(by_rank_[rank.value()], nullptr);
   // The process is gone or has misbehaved: its threads can harm only its own memory.
   std::vector<Chunk> held;
-  for (std::uint32_t i = 0; i < lender->board.pending(); ++i) held.push_back(lender->board.chunk(i));
+  for (std::uint32_t i = 0; i < lender->copy_queue.pending(); ++i) held.push_back(lender->copy_queue.chunk(i));
   for (const Chunk& chunk : held) give_up(chunk);
   lender->queue.move_all_to(here_);
   std::erase(busy_, lender);
@@ -66,8 +66,8 @@ Lender* Lending::lender_for(const HostMove& move) {
   for (const WorldRank rank : {to.owner, from.owner}) {
     Lender* lender = rank.value() < by_rank_.size() ? by_rank_[rank.value()] : nullptr;
     if (lender == nullptr || !lender->may_reach(other_rank(move, rank))) continue;
-    if (lender->board.usable()) return lender;
-    if (copy::wants_lender(move.from.bytes)) lender->board.want();
+    if (lender->copy_queue.usable()) return lender;
+    if (copy::wants_lender(move.from.bytes)) lender->copy_queue.want();
   }
   return nullptr;
 }
@@ -83,15 +83,16 @@ void Lending::queue(const Chunk& chunk) {
 
 bool Lending::lend_out() {
   if (by_ranks_alone()) return leave_to_waiting_ranks();
-  const bool all_wait = std::ranges::all_of(lenders_, [](const auto& lender) { return lender->board.rank_waits(); });
+  const bool all_wait =
+      std::ranges::all_of(lenders_, [](const auto& lender) { return lender->copy_queue.rank_waits(); });
   const bool helped = copy::ranks_are_asked(lenders(), all_wait);
   std::uint64_t budget = options_.copiers_bytes;
   if (helped) {
     std::uint64_t lent = 0;
-    for (const Lender* lender : busy_) lent += lender->board.unfinished_bytes();
+    for (const Lender* lender : busy_) lent += lender->copy_queue.unfinished_bytes();
     budget = options_.helped_bytes - std::min(options_.helped_bytes, lent);
   } else {
-    for (Lender* lender : busy_) lender->board.ask_no_more();
+    for (Lender* lender : busy_) lender->copy_queue.ask_no_more();
   }
   bool any = false;
   for (std::size_t left = busy_.size(); left > 0 && budget > 0; --left) {
@@ -100,7 +101,7 @@ bool Lending::lend_out() {
     const std::uint64_t lent = most == 0 ? 0 : lend(lender, most);
     if (lent == 0) continue;
     if (helped) ask(lender);
-    lender.board.ring();
+    lender.copy_queue.ring();
     budget -= std::min(budget, lent);
     any = true;
   }
@@ -112,15 +113,15 @@ bool Lending::leave_to_waiting_ranks() {
   bool any = false;
   for (std::size_t left = busy_.size(); left > 0; --left) {
     Lender& lender = next_of(busy_);  // lend() may add others
-    LenderBoard& board = lender.board;
-    if (lender.queue.empty() || board.room() == 0) continue;
-    const bool idle = board.pending() == 0;
-    if (!board.usable() || (idle && !copy::worth_lending(lenders(), lender.queue.bytes()))) {
+    LenderQueue& copy_queue = lender.copy_queue;
+    if (lender.queue.empty() || copy_queue.room() == 0) continue;
+    const bool idle = copy_queue.pending() == 0;
+    if (!copy_queue.usable() || (idle && !copy::worth_lending(lenders(), lender.queue.bytes()))) {
       if (idle) lender.queue.move_all_to(here_);
       continue;
     }
     if (lend(lender, lender.queue.bytes()) == 0) continue;
-    board.ask_rank();
+    copy_queue.ask_rank();
     wake_if_asleep(ranks_.find(lender.rank)->segment().header());
     any = true;
   }
@@ -131,28 +132,28 @@ bool Lending::leave_to_waiting_ranks() {
 // last copier.
 std::uint64_t Lending::may_lend_to(Lender& lender, bool helped) {
   if (lender.queue.empty()) return 0;
-  const bool worth = lender.board.usable() && copy::worth_lending(lenders(), lender.queue.bytes());
-  if (lender.board.pending() == 0) {
+  const bool worth = lender.copy_queue.usable() && copy::worth_lending(lenders(), lender.queue.bytes());
+  if (lender.copy_queue.pending() == 0) {
     if (worth) return options_.copier_most_bytes;
     lender.queue.move_all_to(here_);
     return 0;
   }
-  const std::uint64_t lent = lender.board.unfinished_bytes();
+  const std::uint64_t lent = lender.copy_queue.unfinished_bytes();
   if (!helped || !worth || lent + chunk_bytes_ > options_.copier_most_bytes) return 0;
   return options_.copier_most_bytes - lent;
 }
 
 // The copier is rung as well: it takes one chunk while a rank wakes up.
 void Lending::ask(Lender& lender) {
-  lender.board.ask_rank();
-  if (lender.board.unfinished_bytes() > chunk_bytes_) wake_if_asleep(ranks_.find(lender.rank)->segment().header());
+  lender.copy_queue.ask_rank();
+  if (lender.copy_queue.unfinished_bytes() > chunk_bytes_) wake_if_asleep(ranks_.find(lender.rank)->segment().header());
 }
 
 std::uint64_t Lending::lend(Lender& lender, std::uint64_t most) {
   std::uint64_t lent = 0;
   const std::uint64_t chunk_bytes = by_ranks_alone() ? options_.rank_chunk_bytes : chunk_bytes_;
   if (lender.queue.bytes() <= most + copy::kLeastBytesToWakeCopier) most = lender.queue.bytes();  // avoids a small rest
-  while (!lender.queue.empty() && lender.board.room() != 0 && lent < most) {
+  while (!lender.queue.empty() && lender.copy_queue.room() != 0 && lent < most) {
     Chunk chunk = lender.queue.pop();
     const Chunk rest = chunk.cut(std::min(chunk_bytes, most - lent));
     if (rest.bytes != 0) lender.queue.push_front(rest);
@@ -160,7 +161,7 @@ std::uint64_t Lending::lend(Lender& lender, std::uint64_t most) {
     if (!job) continue;
     ++chunk.move->lent;
     lent += chunk.bytes;
-    lender.board.give(*job, chunk);
+    lender.copy_queue.give(*job, chunk);
   }
   return lent;
 }
@@ -201,17 +202,17 @@ void Lending::lend_core() const {
 
 bool Lending::anything_to_do() const {
   return std::ranges::any_of(busy_, [](const Lender* lender) {
-    const LenderBoard& board = lender->board;
-    const auto patience = board.patience_left();
-    return board.pending() == 0 || board.has_news() || (patience && patience->count() == 0);
+    const LenderQueue& copy_queue = lender->copy_queue;
+    const auto patience = copy_queue.patience_left();
+    return copy_queue.pending() == 0 || copy_queue.has_news() || (patience && patience->count() == 0);
   });
 }
 
-std::optional<LenderBoard::Clock::duration> Lending::patience_left() const {
-  std::optional<LenderBoard::Clock::duration> least;
+std::optional<LenderQueue::Clock::duration> Lending::patience_left() const {
+  std::optional<LenderQueue::Clock::duration> least;
   if (!by_ranks_alone()) return least;
   for (const Lender* lender : busy_) {
-    const auto left = lender->board.patience_left();
+    const auto left = lender->copy_queue.patience_left();
     if (left && (!least || *left < *least)) least = left;
   }
   return least;
@@ -225,19 +226,19 @@ bool Lending::take_in() {
     Lender& lender = next_of(busy_);
     finished_.clear();
     returned_.clear();
-    if (!lender.board.collect(finished_, returned_)) continue;
+    if (!lender.copy_queue.collect(finished_, returned_)) continue;
     any = true;
     take_in_from(lender);
   }
   std::erase_if(busy_, [](Lender* lender) {
-    lender->listed = lender->board.pending() != 0 || !lender->queue.empty();
+    lender->listed = lender->copy_queue.pending() != 0 || !lender->queue.empty();
     return !lender->listed;
   });
   return any;
 }
 
 void Lending::take_in_from(Lender& lender) {
-  for (const LenderBoard::Finished& finished : finished_) {
+  for (const LenderQueue::Finished& finished : finished_) {
     const Chunk& chunk = finished.chunk;
     if (finished.result == CopyResult::unreachable && chunk.move != nullptr) {
       lender.unreachable.push_back(other_rank(*chunk.move, lender.rank));
@@ -269,12 +270,12 @@ void Lending::give_up(const Chunk& chunk) {
 
 void Lending::recall(HostMove& move) {
   for (Lender* lender : busy_) {
-    LenderBoard& board = lender->board;
+    LenderQueue& copy_queue = lender->copy_queue;
     bool concerned = false;
-    for (std::uint32_t i = 0; i < board.pending(); ++i) concerned |= board.chunk(i).move == &move;
+    for (std::uint32_t i = 0; i < copy_queue.pending(); ++i) concerned |= copy_queue.chunk(i).move == &move;
     if (!concerned) continue;
     std::vector<Chunk> returned;
-    board.take_back(returned);
+    copy_queue.take_back(returned);
     for (const Chunk& chunk : returned) {
       if (chunk.move == &move) {
         --move.lent;
@@ -282,8 +283,8 @@ void Lending::recall(HostMove& move) {
         give_up(chunk);
       }
     }
-    for (std::uint32_t i = 0; i < board.pending(); ++i) {
-      Chunk& chunk = board.chunk(i);
+    for (std::uint32_t i = 0; i < copy_queue.pending(); ++i) {
+      Chunk& chunk = copy_queue.chunk(i);
       if (chunk.move != &move) continue;
       chunk.move = nullptr;  // the copy runs to its end, and the memory counts as busy until then
       ++orphans_;
@@ -293,8 +294,8 @@ void Lending::recall(HostMove& move) {
 
 bool Lending::has_orphans(WorldRank destination) const {
   return std::ranges::any_of(busy_, [destination](Lender* lender) {
-    for (std::uint32_t i = 0; i < lender->board.pending(); ++i) {
-      const Chunk& chunk = lender->board.chunk(i);
+    for (std::uint32_t i = 0; i < lender->copy_queue.pending(); ++i) {
+      const Chunk& chunk = lender->copy_queue.chunk(i);
       if (chunk.move == nullptr && chunk.destination == destination) return true;
     }
     return false;

@@ -63,7 +63,7 @@ class Lending {
   [[nodiscard]] bool anything_to_do() const;
   // Only waiting ranks lend: jobs need no attention before a rank rings or the patience is over.
   [[nodiscard]] bool by_ranks_alone() const { return lenders() == copy::Lenders::waiting_ranks; }
-  [[nodiscard]] std::optional<LenderBoard::Clock::duration> patience_left() const;
+  [[nodiscard]] std::optional<LenderQueue::Clock::duration> patience_left() const;
 
   // The move is cancelled: only chunks that a lender holds continue.
   void recall(HostMove& move);
@@ -95,7 +95,7 @@ class Lending {
   std::vector<Lender*> by_rank_;                  // nullptr: lends nothing
   std::deque<Lender*> busy_;                      // with jobs or results
   std::size_t orphans_ = 0;                       // chunks of cancelled moves that a lender still holds
-  std::vector<LenderBoard::Finished> finished_;   // kept for its memory, like returned_
+  std::vector<LenderQueue::Finished> finished_;   // kept for its memory, like returned_
   std::vector<Chunk> returned_;
 };
 

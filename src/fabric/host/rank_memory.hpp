@@ -13,7 +13,7 @@
 
 #include "base/result.hpp"
 #include "base/shared_memory.hpp"
-#include "copy/board.hpp"
+#include "copy/copy_queue.hpp"
 #include "fabric/host/lanes/xpmem_windows.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/shared/segment.hpp"

@@ -10,7 +10,7 @@
 //   rank     header.rank_*, header.overflow_tail and _first_*, ring, slots while `free`, the key table, groups, arena
 //   service  results and `state = done`, delivered marks, header.service_*, header.overflow_taken, header.wire_route*
 //   keeper   the constants of the header before it is shared, header.fatal_*, header.dpu_*
-//   copies   see copy/board.hpp
+//   copies   see copy/copy_queue.hpp
 //   plans    see steer/plan/dispatch_plan.hpp; native calls: see protocol/native_calls.hpp
 //
 // A slot goes free -> posted (rank) -> done (service) -> free (rank). A kept operation (kSlotKept) may become `filled`
@@ -38,7 +38,7 @@
 #include <cstdint>
 
 #include "base/futex.hpp"
-#include "copy/board.hpp"
+#include "copy/copy_queue.hpp"
 #include "protocol/block_layout.hpp"
 #include "protocol/collective.hpp"
 #include "protocol/ids.hpp"
@@ -293,7 +293,7 @@ struct alignas(64) SegmentHeader {
   std::atomic<std::uint32_t> dpu_process;
   std::atomic<std::uint32_t> dpu_calls;
 
-  CopyBoard copies;  // between the service process and the rank's threads
+  CopyQueue copies;  // between the service process and the rank's threads
 };
 static_assert(sizeof(SegmentHeader) % 64 == 0);
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free);

@@ -41,7 +41,7 @@ std::optional<Shape> shape_of(ControlKind kind) {
     case ControlKind::rank_joined: return Shape{sizeof(RankJoinedBody), 2};
     case ControlKind::rank_attached: return Shape{sizeof(RankAttachedBody), 0};
     case ControlKind::rank_left: return Shape{sizeof(RankBody), 0};
-    case ControlKind::protest: return Shape{sizeof(ProtestBody), 0};
+    case ControlKind::fault_report: return Shape{sizeof(FaultReportBody), 0};
     case ControlKind::wire_address:
     case ControlKind::node_descriptor:
     case ControlKind::job_map: return Shape{sizeof(SharedBytesBody), 1};
@@ -54,9 +54,9 @@ std::optional<Shape> shape_of(ControlKind kind) {
     case ControlKind::left_dpu:
     case ControlKind::trace_settle:
     case ControlKind::be_quiet:
-    case ControlKind::careful: return Shape{sizeof(RankBody), 0};
+    case ControlKind::degraded: return Shape{sizeof(RankBody), 0};
     case ControlKind::doorbell:
-    case ControlKind::pulse:
+    case ControlKind::heartbeat:
     case ControlKind::counts:
     case ControlKind::trace: return Shape{sizeof(RankBody), 1};
   }
@@ -65,7 +65,7 @@ std::optional<Shape> shape_of(ControlKind kind) {
 
 constexpr std::size_t kMaxPacketBytes = 1024;
 static_assert(sizeof(ControlHeader) + sizeof(HelloBody) <= kMaxPacketBytes);
-static_assert(sizeof(ControlHeader) + sizeof(ProtestBody) <= kMaxPacketBytes);
+static_assert(sizeof(ControlHeader) + sizeof(FaultReportBody) <= kMaxPacketBytes);
 
 bool wait_for(int fd, short events, int timeout_ms) {
   using Clock = std::chrono::steady_clock;

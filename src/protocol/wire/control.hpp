@@ -5,7 +5,7 @@
 //    | hello {secret, rank, affinity, probe}                              |
 //    |--------------------------->| (all ranks of the node have come)     |
 //    |                            | configure {sp, cpu, ...} ------------>|   socket inherited as a descriptor
-//    |                            | pulse + fd -------------------------->|   memory for its heartbeat
+//    |                            | heartbeat + fd ---------------------->|   memory for its heartbeat
 //    |                            | peer_ring {sp} + 3 fds -------------->|   one per other service process
 //    |                            | rank_joined + segment fd ------------>|   to all of them, for every rank
 //    |                            |<---------- rank_attached {reach bits} |
@@ -21,7 +21,7 @@
 //    | trace_settle ------------->|                                       |   a DPU's events must come to the rank's
 //    |                            |                                       |   memory (Header::settled)
 //    |                            | core_share {share, other job} ------->|   another job uses its core, or stops
-//    |                            | careful ----------------------------->|   degraded mode: too many have died
+//    |                            | degraded ---------------------------->|   degraded mode: too many have died
 //    |                            | take_place -------------------------->|   of a dead one; its ranks follow
 //    | goodbye ------------------>| rank_left --------------------------->|
 //    |                            | goodbye ----------------------------->|   the end of the job
@@ -102,7 +102,7 @@ enum class ControlKind : std::uint32_t {
   rank_joined = 10,
   rank_attached = 11,
   rank_left = 12,
-  protest = 13,
+  fault_report = 13,
   wire_address = 14,
   node_descriptor = 15,
   job_map = 16,
@@ -116,8 +116,8 @@ enum class ControlKind : std::uint32_t {
   counts = 24,
   core_share = 25,
   introduced = 26,
-  pulse = 27,
-  careful = 28,
+  heartbeat = 27,
+  degraded = 28,
   peer_moved = 29,
   peer_silent = 30,
   peer_watched = 31,
@@ -131,7 +131,7 @@ enum class ControlKind : std::uint32_t {
 // Access of the node's service processes to a rank's memory.
 inline constexpr std::uint32_t kReachMapped = 1U << 0;
 inline constexpr std::uint32_t kReachCma = 1U << 1;
-// Ranks may start a copier (copy/board.hpp) on their service process's core; only together with kReachCma.
+// Ranks may start a copier (copy/copy_queue.hpp) on their service process's core; only together with kReachCma.
 inline constexpr std::uint32_t kReachCopier = 1U << 2;
 // Private memory is attached by XPMEM (xpmem.hpp); only together with kReachCma, which detects missing pages.
 inline constexpr std::uint32_t kReachXpmem = 1U << 3;
@@ -290,7 +290,7 @@ struct JobMapTakenBody {
 };
 
 // Fault report: a service process rejects this rank; the reason is for people.
-struct ProtestBody {
+struct FaultReportBody {
   std::uint32_t world_rank = 0;
   std::array<char, kReasonBytes> reason{};
 };

@@ -8,7 +8,7 @@
 //   ready     service processes have started (DPU)
 //   failed    they have not, and the reason as text (DPU)
 //   lost      a service process has ended, and how (DPU)
-//   stand_by  start a standby process, number `sp` (keeper)
+//   standby  start a standby process, number `sp` (keeper)
 //   replace   the standby process replaces service process `sp`, which is lost (keeper)
 //   alive     heartbeat, every second
 //   trace     trace service process `sp` for this rank (keeper)
@@ -54,7 +54,7 @@ enum class DpuFrameKind : std::uint32_t {
   probe = 7,
   wired = 8,
   probed = 9,
-  stand_by = 10,
+  standby = 10,
   replace = 11,
   trace = 12,
   trace_ask = 13,
@@ -66,7 +66,7 @@ enum class DpuFrameKind : std::uint32_t {
 
 struct DpuFrame {
   DpuFrameKind kind = DpuFrameKind::alive;
-  std::uint32_t sp = 0;  // a place, or dpu_stand_by() of a standby process
+  std::uint32_t sp = 0;  // a place, or dpu_standby() of a standby process
   std::vector<std::byte> packet;
   std::vector<std::byte> attached;
 };
@@ -124,7 +124,7 @@ struct DpuProbed {
 };
 
 // Address of a standby process until it has a place, by its number (ConfigureBody::process).
-constexpr std::uint32_t dpu_stand_by(std::uint32_t process) {
+constexpr std::uint32_t dpu_standby(std::uint32_t process) {
   return kMaxServices + process;
 }
 

@@ -359,12 +359,12 @@ void Keeper::take_from_service(std::uint32_t sp, ControlMessage& message) {
       return answered ? void() : disconnect_rank(*local_rank, answered.error());
     }
     case ControlKind::peer_silent: return nodes_.ask(SpId{message.body<PeerBody>().sp}, events_.now());
-    case ControlKind::protest: return take_fault_report(message.body<ProtestBody>());
+    case ControlKind::fault_report: return take_fault_report(message.body<FaultReportBody>());
     default: spdlog::error("service process {} sent a message of kind {}", sp, static_cast<int>(message.kind()));
   }
 }
 
-void Keeper::take_fault_report(ProtestBody fault) {
+void Keeper::take_fault_report(FaultReportBody fault) {
   fault.reason.back() = '\0';
   if (fault.world_rank == kOtherNode) {
     if (phase_ == Phase::running) end_job(fault.reason.data());

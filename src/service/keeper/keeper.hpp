@@ -76,7 +76,7 @@ class Keeper {
   void rank_left(std::uint32_t local_rank, const std::string& how);
   void read_services(const Event& event);
   void take_from_service(std::uint32_t sp, ControlMessage& message);
-  void take_fault_report(ProtestBody fault);
+  void take_fault_report(FaultReportBody fault);
   void take_node_news();
   void service_failed(const std::string& what);
   // Replaces the service processes on the DPU by some on this node. False: not possible.

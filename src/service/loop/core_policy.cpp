@@ -59,9 +59,9 @@ void CorePolicy::look_after(Clock::time_point now, const fabric::Business& /*bus
 }
 
 // The next copy may take several time slices, so a running copier counts as if it had run all the time.
-nanoseconds CorePolicy::lent_to(const CopyBoard& board, Clock::time_point now) {
-  const nanoseconds since(board.copier_busy_since.load(std::memory_order_relaxed));
-  const nanoseconds ran(board.copier_ran_ns.load(std::memory_order_relaxed));
+nanoseconds CorePolicy::lent_to(const CopyQueue& copy_queue, Clock::time_point now) {
+  const nanoseconds since(copy_queue.copier_busy_since.load(std::memory_order_relaxed));
+  const nanoseconds ran(copy_queue.copier_ran_ns.load(std::memory_order_relaxed));
   return since == nanoseconds{0} ? ran : ran + (now.time_since_epoch() - since);
 }
 

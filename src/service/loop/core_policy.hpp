@@ -44,7 +44,7 @@ class CorePolicy final : public fabric::Port {
     std::chrono::nanoseconds lent;  // to its copier, at the last reading
   };
 
-  [[nodiscard]] static std::chrono::nanoseconds lent_to(const CopyBoard& board, Clock::time_point now);
+  [[nodiscard]] static std::chrono::nanoseconds lent_to(const CopyQueue& copy_queue, Clock::time_point now);
   [[nodiscard]] std::chrono::nanoseconds lent_since_last(Clock::time_point now);
   void read_run_times(Clock::time_point now);
   void read_free_share(Clock::time_point now);

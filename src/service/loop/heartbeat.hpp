@@ -1,4 +1,4 @@
-// Heartbeat: the keeper reads it to detect a hung service process (protocol/shared/service_pulse.hpp).
+// Heartbeat: the keeper reads it to detect a hung service process (protocol/shared/service_heartbeat.hpp).
 //
 // Thread rule: one thread.
 #pragma once
@@ -11,7 +11,7 @@
 
 #include "base/result.hpp"
 #include "base/shared_memory.hpp"
-#include "protocol/shared/service_pulse.hpp"
+#include "protocol/shared/service_heartbeat.hpp"
 
 namespace outrigger::service {
 
@@ -23,14 +23,14 @@ class Heartbeat {
     if (!mapping) return Error{mapping.error()};
     mapping_ = std::move(mapping).value();
     auto* pages = reinterpret_cast<ServicePages*>(mapping_.base());
-    shown_ = &pages->pulse;
+    shown_ = &pages->heartbeat;
     links_ = pages->links;
     host_memory_ = &pages->host_memory;
     sleep(false);  // the predecessor may have left it set
     return Done{};
   }
   // nullptr if it is not published
-  [[nodiscard]] const ServicePulse* shown() const { return shown_; }
+  [[nodiscard]] const ServiceHeartbeat* shown() const { return shown_; }
   // By node (link_place()); empty if not published.
   [[nodiscard]] std::span<LinkCounts> links() const { return links_; }
   // nullptr if it is not published
@@ -66,7 +66,7 @@ class Heartbeat {
   }
 
   Mapping mapping_;
-  ServicePulse* shown_ = nullptr;
+  ServiceHeartbeat* shown_ = nullptr;
   std::span<LinkCounts> links_;
   LinkCounts* host_memory_ = nullptr;
   std::uint64_t turns_ = 0;

@@ -22,13 +22,13 @@ std::optional<ControlMessage> KeeperLink::next() {
 
 void KeeperLink::report_fault(WorldRank rank, const std::string& reason) {
   spdlog::error("rank {}: {}", rank.value(), reason);
-  tell(ControlKind::protest, make_fault_report(rank.value(), reason));
+  tell(ControlKind::fault_report, make_fault_report(rank.value(), reason));
 }
 
 void KeeperLink::fail(const std::string& reason, std::uint32_t about) {
   if (ended()) return;
   spdlog::log(about == kBeginAnew ? spdlog::level::warn : spdlog::level::critical, "{}", reason);
-  (void)control_.send(ControlKind::protest, make_fault_report(about, reason));
+  (void)control_.send(ControlKind::fault_report, make_fault_report(about, reason));
   end_ = End::failed;
   failure_ = reason;
 }

@@ -10,7 +10,7 @@
 
 namespace outrigger::service {
 
-void OwnWatch::begin(const ServicePulse& heartbeat, int doorbell) {
+void OwnWatch::begin(const ServiceHeartbeat& heartbeat, int doorbell) {
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
@@ -20,7 +20,7 @@ void OwnWatch::begin(const ServicePulse& heartbeat, int doorbell) {
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-void OwnWatch::watch(const std::stop_token& stop, const ServicePulse& heartbeat, int doorbell) {
+void OwnWatch::watch(const std::stop_token& stop, const ServiceHeartbeat& heartbeat, int doorbell) {
   HungServices looks;
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {

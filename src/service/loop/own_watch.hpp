@@ -8,17 +8,17 @@
 #include <mutex>
 #include <thread>
 
-#include "protocol/shared/service_pulse.hpp"
+#include "protocol/shared/service_heartbeat.hpp"
 
 namespace outrigger::service {
 
 class OwnWatch {
  public:
   // `heartbeat`: of the calling thread, which is watched; `doorbell`: wakes it if it sleeps. Both must outlive this.
-  void begin(const ServicePulse& heartbeat, int doorbell);
+  void begin(const ServiceHeartbeat& heartbeat, int doorbell);
 
  private:
-  void watch(const std::stop_token& stop, const ServicePulse& heartbeat, int doorbell);
+  void watch(const std::stop_token& stop, const ServiceHeartbeat& heartbeat, int doorbell);
 
   std::mutex mutex_;
   std::condition_variable_any stopped_;

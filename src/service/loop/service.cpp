@@ -129,7 +129,7 @@ void Service::keeper_died(Clock::time_point now) {
   sleeper_.forget_control();
   ports_.emplace_back(keeperless_);
   sleeper_.watch(keeperless_);
-  if (const ServicePulse* heartbeat = heartbeat_.shown()) own_watch_.begin(*heartbeat, sleeper_.doorbell());
+  if (const ServiceHeartbeat* heartbeat = heartbeat_.shown()) own_watch_.begin(*heartbeat, sleeper_.doorbell());
 }
 
 // Handles ports and the keeper now and then; sleeps after a while without work.

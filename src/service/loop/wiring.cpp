@@ -75,11 +75,11 @@ void Wiring::handle(ControlMessage& message) {
   }
   switch (message.kind()) {
     case ControlKind::configure: return configure(message.body<ConfigureBody>());
-    case ControlKind::pulse:
+    case ControlKind::heartbeat:
       if (const Status shown = heartbeat_.show_in(message.fds()[0]); !shown) keeper_.fail(shown.error());
       if (dpu_) dpu_->rma().count_in(heartbeat_.host_memory());
       return;
-    case ControlKind::careful:
+    case ControlKind::degraded:
       degraded_ = true;
       if (engine_ && !dpu_) core_.give_up_offloading();
       return;

@@ -16,8 +16,8 @@ inline constexpr std::uint32_t kOtherNode = 0xFFFFFFFE;
 // Instead of a world rank: a replacement of this service process may succeed, because it has no old state.
 inline constexpr std::uint32_t kBeginAnew = 0xFFFFFFFD;
 
-[[nodiscard]] inline ProtestBody make_fault_report(std::uint32_t world_rank, std::string_view reason) {
-  ProtestBody body;
+[[nodiscard]] inline FaultReportBody make_fault_report(std::uint32_t world_rank, std::string_view reason) {
+  FaultReportBody body;
   body.world_rank = world_rank;
   std::copy_n(reason.begin(), std::min(reason.size(), kReasonBytes - 1), body.reason.begin());
   return body;

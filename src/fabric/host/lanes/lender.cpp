@@ -10,18 +10,18 @@
 
 namespace outrigger::fabric {
 
-void LenderBoard::want() {
+void LenderQueue::want() {
   if (wanted_) return;
   wanted_ = true;
-  board_->wanted.store(1, std::memory_order_release);
+  copy_queue_->wanted.store(1, std::memory_order_release);
 }
 
-bool LenderBoard::usable() {
+bool LenderQueue::usable() {
   if (gone_ || end_ != given_) return false;
-  if (lenders_ == copy::Lenders::waiting_ranks) return board_->ranks_alone.load(std::memory_order_acquire) != 0;
-  const pid_t tid = board_->copier_tid.load(std::memory_order_acquire);
+  if (lenders_ == copy::Lenders::waiting_ranks) return copy_queue_->ranks_alone.load(std::memory_order_acquire) != 0;
+  const pid_t tid = copy_queue_->copier_tid.load(std::memory_order_acquire);
   // no copier yet, or it has ended
-  if (tid == 0 || board_->copier_away.load(std::memory_order_acquire) != 0) return false;
+  if (tid == 0 || copy_queue_->copier_away.load(std::memory_order_acquire) != 0) return false;
   if (tid_ == 0) {
     tid_ = tid;
     // In another namespace the number may belong to another thread, whose state would be misread.
@@ -30,77 +30,77 @@ bool LenderBoard::usable() {
   return !gone_ && tid == tid_;
 }
 
-bool LenderBoard::thread_lives() const {
+bool LenderQueue::thread_lives() const {
   return ::syscall(SYS_tgkill, pid_, tid_, 0) == 0 || errno != ESRCH;
 }
 
-void LenderBoard::give(const CopyJob& job, const Chunk& chunk) {
+void LenderQueue::give(const CopyJob& job, const Chunk& chunk) {
   assert(room() != 0 && "uncollected jobs are not overwritten");
   assert(end_ == given_ && "numbers are not reused while older jobs are held");
-  board_->job(given_) = job;
-  board_->result(given_).store(static_cast<std::uint32_t>(CopyResult::none), std::memory_order_relaxed);
+  copy_queue_->job(given_) = job;
+  copy_queue_->result(given_).store(static_cast<std::uint32_t>(CopyResult::none), std::memory_order_relaxed);
   chunks_[given_ % kCopyJobs] = chunk;
   if (pending() == 0) last_progress_ = Clock::now();
   ++given_;
   end_ = given_;
-  board_->given.store(given_, std::memory_order_seq_cst);
+  copy_queue_->given.store(given_, std::memory_order_seq_cst);
 }
 
-void LenderBoard::ring() {
-  ring_copier(*board_);
+void LenderQueue::ring() {
+  ring_copier(*copy_queue_);
 }
 
-void LenderBoard::ask_rank() {
+void LenderQueue::ask_rank() {
   asked_ = true;
-  board_->asked.store(given_, std::memory_order_seq_cst);
+  copy_queue_->asked.store(given_, std::memory_order_seq_cst);
 }
 
-void LenderBoard::ask_no_more() {
+void LenderQueue::ask_no_more() {
   if (!std::exchange(asked_, false)) return;
-  board_->asked.store(collected_, std::memory_order_relaxed);
+  copy_queue_->asked.store(collected_, std::memory_order_relaxed);
 }
 
-bool LenderBoard::in_ranks_hands() const {
-  return board_->copier_sleeps.load(std::memory_order_acquire) != 0 &&
-         board_->taken.load(std::memory_order_acquire) == given_;
+bool LenderQueue::in_ranks_hands() const {
+  return copy_queue_->copier_sleeps.load(std::memory_order_acquire) != 0 &&
+         copy_queue_->taken.load(std::memory_order_acquire) == given_;
 }
 
-void LenderBoard::wait(std::chrono::microseconds at_most) {
+void LenderQueue::wait(std::chrono::microseconds at_most) {
   const auto deadline = Clock::now() + at_most;
-  board_->service_waits.store(1, std::memory_order_seq_cst);
+  copy_queue_->service_waits.store(1, std::memory_order_seq_cst);
   while (true) {
-    const std::uint32_t events = board_->events.load(std::memory_order_seq_cst);
+    const std::uint32_t events = copy_queue_->events.load(std::memory_order_seq_cst);
     if (all_finished()) break;
     const auto left = deadline - Clock::now();
     if (left.count() <= 0) break;
-    futex_wait(board_->events, events, left);
+    futex_wait(copy_queue_->events, events, left);
   }
-  board_->service_waits.store(0, std::memory_order_relaxed);
+  copy_queue_->service_waits.store(0, std::memory_order_relaxed);
 }
 
-bool LenderBoard::has_result(std::uint32_t number) const {
-  return board_->result(number).load(std::memory_order_acquire) != static_cast<std::uint32_t>(CopyResult::none);
+bool LenderQueue::has_result(std::uint32_t number) const {
+  return copy_queue_->result(number).load(std::memory_order_acquire) != static_cast<std::uint32_t>(CopyResult::none);
 }
 
-bool LenderBoard::has_news() const {
+bool LenderQueue::has_news() const {
   if (pending() == 0) return false;
-  (void)board_->events.load(std::memory_order_seq_cst);
+  (void)copy_queue_->events.load(std::memory_order_seq_cst);
   return has_result(collected_);
 }
 
-std::optional<LenderBoard::Clock::duration> LenderBoard::patience_left() const {
+std::optional<LenderQueue::Clock::duration> LenderQueue::patience_left() const {
   if (pending() == 0 || stuck_) return std::nullopt;
   return std::max<Clock::duration>(last_progress_ + patience_ - Clock::now(), Clock::duration{0});
 }
 
-bool LenderBoard::all_finished() const {
+bool LenderQueue::all_finished() const {
   for (std::uint32_t number = collected_; number != end_; ++number) {
     if (!has_result(number)) return false;
   }
   return true;
 }
 
-std::uint64_t LenderBoard::unfinished_bytes() const {
+std::uint64_t LenderQueue::unfinished_bytes() const {
   std::uint64_t bytes = 0;
   for (std::uint32_t number = collected_; number != end_; ++number) {
     if (!has_result(number)) bytes += chunks_[number % kCopyJobs].bytes;
@@ -108,10 +108,10 @@ std::uint64_t LenderBoard::unfinished_bytes() const {
   return bytes;
 }
 
-bool LenderBoard::collect_finished(std::vector<Finished>& finished) {
+bool LenderQueue::collect_finished(std::vector<Finished>& finished) {
   const std::size_t before = finished.size();
   for (; collected_ != end_ && has_result(collected_); ++collected_) {
-    const auto result = static_cast<CopyResult>(board_->result(collected_).load(std::memory_order_relaxed));
+    const auto result = static_cast<CopyResult>(copy_queue_->result(collected_).load(std::memory_order_relaxed));
     finished.push_back(Finished{chunks_[collected_ % kCopyJobs], result});
   }
   if (finished.size() == before) return false;
@@ -120,7 +120,7 @@ bool LenderBoard::collect_finished(std::vector<Finished>& finished) {
   return true;
 }
 
-bool LenderBoard::collect(std::vector<Finished>& finished, std::vector<Chunk>& returned) {
+bool LenderQueue::collect(std::vector<Finished>& finished, std::vector<Chunk>& returned) {
   if (pending() == 0) return false;
   const Clock::time_point now = Clock::now();
   if (collect_finished(finished)) {
@@ -141,10 +141,10 @@ bool LenderBoard::collect(std::vector<Finished>& finished, std::vector<Chunk>& r
 }
 
 // The keeper reports the end of a process, but a single thread may be killed by a system call filter.
-void LenderBoard::take_from_the_dead(std::vector<Chunk>& returned) {
+void LenderQueue::take_from_the_dead(std::vector<Chunk>& returned) {
   if (tid_ == 0 || thread_lives()) return;
   gone_ = true;
-  const std::uint32_t number = board_->copier_has.load(std::memory_order_acquire) - 1;
+  const std::uint32_t number = copy_queue_->copier_has.load(std::memory_order_acquire) - 1;
   // A waiting thread may hold the first job: wait for its end, then check again.
   if (number != collected_ || has_result(number)) return;
   returned.push_back(chunks_[number % kCopyJobs]);
@@ -153,17 +153,17 @@ void LenderBoard::take_from_the_dead(std::vector<Chunk>& returned) {
   stuck_ = false;
 }
 
-void LenderBoard::take_back(std::vector<Chunk>& returned) {
+void LenderQueue::take_back(std::vector<Chunk>& returned) {
   if (end_ != given_) return;  // the rest was taken back before
-  std::uint32_t taken = board_->taken.load(std::memory_order_acquire);
+  std::uint32_t taken = copy_queue_->taken.load(std::memory_order_acquire);
   do {
     if (taken - collected_ > end_ - collected_) {  // invalid count: do not trust the copier any more
       taken = collected_;
       gone_ = true;
-      board_->taken.store(given_, std::memory_order_release);
+      copy_queue_->taken.store(given_, std::memory_order_release);
       break;
     }
-  } while (!board_->taken.compare_exchange_weak(taken, given_, std::memory_order_acq_rel));
+  } while (!copy_queue_->taken.compare_exchange_weak(taken, given_, std::memory_order_acq_rel));
   for (std::uint32_t number = taken; number != end_; ++number) returned.push_back(chunks_[number % kCopyJobs]);
   end_ = taken;
   if (collected_ == end_) collected_ = end_ = given_;

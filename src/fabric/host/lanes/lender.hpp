@@ -1,4 +1,4 @@
-// A rank that lends its threads to copy, as its service process sees it (copy/board.hpp): jobs given, results
+// A rank that lends its threads to copy, as its service process sees it (copy/copy_queue.hpp): jobs given, results
 // collected, and jobs taken back when they make no progress. The copier takes jobs, and so do waiting threads on
 // request. Without a copier, waiting threads take all jobs.
 //
@@ -16,29 +16,29 @@
 #include <optional>
 #include <vector>
 
-#include "copy/board.hpp"
+#include "copy/copy_queue.hpp"
 #include "copy/policy.hpp"
 #include "fabric/host/moves.hpp"
 #include "protocol/ids.hpp"
 
 namespace outrigger::fabric {
 
-class LenderBoard {
+class LenderQueue {
  public:
   using Clock = std::chrono::steady_clock;
 
   // Interval of checks that the thread that holds a job still exists.
   static constexpr std::chrono::milliseconds kLookInterval{20};
 
-  // `pid`: the rank's. The board must stay in place. Jobs that another service process has given are taken back. If
+  // `pid`: the rank's. The job queue must stay in place. Jobs that another service process has given are taken back. If
   // nothing was finished for `patience`, jobs that were not taken are taken back.
-  LenderBoard(CopyBoard& board, pid_t pid, std::chrono::milliseconds patience,
+  LenderQueue(CopyQueue& copy_queue, pid_t pid, std::chrono::milliseconds patience,
               copy::Lenders lenders = copy::Lenders::copiers)
-      : board_(&board),
+      : copy_queue_(&copy_queue),
         pid_(pid),
         patience_(patience),
         lenders_(lenders),
-        collected_(take_back_all(board)),
+        collected_(take_back_all(copy_queue)),
         end_(collected_),
         given_(collected_) {}
 
@@ -54,7 +54,7 @@ class LenderBoard {
   void give(const CopyJob& job, const Chunk& chunk);
   void ring();
   // True if the rank only waits, and would copy.
-  [[nodiscard]] bool rank_waits() const { return board_->rank_waits.load(std::memory_order_relaxed) != 0; }
+  [[nodiscard]] bool rank_waits() const { return copy_queue_->rank_waits.load(std::memory_order_relaxed) != 0; }
   // Its waiting threads may take all jobs given so far, beside the copier.
   void ask_rank();
   // From now on only the copier may take jobs that are not taken.
@@ -66,7 +66,7 @@ class LenderBoard {
   void wait(std::chrono::microseconds at_most);
   // Grows when it takes or finishes a job.
   [[nodiscard]] std::uint32_t steps() const {
-    return board_->taken.load(std::memory_order_relaxed) + board_->events.load(std::memory_order_relaxed);
+    return copy_queue_->taken.load(std::memory_order_relaxed) + copy_queue_->events.load(std::memory_order_relaxed);
   }
   // True if all pending jobs are finished.
   [[nodiscard]] bool all_finished() const;
@@ -97,7 +97,7 @@ class LenderBoard {
   bool collect_finished(std::vector<Finished>& finished);
   void take_from_the_dead(std::vector<Chunk>& returned);
 
-  CopyBoard* board_;
+  CopyQueue* copy_queue_;
   pid_t pid_;
   std::chrono::milliseconds patience_;
   copy::Lenders lenders_;
@@ -116,12 +116,12 @@ class LenderBoard {
 };
 
 struct Lender {
-  Lender(WorldRank of, LenderBoard its_board, Moves& moves) : rank(of), board(its_board), queue(moves) {}
+  Lender(WorldRank of, LenderQueue its_queue, Moves& moves) : rank(of), copy_queue(its_queue), queue(moves) {}
 
   [[nodiscard]] bool may_reach(WorldRank other) const;
 
   WorldRank rank;
-  LenderBoard board;
+  LenderQueue copy_queue;
   ChunkQueue queue;                    // to be given when there is room
   bool listed = false;                 // in the list of busy lenders
   std::vector<WorldRank> unreachable;  // its threads cannot reach these ranks' memory

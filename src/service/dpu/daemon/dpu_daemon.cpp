@@ -166,7 +166,7 @@ class DpuDaemon {
     const std::int64_t until_ns = std::chrono::nanoseconds(until.time_since_epoch()).count();
     for (std::uint32_t sp = 0; sp < services_.count(); ++sp) {
       if (ServicePages* shown = services_.shown(sp)) {
-        shown->pulse.may_work_until_ns.store(until_ns, std::memory_order_relaxed);
+        shown->heartbeat.may_work_until_ns.store(until_ns, std::memory_order_relaxed);
       }
     }
   }
@@ -179,7 +179,7 @@ class DpuDaemon {
   void take(const DpuFrame& frame) {
     if (frame.kind == DpuFrameKind::job) return start(frame);
     if (frame.kind == DpuFrameKind::probe) return answer_probe(link_, frame);
-    if (frame.kind == DpuFrameKind::stand_by) return start_standby(frame.sp);
+    if (frame.kind == DpuFrameKind::standby) return start_standby(frame.sp);
     if (frame.kind == DpuFrameKind::replace) return replace(frame.sp);
     if (frame.kind == DpuFrameKind::trace) return keep_events(frame);
     if (frame.kind == DpuFrameKind::trace_ask || frame.kind == DpuFrameKind::figures_ask) return answer(frame);
@@ -205,7 +205,7 @@ class DpuDaemon {
   [[nodiscard]] std::uint32_t called(std::uint32_t sp) const { return sp < places_ ? sp : standby_; }
 
   void start_standby(std::uint32_t called) {
-    if (places_ == 0 || places_ == kMaxServices || called < dpu_stand_by(0)) return end(1, "the host's keeper errs");
+    if (places_ == 0 || places_ == kMaxServices || called < dpu_standby(0)) return end(1, "the host's keeper errs");
     standby_ = called;
     if (const Status started = services_.start_standby(); !started) {
       send_lost(called, LostService{places_, 0, "cannot be started: " + started.error(), false});

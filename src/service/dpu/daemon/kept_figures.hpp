@@ -1,4 +1,4 @@
-// Counters of service processes on a DPU (protocol/shared/service_pulse.hpp), including those that have died. The
+// Counters of service processes on a DPU (protocol/shared/service_heartbeat.hpp), including those that have died. The
 // host's keeper asks for them when a user watches the job.
 //
 // Thread rule: one thread.
@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "protocol/shared/service_pulse.hpp"
+#include "protocol/shared/service_heartbeat.hpp"
 #include "protocol/wire/dpu_figures.hpp"
 #include "protocol/wire/dpu_link.hpp"
 

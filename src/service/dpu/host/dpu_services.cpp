@@ -109,7 +109,7 @@ Status DpuServices::pass_rank_address(const LocalRank& rank, const SharedBytesBo
   if (!bytes) return Error{bytes.error()};
   addresses_[rank.hello.local_rank] = std::move(bytes).value();
   for (std::uint32_t sp = 0; sp < count(); ++sp) send_rank(sp, rank);
-  if (standby_) send_rank(dpu_stand_by(*standby_), rank);
+  if (standby_) send_rank(dpu_standby(*standby_), rank);
   return Done{};
 }
 
@@ -190,7 +190,7 @@ std::vector<ServiceMessage> DpuServices::receive(const Event&) {
 }
 
 void DpuServices::take(const DpuFrame& frame, std::vector<ServiceMessage>& messages) {
-  if (frame.sp >= count() && frame.sp < dpu_stand_by(0)) return;
+  if (frame.sp >= count() && frame.sp < dpu_standby(0)) return;
   if (frame.kind == DpuFrameKind::lost) return lost(frame.sp, frame);
   if (FetchedFromDpu::is_for(frame.kind)) {
     if (const Status taken = fetched_.take(frame, events_.now()); !taken) fail(name() + " says " + taken.error());
@@ -201,7 +201,7 @@ void DpuServices::take(const DpuFrame& frame, std::vector<ServiceMessage>& messa
   if (!message) return spdlog::error("{}: {}", name(), message.error());
   const bool has_place = frame.sp < count();
   if (message.value().kind() == ControlKind::rank_wired) {
-    const std::uint32_t number = has_place ? process_of_[frame.sp] : frame.sp - dpu_stand_by(0);
+    const std::uint32_t number = has_place ? process_of_[frame.sp] : frame.sp - dpu_standby(0);
     return rank_wired(number, message.value().body<RankWiredBody>());
   }
   if (has_place) messages.push_back({frame.sp, std::move(message).value()});
@@ -211,10 +211,10 @@ void DpuServices::take(const DpuFrame& frame, std::vector<ServiceMessage>& messa
 
 void DpuServices::start_standby() {
   const std::uint32_t number = next_process_++;
-  const std::uint32_t called = dpu_stand_by(number);
+  const std::uint32_t called = dpu_standby(number);
   standby_ = number;
   Process& process = processes_[number];
-  link_.send(DpuFrameKind::stand_by, called, {});
+  link_.send(DpuFrameKind::standby, called, {});
   ConfigureBody body = on_dpu(configuration(0), number, attach_limit(config_));
   body.sp = count();
   body.epoch = 0;
@@ -245,7 +245,7 @@ void DpuServices::call_ranks() {
 void DpuServices::rank_left(std::uint32_t world_rank) {
   Services::rank_left(world_rank);
   if (standby_) {
-    const std::uint32_t called = dpu_stand_by(*standby_);
+    const std::uint32_t called = dpu_standby(*standby_);
     link_.send(DpuFrameKind::control, called, encode_control(ControlKind::rank_left, RankBody{world_rank, 0}));
   }
   for (auto& [number, process] : processes_) process.unwired.erase(world_rank);
@@ -258,7 +258,7 @@ void DpuServices::lost(std::uint32_t called, const DpuFrame& frame) {
   said->how.back() = '\0';
   if (called < count()) return lost_place(called, *said);
   // It may have been given a place while this message was on its way.
-  const std::uint32_t number = called - dpu_stand_by(0);
+  const std::uint32_t number = called - dpu_standby(0);
   const auto place = std::ranges::find(process_of_, number);
   if (place != process_of_.end()) {
     return lost_place(static_cast<std::uint32_t>(place - process_of_.begin()), *said);
@@ -280,7 +280,7 @@ void DpuServices::lost_place(std::uint32_t sp, const DpuLost& said) {
   if (!deaths_.note(sp, last, now)) return fail(what + deaths_.how_many(sp));
   if (deaths_.degraded() && !was_degraded) {
     spdlog::warn("{}{}: degraded mode from now on", what, deaths_.how_many(sp));
-    tell_all(ControlKind::careful, RankBody{});
+    tell_all(ControlKind::degraded, RankBody{});
   }
   spdlog::warn("{}; it is replaced", what);
   processes_.erase(process_of_[sp]);
@@ -307,7 +307,7 @@ void DpuServices::give_place(std::uint32_t sp, const std::string& instead_of) {
   process_of_[sp] = number;
   link_.send(DpuFrameKind::replace, sp, {});
   send(sp, encode_control(ControlKind::take_place, TakePlaceBody{sp, ++times_started_[sp], -1, 0}), {});
-  if (deaths_.degraded()) send(sp, encode_control(ControlKind::careful, RankBody{}), {});
+  if (deaths_.degraded()) send(sp, encode_control(ControlKind::degraded, RankBody{}), {});
   for (const OtherNodes::ForServices& news : nodes_.for_a_new_one()) {
     const int fd = news.attached.get();
     send(sp, news.packet, std::span(&fd, fd >= 0 ? 1 : 0));

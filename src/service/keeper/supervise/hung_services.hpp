@@ -1,8 +1,9 @@
 // Detects hung service processes: an endless loop, a deadlock, or a lost wake-up.
 //
-// It compares each process's heartbeat (protocol/shared/service_pulse.hpp) and the kernel's figures every few seconds,
-// without a message to the process. A process that sleeps without work is healthy. One that is runnable without getting
-// a core, or waits for swapped memory, is not hung: the machine is busy, and a replacement would do no better.
+// It compares each process's heartbeat (protocol/shared/service_heartbeat.hpp) and the kernel's figures every few
+// seconds, without a message to the process. A process that sleeps without work is healthy. One that is runnable
+// without getting a core, or waits for swapped memory, is not hung: the machine is busy, and a replacement would do no
+// better.
 #pragma once
 
 #include <sys/types.h>

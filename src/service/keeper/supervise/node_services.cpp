@@ -204,7 +204,7 @@ void NodeServices::configure(std::uint32_t sp) {
   if (place(sp).free_of_own) body.core_share = copy::CoreShare::own;
   processes_.tell(sp, ControlKind::configure, body);
   processes_.show_heartbeat(sp);
-  if (deaths_.degraded()) processes_.tell(sp, ControlKind::careful, RankBody{});
+  if (deaths_.degraded()) processes_.tell(sp, ControlKind::degraded, RankBody{});
   spdlog::info("service process {} (pid {}) on cpu {}{}", sp, processes_.pid(sp), body.cpu,
                place(sp).free_of_own ? ", a core free of ranks" : "");
   if (place(sp).other_job != 0) send_core_share(sp);
@@ -293,7 +293,7 @@ void NodeServices::replace(const std::vector<LostService>& lost) {
     if (deaths_.degraded() && last.empty()) last = what + deaths_.how_many(one.sp);
   }
   if (deaths_.degraded() && !was_degraded) {
-    tell_all(ControlKind::careful, RankBody{});
+    tell_all(ControlKind::degraded, RankBody{});
     warn(last + ": collectives run natively from now on");
   }
   if (const Status launched = launch(sps); !launched) fail(launched.error());

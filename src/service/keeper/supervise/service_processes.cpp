@@ -54,14 +54,14 @@ bool work_waits(const UniqueFd& doorbell, const QueuedSocket& socket) {
 }  // namespace
 
 std::optional<OperationId> last_taken(const ServicePages* shown) {
-  if (shown == nullptr || shown->pulse.operations.load(std::memory_order_acquire) == 0) return std::nullopt;
-  return shown->pulse.last_taken();
+  if (shown == nullptr || shown->heartbeat.operations.load(std::memory_order_acquire) == 0) return std::nullopt;
+  return shown->heartbeat.last_taken();
 }
 
 std::string where_it_was(const ServicePages* shown) {
   const std::optional<OperationId> last = last_taken(shown);
   if (!last) return {};
-  const std::uint32_t collective = shown->pulse.collective.load(std::memory_order_relaxed);
+  const std::uint32_t collective = shown->heartbeat.collective.load(std::memory_order_relaxed);
   return fmt::format(" after it had taken {}, number {} of communicator {:016x}{:016x}",
                      name_of(static_cast<Collective>(collective)), last->sequence, last->group.high, last->group.low);
 }
@@ -198,8 +198,8 @@ void ServiceProcesses::read(std::uint32_t sp, std::vector<ServiceMessage>& messa
 
 // A fault report about the whole job is kept as the reason of its end.
 void ServiceProcesses::sort(std::uint32_t sp, ControlMessage message, std::vector<ServiceMessage>& messages) {
-  if (message.kind() == ControlKind::protest) {
-    auto fault = message.body<ProtestBody>();
+  if (message.kind() == ControlKind::fault_report) {
+    auto fault = message.body<FaultReportBody>();
     fault.reason.back() = '\0';
     if (fault.world_rank == kWholeJob) {
       processes_[sp].fault = fault.reason.data();
@@ -230,7 +230,7 @@ void ServiceProcesses::ended(std::uint32_t sp, std::vector<ServiceMessage>& mess
   while (process.fault.empty()) {
     ControlSocket::Received received = process.socket.receive();
     if (received.event != ControlSocket::Event::message) break;
-    if (received.message->kind() == ControlKind::protest) sort(sp, std::move(*received.message), messages);
+    if (received.message->kind() == ControlKind::fault_report) sort(sp, std::move(*received.message), messages);
     if (!process.socket.open()) return;  // it has asked to be replaced
   }
   const std::string how = starter_.how_it_ended(sp);
@@ -248,7 +248,7 @@ void ServiceProcesses::give_up(std::uint32_t sp, const std::string& why) {
 void ServiceProcesses::show_heartbeat(std::uint32_t sp) {
   Process& process = processes_[sp];
   if (!process.shown.valid()) {
-    Result<UniqueFd> fd = create_sealed_memory("outrigger-pulse", kServicePagesBytes, Backing::reserved);
+    Result<UniqueFd> fd = create_sealed_memory("outrigger-heartbeat", kServicePagesBytes, Backing::reserved);
     Result<Mapping> mapping =
         fd ? Mapping::map(fd.value().get(), kServicePagesBytes) : Result<Mapping>(Error{fd.error()});
     if (!mapping) return;  // it is not watched
@@ -256,7 +256,7 @@ void ServiceProcesses::show_heartbeat(std::uint32_t sp) {
     process.shown_fd = std::move(fd).value();
   }
   const int fd = process.shown_fd.get();
-  tell(sp, ControlKind::pulse, RankBody{}, std::span(&fd, 1));
+  tell(sp, ControlKind::heartbeat, RankBody{}, std::span(&fd, 1));
 }
 
 ServicePages* ServiceProcesses::shown(std::uint32_t sp) const {
@@ -271,9 +271,9 @@ void ServiceProcesses::look_for_hung(const std::bitset<kMaxServices>& have_posts
     if (!process.socket.open() || pages == nullptr) continue;
     const std::optional<ProcessSign> sign = sign_of_process(process.pid);
     if (!sign) continue;
-    const bool in_its_work = pages->pulse.asleep.load(std::memory_order_relaxed) == 0;
+    const bool in_its_work = pages->heartbeat.asleep.load(std::memory_order_relaxed) == 0;
     const bool waits = in_its_work || have_posts.test(sp) || work_waits(process.doorbell, process.socket);
-    const auto why = hung_.look(sp, {pages->pulse.turns.load(std::memory_order_relaxed), waits, *sign});
+    const auto why = hung_.look(sp, {pages->heartbeat.turns.load(std::memory_order_relaxed), waits, *sign});
     if (why) give_up(sp, *why);
   }
 }

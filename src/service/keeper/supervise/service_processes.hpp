@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/shared_memory.hpp"
-#include "protocol/shared/service_pulse.hpp"
+#include "protocol/shared/service_heartbeat.hpp"
 #include "protocol/wire/control.hpp"
 #include "service/keeper/events.hpp"
 #include "service/keeper/supervise/hung_services.hpp"

@@ -149,9 +149,9 @@ class DpuServicesTest : public ::testing::Test {
   void run_job() {
     connect_all();
     services_->attached();
-    until([&] { return control_to(dpu_stand_by(kPlaces)).size() == 1U + kRanksThere; });
+    until([&] { return control_to(dpu_standby(kPlaces)).size() == 1U + kRanksThere; });
     EXPECT_EQ(header(0).dpu_calls.load(), kDpuCalls);
-    for (std::uint32_t rank = 0; rank < kRanksThere; ++rank) wired(dpu_stand_by(kPlaces), rank);
+    for (std::uint32_t rank = 0; rank < kRanksThere; ++rank) wired(dpu_standby(kPlaces), rank);
     until([&] { return header(0).dpu_calls.load() == 0 && header(1).dpu_calls.load() == 0; });
   }
   [[nodiscard]] bool told_to_be_quiet() {
@@ -173,15 +173,15 @@ class DpuServicesTest : public ::testing::Test {
 TEST_F(DpuServicesTest, StartsAStandby) {
   EXPECT_EQ(header(1).dpu_process.load(), 1U);
   for_a_while();
-  EXPECT_TRUE(control_to(dpu_stand_by(kPlaces)).empty()) << "ranks start without it";
+  EXPECT_TRUE(control_to(dpu_standby(kPlaces)).empty()) << "ranks start without it";
   run_job();
-  EXPECT_EQ(count(DpuFrameKind::stand_by, dpu_stand_by(kPlaces)), 1U);
-  std::vector<ControlMessage> said = control_to(dpu_stand_by(kPlaces));
+  EXPECT_EQ(count(DpuFrameKind::standby, dpu_standby(kPlaces)), 1U);
+  std::vector<ControlMessage> said = control_to(dpu_standby(kPlaces));
   ASSERT_EQ(said[0].kind(), ControlKind::configure);
   EXPECT_EQ(said[0].body<ConfigureBody>().epoch, 0U);
   EXPECT_EQ(said[0].body<ConfigureBody>().process, kPlaces);
   EXPECT_EQ(said[0].body<ConfigureBody>().sp_count, kPlaces);
-  EXPECT_EQ(control_to(dpu_stand_by(kPlaces)).size(), 1U + kRanksThere) << "it is told of all ranks";
+  EXPECT_EQ(control_to(dpu_standby(kPlaces)).size(), 1U + kRanksThere) << "it is told of all ranks";
   EXPECT_EQ(header(0).dpu_calls.load(), 0U);
 }
 
@@ -201,7 +201,7 @@ TEST_F(DpuServicesTest, StandbyReplacesADeadProcessAndRanksConnectTheNextOne) {
   EXPECT_EQ(header(0).dpu_process.load(), 0U);
   EXPECT_EQ(header(1).dpu_process.load(), kPlaces) << "the rank that it serves";
 
-  const std::uint32_t next = dpu_stand_by(kPlaces + 1);
+  const std::uint32_t next = dpu_standby(kPlaces + 1);
   until([&] { return control_to(next).size() == 1 + kRanksThere; });
   EXPECT_EQ(header(0).dpu_calls.load(), 1U);
   wired(next, 0);
@@ -222,10 +222,10 @@ TEST_F(DpuServicesTest, ProcessesThatDieTogetherAreReplacedBeforeRanksAreConnect
   EXPECT_EQ(header(1).dpu_process.load(), kPlaces + 1);
   EXPECT_EQ(header(1).dpu_calls.load(), 1U);
   // The standby got place 1; earlier messages still use its old number.
-  wired(dpu_stand_by(kPlaces + 1), 0);
+  wired(dpu_standby(kPlaces + 1), 0);
   wired(1, 1);
-  wired(dpu_stand_by(kPlaces + 2), 0);
-  wired(dpu_stand_by(kPlaces + 2), 1);
+  wired(dpu_standby(kPlaces + 2), 0);
+  wired(dpu_standby(kPlaces + 2), 1);
   until([&] { return header(0).dpu_calls.load() == 0 && header(1).dpu_calls.load() == 0; });
   EXPECT_FALSE(services_->failure());
 }
@@ -234,7 +234,7 @@ TEST_F(DpuServicesTest, ProcessThatDiesWhileItTakesAPlaceIsReplaced) {
   run_job();
   lost(0);
   until([&] { return count(DpuFrameKind::replace, 0) == 1; });
-  lost(dpu_stand_by(kPlaces));  // sent before the DPU knew its new number
+  lost(dpu_standby(kPlaces));  // sent before the DPU knew its new number
   until([&] { return count(DpuFrameKind::replace, 0) == 2; });
   EXPECT_EQ(services_->times_started(0), 3U);
   EXPECT_FALSE(services_->failure());
@@ -242,8 +242,8 @@ TEST_F(DpuServicesTest, ProcessThatDiesWhileItTakesAPlaceIsReplaced) {
 
 TEST_F(DpuServicesTest, DeadStandbyIsReplaced) {
   run_job();
-  lost(dpu_stand_by(kPlaces));
-  until([&] { return count(DpuFrameKind::stand_by, dpu_stand_by(kPlaces + 1)) == 1; });
+  lost(dpu_standby(kPlaces));
+  until([&] { return count(DpuFrameKind::standby, dpu_standby(kPlaces + 1)) == 1; });
   lost(0);
   until([&] { return count(DpuFrameKind::replace, 0) == 1; });
   EXPECT_EQ(header(0).dpu_process.load(), kPlaces + 1);
@@ -253,7 +253,7 @@ TEST_F(DpuServicesTest, DeadStandbyIsReplaced) {
 TEST_F(DpuServicesTest, DoesNotWaitForRanksThatHaveLeft) {
   run_job();
   lost(0);
-  const std::uint32_t next = dpu_stand_by(kPlaces + 1);
+  const std::uint32_t next = dpu_standby(kPlaces + 1);
   until([&] { return control_to(next).size() == 1 + kRanksThere; });
   (*ranks_).leave(1);
   services_->rank_left(1);
@@ -295,8 +295,8 @@ TEST_F(DpuServicesTest, ConnectedButUnreachableRanksAreRefusedWithTheReason) {
 TEST_F(DpuServicesTest, UnreachableRankIsReportedOnlyWhenTheStandbyIsNeeded) {
   run_job();
   lost(0);
-  const std::uint32_t next = dpu_stand_by(kPlaces + 1);
-  until([&] { return count(DpuFrameKind::stand_by, next) == 1; });
+  const std::uint32_t next = dpu_standby(kPlaces + 1);
+  until([&] { return count(DpuFrameKind::standby, next) == 1; });
   wired(next, 1, false);
   until([&] { return header(1).dpu_calls.load() == 0; });
   EXPECT_FALSE(services_->failure());

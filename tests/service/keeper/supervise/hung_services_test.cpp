@@ -142,11 +142,11 @@ TEST(SignOfProcess, IsWhatTheKernelSays) {
 }
 
 TEST(HeartbeatTest, VoluntarySleepIsShownAndCleared) {
-  const Result<UniqueFd> page = create_sealed_memory("pulse-test", kServicePagesBytes, Backing::reserved);
+  const Result<UniqueFd> page = create_sealed_memory("heartbeat-test", kServicePagesBytes, Backing::reserved);
   ASSERT_TRUE(page) << page.error();
   const Result<Mapping> mapping = Mapping::map(page.value().get(), kServicePagesBytes);
   ASSERT_TRUE(mapping) << mapping.error();
-  const auto* seen = reinterpret_cast<const ServicePulse*>(mapping.value().base());
+  const auto* seen = reinterpret_cast<const ServiceHeartbeat*>(mapping.value().base());
   Heartbeat first;
   ASSERT_TRUE(first.show_in(page.value()));
   EXPECT_EQ(seen->asleep.load(), 0U);

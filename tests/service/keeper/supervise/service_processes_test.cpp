@@ -109,7 +109,7 @@ TEST_F(ServiceProcessesTest, SleepingWithWorkIsKilledAfterTheLimit) {
   start(1);
   processes_.show_heartbeat(0);
   ASSERT_EQ(starter_.service[0].receive(0).event, ControlSocket::Event::message);
-  processes_.shown(0)->pulse.asleep.store(1);
+  processes_.shown(0)->heartbeat.asleep.store(1);
   constexpr std::uint32_t kLooksUntilLost = HungServices::kLooksUntilLost;
   for (std::uint32_t look = 0; look < 10 * kLooksUntilLost; ++look) processes_.look_for_hung({});
   for (std::uint32_t look = 1; look < kLooksUntilLost; ++look) processes_.look_for_hung({1});
@@ -169,7 +169,7 @@ TEST_F(ServiceProcessesTest, StandbyHasNoPeersUntilItTakesAPlace) {
   EXPECT_EQ(new_peers(2), (Peers{0})) << "the process that stood by";
 
   // Its messages and its end count for number 1 now.
-  ASSERT_TRUE(starter_.service[2].send(ControlKind::protest, make_fault_report(7, "a bad slot")));
+  ASSERT_TRUE(starter_.service[2].send(ControlKind::fault_report, make_fault_report(7, "a bad slot")));
   const std::vector<ServiceMessage> messages = receive_all();
   ASSERT_EQ(messages.size(), 1U);
   EXPECT_EQ(messages[0].sp, 1U);
@@ -194,13 +194,13 @@ TEST_F(ServiceProcessesTest, LostStandbyIsStartedAgain) {
 TEST_F(ServiceProcessesTest, LossIsReportedOnceWithTheFaultReport) {
   start(2);
   (void)new_peers(1);
-  ASSERT_TRUE(starter_.service[1].send(ControlKind::protest, make_fault_report(kWholeJob, "no network")));
-  ASSERT_TRUE(starter_.service[1].send(ControlKind::protest, make_fault_report(7, "a bad slot")));
+  ASSERT_TRUE(starter_.service[1].send(ControlKind::fault_report, make_fault_report(kWholeJob, "no network")));
+  ASSERT_TRUE(starter_.service[1].send(ControlKind::fault_report, make_fault_report(7, "a bad slot")));
   starter_.service[1].close();
   const std::vector<ServiceMessage> messages = receive_all();
   ASSERT_EQ(messages.size(), 1U) << "its last words are no message";
   EXPECT_EQ(messages[0].sp, 1U);
-  EXPECT_EQ(messages[0].message.body<ProtestBody>().world_rank, 7U);
+  EXPECT_EQ(messages[0].message.body<FaultReportBody>().world_rank, 7U);
   const std::vector<LostService> lost = processes_.take_lost();
   ASSERT_EQ(lost.size(), 1U);
   EXPECT_EQ(lost[0].sp, 1U);
@@ -212,7 +212,8 @@ TEST_F(ServiceProcessesTest, LossIsReportedOnceWithTheFaultReport) {
 
 TEST_F(ServiceProcessesTest, ProcessMayAskToBeReplaced) {
   start(2);
-  ASSERT_TRUE(starter_.service[1].send(ControlKind::protest, make_fault_report(kBeginAnew, "has lost its connection")));
+  ASSERT_TRUE(
+      starter_.service[1].send(ControlKind::fault_report, make_fault_report(kBeginAnew, "has lost its connection")));
   starter_.service[1].close();
   EXPECT_TRUE(receive_all().empty());
   const std::vector<LostService> lost = processes_.take_lost();

@@ -69,7 +69,7 @@ struct CopyJob {
 };
 static_assert(sizeof(CopyJob) == 48);
 
-struct alignas(64) CopyBoard {
+struct alignas(64) CopyQueue {
   std::atomic<std::uint32_t> wanted;         // not 0: the rank starts a copier at its next call
   std::atomic<std::uint32_t> given;          // jobs ever put in, modulo 2^32
   std::atomic<std::uint32_t> service_waits;  // not 0: wake `events` by futex when all jobs are taken
@@ -99,7 +99,7 @@ struct alignas(64) CopyBoard {
 // The takers' side. Any thread: it has no state of its own. sleep() is for the copier.
 class CopyTaker {
  public:
-  explicit CopyTaker(CopyBoard& board) : board_(board) {}
+  explicit CopyTaker(CopyQueue& copy_queue) : copy_queue_(copy_queue) {}
 
   // True: the caller has the next job, and must call finish() with its number.
   [[nodiscard]] bool take(CopyJob& job, std::uint32_t& number) {
@@ -107,36 +107,39 @@ class CopyTaker {
   }
   // The same for a waiting thread: only jobs for which such threads are asked.
   [[nodiscard]] bool take_asked(CopyJob& job, std::uint32_t& number) {
-    return take_if(job, number,
-                   [this](std::uint32_t next) { return is_below(next, board_.asked.load(std::memory_order_acquire)); });
+    return take_if(job, number, [this](std::uint32_t next) {
+      return is_below(next, copy_queue_.asked.load(std::memory_order_acquire));
+    });
   }
   // True if there is a job for a waiting thread; another thread may take it first. Reads `asked` first: it is ordered
   // with the thread's announcement of its sleep (wake_if_asleep() in segment.hpp), and jobs are visible before it is
   // written.
   [[nodiscard]] bool anything_asked() const {
-    const std::uint32_t asked = board_.asked.load(std::memory_order_seq_cst);
-    const std::uint32_t next = board_.taken.load(std::memory_order_acquire);
-    return next != board_.given.load(std::memory_order_acquire) && is_below(next, asked);
+    const std::uint32_t asked = copy_queue_.asked.load(std::memory_order_seq_cst);
+    const std::uint32_t next = copy_queue_.taken.load(std::memory_order_acquire);
+    return next != copy_queue_.given.load(std::memory_order_acquire) && is_below(next, asked);
   }
 
   void finish(std::uint32_t number, CopyResult result) {
-    board_.result(number).store(static_cast<std::uint32_t>(result), std::memory_order_release);
-    board_.hands.fetch_sub(1, std::memory_order_seq_cst);
-    board_.events.fetch_add(1, std::memory_order_seq_cst);
+    copy_queue_.result(number).store(static_cast<std::uint32_t>(result), std::memory_order_release);
+    copy_queue_.hands.fetch_sub(1, std::memory_order_seq_cst);
+    copy_queue_.events.fetch_add(1, std::memory_order_seq_cst);
     // One wake-up for all jobs: the service process has nothing to do on the copier's core in between.
     const bool nothing_left =
-        board_.taken.load(std::memory_order_seq_cst) == board_.given.load(std::memory_order_seq_cst);
-    if (nothing_left && board_.service_waits.load(std::memory_order_seq_cst) != 0) futex_wake_all(board_.events);
+        copy_queue_.taken.load(std::memory_order_seq_cst) == copy_queue_.given.load(std::memory_order_seq_cst);
+    if (nothing_left && copy_queue_.service_waits.load(std::memory_order_seq_cst) != 0)
+      futex_wake_all(copy_queue_.events);
   }
 
   // Sleeps until the bell, unless there is a job, or `ended` returns true after the sleep was announced.
   template <class Ended>
   void sleep(const Ended& ended) {
-    const std::uint32_t heard = board_.bell.load(std::memory_order_seq_cst);
-    board_.copier_sleeps.store(1, std::memory_order_seq_cst);
-    const bool idle = board_.taken.load(std::memory_order_seq_cst) == board_.given.load(std::memory_order_seq_cst);
-    if (idle && !ended()) futex_wait_forever(board_.bell, heard);
-    board_.copier_sleeps.store(0, std::memory_order_seq_cst);
+    const std::uint32_t heard = copy_queue_.bell.load(std::memory_order_seq_cst);
+    copy_queue_.copier_sleeps.store(1, std::memory_order_seq_cst);
+    const bool idle =
+        copy_queue_.taken.load(std::memory_order_seq_cst) == copy_queue_.given.load(std::memory_order_seq_cst);
+    if (idle && !ended()) futex_wait_forever(copy_queue_.bell, heard);
+    copy_queue_.copier_sleeps.store(0, std::memory_order_seq_cst);
   }
 
  private:
@@ -148,40 +151,40 @@ class CopyTaker {
   // existing jobs are taken.
   template <class Wanted>
   [[nodiscard]] bool take_if(CopyJob& job, std::uint32_t& number, const Wanted& wanted) {
-    board_.hands.fetch_add(1, std::memory_order_seq_cst);
-    std::uint32_t next = board_.taken.load(std::memory_order_seq_cst);
+    copy_queue_.hands.fetch_add(1, std::memory_order_seq_cst);
+    std::uint32_t next = copy_queue_.taken.load(std::memory_order_seq_cst);
     do {
-      if (next == board_.given.load(std::memory_order_acquire) || !wanted(next)) {
-        board_.hands.fetch_sub(1, std::memory_order_seq_cst);
+      if (next == copy_queue_.given.load(std::memory_order_acquire) || !wanted(next)) {
+        copy_queue_.hands.fetch_sub(1, std::memory_order_seq_cst);
         return false;
       }
-    } while (!board_.taken.compare_exchange_weak(next, next + 1, std::memory_order_acq_rel));
+    } while (!copy_queue_.taken.compare_exchange_weak(next, next + 1, std::memory_order_acq_rel));
     number = next;
-    job = board_.job(next);
+    job = copy_queue_.job(next);
     return true;
   }
 
-  CopyBoard& board_;
+  CopyQueue& copy_queue_;
 };
 
 // For a replacement service process: no job of the dead one is started any more. Returns the number to continue with.
-inline std::uint32_t take_back_all(CopyBoard& board) {
-  const std::uint32_t given = board.given.load(std::memory_order_acquire);
-  board.asked.store(given, std::memory_order_relaxed);
-  board.taken.store(given, std::memory_order_seq_cst);
+inline std::uint32_t take_back_all(CopyQueue& copy_queue) {
+  const std::uint32_t given = copy_queue.given.load(std::memory_order_acquire);
+  copy_queue.asked.store(given, std::memory_order_relaxed);
+  copy_queue.taken.store(given, std::memory_order_seq_cst);
   return given;
 }
 
 // After take_back_all(): true when no former job is being copied. Takers increment `hands` and then look for jobs; this
 // reads in the reverse order.
-[[nodiscard]] inline bool hands_are_out(const CopyBoard& board) {
-  return board.hands.load(std::memory_order_seq_cst) == 0;
+[[nodiscard]] inline bool hands_are_out(const CopyQueue& copy_queue) {
+  return copy_queue.hands.load(std::memory_order_seq_cst) == 0;
 }
 
 // Wakes the copier if it sleeps. For either side.
-inline void ring_copier(CopyBoard& board) {
-  board.bell.fetch_add(1, std::memory_order_seq_cst);
-  if (board.copier_sleeps.load(std::memory_order_seq_cst) != 0) futex_wake_all(board.bell);
+inline void ring_copier(CopyQueue& copy_queue) {
+  copy_queue.bell.fetch_add(1, std::memory_order_seq_cst);
+  if (copy_queue.copier_sleeps.load(std::memory_order_seq_cst) != 0) futex_wake_all(copy_queue.bell);
 }
 
 }  // namespace outrigger

@@ -13,7 +13,7 @@
 
 namespace outrigger {
 
-struct alignas(64) ServicePulse {
+struct alignas(64) ServiceHeartbeat {
   std::atomic<std::uint64_t> turns;  // turns of its loop; none while it sleeps, and the heartbeat does not wake it
   // The last taken operation.
   std::atomic<std::uint64_t> operations;  // taken so far, including by its predecessors
@@ -39,10 +39,10 @@ struct alignas(64) ServicePulse {
             sequence.load(std::memory_order_relaxed)};
   }
 };
-static_assert(sizeof(ServicePulse) == 64);
+static_assert(sizeof(ServiceHeartbeat) == 64);
 
 struct ServicePages {
-  ServicePulse pulse;
+  ServiceHeartbeat heartbeat;
   std::array<LinkCounts, kLinkPlaces> links;
   // On a DPU: bytes written to the host's memory (sent) and read from it, by the processor or the network card.
   LinkCounts host_memory;
