@@ -30,7 +30,7 @@ def command(mpi: Mpi, directory: Path, *words: str) -> subprocess.Popen[str]:
         told["LD_LIBRARY_PATH"] = ":".join(search)
     first, *rest = words
     return subprocess.Popen(
-        [sys.executable, "-m", "outrigger", first, "-n", str(RANKS), "--mpi", named, *rest],
+        [sys.executable, "-m", "outrigger", *first.split(), "-n", str(RANKS), "--mpi", named, *rest],
         cwd=directory, env={**mpi._environment(), **told}, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
 
@@ -106,7 +106,7 @@ def test_a_table_is_measured(offload: Mpi, tmp_path: Path) -> None:
     if not (offload.build / "bench" / offload.name / "orbench").exists():
         pytest.skip("the benchmark is not built for this ABI")
     words = ("--sizes", "1K", "--rounds", "1", "--budget", "60s", "-o", "t.toml", "--json", "t.json", "ialltoall")
-    code, out, err = ended(command(offload, tmp_path, "tune", *words))
+    code, out, err = ended(command(offload, tmp_path, "lab tune", *words))
     assert code == 0, out + err
     (cell,) = json.loads((tmp_path / "t.json").read_text())
     assert cell["collective"] == "ialltoall" and cell["bytes"] == 1024

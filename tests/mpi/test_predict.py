@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,8 @@ CLUSTER = Path(__file__).parents[2] / "clusters" / "graham2024-bluefield3.toml"
 STEPS = 12
 
 
-def outrigger(mpi: Mpi, directory: Path, verb: str, *words: str) -> str:
-    command = [sys.executable, "-m", "outrigger", verb, "--build", str(mpi.build), *words]
+def outrigger(mpi: Mpi, directory: Path, verb: Sequence[str], *words: str) -> str:
+    command = [sys.executable, "-m", "outrigger", *verb, "--build", str(mpi.build), *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=directory, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -27,8 +28,8 @@ def test_a_traced_stencil_is_predicted(offload: Mpi, tmp_path: Path) -> None:
     if not program.exists():
         pytest.skip(f"{program} is not built")
     halo = [str(program), "--grid", "128,128", "--fields", "2", "--steps", str(STEPS), "--mode", "nonblocking"]
-    outrigger(offload, tmp_path, "run", "-n", "4", "--no-bind", "--trace", "t.json", "--", *halo)
-    output = outrigger(offload, tmp_path, "predict", "t.json", "--cluster", str(CLUSTER), "--nodes", "4",
+    outrigger(offload, tmp_path, ["run"], "-n", "4", "--no-bind", "--trace", "t.json", "--", *halo)
+    output = outrigger(offload, tmp_path, ["lab", "predict"], "t.json", "--cluster", str(CLUSTER), "--nodes", "4",
                        "--seeds", "1", "--json", "f.json")  # fmt: skip
     assert f"{STEPS} repetitions" in output or f"{STEPS - 1} repetitions" in output, output
     figures = json.loads((tmp_path / "f.json").read_text())

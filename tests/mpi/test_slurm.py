@@ -243,7 +243,7 @@ def test_dpus_without_rdma_are_started_and_left(allocation):
     command = allocation.job(2, "differential", "--operations", "20", options=options)
     result = allocation.run(*command, options=("--ntasks-per-node=1",)).ok()
     said = [line for line in result.out.splitlines() if "the DPUs are not used" in line]
-    assert len(said) == 1 and "DPU n2" in said[0] and "only with its own help" in said[0], result.out
+    assert len(said) == 1 and "DPU n2" in said[0] and "cannot be reached while it computes" in said[0], result.out
     assert "no difference" in result.out and f"{OFFLOADING} on 2 nodes" in result.out, result.out
     assert result.offloaded() > 0
 
@@ -256,7 +256,7 @@ def test_dpus_of_an_allocation_are_tried(allocation):
     assert result.returncode == 1, result.out
     found = json.loads(result.out)
     assert [(each["dpu"], each["host"]) for each in found] == [("n2", "n0"), ("n3", "n1")], found
-    assert all("only with its own help" in each["problem"] for each in found), found
+    assert all("cannot be reached while it computes" in each["problem"] for each in found), found
 
 
 @ONE_MPI
