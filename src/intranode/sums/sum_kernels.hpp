@@ -117,13 +117,13 @@ bool fused(const std::byte* const* contributions, std::byte* out, std::size_t el
   const std::size_t vectors = end - end % bytes;
   for (std::size_t at = 0; at < vectors; at += bytes) {
     const auto value = value_of<Set, Many, product, tree, members, root>(from, at);
-    nan |= value != value;
+    nan |= value != value;  // NOLINT(misc-redundant-expression): is it a NaN?
     __builtin_memcpy(out + at, &value, bytes);
   }
   bool found = Many::any(nan);
   for (std::size_t at = vectors; at < end; at += sizeof(T)) {
     const T value = value_of<Set, One<Set, T>, product, tree, members, root>(from, at);
-    found |= value != value;
+    found |= value != value;  // NOLINT(misc-redundant-expression): is it a NaN?
     __builtin_memcpy(out + at, &value, sizeof(T));
   }
   return found;
@@ -137,12 +137,12 @@ bool has_nan(const std::byte* from, std::size_t elements) {
   const std::size_t vectors = end - end % bytes;
   for (std::size_t at = 0; at < vectors; at += bytes) {
     const auto value = Many::load(from + at);
-    nan |= value != value;
+    nan |= value != value;  // NOLINT(misc-redundant-expression): is it a NaN?
   }
   bool found = Many::any(nan);
   for (std::size_t at = vectors; at < end; at += sizeof(T)) {
     const T value = One<Set, T>::load(from + at);
-    found |= value != value;
+    found |= value != value;  // NOLINT(misc-redundant-expression): is it a NaN?
   }
   return found;
 }
