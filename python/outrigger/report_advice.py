@@ -12,6 +12,9 @@ _UNEVEN = 2.0
 """Ratio of the ranks with the longest and the shortest time in a call."""
 _MEET = ("alltoall", "allgather", "allreduce", "reduce_scatter", "barrier")
 """No rank leaves these before the last has arrived."""
+_BY_RANKS = ("barrier", "bcast", "allgather", "allgatherv", "alltoall", "alltoallv", "gather", "gatherv", "scatter",
+             "scatterv")  # fmt: skip
+"""Blocking calls that the ranks of a node can do themselves, whatever their datatypes."""
 _REDUCTIONS = ("iallreduce", "ireduce", "iscan", "iexscan")
 
 _REASONS = {
@@ -68,13 +71,21 @@ def _blocking_on(entry: Call) -> str:
     )
 
 
-def _what_to_do(entry: Call) -> str:
+def _ranks_could(entry: Call, report: Report) -> bool:
+    left = "blocking form" in entry.native or "native job" in entry.native
+    known = entry.call.removeprefix("MPI_").lower() in _BY_RANKS
+    return report.nodes == 1 and entry.form == "blocking" and entry.by_ranks == 0 and left and known
+
+
+def _what_to_do(entry: Call, report: Report) -> str:
     time = format_seconds(entry.seconds.mean)
     if could_block(entry):
         return (
             f"{_blocking_on(entry)}; posted earlier as {_nonblocking(entry)}, up to {time} of a rank "
             "could be hidden behind its computation."
         )
+    if _ranks_could(entry, report):
+        return " `--intranode on` lets the ranks of the node do it, where that is faster."
     if entry.form == "blocking" and entry.offloaded == entry.calls:
         return f" Offloaded; posted earlier as {_nonblocking(entry)}, up to {time} of a rank could be hidden."
     if entry.form == "nonblocking" and entry.offloaded == entry.calls:
@@ -83,8 +94,11 @@ def _what_to_do(entry: Call) -> str:
 
 
 def _line(entry: Call, report: Report) -> str:
-    native = f", native because {_why(entry)}." if entry.offloaded == 0 else "."
-    return _measured(entry, report) + native + _what_to_do(entry) + _late(entry)
+    if entry.by_ranks > entry.calls / 2:
+        done = ", done by the ranks themselves."
+    else:
+        done = f", native because {_why(entry)}." if entry.offloaded == 0 else "."
+    return _measured(entry, report) + done + _what_to_do(entry, report) + _late(entry)
 
 
 def advice(report: Report) -> list[str]:

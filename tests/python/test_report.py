@@ -184,6 +184,18 @@ def test_small_blocking_calls_are_not_told_to_be_offloaded() -> None:
     )
 
 
+def test_calls_by_ranks_are_named_and_advised() -> None:
+    def advised(**fields: Any) -> str:
+        bytes_of = {"calls": 4, "sum": 4 * 4096, "min": 4096, "max": 4096}
+        row = call("MPI_Bcast", (12.4, 1.0, 4.0), collective="ibcast", bytes=bytes_of, **fields)
+        (line,) = report_advice.advice(report.parse(json.dumps(EXAMPLE | {"calls": [row], "run_seconds": RUN})))
+        return line
+
+    assert "native because blocking calls are left" in advised() and "`--intranode on` lets the ranks" in advised()
+    by_ranks = advised(by_ranks=1400, native={"blocking form": 8})
+    assert "done by the ranks themselves" in by_ranks and "native" not in by_ranks and "--intranode" not in by_ranks
+
+
 @pytest.mark.parametrize(
     "other",
     [
