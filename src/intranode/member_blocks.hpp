@@ -25,8 +25,9 @@ struct Blocks {
   }
   [[nodiscard]] bool is_regular() const { return bytes == nullptr; }
   [[nodiscard]] std::span<std::byte> of(std::uint32_t member) const {
-    if (is_regular()) return {base + member * each, each};
-    return {base + offsets[member], bytes[member]};
+    const std::uint64_t size = is_regular() ? each : bytes[member];
+    if (size == 0) return {};  // `base` may be null
+    return {base + (is_regular() ? member * each : offsets[member]), size};
   }
 };
 

@@ -67,12 +67,14 @@ Outcome reduce_scatter_slots(Meeting& meeting, const std::byte* mine, std::span<
       if (!meeting.wait_arrived(other, step)) return Outcome::ended;
       contributions.add(other, cells.in(meeting.slot(other, step, cells.all()), other, meeting.rank()), own.size());
     }
-    const std::span<std::byte> result(into + done, own.size());
-    const std::uint64_t at = own_first * combine.element_bytes() + done;
-    if (into == mine) {
-      combine_apart(contributions, result, combine, at);
-    } else {
-      contributions.combine_into(result, combine, at);
+    if (!own.empty()) {  // `into` may be null for an empty block
+      const std::span<std::byte> result(into + done, own.size());
+      const std::uint64_t at = own_first * combine.element_bytes() + done;
+      if (into == mine) {
+        combine_apart(contributions, result, combine, at);
+      } else {
+        contributions.combine_into(result, combine, at);
+      }
     }
     meeting.leave(step);
   }
