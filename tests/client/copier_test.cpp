@@ -153,7 +153,8 @@ TEST(Exit, CopierIsNotThereAnyMoreWhenTheProgramsDestructorsRun) {
   if (child == 0) {
     // Leaked on purpose, as MPI's are.
     static auto& node = *new FakeNode(options(kReachAll, allowed_cpu()));
-    static auto& client = **new AttachedEndpoint(node.attach());
+    static auto& attached = *new AttachedEndpoint(node.attach());
+    static auto& client = *attached;
     node.header().copies.wanted.store(1);
     copy_queue_at_exit = &node.header().copies;
     static auto& request = *new OperationRequest;
