@@ -28,8 +28,8 @@ typedef struct {
   // ranks share a core. Over several machines, and for kProbePure and kProbePacedWork over several nodes of one: the
   // largest of the ranks' own times, without the skew of the barrier. A collective cannot end before its last start.
   double elapsed_us;
-  // Medians over the rounds of the CPU time inside MPI calls (post and wait): the mean of the ranks, because a job pays
-  // the sum; and the largest of the ranks. 0 except for kProbeOverlap. The cost of reading the clock is measured once
+  // CPU time inside MPI calls (post and wait), medians over the rounds. First the mean of the ranks, because a job pays
+  // the sum, then the largest. 0 except for kProbeOverlap. The cost of reading the clock is measured once
   // and subtracted from each of the two calls, down to 0.
   double cpu_us;
   double largest_cpu_us;

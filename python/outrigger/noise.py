@@ -10,8 +10,8 @@ from outrigger.bench.pairs import median_interval
 
 FEWEST = 3
 """With fewer values, the spread is unknown."""
-# Extension of a few values' band, relative to their range, so that it contains the mean with a probability of 95 % by
-# Student's t; from five values on the range is enough, and later median_interval.
+# Extension of a few values' band, relative to their range. The band then contains the mean with a probability of 95 %
+# by Student's t. From five values on the range is enough, and later median_interval.
 _WIDER = {3: 0.95, 4: 0.3}
 
 
