@@ -2,9 +2,11 @@
 #
 #   bin/          outrigger, outriggerd, outrigger-sim
 #   lib/          the preload libraries; the C API where there is one, with pkgconfig/ and cmake/
-#   lib/outrigger/     bench/ and examples/, by MPI; where packages bring them: ucx/, and vendor/ with Python packages
-#   share/outrigger/   python/, the package of the command line; examples/; what it needs (requirements.txt); clusters/,
-#                      for `lab predict`; monitoring/, for Prometheus and Grafana
+#   lib/outrigger/     bench/ and examples/, by MPI. Packages may add ucx/ and vendor/ (Python packages)
+#   share/outrigger/   python/ (the command line) and its requirements.txt
+#                      clusters/, for `lab predict`
+#                      examples/ as source
+#                      monitoring/, for Prometheus and Grafana
 #   share/man, completions, modulefiles, doc; lib/systemd/system
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -145,7 +147,10 @@ if(TARGET outrigger_api_shared)
                           $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   endforeach()
   set_target_properties(outrigger_api_shared PROPERTIES EXPORT_NAME outrigger)
-  install(TARGETS outrigger_api_shared outrigger_api_static EXPORT outriggerTargets)
+  set_property(TARGET outrigger_group PROPERTY INTERFACE_INCLUDE_DIRECTORIES
+                      $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  set_target_properties(outrigger_group PROPERTIES EXPORT_NAME group)
+  install(TARGETS outrigger_api_shared outrigger_api_static outrigger_group EXPORT outriggerTargets)
   install(EXPORT outriggerTargets NAMESPACE outrigger:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/outrigger)
 endif()
 if(EXISTS ${PROJECT_SOURCE_DIR}/include)

@@ -1,6 +1,6 @@
-# Programs and libraries for the installed MPIs. For each one and each of its languages:
-#   outrigger_mpi_<mpi>_<c|fortran>   interface target: the include directories, library directories and libraries of
-#                                     the MPI's compiler wrapper, or of pkg-config
+# Programs and libraries for the installed MPIs. Each MPI and each of its languages has an interface target,
+# outrigger_mpi_<mpi>_<c|fortran>, with the flags of the MPI's compiler wrapper or of pkg-config.
+#
 # The wrappers are called by their full names, so the system's default MPI does not matter. Cross builds use only
 # pkg-config, as wrappers of another architecture do not run here. mpiabi is the ABI of MPI 5, with the header and library
 # of any MPI that has them: `./dev mpis` installs one in build/mpis. Preload libraries need only its header, which is the

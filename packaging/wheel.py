@@ -128,6 +128,12 @@ def add_installation(system: System, build: Path, tree: Path) -> None:
     for name in LEFT_OUT:
         for path in prefix.glob(name):
             remove(path)
+    # One file: a wheel has no links, and would store it three times. Programs load it by its soname.
+    soname = prefix / "lib" / "liboutrigger_group.so.1"
+    soname.resolve().replace(soname)
+    for path in soname.parent.glob("liboutrigger_group.so*"):
+        if path != soname:
+            remove(path)
     # Other files than Python, which setuptools leaves out.
     shutil.copytree(
         ROOT / "python" / "outrigger", tree / "outrigger", dirs_exist_ok=True,

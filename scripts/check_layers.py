@@ -31,14 +31,15 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "protocol": ("base/", "copy/"),
     "steer": ("base/", "protocol/", "report/native_reason.hpp"),
     "reduce": ("protocol/",),
-    "intranode": ("base/", "protocol/reduction.hpp", "reduce/"),
+    "intranode": ("base/", "protocol/collective_calls.hpp", "protocol/reduction.hpp", "reduce/"),
+    "group": ("base/", "intranode/", "protocol/options/settings.hpp", "protocol/reduction.hpp", "reduce/"),
     "proof": ("base/", "protocol/"),
     "copy": ("base/",),
     "fabric": ("base/", "protocol/", "reduce/"),
     "fabric/host": (*FABRIC, "base/", "copy/", "protocol/", "reduce/"),
     "fabric/sim": (*SEAMS, "base/", "protocol/", "reduce/"),
     "fabric/ucx": (*FABRIC, "base/", "proof/", "protocol/", "reduce/"),
-    "fabric/dpu": (*FABRIC, "fabric/host/", "fabric/ucx/", "base/", "protocol/"),
+    "fabric/dpu": (*FABRIC, "fabric/host/", "fabric/ucx/", "base/", "copy/", "protocol/"),
     "engine": (*SEAMS, "base/", "protocol/"),
     "client": (
         "base/",
@@ -62,7 +63,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "steer/coordinator/",
         "steer/plan/",
     ),
-    "sim": (*SEAMS, "engine/", "fabric/sim/", "base/", "protocol/", "reduce/"),
+    "sim": (*SEAMS, "engine/", "fabric/sim/", "base/", "copy/", "protocol/", "reduce/"),
     "mpi": ("client/", "intranode/", "base/", "copy/", "protocol/", "report/", "trace/", "steer/plan/", "steer/rank/"),
     "heap": (
         "base/",
@@ -81,6 +82,15 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "protocol/options": ("protocol", "protocol/wire"),
     "intranode": ("intranode/sums",),
     "intranode/sums": (),
+    "group": ("group/nodes",),
+    "group/nodes": (
+        "group/combines.hpp",
+        "group/layout.hpp",
+        "group/member_waiter.hpp",
+        "group/member_watch.hpp",
+        "group/stream.hpp",
+        "group/team_slices.hpp",
+    ),
     "steer/plan": (),
     "steer/rank": ("steer/plan",),
     "steer/coordinator": ("steer/plan",),
@@ -135,9 +145,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "mpi": (),
     "mpi/native": (),
+    "mpi/windows": ("mpi/native",),
     "mpi/job": ("mpi/native",),
     "mpi/types": ("mpi/job", "mpi/memory/accelerators.hpp", "mpi/native"),
-    "mpi/memory": ("mpi/job", "mpi/native", "mpi/types"),
+    "mpi/memory": ("mpi/job", "mpi/native", "mpi/types", "mpi/windows"),
     "mpi/intranode": (
         *MPI_BASICS,
         "mpi/collectives/arguments.hpp",
@@ -159,7 +170,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "mpi/trace",
     ),
     "mpi/completion": (*MPI_BASICS, "mpi/collectives", "mpi/persistent", "mpi/report"),
-    "mpi/persistent": (*MPI_BASICS, "mpi/collectives", "mpi/completion", "mpi/report"),
+    "mpi/persistent": (*MPI_BASICS, "mpi/collectives", "mpi/completion", "mpi/report", "mpi/windows"),
     "mpi/report": (
         *MPI_BASICS,
         "mpi/collectives",
@@ -167,10 +178,12 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "mpi/memory",
         "mpi/start/abort.hpp",
         "mpi/trace",
+        "mpi/windows",
     ),
     "mpi/trace": (*MPI_BASICS, "mpi/collectives", "mpi/report"),
     "mpi/api": (*MPI_BASICS, "mpi/communicators", "mpi/report"),
     "mpi/tool": (*MPI_BASICS, "mpi/api", "mpi/report"),
+    "mpi/polite": ("mpi/job", "mpi/native"),
     "mpi/start": (
         *MPI_BASICS,
         "mpi/collectives",
@@ -179,8 +192,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "mpi/intranode",
         "mpi/memory",
         "mpi/persistent",
+        "mpi/polite",
         "mpi/report",
         "mpi/trace",
+        "mpi/windows",
     ),
 }
 
@@ -194,7 +209,7 @@ FORBIDDEN_SYSTEM: dict[str, str] = {"engine": IMPURE}
 
 # How many units of a layer (a header with its source) include each other in circles. New layers have none. A number may
 # only shrink: lower it when the check says so.
-IN_CIRCLES: dict[str, int] = {"engine": 12, "mpi": 16, "sim": 8}
+IN_CIRCLES: dict[str, int] = {"engine": 12, "mpi": 15, "sim": 8}
 
 # File names that two directories may share. This may only shrink.
 SHARED_NAMES: set[str] = set()

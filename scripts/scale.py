@@ -19,6 +19,7 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "inside"
 NODES = (16, 256, 4096)
@@ -81,6 +82,16 @@ def size(count_of_bytes: float) -> str:
     return f"{count_of_bytes:.0f} {unit}" if count_of_bytes >= 100 else f"{count_of_bytes:.1f} {unit}"
 
 
+def round_size(count_of_bytes: float) -> str:
+    """For an axis: 10 kB."""
+    return size(count_of_bytes).replace(".0 ", " ")
+
+
+def number(count_of: float) -> str:
+    """For an axis: 10,000; 10 million."""
+    return f"{count_of / 1e6:g} million" if count_of >= 1e6 else f"{count_of:,.0f}"
+
+
 def table(counts: list[Count]) -> str:
     lines = [
         "| algorithm | form | nodes | ranks | announcements | reports | releases | control bytes sent | moves "
@@ -129,13 +140,13 @@ def whole_table(counts: list[Count]) -> str:
 
 def draw(counts: list[Count], path: Path) -> None:
     figure, axes = plt.subplots(1, 3, figsize=(12, 4), constrained_layout=True)
-    panels: tuple[tuple[str, Callable[[Count], float]], ...] = (
-        ("control messages sent", lambda one: total(one["sent"], "count")),
-        ("control bytes sent", lambda one: total(one["sent"], "bytes")),
-        ("memory at most, bytes", lambda one: one["peak_bytes"]),
+    panels: tuple[tuple[str, Callable[[Count], float], Callable[[float], str]], ...] = (
+        ("control messages sent", lambda one: total(one["sent"], "count"), number),
+        ("control bytes sent", lambda one: total(one["sent"], "bytes"), round_size),
+        ("most memory", lambda one: one["peak_bytes"], round_size),
     )
     colours = {"ring_pull": "tab:blue", "scatter_dest": "tab:orange"}
-    for panel, (title, value) in zip(axes, panels, strict=True):
+    for panel, (title, value, label) in zip(axes, panels, strict=True):
         axis: Axes = panel
         for algorithm, form in CASES:
             chosen = [one for one in counts if (one["algorithm"], one["form"]) == (algorithm, form)]
@@ -155,6 +166,9 @@ def draw(counts: list[Count], path: Path) -> None:
         axis.plot(ranks, [start * rank / ranks[0] for rank in ranks], ":", color="grey", label="proportional to ranks")
         axis.set_xscale("log")
         axis.set_yscale("log")
+        axis.set_xticks([512, 8192, 131072], ["512", "8,192", "131,072"])
+        axis.xaxis.set_minor_formatter(NullFormatter())
+        axis.yaxis.set_major_formatter(FuncFormatter(lambda tick, _position, label=label: label(tick)))
         axis.set_title(title)
         axis.set_xlabel("ranks of the job, 32 on a node")
         axis.grid(True, which="major", alpha=0.3)

@@ -14,7 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -35,8 +35,18 @@ struct Case {
 
 const Reduction kSum{ReduceOperation::sum, ElementType::float64};
 
-TreeCombine sum_of(const Team& team) {
-  return TreeCombine::in_rank_order(kSum, team.size());
+// A sum in rank order. It does not move: the order is its own.
+struct Sum {
+  explicit Sum(const Team& team) : order(SumTree::linear(team.size())), combine(kSum, order) {}
+  Sum(const Sum&) = delete;
+  Sum& operator=(const Sum&) = delete;
+  SumOrder order;
+  OrderCombine combine;
+};
+
+const Combine& sum_of(std::shared_ptr<Sum>& known, const Team& team) {
+  if (!known) known = std::make_shared<Sum>(team);
+  return known->combine;
 }
 
 std::vector<Case> cases() {
@@ -45,9 +55,8 @@ std::vector<Case> cases() {
       {"barrier", [](Team& team, Buffers&, std::uint64_t) { return team.barrier(); }},
       {"bcast", [=](Team& team, Buffers& b, std::uint64_t n) { return team.broadcast(part(b.from, n), 0); }},
       {"allreduce",
-       [=, sum = std::optional<TreeCombine>()](Team& team, Buffers& b, std::uint64_t n) mutable {
-         if (!sum) sum.emplace(sum_of(team));
-         return team.allreduce(part(b.from, n), b.into.data(), *sum);
+       [=, sum = std::shared_ptr<Sum>()](Team& team, Buffers& b, std::uint64_t n) mutable {
+         return team.allreduce(part(b.from, n), b.into.data(), sum_of(sum, team));
        }},
       {"alltoall",
        [](Team& team, Buffers& b, std::uint64_t n) {
@@ -62,15 +71,13 @@ std::vector<Case> cases() {
       {"scatter", [=](Team& team, Buffers& b,
                       std::uint64_t n) { return team.scatter(Blocks::regular(b.from.data(), n), part(b.into, n), 0); }},
       {"reduce",
-       [=, sum = std::optional<TreeCombine>()](Team& team, Buffers& b, std::uint64_t n) mutable {
-         if (!sum) sum.emplace(sum_of(team));
-         return team.reduce(part(b.from, n), b.into.data(), *sum, 0);
+       [=, sum = std::shared_ptr<Sum>()](Team& team, Buffers& b, std::uint64_t n) mutable {
+         return team.reduce(part(b.from, n), b.into.data(), sum_of(sum, team), 0);
        }},
       {"reduce_scatter",
-       [=, sum = std::optional<TreeCombine>()](Team& team, Buffers& b, std::uint64_t n) mutable {
-         if (!sum) sum.emplace(sum_of(team));
+       [=, sum = std::shared_ptr<Sum>()](Team& team, Buffers& b, std::uint64_t n) mutable {
          const std::vector<std::uint64_t> bytes(team.size(), n);
-         return team.reduce_scatter(b.from.data(), bytes, b.into.data(), *sum);
+         return team.reduce_scatter(b.from.data(), bytes, b.into.data(), sum_of(sum, team));
        }},
   };
 }

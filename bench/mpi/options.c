@@ -8,6 +8,7 @@
 
 #include "fail.h"
 #include "numbers.h"
+#include "reductions.h"
 
 static const char kUsage[] =
     "  --collectives LIST  of ialltoall,ialltoallv,ialltoallw,iallgather,iallgatherv,ibcast,iallreduce,ireduce,\n"
@@ -25,6 +26,7 @@ static const char kUsage[] =
     "  --milliseconds MS   the same in milliseconds\n"
     "  --figures NAME      orbench: medians, or samples: every round's times, native against what a program gets\n"
     "                      that says nothing; --collectives may name forms that block, alltoall (medians)\n"
+    "  --type NAME         of int32,double: numbers that reductions add (int32)\n"
     "  --order NAME        contiguous: ranks as the launcher gave them; strided: by turns over the nodes "
     "(contiguous)\n";
 
@@ -73,6 +75,14 @@ static bool parse_strided(const char* text) {
   const bool strided = strcmp(text, "strided") == 0;
   if (!strided && strcmp(text, "contiguous") != 0) fail("--order: '%s' is neither contiguous nor strided", text);
   return strided;
+}
+
+static void parse_type(const char* text) {
+  if (strcmp(text, "double") == 0) {
+    reduce_doubles();
+  } else if (strcmp(text, "int32") != 0) {
+    fail("--type: '%s' is neither int32 nor double", text);
+  }
 }
 
 static bool parse_samples(const char* text) {
@@ -134,6 +144,8 @@ Options options_parse(int argc, char** argv, const char* about) {
       options.seconds = 1e-3 * (double)parse_number(option, value, 1, 3600000);
     } else if (strcmp(option, "--figures") == 0) {
       options.samples = parse_samples(value);
+    } else if (strcmp(option, "--type") == 0) {
+      parse_type(value);
     } else if (strcmp(option, "--order") == 0) {
       options.strided = parse_strided(value);
     } else if (strcmp(option, "--collectives") == 0 || strcmp(option, "--memory") == 0 ||

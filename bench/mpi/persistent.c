@@ -109,13 +109,13 @@ void persistent_init(const Workload* w, MPI_Comm comm, MPI_Request* request) {
     case kIreduceScatterBlock:
     case kIscan:
     case kIexscan:
-      call.reduces(w->send, w->receive, reduction_count(w), MPI_INT32_T, MPI_SUM, comm, MPI_INFO_NULL, request);
+      call.reduces(w->send, w->receive, reduction_count(w), reduction_type(), MPI_SUM, comm, MPI_INFO_NULL, request);
       break;
     case kIreduceScatter:
-      call.reduce_scatter(w->send, w->receive, w->counts, MPI_INT32_T, MPI_SUM, comm, MPI_INFO_NULL, request);
+      call.reduce_scatter(w->send, w->receive, w->counts, reduction_type(), MPI_SUM, comm, MPI_INFO_NULL, request);
       break;
     case kIreduce:
-      call.reduce(w->send, w->receive, reduction_count(w), MPI_INT32_T, MPI_SUM, 0, comm, MPI_INFO_NULL, request);
+      call.reduce(w->send, w->receive, reduction_count(w), reduction_type(), MPI_SUM, 0, comm, MPI_INFO_NULL, request);
       break;
     case kIgather:
     case kIscatter:

@@ -77,6 +77,7 @@ static Sample run_work(const Probe* probe) {
 }
 
 static Sample run(const Probe* probe) {
+  if (probe->kind == kProbePure && probe->workload->blocking) workload_touch(probe->workload);
   barrier();
   return probe->kind == kProbePure ? run_pure(probe) : run_work(probe);
 }

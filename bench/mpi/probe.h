@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 typedef enum {
-  kProbePure,       // post, wait
+  kProbePure,       // post, wait; before a form that blocks, what is sent is written to
   kProbeOverlap,    // post, work, wait
   kProbeWork,       // work alone
   kProbePacedWork,  // the same, timed as kProbePure

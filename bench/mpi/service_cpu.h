@@ -5,7 +5,7 @@
 
 typedef struct {
   int processes;           // in the job
-  int cpus;                // usable by the ranks and service processes of one machine; the fewest of all machines
+  int cpus;                // usable by ranks and service processes: of the machine with the fewest
   double cpu_us;           // of all service processes, per operation
   double floor_us;         // lower bound of what that adds to the ranks' own work
   double wire_bytes;       // between nodes, per operation; each byte once

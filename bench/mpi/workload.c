@@ -96,7 +96,7 @@ enum { kHugePageBytes = 2 << 20, kMostTries = 64 };
 
 static size_t bytes_in(const Workload* workload, int blocks) {
   const size_t block =
-      reduces(workload->collective) ? (size_t)reduction_count(workload) * sizeof(int32_t) : (size_t)workload->bytes;
+      reduces(workload->collective) ? (size_t)reduction_count(workload) * reduction_width() : (size_t)workload->bytes;
   return (size_t)blocks * block;
 }
 
@@ -245,6 +245,13 @@ void workload_post(const Workload* w, MPI_Comm comm, MPI_Request* request) {
     case kIbarrier: MPI_Ibarrier(comm, request); break;
     default: MPI_Ibcast(w->rank == 0 ? w->send : w->receive, w->bytes, MPI_BYTE, 0, comm, request);
   }
+}
+
+void workload_touch(const Workload* w) {
+  enum { kLineBytes = 64 };
+  const size_t bytes = bytes_in(w, blocks_sent(w));
+  volatile unsigned char* const memory = w->send;
+  for (size_t i = 0; i < bytes; i += kLineBytes) memory[i] = memory[i];
 }
 
 void workload_run(const Workload* w, MPI_Comm comm) {

@@ -78,6 +78,9 @@ const char* workload_name(const Workload* workload);
 
 void workload_post(const Workload* workload, MPI_Comm comm, MPI_Request* request);
 
+// Writes to each cache line that is sent, as a program does between calls. The bytes stay the same.
+void workload_touch(const Workload* workload);
+
 // The blocking form.
 void workload_run(const Workload* workload, MPI_Comm comm);
 

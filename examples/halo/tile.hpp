@@ -1,11 +1,13 @@
 // A rank's part of the grid: some fields of numbers, with a margin around them for the neighbors' edges.
 //
-//       columns of the tile
-//     . . + + + + + + . .       + margin: the edges of the neighbors' tiles (zeros at the border of the grid)
-//     . . + + + + + + . .       o edge: neighbors need it
-//     + + o o o o o o + +       . never used: the stencil is a star
+//     . . + + + + + + . .
+//     . . + + + + + + . .
+//     + + o o o o o o + +
 //     + + o o o o o o + +
 //     + + o o       o o + +  ...
+//
+// o: edge, which neighbors need. +: margin, with the edges of the neighbors' tiles, or zeros at the border of the grid.
+// The corners (.) are never used: the stencil is a star.
 #pragma once
 
 #include <mpi.h>

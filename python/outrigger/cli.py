@@ -48,6 +48,7 @@ COMMANDS = {
     "doctor": Command("doctor.command", "doctor", _MACHINE),
     "cache": Command("commands.cache", "cache", _MACHINE),
     "top": Command("live.top", "top", _LIVE),
+    "stuck": Command("live.stuck", "stuck", _LIVE),
     "watch": Command("live.watch", "watch", _LIVE),
     "exporter": Command("live.exporter", "exporter", _LIVE),
     "demo": Command("commands.demo", "show_demo", _MEASURE),

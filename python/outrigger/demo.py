@@ -114,8 +114,8 @@ def _saved_in_words(parts: Sequence[float]) -> str:
             f", at best {high} % of the time saved" if high > 0 else ""
         )
     if high <= 0:
-        return f"{_range(-high, -low)} more time taken"
-    return f"between {-low} % more and {high} % less time taken"
+        return f"{_range(-high, -low)} more time"
+    return f"from {-low} % more to {high} % less time"
 
 
 def _best_native(native: Row, everywhere: Row | None) -> float:
@@ -221,7 +221,8 @@ def as_measurement(comparison: Comparison, ranks: int) -> Measurement:
 
 def explanation(placement: NodeBinding) -> str:
     """Meaning of the columns."""
-    where = f"Ranks on CPUs {','.join(map(str, placement.rank_cpus))}"
+    several = "s" if len(placement.rank_cpus) > 1 else ""
+    where = f"Ranks on CPU{several} {','.join(map(str, placement.rank_cpus))}"
     if placement.service_cpus:
         where += f", service process on CPU {','.join(map(str, placement.service_cpus))}"
     return (

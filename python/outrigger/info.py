@@ -257,7 +257,7 @@ def _mpi_findings(found: Sequence[FoundMpi]) -> list[Finding]:
 
 
 def _core_finding(cores: Cores) -> Finding:
-    ranks = f"ranks on CPUs {format_cpu_list(cores.ranks)}"
+    ranks = f"ranks on CPU{'s' if len(cores.ranks) > 1 else ''} {format_cpu_list(cores.ranks)}"
     if not cores.services:
         return Finding("cores", False, ranks, "only one core may be used: service processes share it with the ranks")
     kept = f"service process on CPU {format_cpu_list(cores.services)}"
@@ -273,9 +273,9 @@ def job_findings(claims: Sequence[Claim]) -> list[Finding]:
     for job in dict.fromkeys(claim.job for claim in claims):
         mine = [claim for claim in claims if claim.job == job]
         parts = []
-        for by, what in (("ranks", "ranks on CPUs"), ("service", "service processes on CPUs")):
+        for by, what in (("ranks", "ranks"), ("service", "service processes")):
             cpus = [claim.cpu for claim in mine if claim.by == by]
-            parts += [f"{what} {format_cpu_list(cpus)}"] if cpus else []
+            parts += [f"{what} on CPU{'s' if len(cpus) > 1 else ''} {format_cpu_list(cpus)}"] if cpus else []
         pids = sorted({claim.pid for claim in mine})
         who = "process" if len(pids) == 1 else "processes"
         found.append(Finding("job", True, ", ".join(parts), f"{who} {', '.join(map(str, pids))}, {job}"))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 
 from outrigger import artifacts
 
+_PREFIX = "OUTRIGGER_"
 _PACKAGES = Path(__file__).resolve().parents[1]
 # Not PYTHONPATH, which started programs would inherit.
 _RUN = (
@@ -21,6 +23,13 @@ def _tree() -> artifacts.Artifacts | None:
     """Installation around this package, if Python does not know it."""
     file = artifacts.own_layout()
     return None if file is None or file.parent != _PACKAGES.parent else artifacts.find_installed(file)
+
+
+def as_given() -> str:
+    """This command as the user has given it, with the settings of its environment."""
+    values = [f"{name}={shlex.quote(value)}" for name, value in sorted(os.environ.items()) if name.startswith(_PREFIX)]
+    command = " ".join([*values, shlex.join(["outrigger", *sys.argv[1:]])])
+    return command.encode(errors="surrogateescape").decode(errors="replace")
 
 
 def command() -> tuple[str, ...]:

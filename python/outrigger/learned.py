@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-_TITLE = "outrigger-choices 3"
-_HEADER = ("machine ", "mpi ", "cores ")
+_TITLE = "outrigger-choices 4"
+_HEADER = ("machine ", "mpi ", "cores ", "program ")
 _FILES = "choices-*.txt"
+_SUMS = "sums-*.txt"
+"""Orders in which MPIs add (src/intranode/sums/order_file.hpp)."""
 _WORDS = 9
 """Fields of a line: collective, form, size class, ranks, nodes, ranks per node, services per node, way, since."""
 
@@ -36,7 +38,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Kept:
-    """Decision file of one kind of machine, MPI and placement."""
+    """Decision file of one program on one kind of machine, with one MPI and one placement."""
 
     path: Path
     changed: datetime
@@ -44,9 +46,11 @@ class Kept:
     machine: str = ""
     mpi: str = ""
     cores: str = ""
+    program: str = ""
+    """Name of the executable, or of an interpreter's script."""
     choices: tuple[Choice, ...] = ()
     readable: bool = True
-    """False: another format, which the library does not touch."""
+    """False: of another version, or something else; the library does not touch it."""
 
 
 def size_class(block_bytes: float) -> int:
@@ -83,24 +87,33 @@ def read_file(path: Path) -> Kept:
     known = tuple(choice for choice in choices if choice is not None)
     if title != _TITLE or not named or len(known) < len(choices):
         return Kept(path, changed, readable=False)
-    machine, mpi, cores = (line.removeprefix(name) for line, name in zip(header, _HEADER, strict=True))
-    return Kept(path, changed, machine, mpi, cores, known)
+    machine, mpi, cores, program = (line.removeprefix(name) for line, name in zip(header, _HEADER, strict=True))
+    return Kept(path, changed, machine, mpi, cores, program, known)
 
 
-def read_all(directory: Path | None) -> list[Kept]:
-    """Newest first; without unreadable files of other users."""
+def read_all(directory: Path | None, program: str | None = None) -> list[Kept]:
+    """Newest first; without unreadable files of other users. `program`: only its files."""
     kept = []
     for path in directory.glob(_FILES) if directory is not None else ():
         try:
             kept.append(read_file(path))
         except OSError:
             continue
-    return sorted(kept, key=lambda each: each.changed, reverse=True)
+    chosen = (each for each in kept if program is None or (each.readable and each.program == program))
+    return sorted(chosen, key=lambda each: each.changed, reverse=True)
 
 
-def clear(directory: Path | None) -> int:
-    """Removes all files and returns their number. Active runs keep their decisions and may write them again."""
-    files = sorted(directory.glob(_FILES)) if directory is not None else []
+def sum_files(directory: Path | None) -> list[Path]:
+    """Files with orders in which MPIs add."""
+    return sorted(directory.glob(_SUMS)) if directory is not None else []
+
+
+def clear(directory: Path | None, program: str | None = None) -> int:
+    """Removes all files, or the decisions of a program. Returns the number. Active runs may write theirs again."""
+    if program is not None:
+        files = [each.path for each in read_all(directory, program)]
+    else:
+        files = [*(sorted(directory.glob(_FILES)) if directory is not None else []), *sum_files(directory)]
     for path in files:
         path.unlink(missing_ok=True)
         path.with_name(f"{path.name}.lock").unlink(missing_ok=True)

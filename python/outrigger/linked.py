@@ -16,6 +16,11 @@ _IN_LDD = re.compile(
     r"^\s*(?:\S*/)?(lib(?:mpi|mpich|mpi_abi)\.so(?:\.\d+)*)(?: => (\S.*?))?(?: \(0x[0-9a-f]+\))?$", re.M
 )
 
+# `mpirun.openmpi` and `mpiexec.hydra`, too.
+_STARTS_MPI_PROGRAMS = re.compile(
+    r"(mpirun|mpiexec)([-._](openmpi|mpich|hydra|intel|mvapich\d?|\d+))*|orterun|prterun|srun|jsrun|aprun"
+)
+
 # mpi4py's MPI is visible in its mapped files; MPI is not initialized for that.
 _ASK_MPI4PY = """
 import sys
@@ -45,10 +50,16 @@ class Libmpi:
 
 
 def find_program(name: str) -> Path:
-    """Path of a command."""
+    """Path of a program to be started as ranks."""
     path = shutil.which(name)
     if path is None:
         raise UserError(f"{name}: no such program, or it is not executable")
+    if _STARTS_MPI_PROGRAMS.fullmatch(Path(path).name):
+        raise UserError(
+            f"{name} starts MPI programs itself: name the program instead, as in `outrigger run -n 4 -- ./program`, "
+            "which finds its MPI and its mpiexec (--mpi chooses another); or keep your command, after "
+            '`eval "$(outrigger env)"`'
+        )
     return Path(path)
 
 

@@ -67,7 +67,27 @@ Intranode = Annotated[
         "--intranode",
         metavar="on|off|always",
         help="Let the ranks of a node do blocking collectives.",
-        show_default="off",
+        show_default="on",
+        rich_help_panel=OFFLOAD,
+    ),
+]
+Wait = Annotated[
+    str | None,
+    typer.Option(
+        "--wait",
+        metavar="auto|polite|native",
+        help="auto: waiting ranks that share cores give them away.",
+        show_default="auto",
+        rich_help_panel=OFFLOAD,
+    ),
+]
+Sums = Annotated[
+    str | None,
+    typer.Option(
+        "--sums",
+        metavar="native|any",
+        help="Add in the MPI's order, or in one that never changes.",
+        show_default="native",
         rich_help_panel=OFFLOAD,
     ),
 ]

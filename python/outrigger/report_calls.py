@@ -5,16 +5,11 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 
-from rich import box
-from rich.markup import escape
-from rich.table import Table
-
 from outrigger import report_choice
 from outrigger.learned import Kept
-from outrigger.report_data import Call, Ended, Report, format_bytes, format_seconds, plural
-
-WIDE = 100
-"""Minimum width for the figures of a row on one line."""
+from outrigger.report_data import Call, Collective, Ended, Report, format_bytes, format_seconds, plural
+from outrigger.report_model import Cell, Column, Line, Narrow, Piece, Table, Tone, cell, dim
+from outrigger.report_reasons import AS_FAST, BLOCKING, FEW
 
 
 def share(entry: Call, report: Report) -> float:
@@ -27,10 +22,18 @@ _SMALL_BYTES = 8192
 """Blocks up to this size go natively in every form (src/protocol/options/selection.hpp)."""
 
 
-def could_block(entry: Call) -> bool:
-    """True for a blocking form that `--blocking on` would offload: not if all blocks are small."""
-    asked = entry.form == "blocking" and entry.collective is not None and "blocking form" in entry.native
-    return asked and report_choice.block_bytes(entry)[1] > _SMALL_BYTES
+_LEFT = {BLOCKING, FEW, AS_FAST}
+"""Reasons of blocking calls that no rule offloads."""
+
+
+def could_block(entry: Call, report: Report) -> bool:
+    """True for a blocking form that `--blocking on` would offload: not without service processes, or if all blocks are
+    small.
+    """
+    if report.service.processes == 0 or report.native_because:
+        return False
+    left = entry.form == "blocking" and entry.collective is not None and not _LEFT.isdisjoint(entry.native)
+    return left and entry.by_ranks == 0 and report_choice.block_bytes(entry)[1] > _SMALL_BYTES
 
 
 def percent(part: float) -> str:
@@ -78,97 +81,82 @@ def counted(report: Report) -> str:
     return f"Counted {'is rank' if report.counted == 1 else 'are ranks'} {words} of {report.ranks}."
 
 
-def heading(report: Report) -> str:
+def heading(report: Report) -> list[Line]:
     """Lines above the table."""
     lines = []
     if report.run_seconds is not None and report.run_seconds.ranks > 0:
         time = format_seconds(report.run_seconds.mean)
-        lines.append(f"{plural(report.ranks, 'rank')} under {report.mpi}, {time} from MPI_Init to the end.")
-    lines += [f"[yellow]{escape(line)}[/]" for line in (end_of(report.ended), counted(report)) if line]
+        lines.append(Line(f"{plural(report.ranks, 'rank')} under {report.mpi}, {time} from MPI_Init to the end."))
+    lines += [Line(line, Tone.WARNING) for line in (end_of(report.ended), counted(report)) if line]
     if report.native_because:
-        lines.append(f"[yellow]The whole job ran natively: {escape(report.native_because)}.[/]")
-    return "\n".join(lines)
+        by_ranks = any(entry.by_ranks for entry in report.calls)
+        what = "No call was offloaded" if by_ranks else "The whole job ran natively"
+        lines.append(Line(f"{what}: {report.native_because}.", Tone.WARNING))
+    return lines
 
 
-def _where(entry: Call) -> str:
+def where(entry: Call | Collective) -> str:
+    """Communicator and its size."""
     if entry.size <= 1:
         return entry.communicator
     return f"{entry.communicator}, {entry.size} ranks"
 
 
-def _bytes(entry: Call) -> str:
+def _bytes(entry: Call) -> Cell:
     if entry.bytes.sum == 0:
-        return "-"
+        return cell("-")
     text = format_bytes(entry.bytes.mean)
-    return text if entry.bytes.min == entry.bytes.max else f"{text}\n[dim]to {format_bytes(entry.bytes.max)}[/]"
+    return cell(text) if entry.bytes.min == entry.bytes.max else cell(text, dim(f"to {format_bytes(entry.bytes.max)}"))
 
 
-def _rank(seconds: float, rank: int) -> str:
-    return f"{format_seconds(seconds)} [dim]({rank})[/]"
+def of_rank(seconds: float, rank: int) -> Cell:
+    """Time of one rank."""
+    return cell((Piece(f"{format_seconds(seconds)} "), dim(f"({rank})")))
 
 
-def _served(entry: Call, report: Report, kept: Sequence[Kept]) -> str:
+def _served(entry: Call, report: Report, kept: Sequence[Kept]) -> Cell:
     """How the calls were done."""
     ways = (("offloaded", entry.offloaded), ("by ranks", entry.by_ranks))
-    parts = [f"[green]{way}{'' if calls == entry.calls else f' {calls:,}'}[/]" for way, calls in ways if calls]
+    parts = [Piece(way if calls == entry.calls else f"{way} {calls:,}", Tone.GOOD) for way, calls in ways if calls]
     only = len(entry.native) == 1 and not parts
     native = [
         (report_choice.why(reason, entry, report, kept), calls) for reason, calls in entry.native.items() if calls
     ]
-    parts += [reason if only else f"{calls:,} {reason}" for reason, calls in native]
-    return "\n".join(parts)
+    return cell(*parts, *(reason if only else f"{calls:,} {reason}" for reason, calls in native))
 
 
-def _new_table() -> Table:
-    return Table(box=box.SIMPLE_HEAD, header_style="dim", pad_edge=False, padding=(0, 1))
+def name(entry: Call) -> Cell:
+    """The call and its communicator."""
+    return cell(entry.call, dim(where(entry)))
 
 
-def _in_order(report: Report) -> list[Call]:
-    return sorted(report.calls, key=lambda entry: -entry.seconds.sum)
+_COLUMNS = (
+    Column(title="call", unit="communicator", is_text=True, wraps=True),
+    Column(title="calls", unit="all ranks"),
+    Column(title="bytes", unit="of a call", narrow=Narrow.UNDER),
+    Column(title="time", unit="of a rank"),
+    Column(title="of the", unit="run", short="of run", narrow=Narrow.UNDER),
+    Column(title="least", unit="(rank)", short="least (rank)"),
+    Column(title="most", unit="(rank)", short="most (rank)", narrow=Narrow.UNDER),
+    Column(title="by ranks, or", unit="native, why", is_text=True, wraps=True),
+)
 
 
-def _name(entry: Call) -> str:
-    return f"{entry.call}\n[dim]{escape(_where(entry))}[/]"
-
-
-def _least_and_most(entry: Call) -> tuple[str, str]:
-    seconds = entry.seconds
-    return _rank(seconds.min, seconds.min_rank), _rank(seconds.max, seconds.max_rank)
-
-
-def _wide_table(report: Report, kept: Sequence[Kept]) -> Table:
-    made = _new_table()
-    made.add_column("call\ncommunicator", overflow="fold")
-    for heading in (
-        "calls\nall ranks",
-        "bytes\nof a call",
-        "time\nof a rank",
-        "of the\nrun",
-        "least\n(rank)",
-        "most\n(rank)",
-    ):
-        made.add_column(heading, justify="right", no_wrap=True)
-    made.add_column("native, why")
-    for entry in _in_order(report):
-        time, part = format_seconds(entry.seconds.mean), percent(share(entry, report))
-        figures = (f"{entry.calls:,}", _bytes(entry), time, part, *_least_and_most(entry))
-        made.add_row(_name(entry), *figures, _served(entry, report, kept))
-    return made
-
-
-def _narrow_table(report: Report, kept: Sequence[Kept]) -> Table:
-    made = _new_table()
-    made.add_column("call\ncommunicator", no_wrap=True, min_width=24)
-    for heading in ("calls\nbytes", "time\nof run", "least (rank)\nmost (rank)"):
-        made.add_column(heading, justify="right", no_wrap=True)
-    made.add_column("native, why")
-    for entry in _in_order(report):
-        calls = f"{entry.calls:,}\n[dim]{format_bytes(entry.bytes.mean) if entry.bytes.sum else '-'}[/]"
-        time = f"{format_seconds(entry.seconds.mean)}\n[dim]{percent(share(entry, report))}[/]"
-        made.add_row(_name(entry), calls, time, "\n".join(_least_and_most(entry)), _served(entry, report, kept))
-    return made
-
-
-def table(report: Report, width: int, kept: Sequence[Kept] = ()) -> Table:
+def table(report: Report, kept: Sequence[Kept] = ()) -> Table:
     """A row for each call and communicator, the longest first."""
-    return _wide_table(report, kept) if width >= WIDE else _narrow_table(report, kept)
+    rows = []
+    for entry in sorted(report.calls, key=lambda entry: -entry.seconds.sum):
+        part, seconds = share(entry, report), entry.seconds
+        rows.append(
+            (
+                name(entry),
+                cell(f"{entry.calls:,}"),
+                _bytes(entry),
+                cell(format_seconds(seconds.mean)),
+                cell(percent(part), bar=part),
+                of_rank(seconds.min, seconds.min_rank),
+                of_rank(seconds.max, seconds.max_rank),
+                _served(entry, report, kept),
+            )
+        )
+    return Table(_COLUMNS, tuple(rows))

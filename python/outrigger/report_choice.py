@@ -6,16 +6,13 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from outrigger import learned
-from outrigger.report_data import Call, Report, format_seconds, in_words
+from outrigger.report_data import Call, Report, format_seconds
+from outrigger.report_reasons import BEFORE_A_TRIAL, MEASURED, NOT_TRIED, in_words
 
-MEASURED = "measured choice"
-NOT_TRIED = "not tried"
 CHOSEN = (MEASURED, NOT_TRIED)
 """Reasons of the choice between native and offloaded."""
 _TO_EACH = ("ialltoall", "iscatter", "ineighbor_alltoall")
 """A rank sends as many blocks as there are ranks."""
-_BEFORE_A_TRIAL = 140
-"""Calls of a kind (docs/inside/algorithms.md, By measuring)."""
 _OF_A_NAME = 5
 """Letters that distinguish Open MPI, MPICH and Intel MPI in reports and decision files."""
 
@@ -28,7 +25,9 @@ def block_bytes(entry: Call) -> tuple[float, float]:
 
 
 def _learned_on(row: Call, report: Report, kept: Sequence[learned.Kept]) -> datetime | None:
-    """When an earlier run found that these calls should be native. A trial offloads calls: none was in this run."""
+    """When an earlier run of the program found that these calls should be native. A trial offloads calls: none was in
+    this run.
+    """
     if row.offloaded or not row.collective:
         return None
     form = "blocking" if row.form == "blocking" else "nonblocking"
@@ -36,7 +35,7 @@ def _learned_on(row: Call, report: Report, kept: Sequence[learned.Kept]) -> date
     dates = [
         choice.since
         for each in kept
-        if each.mpi[:_OF_A_NAME] == report.mpi[:_OF_A_NAME]
+        if each.program == report.program and each.mpi[:_OF_A_NAME] == report.mpi[:_OF_A_NAME]
         for choice in each.choices
         if (choice.collective, choice.form, choice.ranks, choice.way) == (row.collective, form, row.size, "native")
         and least <= choice.size_class <= most
@@ -51,6 +50,11 @@ def why(reason: str, row: Call, report: Report, kept: Sequence[learned.Kept]) ->
     return in_words(reason, row.form)
 
 
+def calls_of_a_rank(row: Call, calls: int, report: Report) -> int:
+    """How many of these calls each of its ranks has made."""
+    return calls // max(row.size or report.counted, 1)
+
+
 def _chosen(row: Call) -> int:
     return sum(row.native.get(reason, 0) for reason in CHOSEN)
 
@@ -62,9 +66,9 @@ def explanation(report: Report, kept: Sequence[learned.Kept]) -> str:
         return f"as learned on {date:%Y-%m-%d}, which `outrigger cache` lists"
     if row.native.get(NOT_TRIED, 0) < row.native.get(MEASURED, 0):
         return "as earlier runs have shown, which `outrigger cache` lists"
-    calls = _chosen(row) // max(row.size or report.counted, 1)
+    calls = calls_of_a_rank(row, _chosen(row), report)
     run = report.run_seconds
     made = f"{calls:,} {row.call} of a rank" + (f" in {format_seconds(run.mean)}" if run is not None else "")
-    if calls < _BEFORE_A_TRIAL:
-        return f"too few calls to try offloading, {made}; it is tried after {_BEFORE_A_TRIAL}"
+    if calls < BEFORE_A_TRIAL:
+        return f"too few calls to try offloading, {made}; it is tried after {BEFORE_A_TRIAL}"
     return f"too short to try offloading, {made}: `--choice early` tries it early, for later runs"

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from outrigger import formats
+from outrigger.code_places import CodePlace
 from outrigger.errors import UserError
+from outrigger.report_reasons import in_words
 
 VERSION = 1
 _UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -49,6 +51,8 @@ class Collective:
     post_seconds: Spread
     """In the starting calls, to their returns."""
     completion_seconds: Spread
+    late_seconds: Spread | None = None
+    """Time of the posts after those of the first rank of the group. None in older reports."""
     group: str = ""
 
 
@@ -113,6 +117,46 @@ class Call:
     group: str = ""
     by_ranks: int = 0
     """Calls that the ranks of a node did by themselves."""
+    saved_seconds: float = 0.0
+    """Time that all ranks together saved by these calls, as trials have measured."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Windows:
+    """How long data stay unused after calls of one place, over all ranks."""
+
+    calls: int
+    """Measured calls."""
+    ends: dict[str, int]
+    """Their number by how they ended: used, mpi_call or system_call. Without a use a window is at least so long."""
+    without: dict[str, int]
+    """Calls without a window, by reason."""
+    unused_seconds: float
+    """Sum over the measured calls, as below."""
+    spent_seconds: float
+    """In the calls themselves."""
+    hidden_seconds: float
+    """Part of it that a wait right before the use would hide."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """One kind of call from one place of the program, over all ranks."""
+
+    call: str
+    waits: bool = False
+    """Completion calls for these operations, not the calls themselves."""
+    place: CodePlace | None
+    """Innermost frame outside the MPI. None: code that is in no file, or in one beyond the limit."""
+    caller: CodePlace | None = None
+    """If that is in a library: the call of the library."""
+    calls: int
+    offloaded: int
+    by_ranks: int = 0
+    bytes: CallBytes
+    seconds: Spread
+    windows: Windows | None = None
+    """None: not measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +172,14 @@ class Phase:
     """In the phase, of each rank with it."""
     collective_seconds: Spread
     """Part of it in collectives and their waits."""
+    outside_seconds: Spread | None = None
+    """The rest of it. None in older reports, like those below."""
+    meetings: Spread | None = None
+    """Number of blocking calls in which all ranks of the job meet."""
+    meeting_seconds: Spread | None = None
+    """In these."""
+    other_seconds: Spread | None = None
+    """In other collectives and in waits."""
 
 
 @dataclass(frozen=True)
@@ -192,6 +244,22 @@ class SharedHeap:
 
 
 @dataclass(frozen=True)
+class Waits:
+    """Waits inside the MPI in which ranks gave their cores away, over all ranks."""
+
+    kind: str
+    """`polite`: Outrigger's; `own setting`: the MPI's; `native`: none."""
+    setting: str
+    """The MPI's, as VARIABLE=value; empty: none."""
+    naps: int
+    slept_seconds: Spread
+    yielded_seconds: Spread
+    """In yields, from each call to its return."""
+    seconds: Spread
+    """In these waits."""
+
+
+@dataclass(frozen=True)
 class CpuSeconds:
     """CPU time of the ranks."""
 
@@ -199,11 +267,27 @@ class CpuSeconds:
     process: Spread
 
 
+@dataclass(frozen=True)
+class Run:
+    """How `outrigger run` has started the job."""
+
+    command: str
+    version: str
+    """Outrigger's version."""
+    mpi: str
+    """With its version."""
+    machine: str
+    started: str
+    """Date and time."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Report:
     """Report of the library."""
 
     mpi: str
+    program: str = ""
+    """Name of the executable, or of an interpreter's script. Empty in older reports."""
     ranks: int
     nodes: int
     wire: tuple[WireUse, ...]
@@ -213,6 +297,8 @@ class Report:
     """Bytes counted under `copier` that waiting ranks copied themselves, over all ranks."""
     in_huge_pages: int = 0
     """Bytes of buffers moved to huge pages, over all ranks."""
+    waits: Waits | None = None
+    """None in older reports."""
     service: Service
     services: tuple[ServiceProcess, ...] = ()
     ended: Ended = Ended("finalized")
@@ -222,10 +308,17 @@ class Report:
     """Reason why the whole job ran natively; empty: it did not."""
     run_seconds: Spread | None = None
     """From MPI_Init to the end, of each rank."""
+    outside_seconds: Spread | None = None
+    """Part of it outside collectives and their waits. None in older reports."""
+    run: Run | None = None
+    """None: it was not started by `outrigger run`, or on another machine."""
     calls: tuple[Call, ...] = ()
     collectives: tuple[Collective, ...]
     phases: tuple[Phase, ...] = ()
+    sites: tuple[Site, ...] = ()
     rank_cpu_seconds: CpuSeconds
+    energy_joules: float | None = None
+    """The sum over this machine's processors during the run, by `outrigger run`. None: not measured."""
 
     @property
     def on_dpu(self) -> bool:
@@ -288,13 +381,6 @@ def format_seconds(seconds: float) -> str:
             value = seconds / size
             return f"{value:.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
     return "0" if seconds <= 0 else f"{seconds * 1e9:.0f} ns"
-
-
-def in_words(reason: str, form: str = "") -> str:
-    """Why calls stayed native. Only rules of the user's are counted as the table's, and --blocking off is one."""
-    if reason != "your rule":
-        return reason
-    return "your --blocking or --algorithm rule" if form == "blocking" else "your --algorithm rule"
 
 
 def plural(count: int, word: str) -> str:

@@ -6,11 +6,14 @@ import json
 import os
 import time
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import outrigger
+from outrigger import machine
 from outrigger.errors import UserError
-from outrigger.report_data import VERSION, CpuSeconds, Ended, Report, Service, Spread, read
+from outrigger.report_data import VERSION, CpuSeconds, Ended, Report, Run, Service, Spread, read
 
 _KEEPER_SECONDS = 3.0
 """The keeper writes after the last rank has ended, possibly after the launcher has."""
@@ -73,6 +76,23 @@ def settle(path: Path, code: int, *, mpi: str, ranks: int) -> None:
         rank = report.ended.rank
         _replace(path, data | {"ended": asdict(ended) | {"rank": rank}})
     return None
+
+
+def note_run(path: Path, command: str, mpi: str, started: datetime) -> None:
+    """Adds the command, the versions and the machine to a report."""
+    if not path.is_file():
+        return
+    run = Run(command, outrigger.__version__, mpi, machine.describe(), f"{started:%Y-%m-%d %H:%M:%S %z}")
+    data = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+    _replace(path, data | {"run": asdict(run)})
+
+
+def note_energy(path: Path, joules: float | None) -> None:
+    """Adds the energy of the run, if it was measured, to a report that is complete."""
+    if joules is None or not path.is_file():
+        return
+    data = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+    _replace(path, data | {"energy_joules": round(joules, 3)})
 
 
 def forget(path: Path) -> None:

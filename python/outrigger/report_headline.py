@@ -6,8 +6,11 @@ from collections.abc import Sequence
 
 from outrigger import report_choice, report_times
 from outrigger.learned import Kept
-from outrigger.report_calls import percent
-from outrigger.report_data import Report, format_seconds, in_words, plural
+from outrigger.report_calls import could_block, percent
+from outrigger.report_data import Report, format_seconds, plural
+from outrigger.report_reasons import ALONE, BLOCKING, in_words
+
+_MEASURE = "`outrigger advise` measures whether that pays."
 
 
 def _of_a_rank(seconds: float, report: Report) -> float:
@@ -60,28 +63,55 @@ def _why_none(report: Report, kept: Sequence[Kept]) -> str:
         for name, calls in entry.native.items():
             reason = in_words(name, entry.form)
             reasons[reason] = reasons.get(reason, 0) + calls
-    reasons.pop("group of one", None)
+    reasons.pop(ALONE, None)
     most = max(reasons, key=lambda reason: reasons[reason], default="")
+    if most == BLOCKING:
+        changes = "; `--blocking on` changes that" if any(could_block(entry, report) for entry in report.calls) else ""
+        return f": blocking calls are left to the MPI{changes}"
     if most in report_choice.CHOSEN:
         return f": {report_choice.explanation(report, kept)}"
     return f": {most}" if reasons.get(most) else ""
 
 
-def headline(report: Report, kept: Sequence[Kept] = ()) -> str:
-    """One sentence; empty if no collective was called or counted. `kept`: learned decisions of the machine."""
+def done_by_ranks(report: Report) -> int:
+    """Calls that the ranks of a node did by themselves."""
+    return sum(entry.by_ranks for entry in report.calls)
+
+
+def _by_ranks(report: Report, calls: int) -> str:
+    """Empty if ranks did none by themselves. Without trials nothing is known to be saved."""
+    done = done_by_ranks(report)
+    if done == 0:
+        return ""
+    saved = _of_a_rank(sum(entry.saved_seconds for entry in report.calls), report)
+    run = report.run_seconds
+    if saved == 0 or run is None:
+        effect = ""
+    else:
+        without = run.mean + saved
+        part = percent(saved / without)
+        effect = f", which saved about {format_seconds(saved)} ({part} of the {format_seconds(without)} without)"
+    return f"{done:,} of {plural(calls, 'collective call')} done by the ranks themselves through shared memory{effect}."
+
+
+def sentences(report: Report, kept: Sequence[Kept] = ()) -> list[str]:
+    """Verdict, then what it cost; empty if no collective was called or counted. `kept`: learned decisions of the
+    machine.
+    """
     offloaded, calls = counts(report)
     if calls == 0:
-        return ""
-    by_ranks = sum(entry.by_ranks for entry in report.calls)
+        alone = report.ranks == 1 and report.calls
+        return ["Nothing to offload: the program ran with one rank; -n sets the number of ranks."] if alone else []
+    by_ranks = _by_ranks(report, calls)
     if offloaded == 0 and by_ranks:
-        return (
-            f"{by_ranks:,} of {plural(calls, 'collective call')} done by the ranks themselves through shared memory, "
-            "where trials found that faster than the MPI. Nothing was offloaded."
-        )
+        return [by_ranks]
     if offloaded == 0:
         why = ", as the whole job did" if report.native_because else _why_none(report, kept)
-        return f"Nothing was offloaded: all {plural(calls, 'collective call')} ran natively{why}."
-    return (
-        f"{offloaded:,} of {plural(calls, 'collective call')} offloaded: {_hidden(report)}. "
-        f"Cost: {cost(report)}. `outrigger advise` measures whether that pays."
-    )
+        return [f"Nothing was offloaded: all {plural(calls, 'collective call')} ran natively{why}."]
+    done = f"{offloaded:,} of {plural(calls, 'collective call')} offloaded: {_hidden(report)}."
+    return [*filter(None, (by_ranks, done)), f"Cost: {cost(report)}.", _MEASURE]
+
+
+def headline(report: Report, kept: Sequence[Kept] = ()) -> str:
+    """The same in one line."""
+    return " ".join(sentences(report, kept))

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 
@@ -18,6 +19,7 @@ from outrigger import (
     choice,
     dpu_process,
     dpus,
+    energy,
     launch,
     launchers,
     learned,
@@ -65,6 +67,8 @@ class Request:
     native: bool = False
     dry_run: bool = False
     show_binding: bool = False
+    command: str = ""
+    """As the user gave it, for the report."""
 
     def check(self) -> None:
         """Rejects impossible values and combinations."""
@@ -115,7 +119,7 @@ class _Run:
         self._unknown = settings.check_names(found, environment)
         request.check()
         self._request = request
-        self._trace = None if request.trace_to is None else check_file(Path(request.trace_to), "--trace")
+        self._trace = None if request.trace_to is None else _trace_file(Path(request.trace_to))
         self._found = found
         self._program, self._others = sections.split(request.program)
         self._ranks = request.ranks + sum(section.ranks for section in self._others)
@@ -186,13 +190,17 @@ class _Run:
             report_end.forget(written)
         if self._trace is not None:
             collect.forget(self._trace)
-        code = self._start_plan(planned, fleet.pass_on_logs)
+        started = datetime.now().astimezone()
+        with energy.metering() as meter:
+            code = self._start_plan(planned, fleet.pass_on_logs)
         if self._trace is not None:
             with self._saying_errors():
                 self._say(collect.finish(self._trace, planned.placement.cores))
         if here and written is not None:
             with self._saying_errors():
                 report_end.settle(written, code, mpi=job.mpi.title, ranks=job.ranks)
+                report_end.note_run(written, request.command, job.mpi.title, started)
+                report_end.note_energy(written, meter.joules)
         for line in fleet.notes():
             self._say(line)
         if request.report and written is not None:
@@ -250,6 +258,12 @@ def _report_file(place: Path) -> Path:
             f"--report-to {place}: a report is written as JSON, so its name ends in .json; --report prints it"
         )
     return check_file(place, "--report-to")
+
+
+def _trace_file(place: Path) -> Path:
+    if not place.name.endswith((".json", ".json.gz")):
+        raise UserError(f"--trace {place}: a trace is written as JSON, so its name ends in .json or .json.gz")
+    return check_file(place, "--trace")
 
 
 def show_report(written: Path) -> None:

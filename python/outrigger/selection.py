@@ -40,7 +40,8 @@ def _checked_words(found: Artifacts, text: str) -> list[str]:
     rules = tables.check_rules(found, [word.strip() for word in text.split(",")])
     for rule in rules:
         if rule.problem:
-            raise UserError(f"--algorithm {text}: write COLLECTIVE=ALGORITHM: {_shortened(rule.problem)}")
+            form = "" if "=" in rule.rule else "write COLLECTIVE=ALGORITHM: "
+            raise UserError(f"--algorithm {text}: {form}{_shortened(rule.problem)}")
     return [rule.rule for rule in rules]
 
 

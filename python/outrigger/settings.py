@@ -15,15 +15,16 @@ SERVICES = "OUTRIGGER_SERVICES"
 ALGORITHM = "OUTRIGGER_ALGORITHM"
 CHOICE = "OUTRIGGER_CHOICE"
 INTRANODE = "OUTRIGGER_INTRANODE"
+WAIT = "OUTRIGGER_WAIT"
+SUMS = "OUTRIGGER_SUMS"
 BLOCKING = "OUTRIGGER_BLOCKING"
 REACH = "OUTRIGGER_REACH"
 SHARED_HEAP = "OUTRIGGER_SHARED_HEAP"
 WAIT_COPIES = "OUTRIGGER_WAIT_COPIES"
 HUGE_PAGES = "OUTRIGGER_HUGE_PAGES"
 REPORT = "OUTRIGGER_REPORT"
+LIVE = "OUTRIGGER_LIVE"
 TRACE = "OUTRIGGER_TRACE"
-LIVE = "live"
-"""Replaces a report's file: ranks count while they run, without a report."""
 DAEMON = "OUTRIGGER_DAEMON"
 BUILD = "OUTRIGGER_BUILD"
 DPUS = "OUTRIGGER_DPUS"
@@ -35,6 +36,8 @@ JOB = "OUTRIGGER_JOB"
 FIXED = "fixed"
 CHOICES = ("measured", "early", FIXED)
 INTRANODES = ("on", "off", "always")
+WAITS = ("auto", "polite", "native")
+SUM_ORDERS = ("native", "any")
 _BLOCKING_WORDS = ("on", "off", "auto")
 
 
@@ -51,6 +54,10 @@ class Settings:
     choice: str | None = None
     intranode: str | None = None
     """on, off or always: ranks do blocking collectives without service processes."""
+    wait: str | None = None
+    """auto, polite or native: ranks give their cores away while they wait in their MPI."""
+    sums: str | None = None
+    """native or any: the order of their floating-point sums and products."""
     reach: str | None = None
     shared_heap: bool | None = None
     wait_copies: bool | None = None
@@ -62,7 +69,7 @@ class Settings:
         """True if measurements do not decide about offloading."""
         return (self.choice or present.get(CHOICE)) == FIXED
 
-    def environment(self, present: Mapping[str, str] = os.environ) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         """The variables for what was set, which goes before what is there; what was not set stays as it is."""
         said = {
             SERVICES: None if self.services is None else str(self.services),
@@ -70,11 +77,13 @@ class Settings:
             BLOCKING: self.blocking,
             CHOICE: self.choice,
             INTRANODE: self.intranode,
+            WAIT: self.wait,
+            SUMS: self.sums,
             REACH: self.reach,
             SHARED_HEAP: _word(self.shared_heap),
             WAIT_COPIES: _word(self.wait_copies),
             HUGE_PAGES: _word(self.huge_pages),
-            REPORT: (present.get(REPORT) or LIVE) if self.live else None,  # with a report they count, too
+            LIVE: "on" if self.live else None,
         }
         return {name: value for name, value in said.items() if value is not None}
 
@@ -128,7 +137,21 @@ def parse_choice(text: str | None) -> str | None:
 def parse_intranode(text: str | None) -> str | None:
     """Checks whether ranks do blocking collectives by themselves; None was not given."""
     if text is not None and text not in INTRANODES:
-        raise UserError(f"--intranode {text}: {or_known(text, INTRANODES)}")
+        raise UserError(f"--intranode {text}: on, off or always")
+    return text
+
+
+def parse_wait(text: str | None) -> str | None:
+    """Checks auto, polite or native; None was not given."""
+    if text is not None and text not in WAITS:
+        raise UserError(f"--wait {text}: {or_known(text, WAITS)}")
+    return text
+
+
+def parse_sums(text: str | None) -> str | None:
+    """Checks the order of floating-point sums; None was not given."""
+    if text is not None and text not in SUM_ORDERS:
+        raise UserError(f"--sums {text}: {or_known(text, SUM_ORDERS)}")
     return text
 
 
@@ -167,6 +190,8 @@ def make(
     algorithms: Sequence[str] | None = None,
     choice: str | None = None,
     intranode: str | None = None,
+    wait: str | None = None,
+    sums: str | None = None,
     reach: str | None = None,
     blocking: str | None = None,
     shared_heap: str | None = None,
@@ -181,6 +206,8 @@ def make(
         blocking=parse_blocking(blocking),
         choice=parse_choice(choice),
         intranode=parse_intranode(intranode),
+        wait=parse_wait(wait),
+        sums=parse_sums(sums),
         reach=parse_reach(found, reach) if reach is not None else None,
         shared_heap=parse_switch("--shared-heap", shared_heap),
         wait_copies=parse_switch("--wait-copies", wait_copies),

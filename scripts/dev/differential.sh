@@ -3,11 +3,11 @@
 #
 # usage: ./dev differential [--operations N] [--mpi NAME]... [--seed S] [--runs N] [--minutes M] [--hosts N] [options]
 #
-#   --operations 10000  for each MPI; a run has 190 of them (--each), and its own seed
-#   --mpi NAME          openmpi and mpich are the system's; those of ./dev mpis have names like mpich-5.0.2, or, for the
-#                       standard ABI, mpich-5.0.2-mpiabi. May be repeated; default: all installed ones
-#   --seed S            of the first run. A failure, and the end of --minutes, print the command that continues from there
-#   --hosts 4           on the hosts of a cluster on this machine instead of its own nodes
+#   --operations 10000  operations with each MPI. Each run does 190 of them (--each) and has a seed of its own
+#   --mpi NAME          an MPI; may be repeated. openmpi and mpich are the system's. MPIs of ./dev mpis have names like
+#                       mpich-5.0.2, and mpich-5.0.2-mpiabi for the standard ABI. Default: all installed MPIs
+#   --seed S            seed of the first run. After a failure or --minutes, the command that continues is printed
+#   --hosts 4           use the hosts of a cluster on this machine (`outrigger lab cluster`)
 #
 # build/release/differential.jsonl lists the runs. All options: ./dev differential -- --help
 set -euo pipefail

@@ -7,11 +7,12 @@
 #            Python packages that it needs; it works wherever it is unpacked
 #   wheel    build/package/outrigger-*.whl, with the daemon, the libraries and a UCX: pip install FILE
 #   deb      build/package/*.deb, by dpkg-buildpackage: outrigger, outriggerd, liboutrigger, liboutrigger-dev, -dbgsym
-#   rpm      build/package/*.rpm, by rpmbuild, from packaging/outrigger.spec, which rpmlint checks first. Only for tests here:
-#            build packages for a system with RPM on that system
+#   rpm      build/package/*.rpm, by rpmbuild, from packaging/outrigger.spec, which rpmlint checks first. These are for
+#            tests only: build packages for a system with RPM on that system
 #   --arch aarch64
 #            the wheel for 64-bit Arm, cross-compiled, in build/package/aarch64; --test checks its contents
-#   --test   then install it without any other part of Outrigger, and run a job there (tests/packaging); without KIND: all
+#   --test   install the package without any other part of Outrigger, and run a job there (tests/packaging). Without
+#            KIND: all packages
 #
 # Needs the packages of ./dev build; deb and rpm also scripts/packages-packaging.txt (./dev setup --with packaging), the wheel for
 # 64-bit Arm scripts/packages-armwheel.txt.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Install the requirements of builds and tests: Debian packages, and a Python environment in .venv.
 #
-# usage: ./dev setup [--quiet] [--force] [--with rdma|aarch64|armwheel|slurm|simgrid|monitoring|packaging]
+# usage: ./dev setup [--quiet] [--force] [--with rdma|aarch64|armwheel|slurm|simgrid|monitoring|packaging|torch]
 #
 #   --quiet       print nothing if nothing is missing
 #   --force       install again even if nothing seems to be missing
@@ -17,13 +17,14 @@
 #                 also a browser and a Prometheus, for the tests of pages and endpoints (scripts/packages-monitoring.txt)
 #   --with packaging
 #                 also those of ./dev package and its tests (scripts/packages-packaging.txt)
+#   --with torch  also PyTorch, for tests/torch: more than 5 GB, as pip's torch brings libraries for GPUs
 #
 # Installs only what is missing (scripts/packages.txt, pyproject.toml). Installing packages needs root or sudo; without
 # either it lists the packages and ends. A second run takes a fraction of a second.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
-quiet=false force=false lists=("$ROOT/scripts/packages.txt")
+quiet=false force=false torch=false lists=("$ROOT/scripts/packages.txt")
 while (($#)); do
   case "$1" in
     --quiet) quiet=true ;;
@@ -32,6 +33,7 @@ while (($#)); do
       [[ "${2:-}" =~ ^[a-z0-9]+$ && -f "$ROOT/scripts/packages-$2.txt" ]] ||
         die "setup: --with wants the name of a list of packages, not '${2:-}'; see ./dev setup --help"
       lists+=("$ROOT/scripts/packages-$2.txt")
+      [[ "$2" != torch ]] || torch=true
       shift
       ;;
     *) die "setup: unknown option '$1'; see ./dev setup --help" ;;
@@ -109,4 +111,7 @@ if $force || [[ ! -x "$VENV/bin/outrigger" || "$(cat "$stamp" 2>/dev/null)" != "
   echo "$wanted" >"$stamp"
 elif ! $quiet && ((${#missing[@]} == 0)); then
   note "Everything is installed."
+fi
+if $torch && ! "$VENV/bin/python" -c 'import torch' 2>/dev/null; then
+  quiet_step "Installing PyTorch" persistently "$VENV/bin/python" -m pip install --disable-pip-version-check -e "${ROOT}[torch]"
 fi

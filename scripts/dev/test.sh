@@ -133,6 +133,9 @@ if [[ "$preset" == release ]]; then
   OUTRIGGER_BUILD="$ROOT/build/$preset" \
     suite "installation" '(passed|failed|error).* in ' "$VENV/bin/python" -m pytest tests/packaging/test_tree.py \
     tests/packaging/test_recipes.py "${pytest_arguments[@]}"
+  # Skipped where torch is not installed: ./dev setup --with torch.
+  OUTRIGGER_BUILD="$ROOT/build/$preset" \
+    suite "PyTorch" '(passed|failed|error|no tests ran).* in ' "$VENV/bin/python" -m pytest tests/torch "${pytest_arguments[@]}"
   ensure_ucx122 || say "Without it the tests of service processes on a DPU are skipped."
   OUTRIGGER_BUILD="$ROOT/build/$preset" \
     suite "MPI programs" '(passed|failed|error).* in ' "$VENV/bin/python" -m pytest tests/mpi "${pytest_arguments[@]}" "${mpi_tests[@]}"

@@ -40,11 +40,6 @@ int filter_of_this_thread() {
 }
 const int filter_at_start = filter_of_this_thread();
 
-// A system call filter installed since then may kill a process that makes rare calls.
-bool may_make_rare_calls() {
-  return filter_of_this_thread() == filter_at_start;
-}
-
 // The mappings of this process by address: queried one by one (Linux 6.11), else parsed from text.
 class Mappings {
  public:
@@ -187,6 +182,10 @@ std::optional<std::uintptr_t> first_unreadable(std::uintptr_t begin, std::uintpt
 }
 
 }  // namespace
+
+bool may_make_rare_calls() {
+  return filter_of_this_thread() == filter_at_start;
+}
 
 std::optional<std::uintptr_t> first_inaccessible(const void* begin, std::uint64_t bytes, Access access) {
   const auto low = reinterpret_cast<std::uintptr_t>(begin);

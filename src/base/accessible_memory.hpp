@@ -21,6 +21,9 @@ enum class Reachable {
   by_nobody
 };
 
+// False: a system call filter, installed since the start, may kill a process that makes rare calls.
+[[nodiscard]] bool may_make_rare_calls();
+
 // True if other processes can access the page of `address`. Quick. May allocate the page if it is to be written. False:
 // call reachable() for the exact answer. True also if the kernel is too old and a filter forbids other checks.
 [[nodiscard]] bool others_reach_page(std::uintptr_t address, Access access);

@@ -1,28 +1,20 @@
 #include "base/available_memory.hpp"
 
-#include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "base/unique_fd.hpp"
+#include "base/file_text.hpp"
 
 namespace outrigger {
 namespace {
 
 constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
-
-std::string read_file(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  std::array<char, 4096> text{};
-  const ssize_t bytes = fd.valid() ? ::read(fd.get(), text.data(), text.size()) : 0;
-  return {text.data(), bytes > 0 ? static_cast<std::size_t>(bytes) : 0};
-}
 
 // The number after `name` and blanks; nullopt for "max" or a missing name.
 std::optional<std::uint64_t> number_after(std::string_view text, std::string_view name) {
@@ -36,7 +28,7 @@ std::optional<std::uint64_t> number_after(std::string_view text, std::string_vie
 }
 
 std::uint64_t available_in_machine() {
-  const auto kilobytes = number_after(read_file("/proc/meminfo"), "MemAvailable:");
+  const auto kilobytes = number_after(text_of_file("/proc/meminfo"), "MemAvailable:");
   if (kilobytes) return *kilobytes * 1024;
   // Without /proc: the machine's total memory.
   return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -44,7 +36,7 @@ std::uint64_t available_in_machine() {
 
 // The tightest limit of this process's control group (version 2) and its parents.
 std::uint64_t available_in_control_groups() {
-  const std::string groups = read_file("/proc/self/cgroup");
+  const std::string groups = text_of_file("/proc/self/cgroup");
   const std::size_t line = groups.find("0::/");
   if (line == std::string::npos) return kUnlimited;
   const std::size_t begin = line + 3;
@@ -52,8 +44,8 @@ std::uint64_t available_in_control_groups() {
   std::uint64_t available = kUnlimited;
   while (true) {
     const std::string directory = "/sys/fs/cgroup" + path;
-    const auto most = number_after(read_file(directory + "/memory.max"), "");
-    const auto used = number_after(read_file(directory + "/memory.current"), "");
+    const auto most = number_after(text_of_file(directory + "/memory.max"), "");
+    const auto used = number_after(text_of_file(directory + "/memory.current"), "");
     if (most && used) available = std::min(available, *most - std::min(*most, *used));
     if (path.empty()) return available;
     path.erase(path.rfind('/'));

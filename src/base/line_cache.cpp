@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -12,10 +13,13 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <system_error>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "base/unique_fd.hpp"
 #include "base/whole_file.hpp"
@@ -69,6 +73,22 @@ std::int64_t now_s() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+// Removes the oldest files that begin like this, until no more than `most` are there.
+void make_room(const std::string& directory, const std::string& begin, std::size_t most) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  std::vector<std::pair<fs::file_time_type, fs::path>> found;
+  for (fs::directory_iterator file(directory, ignored), end; !ignored && file != end; file.increment(ignored)) {
+    const fs::path& path = file->path();
+    if (!path.filename().string().starts_with(begin) || path.extension() != ".txt") continue;
+    found.emplace_back(file->last_write_time(ignored), path);
+  }
+  if (found.size() <= most) return;
+  std::ranges::sort(found);
+  found.resize(found.size() - most);
+  for (const auto& [changed, path] : found) fs::remove(path, ignored);  // not its lock, which others may hold
+}
+
 // In time, or not at all: the file may be on a network.
 bool take_lock(int fd) {
   for (int tries = 0; tries < 20; ++tries) {
@@ -108,7 +128,12 @@ void LineCache::read_file() {
   const std::string here = machine();
   const std::string mpi = mpi_name_();
   header_ = kind_.title + "\nmachine " + here + "\nmpi " + mpi + "\ncores " + cores_ + "\n";
-  path_ = directory_ + "/" + kind_.files + "-" + hash_of(kind_.title + "/" + here + "/" + mpi + "/" + cores_) + ".txt";
+  std::string about = kind_.title + "/" + here + "/" + mpi + "/" + cores_;
+  if (!kind_.program.empty()) {
+    header_ += "program " + kind_.program + "\n";
+    about += "/" + kind_.program;
+  }
+  path_ = directory_ + "/" + kind_.files + "-" + hash_of(about) + ".txt";
   const std::string text = contents(path_);
   if (text.empty() || read(text, known_)) return;
   usable_ = false;
@@ -139,6 +164,7 @@ void LineCache::save() {
   Lines all;
   const std::string before = contents(path_);
   if (!before.empty() && !read(before, all)) return;
+  if (before.empty()) make_room(directory_, kind_.files + "-", kMostFiles - 1);
   for (const auto& [key, kept] : noted_) {
     const auto known = all.find(key);
     if (known == all.end() && all.size() >= kind_.most_lines) continue;
@@ -146,7 +172,11 @@ void LineCache::save() {
   }
   std::string text = header_;
   for (const auto& [key, kept] : all) text += key + " " + kept.value + " " + std::to_string(kept.since_s) + "\n";
-  if (text != before) static_cast<void>(write_file(path_, text, false));
+  if (text != before) {
+    static_cast<void>(write_file(path_, text, false));
+  } else {
+    static_cast<void>(::utimensat(AT_FDCWD, path_.c_str(), nullptr, 0));  // it is still used
+  }
 }
 
 }  // namespace outrigger

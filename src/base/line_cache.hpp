@@ -1,15 +1,17 @@
-// Keys with values that a user's runs keep for later ones: a file for each kind of machine, MPI and placement, in
-// $XDG_CACHE_HOME/outrigger or ~/.cache/outrigger.
+// Keys with values that a user's runs keep for later ones: a file for each kind of machine, MPI and placement, and
+// where it matters for each program, in $XDG_CACHE_HOME/outrigger or ~/.cache/outrigger.
 //
-//   outrigger-choices 3                              the title
+//   outrigger-choices 4                              the title
 //   machine Intel(R) Xeon(R) ..., 64 CPUs
 //   mpi Open MPI v4.1.4, ...
 //   cores ranks have their own, service processes have others
+//   program lmp
 //   ialltoall nonblocking 17 64 2 32 4 native 1764300000
 //
 // A line has a key of words, a value of one word, and since when the value is the same, in seconds since 1970.
 //
-// A file that is something else, or of another machine or MPI, is left alone, and one line says so.
+// A file that is something else, or of another machine or MPI, is left alone, and one line says so. At most
+// kMostFiles of a kind are kept: a new one takes the place of the one that has been unchanged for longest.
 //
 // Thread rule: any thread.
 #pragma once
@@ -27,11 +29,14 @@ namespace outrigger {
 
 class LineCache {
  public:
+  static constexpr std::size_t kMostFiles = 256;
+
   struct Kind {
     std::string title;
     std::string files;       // choices: choices-<hash>.txt
     std::size_t most_lines;  // at the limit nothing is added
     bool (*is_line)(const std::string& key, const std::string& value);
+    std::string program = {};  // whose lines these are; empty: all programs share them
   };
   // `cores`: the placement, in words. `mpi_name`: of the MPI, asked when it is needed. `refuse`: says that the file of
   // this path is another one.

@@ -25,9 +25,20 @@
 // If the service process has no core, there is no copier. Then all jobs are for waiting threads, and the last result
 // wakes the service process by its doorbell.
 //
-// Writers: service process: wanted, given, asked, service_waits, jobs, results before a job is given; takers: results,
-// events, hands; copier: copier_*; waiting threads: rank_waits, ranks_alone; both sides: taken, bell. One service
-// process, the one that serves the rank.
+// Service processes on a DPU have only reads and writes over the network, no compare and swap. There is no copier
+// either. They take jobs back in another way (fabric/dpu/rank_lender.hpp):
+//
+//   service process                              takers
+//     recalled = given, in place                   taken t -> t + 1
+//     reads taken, hands                           t below recalled: result[t] = returned, no copy
+//     reads results
+//
+// One of the two sides notices the other. A job without a result is the service process's own if it was not taken, or
+// if `hands` was 0. New jobs are given only after `hands` was 0: no taker writes a result of an earlier round then.
+//
+// Writers: service process: wanted, given, asked, recalled, service_waits, jobs, results before a job is given; takers:
+// results, events, hands; copier: copier_*; waiting threads: rank_waits, ranks_alone; both sides: taken, bell. One
+// service process, the one that serves the rank.
 #pragma once
 
 #include <array>
@@ -51,9 +62,12 @@ enum class CopyKind : std::uint32_t {
 enum class CopyResult : std::uint32_t {
   none = 0,
   copied = 1,
-  fault = 2,        // a part of a range is missing
-  gone = 3,         // the other process is gone
-  unreachable = 4,  // the copier may not access the other process, or it is not the intended one
+  fault = 2,  // A part of a range is missing.
+  gone = 3,   // The other process is gone.
+  // The copier may not access the other process, or it is not the intended one.
+  unreachable = 4,
+  // Taken after the service process had recalled it, and not copied.
+  returned = 5,
 };
 
 struct CopyJob {
@@ -69,11 +83,17 @@ struct CopyJob {
 };
 static_assert(sizeof(CopyJob) == 48);
 
+// Numbers of jobs, modulo 2^32.
+[[nodiscard]] constexpr bool is_below(std::uint32_t number, std::uint32_t limit) {
+  return static_cast<std::int32_t>(limit - number) > 0;
+}
+
 struct alignas(64) CopyQueue {
   std::atomic<std::uint32_t> wanted;         // not 0: the rank starts a copier at its next call
   std::atomic<std::uint32_t> given;          // jobs ever put in, modulo 2^32
   std::atomic<std::uint32_t> service_waits;  // not 0: wake `events` by futex when all jobs are taken
   std::atomic<std::uint32_t> asked;          // waiting threads may take jobs below this number, modulo 2^32
+  std::atomic<std::uint32_t> recalled;       // jobs below this number are not begun any more, modulo 2^32
 
   alignas(64) std::atomic<std::uint32_t> taken;  // jobs ever taken or taken back
   std::atomic<std::uint32_t> events;             // results ever given; a futex word
@@ -116,8 +136,8 @@ class CopyTaker {
   // written.
   [[nodiscard]] bool anything_asked() const {
     const std::uint32_t asked = copy_queue_.asked.load(std::memory_order_seq_cst);
-    const std::uint32_t next = copy_queue_.taken.load(std::memory_order_acquire);
-    return next != copy_queue_.given.load(std::memory_order_acquire) && is_below(next, asked);
+    const std::uint32_t next = after_recalled(copy_queue_.taken.load(std::memory_order_acquire));
+    return is_below(next, copy_queue_.given.load(std::memory_order_acquire)) && is_below(next, asked);
   }
 
   void finish(std::uint32_t number, CopyResult result) {
@@ -143,24 +163,30 @@ class CopyTaker {
   }
 
  private:
-  [[nodiscard]] static bool is_below(std::uint32_t number, std::uint32_t limit) {
-    return static_cast<std::int32_t>(limit - number) > 0;
+  // The first job from `number` on that is not recalled.
+  [[nodiscard]] std::uint32_t after_recalled(std::uint32_t number) const {
+    const std::uint32_t recalled = copy_queue_.recalled.load(std::memory_order_seq_cst);
+    return is_below(number, recalled) ? recalled : number;
   }
 
   // `taken` is read with acquire: its writer had seen as many jobs given, so `given` is not behind it here, and only
-  // existing jobs are taken.
+  // existing jobs are taken. Over a network `given` may be late.
   template <class Wanted>
   [[nodiscard]] bool take_if(CopyJob& job, std::uint32_t& number, const Wanted& wanted) {
     copy_queue_.hands.fetch_add(1, std::memory_order_seq_cst);
-    std::uint32_t next = copy_queue_.taken.load(std::memory_order_seq_cst);
+    std::uint32_t taken = copy_queue_.taken.load(std::memory_order_seq_cst);
     do {
-      if (next == copy_queue_.given.load(std::memory_order_acquire) || !wanted(next)) {
+      number = after_recalled(taken);
+      if (!is_below(number, copy_queue_.given.load(std::memory_order_acquire)) || !wanted(number)) {
         copy_queue_.hands.fetch_sub(1, std::memory_order_seq_cst);
         return false;
       }
-    } while (!copy_queue_.taken.compare_exchange_weak(next, next + 1, std::memory_order_acq_rel));
-    number = next;
-    job = copy_queue_.job(next);
+    } while (!copy_queue_.taken.compare_exchange_weak(taken, number + 1, std::memory_order_seq_cst));
+    if (after_recalled(number) != number) {
+      finish(number, CopyResult::returned);
+      return false;
+    }
+    job = copy_queue_.job(number);
     return true;
   }
 
@@ -171,6 +197,7 @@ class CopyTaker {
 inline std::uint32_t take_back_all(CopyQueue& copy_queue) {
   const std::uint32_t given = copy_queue.given.load(std::memory_order_acquire);
   copy_queue.asked.store(given, std::memory_order_relaxed);
+  copy_queue.recalled.store(given, std::memory_order_seq_cst);
   copy_queue.taken.store(given, std::memory_order_seq_cst);
   return given;
 }

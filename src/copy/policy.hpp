@@ -23,6 +23,8 @@
 //
 //   idle         none: the service process copies by itself, on an otherwise unused core
 //
+//   none         the same with service processes on a DPU (host_mover_of()): their own lane is the network card
+//
 // A lender may be missing: not allowed (reach), not started yet, busy with huge pages, or without access to the other
 // process. Then, and for too few bytes, the service process uses its own lane. Before all this, a rank copies its own
 // block itself if that costs less than a request: rank_copies_own_block().
@@ -75,6 +77,29 @@ inline constexpr std::uint64_t kLeastBytesToWakeCopier = 64U << 10;
 // True if an idle lender with this many waiting bytes should be called.
 [[nodiscard]] constexpr bool worth_lending(Lenders lenders, std::uint64_t bytes) {
   return bytes >= (lenders == Lenders::copiers ? kLeastBytesToWakeCopier : kLeastBytesToLend);
+}
+
+// With service processes on a DPU: moves a block, or a chunk of one, between two ranks of the host. The card needs no
+// core, but each byte crosses PCIe twice. `none`: the chunk waits for a rank or the card, whichever is free first.
+enum class HostMover : std::uint8_t { none, card, destination, source };
+
+// Bytes that a rank has been given and not copied. At the limit it gets no more.
+inline constexpr std::uint64_t kMostBytesLent = 512U << 10;
+// Bytes within the host that the card moves for one service process. At the limit further ones wait for ranks, or for
+// the card itself.
+inline constexpr std::uint64_t kMostBytesByCard = 512U << 10;
+// The same if both ranks compute: enough for the card's full rate. The rest is left to ranks that begin to wait.
+inline constexpr std::uint64_t kMostBytesByCardAlone = 4U << 20;
+// A rank that does not wait after this time from its post computes, or has no core.
+inline constexpr std::chrono::microseconds kUntilComputes{100};
+
+// `..._lends`: that rank waits now, would copy, and is below its limit. `may_lend`: one of the two waits, or has just
+// posted. `card_bytes`: moved by the card now. Ranks come first, as they have nothing else to do.
+[[nodiscard]] constexpr HostMover host_mover_of(bool destination_lends, bool source_lends, bool may_lend,
+                                                std::uint64_t card_bytes) {
+  if (destination_lends) return HostMover::destination;
+  if (source_lends) return HostMover::source;
+  return card_bytes >= (may_lend ? kMostBytesByCard : kMostBytesByCardAlone) ? HostMover::none : HostMover::card;
 }
 
 // True if a rank copies its own block itself in its first completion call. Only for blocks that are not mapped at both

@@ -8,6 +8,7 @@
 #include "intranode/combine.hpp"
 #include "intranode/meeting.hpp"
 #include "intranode/member_blocks.hpp"
+#include "intranode/peer_memory.hpp"
 
 namespace outrigger::intranode {
 
@@ -16,9 +17,22 @@ Outcome broadcast_slots(Meeting& meeting, std::span<std::byte> buffer, std::uint
 // `equal`: all blocks are equally long, as all members know.
 Outcome gather_slots(Meeting& meeting, std::span<const std::byte> mine, const Blocks& into, std::uint32_t root,
                      bool equal);
-Outcome scatter_slots(Meeting& meeting, const Blocks& from, std::span<std::byte> mine, std::uint32_t root, bool equal);
+// `direct`: for long blocks of the v-forms, whose lengths members know after a step; nullptr: not possible.
+Outcome scatter_slots(Meeting& meeting, const Blocks& from, std::span<std::byte> mine, std::uint32_t root, bool equal,
+                      PeerMemory* direct);
 Outcome allgather_slots(Meeting& meeting, std::span<const std::byte> mine, const Blocks& into);
-Outcome alltoall_slots(Meeting& meeting, const Blocks& from, const Blocks& into, bool equal);
+Outcome alltoall_slots(Meeting& meeting, const Blocks& from, const Blocks& into, bool equal, PeerMemory* direct);
+
+// Without slots. No block is in place but the member's own.
+Outcome broadcast_direct(Meeting& meeting, PeerMemory& memory, std::span<std::byte> buffer, std::uint32_t root);
+Outcome gather_direct(Meeting& meeting, PeerMemory& memory, std::span<const std::byte> mine, const Blocks& into,
+                      std::uint32_t root);
+// `longest` block, as all members know.
+Outcome scatter_direct(Meeting& meeting, PeerMemory& memory, const Blocks& from, std::span<std::byte> mine,
+                       std::uint32_t root, bool equal, std::uint64_t longest);
+Outcome allgather_direct(Meeting& meeting, PeerMemory& memory, std::span<const std::byte> mine, const Blocks& into);
+Outcome alltoall_direct(Meeting& meeting, PeerMemory& memory, const Blocks& from, const Blocks& into, bool equal);
+
 Outcome reduce_slots(Meeting& meeting, std::span<const std::byte> mine, std::byte* into, const Combine& combine,
                      std::uint32_t root);
 Outcome allreduce_slots(Meeting& meeting, std::span<const std::byte> mine, std::byte* into, const Combine& combine);

@@ -30,6 +30,7 @@ Outcome allgather_slots(Meeting& meeting, std::span<const std::byte> mine, const
   }
   if (longest == 0) return Outcome::done;
   std::uint64_t step = meeting.begin();
+  if (!meeting.matches_own(mine.size(), into.of(meeting.rank()).size())) return Outcome::ended;
   meeting.extend(steps_of(longest, kSlotBytes) - 1);
   for (std::uint64_t done = 0; done < longest; done += kSlotBytes, ++step) {
     if (!meeting.wait_slot(step)) return Outcome::ended;

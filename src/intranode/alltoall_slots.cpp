@@ -18,8 +18,8 @@
 //     slot of 2: | 20 | 21 |    member 0 reads 10, 20
 //
 // Team of p, blocks of n:
-//     cost    n (p - 1) copied in and n (p - 1) copied out by each; a step for each 32 KiB / (p - 1) of the longest
-//     block bounds  one slot of 32 KiB and step
+//     cost    n (p - 1) copied in and out by each; a step for each 32 KiB / (p - 1) of the longest block
+//     bounds  one slot of 32 KiB and step
 //
 // In place: what a step overwrites is in the slot already.
 #include "intranode/algorithms.hpp"
@@ -36,38 +36,54 @@ std::uint64_t longest_of(const Blocks& blocks, const Meeting& meeting) {
   return longest;
 }
 
-void fill_cells(Meeting& meeting, const Cells& cells, const Blocks& from, std::uint64_t step, std::uint64_t done) {
+// Contents of the first step of a v-form: lengths, and the blocks unless these are copied directly.
+struct FirstStep {
+  bool lengths = false;
+  bool blocks = true;
+};
+
+void fill_cells(Meeting& meeting, const Cells& cells, const Blocks& from, std::uint64_t step, std::uint64_t done,
+                const FirstStep& fills) {
   std::byte* slot = meeting.own_slot(step, cells.all());
   for (std::uint32_t distance = 1; distance < meeting.size(); ++distance) {
     const std::uint32_t other = meeting.after(distance);
-    meeting.copy_in(cells.in(slot, meeting.rank(), other),
-                    piece_of<const std::byte>(from.of(other), done, cells.bytes()));
+    const std::span<const std::byte> block = from.of(other);
+    std::byte* cell = cells.in(slot, meeting.rank(), other);
+    if (fills.lengths) Cells::set_length(cell, block.size());
+    if (fills.blocks) meeting.copy_in(cell, piece_of(block, done, cells.bytes()));
   }
 }
 
 }  // namespace
 
-Outcome alltoall_slots(Meeting& meeting, const Blocks& from, const Blocks& into, bool equal) {
+Outcome alltoall_slots(Meeting& meeting, const Blocks& from, const Blocks& into, bool equal, PeerMemory* direct) {
   if (equal && from.each == 0) return Outcome::done;
-  const Cells cells(meeting.size(), equal ? from.each : kSlotBytes);
+  const Cells cells = equal ? Cells(meeting.size(), from.each) : Cells::with_lengths(meeting.size());
   std::uint64_t longest = longest_of(from, meeting);
   const std::uint64_t first = meeting.begin();
+  if (equal && !meeting.matches_own(from.each, into.each)) return Outcome::ended;
+  if (!meeting.fits(meeting.rank(), from.of(meeting.rank()).size(), into.of(meeting.rank()).size()))
+    return Outcome::ended;
   if (equal) meeting.extend(steps_of(longest, cells.bytes()) - 1);
+  const auto is_direct = [&] { return !equal && direct != nullptr && longest >= kDirectBytes; };
   std::uint64_t step = first;
   for (std::uint64_t done = 0; step == first || done < longest; done += cells.bytes(), ++step) {
+    const bool tells = !equal && step == first;
     if (!meeting.wait_slot(step)) return Outcome::ended;
-    fill_cells(meeting, cells, from, step, done);
-    if (!equal && step == first) meeting.set_word(step, longest);
+    fill_cells(meeting, cells, from, step, done, {.lengths = tells, .blocks = !is_direct()});
+    if (tells) meeting.set_word(step, longest);
     meeting.arrive(step);
-    if (step == first) copy_own(into.of(meeting.rank()), from.of(meeting.rank()).data());
+    if (step == first) copy_own(into.of(meeting.rank()), from.of(meeting.rank()));
     for (std::uint32_t distance = 1; distance < meeting.size(); ++distance) {
       const std::uint32_t other = meeting.after(distance);
       if (!meeting.wait_arrived(other, step)) return Outcome::ended;
-      copy_out(piece_of(into.of(other), done, cells.bytes()),
-               cells.in(meeting.slot(other, step, cells.all()), other, meeting.rank()));
-      if (!equal && step == first) longest = std::max(longest, meeting.word(other, step));
+      const std::byte* cell = cells.in(meeting.slot(other, step, cells.all()), other, meeting.rank());
+      if (tells && !meeting.fits(other, Cells::length(cell), into.of(other).size())) return Outcome::ended;
+      if (tells) longest = std::max(longest, meeting.word(other, step));
+      if (!is_direct()) copy_out(piece_of(into.of(other), done, cells.bytes()), cell);
     }
-    if (!equal && step == first) meeting.extend(steps_of(longest, cells.bytes()) - 1);
+    if (is_direct()) return alltoall_direct(meeting, *direct, from, into, false);
+    if (tells) meeting.extend(steps_of(longest, cells.bytes()) - 1);
     meeting.leave(step);
   }
   return Outcome::done;

@@ -4,7 +4,7 @@
 // a cache, one level of it is enough for few members.
 //
 // Source and code (-: ours):
-//     gather: a member says that it has arrived       | `arrive`
+//     gather: a member says that it has arrived       | `arrive_without_slot`
 //     release: it goes on when all have               | `wait_all_arrived`
 //     - every member is its own root: no release flag | `begin`
 //
@@ -23,7 +23,7 @@ namespace outrigger::intranode {
 
 Outcome barrier_flat(Meeting& meeting) {
   const std::uint64_t step = meeting.begin();
-  meeting.arrive(step);
+  meeting.arrive_without_slot(step);
   if (!meeting.wait_all_arrived(step)) return Outcome::ended;
   meeting.all_left(step);
   return Outcome::done;

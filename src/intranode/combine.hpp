@@ -1,14 +1,14 @@
 // How the members' contributions to a reduction become one result.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "intranode/flag.hpp"
+#include "intranode/sums/sum_order.hpp"
 #include "protocol/reduction.hpp"
-#include "reduce/reduce.hpp"
 
 namespace outrigger::intranode {
 
@@ -18,10 +18,16 @@ inline constexpr std::uint32_t kMostElementBytes = kSlotBytes / kMostMembers;
 class Combine {
  public:
   // 1 to kMostElementBytes.
-  explicit Combine(std::uint32_t element_bytes) : element_bytes_(element_bytes) {}
+  explicit Combine(std::uint32_t element_bytes)
+      : element_bytes_(element_bytes),
+        shift_(std::has_single_bit(element_bytes) ? std::countr_zero(element_bytes) : kNoShift) {}
   virtual ~Combine() = default;
 
   [[nodiscard]] std::uint32_t element_bytes() const { return element_bytes_; }
+  // Whole elements. A division would take longer than the sum of a short vector.
+  [[nodiscard]] std::uint64_t elements_in(std::uint64_t bytes) const {
+    return shift_ != kNoShift ? bytes >> shift_ : bytes / element_bytes_;
+  }
   // The result of `elements` elements of the vectors, from element `first` on. `contributions[member]` and `into` point
   // to element `first` of each vector. `into` overlaps no contribution, or is exactly one of them. Any pieces, in any
   // order, on any member.
@@ -29,34 +35,29 @@ class Combine {
                      std::size_t elements) const = 0;
 
  private:
+  static constexpr int kNoShift = -1;
+
   std::uint32_t element_bytes_;
+  int shift_;
 };
 
-// One operation of MPI's, elementwise, in the order of a tree: a postfix program. A number below kJoin pushes that
-// member's contribution. kJoin replaces the two on top by left op right, `left` the one that was pushed first.
-//     ((0+1)+(2+3)):  0 1 kJoin 2 3 kJoin kJoin
-class TreeCombine final : public Combine {
+// One operation of MPI's, elementwise, in an order. Its members are all of the team for reductions; for scan() those up
+// to the caller, for exscan() those below it. One object for each call.
+class OrderCombine final : public Combine {
  public:
-  static constexpr std::uint8_t kJoin = 0xff;
-
-  // `program` leaves one value. Its members are all of the team for reductions; for scan() those up to the caller, for
-  // exscan() those below it.
-  TreeCombine(const Reduction& reduction, std::vector<std::uint8_t> program);
-  // (((0+1)+2)+3)...: right wherever the order does not show.
-  [[nodiscard]] static TreeCombine in_rank_order(const Reduction& reduction, std::uint32_t members);
-  // Is `program` a tree in which each of `members` members is once?
-  [[nodiscard]] static bool is_tree(std::span<const std::uint8_t> program, std::uint32_t members);
+  // `order` outlives it.
+  OrderCombine(const Reduction& reduction, const SumOrder& order)
+      : Combine(static_cast<std::uint32_t>(reduction.element_bytes())), reduction_(reduction), order_(order) {}
 
   void apply(std::span<const std::byte* const> contributions, std::byte* into, std::uint64_t first,
              std::size_t elements) const override;
+  // A piece that this member has combined has bits that only the native call knows (sum_tree.hpp).
+  [[nodiscard]] bool asks_native() const { return asks_native_; }
 
  private:
-  void apply_block(std::span<const std::byte* const> contributions, std::size_t offset, std::byte* into,
-                   std::size_t elements, std::span<std::byte> scratch) const;
-
-  reduce::Kernel kernel_;
-  std::vector<std::uint8_t> program_;
-  std::uint32_t places_;  // intermediate values that are there at once, at most
+  Reduction reduction_;
+  const SumOrder& order_;
+  mutable bool asks_native_ = false;
 };
 
 }  // namespace outrigger::intranode

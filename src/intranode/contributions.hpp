@@ -12,6 +12,7 @@ namespace outrigger::intranode {
 
 class Contributions {
  public:
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): only what has been added is read
   Contributions(std::uint32_t own_rank, const std::byte* own) { at_[own_rank] = own; }
   // `bytes` at `slot`.
   void add(std::uint32_t other, const std::byte* slot, std::size_t bytes) {
@@ -19,16 +20,16 @@ class Contributions {
     at_[other] = slot;
   }
   void combine_into(std::span<std::byte> into, const Combine& combine, std::uint64_t done_bytes) const {
-    combine.apply(at_, into.data(), done_bytes / combine.element_bytes(), into.size() / combine.element_bytes());
+    combine.apply(at_, into.data(), combine.elements_in(done_bytes), combine.elements_in(into.size()));
   }
 
  private:
-  std::array<const std::byte*, kMostMembers> at_{};
+  std::array<const std::byte*, kMostMembers> at_;
 };
 
 // Bytes of whole elements that fit into a slot.
 [[nodiscard]] inline std::size_t slot_elements(const Combine& combine) {
-  return kSlotBytes - kSlotBytes % combine.element_bytes();
+  return combine.elements_in(kSlotBytes) * combine.element_bytes();
 }
 
 }  // namespace outrigger::intranode

@@ -1,13 +1,14 @@
 // The shared memory by which the members of a team meet: flags and slots. One memfd per team, so nothing is left behind
 // when its members end, however they end.
 //
-//     member 0: arrived, little | left | slot 0 | slot 1 |
+//     member 0: arrived, little, calls | left, calls | slot 0 | slot 1 |
 //     member 1: ...
 //
 // Pages of slots get memory when they are first written.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -25,11 +26,20 @@ struct MemberArea {
   // The last step whose contents are in the slot, or beside the flag if they are few bytes.
   alignas(64) Flag arrived;
   std::array<std::array<std::byte, kLittleBytes>, kSlots> little;
+  // The last calls (CallWord) until the member arrived, in turns.
+  std::array<std::atomic<std::uint64_t>, kSlots> arrived_in;
   // The last step in which the member has read all that it reads of others.
   alignas(64) Flag left;
+  // The last calls in which the member has left steps.
+  std::array<std::atomic<std::uint64_t>, kSlots> left_in;
+  // The program's call (CallWord) that the member is in or has been in last, by ranks or native. Read in long waits.
+  std::atomic<std::uint64_t> doing;
+  // Only the first member's counts, and any member writes it: a line about a late member has been printed.
+  std::atomic<std::uint64_t> said_late;
   alignas(4096) std::array<std::array<std::byte, kSlotBytes>, kSlots> slots;
 };
 static_assert(offsetof(MemberArea, left) == 64, "one cache line to look at for what is little");
+static_assert(offsetof(MemberArea, said_late) < 128, "one cache line to look at for who has left");
 
 // Copies share the mapping.
 class ControlArea {

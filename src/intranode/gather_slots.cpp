@@ -25,30 +25,52 @@
 namespace outrigger::intranode {
 namespace {
 
+// Members from which the root expects nothing, as bits.
+std::uint64_t empty_blocks(const Meeting& meeting, const Blocks& into) {
+  static_assert(kMostMembers <= 64);
+  std::uint64_t empty = 0;
+  for (std::uint32_t other = 0; other < meeting.size(); ++other) {
+    if (into.of(other).empty()) empty |= std::uint64_t{1} << other;
+  }
+  return empty;
+}
+
+// The root has arrived in the first step of a v-form. Is that not at odds with this member's length?
+bool root_expects(Meeting& meeting, std::uint32_t root, std::uint64_t first, std::uint64_t bytes) {
+  const bool empty = (meeting.word(root, first, 1) >> meeting.rank() & 1) != 0;
+  const std::uint64_t most = empty ? 0 : meeting.word(root, first);
+  const bool can_be = bytes <= most && (bytes == 0) == empty;
+  return can_be || meeting.fits(root, bytes, most);
+}
+
 Outcome gather_at_root(Meeting& meeting, std::span<const std::byte> mine, const Blocks& into, bool equal) {
   std::uint64_t longest = 0;
   for (std::uint32_t other = 0; other < meeting.size(); ++other) {
     longest = std::max<std::uint64_t>(longest, into.of(other).size());
   }
-  std::uint64_t step = meeting.begin();
+  const std::uint64_t first = meeting.begin();
+  std::uint64_t step = first;
   meeting.extend(steps_of(longest, kSlotBytes) - 1);
+  if (!meeting.fits(meeting.rank(), mine.size(), into.of(meeting.rank()).size())) return Outcome::ended;
   if (!equal) {
     if (!meeting.wait_slot(step)) return Outcome::ended;
     meeting.set_word(step, longest);
+    meeting.set_word(step, empty_blocks(meeting, into), 1);
     meeting.arrive(step);
   }
-  copy_own(into.of(meeting.rank()), mine.data());
-  for (std::uint64_t done = 0; done < longest; done += kSlotBytes, ++step) {
+  copy_own(into.of(meeting.rank()), mine);
+  for (std::uint64_t done = 0; done < longest || step == first; done += kSlotBytes, ++step) {
     for (std::uint32_t distance = 1; distance < meeting.size(); ++distance) {
       const std::uint32_t other = meeting.after(distance);
       const std::span<std::byte> piece = piece_of(into.of(other), done, kSlotBytes);
       if (piece.empty()) continue;
       if (!meeting.wait_arrived(other, step)) return Outcome::ended;
+      if (!equal && step == first && !meeting.says_bytes(other, meeting.rank(), into.of(other).size()))
+        return Outcome::ended;
       copy_out(piece, meeting.slot(other, step, piece.size()));
     }
     meeting.leave(step);
   }
-  meeting.end();
   return Outcome::done;
 }
 
@@ -62,12 +84,14 @@ Outcome gather_slots(Meeting& meeting, std::span<const std::byte> mine, const Bl
   if (equal) meeting.extend(steps_of(mine.size(), kSlotBytes) - 1);
   for (std::uint64_t done = 0; done < mine.size(); done += kSlotBytes, ++step) {
     if (!meeting.wait_slot_for(root, step)) return Outcome::ended;
+    // Longer than two steps: the root may expect less and be gone.
+    if (!equal && step == first + kSlots && !root_expects(meeting, root, first, mine.size())) return Outcome::ended;
     const std::span<const std::byte> piece = piece_of(mine, done, kSlotBytes);
     meeting.copy_in(meeting.own_slot(step, piece.size()), piece);
     meeting.arrive(step);
   }
   if (!equal) {
-    if (!meeting.wait_arrived(root, first)) return Outcome::ended;
+    if (!meeting.wait_arrived(root, first) || !root_expects(meeting, root, first, mine.size())) return Outcome::ended;
     meeting.extend(steps_of(meeting.word(root, first), kSlotBytes) - 1);
   }
   meeting.end();

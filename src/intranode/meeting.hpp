@@ -18,8 +18,10 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 
+#include "intranode/call_word.hpp"
 #include "intranode/control_area.hpp"
 #include "intranode/slot_writer.hpp"
 #include "intranode/waiter.hpp"
@@ -41,9 +43,14 @@ class Meeting {
     return member < size_ ? member : member - size_;
   }
 
+  // The call that the next operation is: all members must say the same. Without it, calls are not compared.
+  void is_for(CallWord call) { next_call_ = call; }
   // The next operation, of one step until extend(). Returns that step's number.
   std::uint64_t begin() {
     first_ = last_ + 1;
+    turn_ = (turn_ + 1) % kSlots;
+    calls_[turn_] = next_call_.tagged(first_);
+    next_call_ = CallWord();
     return last_ = first_;
   }
   // The operation has `steps` more; all members say the same.
@@ -59,24 +66,35 @@ class Meeting {
   }
   [[nodiscard]] std::byte* own_slot(std::uint64_t step, std::size_t bytes) const { return slot(rank_, step, bytes); }
   void copy_in(std::byte* own_slot, std::span<const std::byte> from) { writer_.copy(own_slot, from); }
-  // A word that goes with a step, whatever is in its slot.
-  void set_word(std::uint64_t step, std::uint64_t value) {
-    std::byte* word = own_slot(step, sizeof value);
+  // A word that goes with a step, whatever is in its slot; `which`: 0 or 1.
+  void set_word(std::uint64_t step, std::uint64_t value, std::size_t which = 0) {
+    std::byte* word = own_slot(step, sizeof value) + which * sizeof value;
     steps::writes(word, sizeof value);
     std::memcpy(word, &value, sizeof value);
   }
-  [[nodiscard]] std::uint64_t word(std::uint32_t other, std::uint64_t step) const {
+  [[nodiscard]] std::uint64_t word(std::uint32_t other, std::uint64_t step, std::size_t which = 0) const {
     std::uint64_t value = 0;
-    const std::byte* word = slot(other, step, sizeof value);
+    const std::byte* word = slot(other, step, sizeof value) + which * sizeof value;
     steps::reads(word, sizeof value);
     std::memcpy(&value, word, sizeof value);
     return value;
   }
 
   void arrive(std::uint64_t step, Site site = Site::current()) {
+    tell_calls();
+    if (steps::keeps(site)) Waiter::raise(member(rank_).arrived, step);
+  }
+  // Without wait_slot(). A member that still reads the slot whose turn it is also reads the call that it belongs to.
+  void arrive_without_slot(std::uint64_t step, Site site = Site::current()) {
+    bool all_gone = true;
+    for (std::uint32_t other = 0; other < size_; ++other) {
+      all_gone = all_gone && (other == rank_ || gone_[other] + kSlots >= step);
+    }
+    if (all_gone) tell_calls();
     if (steps::keeps(site)) Waiter::raise(member(rank_).arrived, step);
   }
   void leave(std::uint64_t step, Site site = Site::current()) {
+    steps::tell(member(rank_).left_in[turn_], call().word());
     if (steps::keeps(site)) Waiter::raise(member(rank_).left, step);
   }
 
@@ -84,7 +102,7 @@ class Meeting {
     if (!steps::keeps(site)) return true;
     if (!waiter_->wait(members_[other].arrived, step, other)) return false;
     if (gone_[other] < first_ - 1) gone_[other] = first_ - 1;
-    return true;
+    return step != first_ || agrees(other, members_[other].arrived_in);
   }
   [[nodiscard]] bool wait_all_arrived(std::uint64_t step, Site site = Site::current()) {
     for (std::uint32_t distance = 1; distance < size_; ++distance) {
@@ -96,7 +114,7 @@ class Meeting {
     if (gone_[other] >= step || !steps::keeps(site)) return true;
     if (!waiter_->wait(members_[other].left, step, other)) return false;
     gone_[other] = step;
-    return true;
+    return agrees(other, members_[other].left_in);
   }
   [[nodiscard]] bool wait_all_left(std::uint64_t step, Site site = Site::current()) {
     for (std::uint32_t distance = 1; distance < size_; ++distance) {
@@ -119,7 +137,57 @@ class Meeting {
     return wait_all_left(before, site) && (reader == rank_ || wait_left(reader, step - kSlots, site));
   }
 
+  // The operation in progress, or the last one.
+  [[nodiscard]] CallWord call() const { return calls_[turn_]; }
+  // Two ends of a block must say the same length. A short block of a member for itself is accepted, as MPIs do ...
+  [[nodiscard]] bool fits(std::uint32_t other, std::uint64_t given, std::uint64_t room) {
+    return (other == rank_ && given < room) || matches(other, given, room);
+  }
+  // ... unless others get it, too.
+  [[nodiscard]] bool matches_own(std::uint64_t given, std::uint64_t room) { return matches(rank_, given, room); }
+  // A member that has arrived in the first step has said these bytes of its own: call().
+  [[nodiscard]] bool says_bytes(std::uint32_t other, std::uint32_t root, std::uint64_t bytes) {
+    const CallWord theirs(steps::told(members_[other].arrived_in[turn_]));
+    if (theirs.ahead_of(call()) != 0 || theirs.has_bytes(bytes)) return true;
+    difference_ = Difference{.other = other, .mine = CallWord(CollectiveCall::gatherv, root, bytes), .theirs = theirs};
+    return false;
+  }
+  // Why an operation has ended, if calls differ.
+  [[nodiscard]] const std::optional<Difference>& difference() const { return difference_; }
+
  private:
+  void tell_calls() {
+    for (std::uint32_t turn = 0; turn < kSlots; ++turn) {
+      steps::tell(member(rank_).arrived_in[turn], calls_[turn].word());
+    }
+  }
+  [[nodiscard]] bool matches(std::uint32_t other, std::uint64_t given, std::uint64_t room) {
+    if (given == room) [[likely]]
+      return true;
+    difference_ = Difference{other, call(), call(), true, given, room};
+    return false;
+  }
+  // Members that are further on have later calls there, and those that pass an operation over earlier ones.
+  [[nodiscard]] bool agrees(std::uint32_t other, const std::array<std::atomic<std::uint64_t>, kSlots>& told) {
+    std::array<CallWord, kSlots> theirs;
+    bool same = true;
+    for (std::uint32_t turn = 0; turn < kSlots; ++turn) {
+      theirs[turn] = CallWord(steps::told(told[turn]));
+      same = same && theirs[turn].word() == calls_[turn].word();
+    }
+    return same || agree(other, theirs);
+  }
+  [[nodiscard]] bool agree(std::uint32_t other, const std::array<CallWord, kSlots>& theirs) {
+    for (const CallWord& mine : calls_) {
+      for (const CallWord& one : theirs) {
+        if (one.ahead_of(mine) != 0 || !mine.is_compared() || !one.is_compared() || mine.is_same_call(one)) continue;
+        difference_ = Difference{.other = other, .mine = mine, .theirs = one};
+        return false;
+      }
+    }
+    return true;
+  }
+
   MemberArea* members_;
   std::uint32_t rank_;
   std::uint32_t size_;
@@ -127,6 +195,10 @@ class Meeting {
   SlotWriter writer_;
   std::uint64_t first_ = 0;  // step of the operation in progress, or of the last one
   std::uint64_t last_ = 0;
+  CallWord next_call_;
+  std::array<CallWord, kSlots> calls_;  // of the last operations, with their first steps
+  std::uint32_t turn_ = 0;              // the last one's
+  std::optional<Difference> difference_;
   std::array<std::uint64_t, kMostMembers> gone_{};  // the last step that each member is known to have left
 };
 

@@ -9,7 +9,8 @@ namespace outrigger::intranode {
 
 enum class [[nodiscard]] Outcome : std::uint8_t {
   done,
-  ended,  // Waiter::overdue() has ended the wait: buffers are undefined, and the team must not be used again
+  ended,  // calls differ (Team::difference()), or Waiter::overdue() has ended the wait: buffers are undefined, and the
+          // team must not be used again
 };
 
 // One block for each member: equally long ones in a row, or anywhere.

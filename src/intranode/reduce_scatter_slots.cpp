@@ -48,7 +48,7 @@ Outcome reduce_scatter_slots(Meeting& meeting, const std::byte* mine, std::span<
   }
   if (longest == 0) return Outcome::done;
   const std::span<const std::byte> own_block = blocks[meeting.rank()];
-  const std::uint64_t own_first = static_cast<std::uint64_t>(own_block.data() - mine) / combine.element_bytes();
+  const std::uint64_t own_first = combine.elements_in(static_cast<std::uint64_t>(own_block.data() - mine));
   const Cells cells(meeting.size(), longest, combine.element_bytes());
   std::uint64_t step = meeting.begin();
   meeting.extend(steps_of(longest, cells.bytes()) - 1);

@@ -24,42 +24,52 @@
 namespace outrigger::intranode {
 namespace {
 
-Outcome scatter_at_root(Meeting& meeting, const Blocks& from, std::span<std::byte> mine, bool equal) {
+Outcome scatter_at_root(Meeting& meeting, const Blocks& from, std::span<std::byte> mine, bool equal,
+                        PeerMemory* direct) {
   std::uint64_t longest = 0;
   for (std::uint32_t other = 0; other < meeting.size(); ++other) {
     if (other != meeting.rank()) longest = std::max<std::uint64_t>(longest, from.of(other).size());
   }
-  const Cells cells(meeting.size(), equal ? from.each : kSlotBytes);
+  const Cells cells = equal ? Cells(meeting.size(), from.each) : Cells::with_lengths(meeting.size());
+  const bool is_direct = !equal && direct != nullptr && longest >= kDirectBytes;
   const std::uint64_t first = meeting.begin();
+  if (!meeting.fits(meeting.rank(), from.of(meeting.rank()).size(), mine.size())) return Outcome::ended;
   std::uint64_t step = first;
-  meeting.extend(steps_of(longest, cells.bytes()) - 1);
+  if (!is_direct) meeting.extend(steps_of(longest, cells.bytes()) - 1);
   for (std::uint64_t done = 0; done < longest || step == first; done += cells.bytes(), ++step) {
     if (!meeting.wait_slot(step)) return Outcome::ended;
     for (std::uint32_t distance = 1; distance < meeting.size(); ++distance) {
       const std::uint32_t other = meeting.after(distance);
-      meeting.copy_in(cells.in(meeting.own_slot(step, cells.all()), meeting.rank(), other),
-                      piece_of<const std::byte>(from.of(other), done, cells.bytes()));
+      const std::span<const std::byte> block = from.of(other);
+      std::byte* cell = cells.in(meeting.own_slot(step, cells.all()), meeting.rank(), other);
+      if (!equal && step == first) Cells::set_length(cell, block.size());
+      if (!is_direct) meeting.copy_in(cell, piece_of(block, done, cells.bytes()));
     }
     if (!equal && step == first) meeting.set_word(step, longest);
     meeting.arrive(step);
+    if (is_direct) return scatter_direct(meeting, *direct, from, mine, meeting.rank(), false, longest);
   }
-  copy_own(mine, from.of(meeting.rank()).data());
+  copy_own(mine, from.of(meeting.rank()));
   meeting.end();
   return Outcome::done;
 }
 
 }  // namespace
 
-Outcome scatter_slots(Meeting& meeting, const Blocks& from, std::span<std::byte> mine, std::uint32_t root, bool equal) {
-  if (meeting.rank() == root) return scatter_at_root(meeting, from, mine, equal);
-  const Cells cells(meeting.size(), equal ? mine.size() : kSlotBytes);
+Outcome scatter_slots(Meeting& meeting, const Blocks& from, std::span<std::byte> mine, std::uint32_t root, bool equal,
+                      PeerMemory* direct) {
+  if (meeting.rank() == root) return scatter_at_root(meeting, from, mine, equal, direct);
+  const Cells cells = equal ? Cells(meeting.size(), mine.size()) : Cells::with_lengths(meeting.size());
   const std::uint64_t first = meeting.begin();
   std::uint64_t longest = mine.size();
   if (!equal) {
     if (!meeting.wait_arrived(root, first)) return Outcome::ended;
     longest = meeting.word(root, first);
-    // A buffer that is longer than what comes must not make this member wait for steps of the next operation.
-    mine = mine.first(std::min<std::uint64_t>(mine.size(), longest));
+    const std::byte* cell = cells.in(meeting.slot(root, first, cells.all()), root, meeting.rank());
+    if (!meeting.fits(root, Cells::length(cell), mine.size())) return Outcome::ended;
+    if (direct != nullptr && longest >= kDirectBytes) {
+      return scatter_direct(meeting, *direct, from, mine, root, false, longest);
+    }
   }
   meeting.extend(steps_of(longest, cells.bytes()) - 1);
   std::uint64_t step = first;

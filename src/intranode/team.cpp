@@ -1,6 +1,10 @@
 #include "intranode/team.hpp"
 
+#include <algorithm>
+#include <numeric>
+
 #include "intranode/algorithms.hpp"
+#include "intranode/direct_trial.hpp"
 
 namespace outrigger::intranode {
 namespace {
@@ -8,6 +12,19 @@ namespace {
 // Does it take less time to combine a slice each, with twice the steps, than the whole vector?
 bool combines_slices(std::uint32_t members, std::uint64_t bytes) {
   return members >= kSlicingMembers && bytes * members >= kSlicingBytes;
+}
+
+std::uint64_t longest_of(const Blocks& blocks, std::uint32_t members) {
+  std::uint64_t longest = blocks.each;
+  for (std::uint32_t member = 0; !blocks.is_regular() && member < members; ++member) {
+    longest = std::max(longest, blocks.bytes[member]);
+  }
+  return longest;
+}
+
+std::uint64_t total_of(const Blocks& blocks, std::uint32_t members) {
+  if (blocks.is_regular()) return blocks.each * members;
+  return std::accumulate(blocks.bytes, blocks.bytes + members, std::uint64_t{0});
 }
 
 }  // namespace
@@ -19,58 +36,99 @@ Outcome Team::open() {
   return barrier();
 }
 
+Outcome Team::open(PeerMemory& memory) {
+  bool all = true;
+  const Outcome outcome = try_direct(meeting_, memory, all);
+  direct_ = all ? &memory : nullptr;
+  return outcome;
+}
+
 Outcome Team::barrier() {
+  says(CollectiveCall::barrier, 0, 0);
   return barrier_flat(meeting_);
 }
 
 Outcome Team::broadcast(std::span<std::byte> buffer, std::uint32_t root) {
+  if (buffer.empty()) return Outcome::done;
+  says(CollectiveCall::bcast, root, buffer.size());
+  if (is_direct(buffer.size())) return broadcast_direct(meeting_, *direct_, buffer, root);
   return broadcast_slots(meeting_, buffer, root);
 }
 
 Outcome Team::gather(std::span<const std::byte> mine, const Blocks& into, std::uint32_t root) {
+  const std::uint64_t bytes = rank() == root ? into.each : mine.size();
+  if (bytes == 0) return Outcome::done;
+  says(CollectiveCall::gather, root, bytes);
+  if (is_direct(bytes)) return gather_direct(meeting_, *direct_, mine, into, root);
   return gather_slots(meeting_, mine, into, root, true);
 }
 Outcome Team::gatherv(std::span<const std::byte> mine, const Blocks& into, std::uint32_t root) {
+  says(CollectiveCall::gatherv, root, mine.size());
   return gather_slots(meeting_, mine, into, root, false);
 }
 
 Outcome Team::scatter(const Blocks& from, std::span<std::byte> mine, std::uint32_t root) {
-  return scatter_slots(meeting_, from, mine, root, true);
+  const std::uint64_t bytes = rank() == root ? from.each : mine.size();
+  if (bytes == 0) return Outcome::done;
+  says(CollectiveCall::scatter, root, bytes);
+  if (is_direct(bytes)) return scatter_direct(meeting_, *direct_, from, mine, root, true, bytes);
+  return scatter_slots(meeting_, from, mine, root, true, nullptr);
 }
 Outcome Team::scatterv(const Blocks& from, std::span<std::byte> mine, std::uint32_t root) {
-  return scatter_slots(meeting_, from, mine, root, false);
+  says(CollectiveCall::scatterv, root, 0);
+  return scatter_slots(meeting_, from, mine, root, false, direct_);
 }
 
-Outcome Team::allgather(std::span<const std::byte> mine, const Blocks& into) {
+Outcome Team::allgather(std::span<const std::byte> mine, const Blocks& into, std::optional<CallWord> as) {
+  meeting_.is_for(as ? *as : CallWord(CollectiveCall::allgather, 0, total_of(into, size())));
+  if (is_direct(longest_of(into, size()))) return allgather_direct(meeting_, *direct_, mine, into);
   return allgather_slots(meeting_, mine, into);
 }
 
 Outcome Team::alltoall(const Blocks& from, const Blocks& into) {
-  return alltoall_slots(meeting_, from, into, true);
+  says(CollectiveCall::alltoall, 0, from.each);
+  if (is_direct(from.each)) return alltoall_direct(meeting_, *direct_, from, into, true);
+  return alltoall_slots(meeting_, from, into, true, nullptr);
 }
-Outcome Team::alltoallv(const Blocks& from, const Blocks& into) {
-  return alltoall_slots(meeting_, from, into, false);
+Outcome Team::alltoallv(const Blocks& from, const Blocks& into, std::optional<CallWord> as) {
+  meeting_.is_for(as ? *as : CallWord(CollectiveCall::alltoallv, 0, 0));
+  return alltoall_slots(meeting_, from, into, false, direct_);
 }
 Outcome Team::alltoall_in_place(const Blocks& blocks, bool equal_everywhere) {
-  return alltoall_slots(meeting_, blocks, blocks, equal_everywhere);
+  says(equal_everywhere ? CollectiveCall::alltoall : CollectiveCall::alltoallv, 0, equal_everywhere ? blocks.each : 0);
+  return alltoall_slots(meeting_, blocks, blocks, equal_everywhere, nullptr);
 }
 
 Outcome Team::reduce(std::span<const std::byte> mine, std::byte* into, const Combine& combine, std::uint32_t root) {
+  if (mine.empty()) return Outcome::done;
+  says(CollectiveCall::reduce, root, mine.size());
   if (combines_slices(size(), mine.size())) return reduce_shared_slices(meeting_, mine, into, combine, root);
   return reduce_slots(meeting_, mine, into, combine, root);
 }
 Outcome Team::allreduce(std::span<const std::byte> mine, std::byte* into, const Combine& combine) {
+  says(CollectiveCall::allreduce, 0, mine.size());
   if (combines_slices(size(), mine.size())) return reduce_shared_slices(meeting_, mine, into, combine, std::nullopt);
+  return allreduce_slots(meeting_, mine, into, combine);
+}
+bool Team::all_combine_all(std::uint64_t bytes) const {
+  return !combines_slices(size(), bytes);
+}
+Outcome Team::reduce_by_all(std::span<const std::byte> mine, std::byte* into, const Combine& combine,
+                            std::uint32_t root) {
+  says(CollectiveCall::reduce, root, mine.size());
   return allreduce_slots(meeting_, mine, into, combine);
 }
 Outcome Team::reduce_scatter(const std::byte* mine, std::span<const std::uint64_t> bytes, std::byte* into,
                              const Combine& combine) {
+  says(CollectiveCall::reduce_scatter, 0, std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0}));
   return reduce_scatter_slots(meeting_, mine, bytes, into, combine);
 }
 Outcome Team::scan(std::span<const std::byte> mine, std::byte* into, const Combine& combine) {
+  says(CollectiveCall::scan, 0, mine.size());
   return scan_slots(meeting_, mine, into, combine, true);
 }
 Outcome Team::exscan(std::span<const std::byte> mine, std::byte* into, const Combine& combine) {
+  says(CollectiveCall::exscan, 0, mine.size());
   return scan_slots(meeting_, mine, into, combine, false);
 }
 

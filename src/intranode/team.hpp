@@ -1,20 +1,24 @@
 // Blocking collectives by the ranks of a node through shared memory, without MPI and without a service process.
 //
 // Every member calls the same operations in the same order, as MPI wants it of the ranks of a communicator, with sizes
-// that fit together. All sizes are in bytes. Blocks are contiguous; callers pack others. An operation is
-// complete when it returns; buffers are then the caller's again. Members are 0 to size() - 1.
+// that fit together. Where they do not, members that notice it end with a Difference; others wait until their Waiter
+// ends that. No member reads or writes beyond its blocks. All sizes are in bytes. Blocks are contiguous; callers pack
+// others. An operation is complete when it returns; buffers are then the caller's again. Members are 0 to size() - 1.
 //
 // Thread rule: one thread at a time.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
+#include "intranode/call_word.hpp"
 #include "intranode/combine.hpp"
 #include "intranode/control_area.hpp"
 #include "intranode/meeting.hpp"
 #include "intranode/member_blocks.hpp"
+#include "intranode/peer_memory.hpp"
 #include "intranode/waiter.hpp"
 
 namespace outrigger::intranode {
@@ -26,9 +30,16 @@ class Team {
 
   // Before the first other operation: all members have attached when it returns.
   Outcome open();
+  // In place of open(). Long blocks are copied through `memory`, which outlives the team, if all members can copy so.
+  // Otherwise, and for copies that fail later, there are slots.
+  Outcome open(PeerMemory& memory);
+  [[nodiscard]] bool copies_directly() const { return direct_ != nullptr; }
 
   [[nodiscard]] std::uint32_t rank() const { return meeting_.rank(); }
   [[nodiscard]] std::uint32_t size() const { return meeting_.size(); }
+
+  // Why the last operation has ended, if the members' calls differ. The team must not be used again.
+  [[nodiscard]] const std::optional<Difference>& difference() const { return meeting_.difference(); }
 
   Outcome barrier();
   // The root's `buffer` to all others. Equally long everywhere.
@@ -44,12 +55,12 @@ class Team {
   Outcome scatterv(const Blocks& from, std::span<std::byte> mine, std::uint32_t root);
 
   // Each member's `mine` to everybody's `into`; all know all lengths, also where they differ. `mine` may be the
-  // member's own block in `into`.
-  Outcome allgather(std::span<const std::byte> mine, const Blocks& into);
+  // member's own block in `into`. `as`: the caller's operation, of which this is a part.
+  Outcome allgather(std::span<const std::byte> mine, const Blocks& into, std::optional<CallWord> as = std::nullopt);
   // Block j of i's `from` to block i of j's `into`. Equally long everywhere ...
   Outcome alltoall(const Blocks& from, const Blocks& into);
   // ... or not: each pair's two ends know its length.
-  Outcome alltoallv(const Blocks& from, const Blocks& into);
+  Outcome alltoallv(const Blocks& from, const Blocks& into, std::optional<CallWord> as = std::nullopt);
   // In place: `blocks` is both, and the blocks of a pair are equally long.
   Outcome alltoall_in_place(const Blocks& blocks, bool equal_everywhere);
 
@@ -57,6 +68,10 @@ class Team {
   // counts for reduce(). All members combine alike.
   Outcome reduce(std::span<const std::byte> mine, std::byte* into, const Combine& combine, std::uint32_t root);
   Outcome allreduce(std::span<const std::byte> mine, std::byte* into, const Combine& combine);
+  // Does every member combine all contributions of an allreduce() of so many bytes by itself? Otherwise a slice.
+  [[nodiscard]] bool all_combine_all(std::uint64_t bytes) const;
+  // As reduce(), but so: all members have the result.
+  Outcome reduce_by_all(std::span<const std::byte> mine, std::byte* into, const Combine& combine, std::uint32_t root);
   // `mine` holds a block for each member, in a row; member i gets the result of block i, bytes[i] long. All know all
   // `bytes`. In place: `into` is the start of `mine`.
   Outcome reduce_scatter(const std::byte* mine, std::span<const std::uint64_t> bytes, std::byte* into,
@@ -67,8 +82,15 @@ class Team {
   Outcome exscan(std::span<const std::byte> mine, std::byte* into, const Combine& combine);
 
  private:
+  [[nodiscard]] bool is_direct(std::uint64_t bytes) const { return direct_ != nullptr && bytes >= kDirectBytes; }
+  // Announces the next operation, for comparison with the calls of others. `bytes`: alike everywhere, or 0.
+  void says(CollectiveCall call, std::uint32_t root, std::uint64_t bytes) {
+    meeting_.is_for(CallWord(call, root, bytes));
+  }
+
   ControlArea area_;
   Meeting meeting_;
+  PeerMemory* direct_ = nullptr;
 };
 
 }  // namespace outrigger::intranode

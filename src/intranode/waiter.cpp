@@ -7,8 +7,7 @@
 namespace outrigger::intranode {
 namespace {
 
-constexpr std::uint32_t kLooksPerProgress = 64;
-constexpr std::uint32_t kYieldsPerProgress = 4;
+constexpr std::uint32_t kLooksPerProgress = 256;
 constexpr std::uint32_t kYieldsPerClock = 64;
 
 void pause_core() {
@@ -27,35 +26,45 @@ bool Waiter::wait_long(Flag& flag, std::uint64_t value, std::uint32_t whose) {
     if (steps::load(flag.value) >= value) return true;
     if (look % kLooksPerProgress == 0) progress();
   }
+  const Late late{.whose = whose, .flag = &flag, .value = value};
   Overdue since{Clock::now(), Clock::now() + policy_.patience};
-  for (std::uint32_t look = 1; look <= policy_.yields; ++look) {
-    (void)::sched_yield();
+  for (std::uint32_t look = 1; look <= policy_.yields && !long_yields_.lately(); ++look) {
+    yield();
     if (steps::load(flag.value) >= value) return true;
-    if (look % kYieldsPerProgress == 0) progress();
-    if (look % kYieldsPerClock == 0 && gives_up(since, whose)) return false;
+    if (look % policy_.yields_per_progress == 0) progress();
+    if (look % kYieldsPerClock == 0 && gives_up(since, late)) return false;
   }
   for (;;) {
-    progress_before_sleep();
+    progress();
     sleep(flag, value);
     if (steps::load(flag.value) >= value) return true;
-    if (gives_up(since, whose)) return false;
+    if (gives_up(since, late)) return false;
   }
 }
 
-bool Waiter::gives_up(Overdue& since, std::uint32_t whose) {
+bool Waiter::gives_up(Overdue& since, const Late& late) {
   const Clock::time_point now = Clock::now();
   if (now < since.next) return false;
   since.next = now + policy_.patience;
-  return !overdue(whose, now - since.start);
+  Late now_late = late;
+  now_late.waited = now - since.start;
+  return !overdue(now_late);
+}
+
+void Waiter::yield() {
+  const Clock::time_point began = Clock::now();
+  (void)::sched_yield();
+  long_yields_.yielded(Clock::now() - began, policy_.longest_yield);
 }
 
 // The writer reads `sleepers` without a fence after its store, so it may miss a member that is about to sleep. That
 // member then sleeps for at most policy_.sleep.
-void Waiter::sleep(Flag& flag, std::uint64_t value) const {
+void Waiter::sleep(Flag& flag, std::uint64_t value) {
   flag.sleepers.fetch_add(1, std::memory_order_seq_cst);
   const std::uint64_t seen = steps::load(flag.value);
   if (seen < value) futex_wait_at(&flag.value, static_cast<std::uint32_t>(seen), policy_.sleep);
   flag.sleepers.fetch_sub(1, std::memory_order_relaxed);
+  long_yields_.slept();
 }
 
 void Waiter::wake(Flag& flag) {

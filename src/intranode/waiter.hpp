@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "base/long_yields.hpp"
 #include "intranode/flag.hpp"
 
 namespace outrigger::intranode {
@@ -14,6 +15,10 @@ struct WaitPolicy {
   std::uint32_t spins = 2000;
   // Yields before the first sleep. Each is one look.
   std::uint32_t yields = 2000;
+  // From one progress() to the next.
+  std::uint32_t yields_per_progress = 16;
+  // After a longer one, sleeps follow without yields before.
+  std::chrono::nanoseconds longest_yield = LongYields::kLong;
   // At most so long at a time. A wake-up that is lost costs that time, and progress() is called that often.
   std::chrono::nanoseconds sleep{std::chrono::milliseconds(1)};
   // Time from one overdue() to the next.
@@ -23,6 +28,16 @@ struct WaitPolicy {
   [[nodiscard]] static WaitPolicy own_core() { return {}; }
   // For members that share cores: a member that spins would keep the one it waits for from running.
   [[nodiscard]] static WaitPolicy shared_core() { return {.spins = 20, .yields = 2000}; }
+};
+
+// A member that has not come for long.
+struct Late {
+  std::uint32_t whose = 0;
+  std::chrono::nanoseconds waited{};
+  const Flag* flag = nullptr;
+  std::uint64_t value = 0;
+  // It may have come meanwhile.
+  [[nodiscard]] bool has_come() const { return steps::load(flag->value) >= value; }
 };
 
 // One member's waiting. Derive from it to add hooks. They run in the waiting thread, inside the collective call, and
@@ -49,13 +64,12 @@ class Waiter {
   }
 
  protected:
-  // Lets the program's other communication go on. Called every few dozen looks and every few yields.
+  // Lets the program's other communication go on. Called every few hundred looks, every few yields and before each
+  // sleep.
   virtual void progress() {}
-  // The same before each sleep: long waits have few of these turns.
-  virtual void progress_before_sleep() { progress(); }
-  // Member `whose` has been waited for since `waited`; called once every `patience`. False: the wait cannot end well
-  // (the member has died, the job aborts), and the operation ends with Outcome::ended.
-  [[nodiscard]] virtual bool overdue(std::uint32_t /*whose*/, std::chrono::nanoseconds /*waited*/) { return true; }
+  // Called once every `patience`. False: the wait cannot end well (the member has died, the job aborts), and the
+  // operation ends with Outcome::ended.
+  [[nodiscard]] virtual bool overdue(const Late& /*late*/) { return true; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -65,11 +79,13 @@ class Waiter {
   };
 
   [[nodiscard]] bool wait_long(Flag& flag, std::uint64_t value, std::uint32_t whose);
-  [[nodiscard]] bool gives_up(Overdue& since, std::uint32_t whose);
-  void sleep(Flag& flag, std::uint64_t value) const;
+  [[nodiscard]] bool gives_up(Overdue& since, const Late& late);
+  void yield();
+  void sleep(Flag& flag, std::uint64_t value);
   static void wake(Flag& flag);
 
   WaitPolicy policy_;
+  LongYields long_yields_;
 };
 
 }  // namespace outrigger::intranode

@@ -64,7 +64,7 @@ std::string DpuHandshake::closed() const {
 
 Mac DpuHandshake::proof_of(Side side) const {
   const bool host = side_ == Side::host;
-  return hmac(secret_, Statement("outrigger dpu greeting")
+  return hmac(secret_, Statement("outrigger dpu handshake")
                            .number(number_of(side))
                            .number(build_version())
                            .bytes(host ? mine_ : theirs_)

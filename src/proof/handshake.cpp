@@ -91,7 +91,7 @@ const Nonce& Handshake::own_nonce() {
 }
 
 Mac Handshake::proof_of(const HandshakeMessage& message) const {
-  return hmac(job_->key, Statement("outrigger greeting")
+  return hmac(job_->key, Statement("outrigger handshake")
                              .number(static_cast<std::uint64_t>(message.step))
                              .number(message.version)
                              .bytes(job_->digest)
@@ -122,8 +122,8 @@ HandshakeMessage Handshake::proven(Step step, const Nonce& theirs) {
   return said;
 }
 
-wire::Pass Handshake::token(const End& sender, const End& receiver) const {
-  const Mac mac = hmac(job_->key, Statement("outrigger pass")
+wire::Token Handshake::token(const End& sender, const End& receiver) const {
+  const Mac mac = hmac(job_->key, Statement("outrigger token")
                                       .number(build_version())
                                       .bytes(job_->digest)
                                       .number(sender.sp.value())
@@ -132,9 +132,9 @@ wire::Pass Handshake::token(const End& sender, const End& receiver) const {
                                       .number(receiver.epoch.value())
                                       .bytes(sender.nonce)
                                       .bytes(receiver.nonce));
-  wire::Pass pass{};
-  std::copy_n(mac.begin(), pass.size(), pass.begin());
-  return pass;
+  wire::Token made{};
+  std::copy_n(mac.begin(), made.size(), made.begin());
+  return made;
 }
 
 void Handshake::know(const Nonce& theirs) {

@@ -85,8 +85,8 @@ class Handshake {
   [[nodiscard]] bool knows_peer() const { return theirs_.has_value(); }
   // The peer has also authenticated this side, and takes messages with token_out().
   [[nodiscard]] bool is_open() const { return open_; }
-  [[nodiscard]] const wire::Pass& token_in() const { return token_in_; }
-  [[nodiscard]] const wire::Pass& token_out() const { return token_out_; }
+  [[nodiscard]] const wire::Token& token_in() const { return token_in_; }
+  [[nodiscard]] const wire::Token& token_out() const { return token_out_; }
 
   // A message had the right nonce and a wrong proof.
   [[nodiscard]] bool has_wrong_proof() const { return wrong_proof_; }
@@ -105,7 +105,7 @@ class Handshake {
     Epoch epoch;
     const Nonce& nonce;
   };
-  [[nodiscard]] wire::Pass token(const End& sender, const End& receiver) const;
+  [[nodiscard]] wire::Token token(const End& sender, const End& receiver) const;
   [[nodiscard]] std::optional<HandshakeMessage> answer(const Nonce& caller);
   void know(const Nonce& theirs);
 
@@ -119,8 +119,8 @@ class Handshake {
   bool open_ = false;
   bool wrong_proof_ = false;
   int answers_left_ = kAnswersAtOnce;
-  wire::Pass token_in_{};
-  wire::Pass token_out_{};
+  wire::Token token_in_{};
+  wire::Token token_out_{};
 };
 
 }  // namespace outrigger::proof

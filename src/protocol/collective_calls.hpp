@@ -137,6 +137,21 @@ struct CallArguments {
   }
 }
 
+// No rank leaves it before the last one of the communicator has arrived, if there is data. Not those in which a rank
+// may have none while others have some.
+[[nodiscard]] constexpr bool all_ranks_meet(CollectiveCall call) {
+  switch (call) {
+    case CollectiveCall::alltoall:
+    case CollectiveCall::allgather:
+    case CollectiveCall::allgatherv:
+    case CollectiveCall::allreduce:
+    case CollectiveCall::reduce_scatter:
+    case CollectiveCall::reduce_scatter_block:
+    case CollectiveCall::barrier: return true;
+    default: return false;
+  }
+}
+
 // A call and its form, as in a report's rows. Forms with large counts (MPI_X_c) count as the others.
 struct CallKind {
   CollectiveCall call = CollectiveCall::alltoall;

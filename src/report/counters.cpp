@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 
 #include "report/names.hpp"
 
@@ -17,7 +18,7 @@ std::uint64_t not_negative(std::int64_t time) {
 // "other operation or datatype" becomes "other_operation_or_datatype".
 std::string as_name(std::string_view words) {
   std::string name(words);
-  std::ranges::replace(name, ' ', '_');
+  for (char& letter : name) letter = letter == ' ' ? '_' : static_cast<char>(std::tolower(letter));
   return name;
 }
 
@@ -33,8 +34,12 @@ std::vector<Counter> totals() {
               [](const LedgerRow& row, std::size_t) { return row.calls; }),
       counter("offloaded", calls, "Those served by service processes",
               [](const LedgerRow& row, std::size_t) { return row.offloaded; }),
+      counter("by_ranks", calls, "Those done by the ranks of a node themselves",
+              [](const LedgerRow& row, std::size_t) { return row.by_ranks; }),
       counter("native", calls, "Those left to the MPI",
-              [](const LedgerRow& row, std::size_t) { return row.calls - std::min(row.calls, row.offloaded); }),
+              [](const LedgerRow& row, std::size_t) {
+                return row.calls - std::min(row.calls, row.offloaded + row.by_ranks);
+              }),
       counter("bytes", bytes, "Bytes that this rank sent in them, or received if a call sends nothing",
               [](const LedgerRow& row, std::size_t) { return row.bytes; }),
       counter("exposed_time", nanoseconds,

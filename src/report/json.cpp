@@ -66,6 +66,7 @@ Json json_collective(std::size_t collective, const CollectiveFigures& figures) {
   row["late_announcements"] = total.late;
   row["post_seconds"] = json(figures.post);
   row["completion_seconds"] = json(figures.completion);
+  row["late_seconds"] = json(figures.late);
   return row;
 }
 
@@ -81,6 +82,7 @@ Json json_call(const CallFigures& figures) {
   row["calls"] = total.calls;
   row["offloaded"] = total.offloaded;
   row["by_ranks"] = total.by_ranks;
+  row["saved_seconds"] = seconds_of(total.saved_ns);
   row["native"] = counts_by_name(kReasonNames, total.native, Zeros::left_out);
   row["bytes"] = {
       {"calls", total.measured}, {"sum", total.bytes}, {"min", total.least_bytes}, {"max", total.most_bytes}};
@@ -90,6 +92,37 @@ Json json_call(const CallFigures& figures) {
   return row;
 }
 
+Json json_place(const std::string& object, std::uint64_t offset) {
+  return object.empty() ? Json() : Json{{"object", object}, {"offset", offset}};
+}
+
+// Null if windows were not measured.
+Json json_windows(const WindowFigures& windows) {
+  const Json without = counts_by_name(kNoWindow, windows.without, Zeros::left_out);
+  if (windows.calls == 0 && without.empty()) return {};
+  return {{"calls", windows.calls},
+          {"ends", counts_by_name(kWindowEnds, windows.ends, Zeros::shown)},
+          {"without", without},
+          {"unused_seconds", seconds_of(windows.unused_ns)},
+          {"spent_seconds", seconds_of(windows.spent_ns)},
+          {"hidden_seconds", seconds_of(windows.hidden_ns)}};
+}
+
+Json json_site(const SiteKey& site, const CallFigures& figures) {
+  const LedgerRow& total = figures.total;
+  return {{"call", name_of(call_kind_at(site.kind))},
+          {"waits", site.waits},
+          {"place", json_place(site.object, site.offset)},
+          {"caller", json_place(site.caller_object, site.caller_offset)},
+          {"calls", total.calls},
+          {"offloaded", total.offloaded},
+          {"by_ranks", total.by_ranks},
+          {"bytes",
+           {{"calls", total.measured}, {"sum", total.bytes}, {"min", total.least_bytes}, {"max", total.most_bytes}}},
+          {"seconds", json(figures.seconds)},
+          {"windows", json_windows(total.windows)}};
+}
+
 Json json_phase(const std::string& name, const PhaseFigures& phase) {
   return {{"phase", name},
           {"entered", phase.total.entered},
@@ -97,11 +130,24 @@ Json json_phase(const std::string& name, const PhaseFigures& phase) {
           {"offloaded", phase.total.offloaded},
           {"bytes", phase.total.bytes},
           {"seconds", json(phase.inside)},
-          {"collective_seconds", json(phase.collectives)}};
+          {"collective_seconds", json(phase.collectives)},
+          {"outside_seconds", json(phase.outside)},
+          {"meetings", json(phase.meetings)},
+          {"meeting_seconds", json(phase.meeting)},
+          {"other_seconds", json(phase.other)}};
 }
 
 Json json(const SharedHeapCounts& heap) {
   return {{"allocations", heap.allocations}, {"bytes", heap.bytes}, {"refused", heap.refused}, {"forks", heap.forks}};
+}
+
+Json json(const WaitSums& waits) {
+  return {{"kind", kWaitKinds[waits.kind]},
+          {"setting", waits.setting},
+          {"naps", waits.naps},
+          {"slept_seconds", json(waits.slept)},
+          {"yielded_seconds", json(waits.yielded)},
+          {"seconds", json(waits.waited)}};
 }
 
 Json json(const Ending& ended) {
@@ -143,21 +189,28 @@ Json list(const Rows& rows, const Row& as_json) {
 }  // namespace
 
 std::string as_json(const Summary& summary) {
-  Json report{{"version", 1}, {"mpi", summary.mpi}, {"ranks", summary.world_size}, {"nodes", summary.nodes}};
+  Json report{{"version", 1},
+              {"mpi", summary.mpi},
+              {"program", summary.program},
+              {"ranks", summary.world_size},
+              {"nodes", summary.nodes}};
   report["ended"] = json(summary.ended);
   report["counted_ranks"] = ranges_of(summary.counted);
   report["native_because"] = summary.native_because;
   report["run_seconds"] = json(summary.run_seconds);
+  report["outside_seconds"] = json(summary.outside_seconds);
   report["wire"] = list(summary.wire, [](const WireUse& use) { return json(use); });
   if (summary.heap_is_used) report["shared_heap"] = json(summary.heap);
   report["copied_while_waiting"] = summary.waiting_bytes;
   report["in_huge_pages"] = summary.huge_bytes;
+  report["waits"] = json(summary.waits);
   report["service"] = json(summary.service());
   report["services"] = list(summary.services, [](const ServiceOfNode& service) { return json(service); });
   report["calls"] = list(summary.calls, [](const auto& row) { return json_call(row.second); });
   report["collectives"] =
       list(summary.collectives, [](const auto& row) { return json_collective(row.first.first, row.second); });
   report["phases"] = list(summary.phases, [](const auto& phase) { return json_phase(phase.first, phase.second); });
+  report["sites"] = list(summary.sites, [](const auto& site) { return json_site(site.first, site.second); });
   report["rank_cpu_seconds"] = {{"offloaded_calls", json(summary.cpu_calls)}, {"process", json(summary.cpu_process)}};
   // Names come from the program and may not be UTF-8.
   return report.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";

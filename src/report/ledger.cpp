@@ -6,7 +6,7 @@
 namespace outrigger::report {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x4F55545245504F32ULL;
+constexpr std::uint64_t kMagic = 0x4F55545245504F35ULL;
 
 }  // namespace
 
@@ -14,6 +14,11 @@ std::int64_t LedgerRow::time_ns() const {
   // A blocking call's waiting is in call_ns already.
   const bool blocks = call_kind_at(kind).form == CallForm::blocking;
   return call_ns + wait_ns + (blocks ? 0 : completion_ns);
+}
+
+bool LedgerRow::is_of_meetings(std::uint32_t world_size) const {
+  const CallKind made = call_kind_at(kind);
+  return is_call() && size == world_size && made.form == CallForm::blocking && all_ranks_meet(made.call);
 }
 
 Result<Ledger> Ledger::create() {

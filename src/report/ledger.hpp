@@ -24,6 +24,7 @@
 #include "protocol/shared/shared_heap.hpp"
 #include "protocol/shared/wire_route.hpp"
 #include "report/native_reason.hpp"
+#include "report/window_figures.hpp"
 
 namespace outrigger::report {
 
@@ -38,23 +39,45 @@ inline constexpr std::size_t kPathBytes = 1024;
 // Calls by kind and communicator. When full, further ones are counted together as "(other communicators)", which always
 // has a row.
 inline constexpr std::uint32_t kLedgerRows = 4096;
+// Rows of call sites. Calls from further sites have no such row.
+inline constexpr std::uint32_t kMostSites = 512;
+// The program and its libraries that call collectives.
+inline constexpr std::uint32_t kMostObjects = 64;
 
 // Ids that are not of a single communicator.
 inline constexpr GroupId kOtherCommunicators{0, 0};
 inline constexpr GroupId kGroupsOfOne{0, 1};
-// Rows of this one are phases of the program (outrigger_phase_push); their calls are counted in other rows, too.
+// Rows of this one are phases of the program (outrigger_phase_push, MPI_Pcontrol); their calls are counted in other
+// rows, too.
 inline constexpr GroupId kPhases{0, 2};
+// Rows of this one are call sites; their calls are counted in other rows, too.
+inline constexpr GroupId kSites{0, 3};
 
-// One kind of call on one communicator; or one phase, with calls, offloaded, measured, bytes, and in call_ns the time
-// that the program spent on all of them.
+// A place in the code of the program or of a library.
+struct CodePlace {
+  std::uint64_t offset = 0;  // of the return address in its file, as debuggers count
+  std::uint32_t object = 0;  // index in LedgerHeader::objects, plus 1; 0: unknown
+  bool operator==(const CodePlace&) const = default;
+};
+
+// World ranks of a communicator, if they are `first`, `first` + `stride`, and so on.
+struct Members {
+  std::uint32_t first = 0;
+  std::uint32_t stride = 0;  // 0: they are not, or are unknown
+};
+
+// One kind of call on one communicator, or from one place. Or one phase: then only calls, offloaded, measured and bytes
+// are set, and call_ns is the time that the program spent on all of them.
 struct LedgerRow {
   GroupId group;
   std::uint32_t kind = 0;  // index_of(CallKind)
   std::uint32_t size = 0;  // of the communicator; 0: several, or unknown
   std::array<char, kNameBytes> name{};
+  Members members;  // of the communicator
   std::uint64_t calls = 0;
   std::uint64_t offloaded = 0;
   std::uint64_t by_ranks = 0;  // done by the ranks of a node among themselves
+  std::int64_t saved_ns = 0;   // ... and so much faster than by the MPI, as trials have measured
   std::array<std::uint64_t, kNativeReasons> native{};
   std::array<std::uint64_t, kAlgorithms.size()> algorithms{};  // offloaded by each, as kAlgorithms
   std::array<std::uint64_t, kByteKinds> reached{};             // bytes received, by reach
@@ -75,10 +98,21 @@ struct LedgerRow {
   std::uint64_t bytes = 0;          // handed over by the rank, in these calls
   std::uint64_t least_bytes = 0;    // in one of these calls
   std::uint64_t most_bytes = 0;
-  std::uint64_t entered = 0;   // only for a phase: how often
-  std::int64_t inside_ns = 0;  // ... total time, without inner phases
+  std::uint64_t entered = 0;    // only for a phase: how often
+  std::int64_t inside_ns = 0;   // ... total time, without inner phases
+  std::uint64_t meetings = 0;   // ... blocking calls in which all ranks of the job meet
+  std::int64_t meeting_ns = 0;  // ... time in these, a part of call_ns
+  CodePlace site;               // only for a call site: innermost frame outside the MPI
+  CodePlace caller;             // ... if that is in a library: who called the library
+  std::uint32_t waits = 0;      // ... 1: completion calls for such operations
+  WindowFigures windows;        // ... if they are measured
 
   [[nodiscard]] bool is_phase() const { return group == kPhases; }
+  [[nodiscard]] bool is_site() const { return group == kSites; }
+  // A row of blocking calls in which all ranks of the job meet.
+  [[nodiscard]] bool is_of_meetings(std::uint32_t world_size) const;
+  // The rows whose sum is what the program has called.
+  [[nodiscard]] bool is_call() const { return !is_phase() && !is_site(); }
   // Time that the program spent in these calls.
   [[nodiscard]] std::int64_t time_ns() const;
 };
@@ -112,6 +146,44 @@ struct ServiceFigures {
   }
 };
 
+// How a waiting rank gives its core away.
+enum class WaitKind : std::uint32_t { native = 0, own_setting = 1, polite = 2 };
+inline constexpr std::array<const char*, 3> kWaitKinds{"native", "own setting", "polite"};
+
+// The rank's polite waits (mpi/polite). Several threads may add.
+struct WaitFigures {
+  std::uint32_t kind = 0;  // WaitKind
+  std::uint32_t reserved = 0;
+  std::uint64_t naps = 0;
+  std::int64_t slept_ns = 0;
+  std::int64_t yielded_ns = 0;             // in yields, from each call to its return
+  std::int64_t waited_ns = 0;              // in all waits that have yielded or slept
+  std::array<char, kNameBytes> setting{};  // of the MPI, that makes it yield; empty: none
+
+  void add_pause(bool slept, std::int64_t pause_ns, std::int64_t wait_ns) {
+    constexpr auto relaxed = std::memory_order_relaxed;
+    if (slept) std::atomic_ref(naps).fetch_add(1, relaxed);
+    std::atomic_ref(slept ? slept_ns : yielded_ns).fetch_add(pause_ns, relaxed);
+    std::atomic_ref(waited_ns).fetch_add(wait_ns, relaxed);
+  }
+};
+
+// The collective or waiting call that a thread is in, or was in last, for observers of the running job
+// (mpi/report/present_call). The thread writes without the lock: an observer of a moving rank may see parts of two
+// calls.
+struct PresentCall {
+  std::int64_t since_ns = 0;  // begin of the call, or its end if the thread has left it; 0: it has made none
+  std::uint64_t ordinal = 0;  // of the calls of its kind on its communicator, from 1
+  std::uint32_t inside = 0;   // 1: the thread is in it
+  std::uint32_t row = 0;      // of its kind and communicator: index plus 1
+  std::uint32_t site = 0;     // row of the call site: index plus 1; 0: unknown
+  std::uint32_t waits = 0;    // 1: it waits for such an operation
+  std::uint32_t thread = 0;   // the kernel's number; 0: this entry is free
+  std::uint32_t reserved = 0;
+};
+// Threads with such an entry. Calls of further threads are not shown.
+inline constexpr std::size_t kPresentCalls = 8;
+
 // Known only at the end.
 struct LastFigures {
   std::uint32_t known = 0;
@@ -136,11 +208,15 @@ struct LedgerHeader {
   std::int64_t ended_ns = 0;    // 0: still running
   std::int64_t cpu_in_calls_ns = 0;
   ServiceFigures service;
+  WaitFigures waits;
   LastFigures last;
+  std::array<PresentCall, kPresentCalls> present{};
   std::array<char, kNameBytes> mpi{};
-  std::array<char, kTextBytes> native_because{};  // empty: offloaded
-  std::array<char, kTextBytes> abort_text{};      // the library's message before it ended the job
-  std::array<char, kPathBytes> path{};            // where the report goes
+  std::array<char, kNameBytes> program{};                            // base/program_name.hpp
+  std::array<char, kTextBytes> native_because{};                     // empty: offloaded
+  std::array<char, kTextBytes> abort_text{};                         // the library's message before it ended the job
+  std::array<char, kPathBytes> path{};                               // where the report goes
+  std::array<std::array<char, kTextBytes>, kMostObjects> objects{};  // paths of files with call sites
 };
 static_assert(std::is_trivially_copyable_v<LedgerHeader>);
 

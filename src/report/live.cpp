@@ -7,7 +7,9 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "report/message_pack.hpp"
@@ -54,10 +56,11 @@ class Frame {
   }
 
   std::vector<std::byte> bytes() {
-    pack_rows();  // fills calls_ and communicators
+    pack_rows();  // these two fill calls_, communicators_ and places_
+    pack_present();
     MessagePack& out = out_;
     out.bytes().resize(kHeadBytes);
-    out.map(21);
+    out.map(23);
     pack_job();
     pack_names("reaches", kByteNames);
     pack_names("reasons", kReasonNames);
@@ -68,6 +71,10 @@ class Frame {
     out.list(row_count_);
     out.bytes().insert(out.bytes().end(), rows_.bytes().begin(), rows_.bytes().end());
     out.field("rows_left_out", left_out_);
+    pack_places();
+    out.text("present");
+    out.list(present_count_);
+    out.bytes().insert(out.bytes().end(), present_.bytes().begin(), present_.bytes().end());
     pack_services();
     pack_wire();
     pack_links();
@@ -115,10 +122,12 @@ class Frame {
     out_.list(communicators_.keys().size());
     for (const GroupId& id : communicators_.keys()) {
       const LedgerRow& row = *of_group_.at(id);
-      out_.list(3);
+      out_.list(5);
       out_.text(text_of(id));
       out_.text(communicator_of(row));
       out_.number(row.size);
+      out_.number(row.members.first);
+      out_.number(row.members.stride);
     }
   }
 
@@ -127,20 +136,22 @@ class Frame {
     out_.list(ranks_.size());
     for (const Counted& rank : ranks_) {
       const std::int64_t until_ns = rank.header.ended_ns != 0 ? rank.header.ended_ns : node_.at_ns;
-      out_.list(6);
+      out_.list(8);
       out_.number(rank.header.world_rank);
       out_.number(static_cast<std::uint64_t>(rank.rank->pid));
       out_.number(rank.header.service.sp);
       out_.boolean(rank.rank->gone);
       out_.real(1e-9 * (static_cast<double>(until_ns) - static_cast<double>(rank.header.started_ns)));
       out_.real(1e-9 * static_cast<double>(rank.header.cpu_in_calls_ns));
+      out_.real(1e-9 * static_cast<double>(rank.header.waits.slept_ns));
+      out_.boolean(rank.header.ended_ns != 0);
     }
   }
 
   void pack_rows() {
     for (std::size_t place = 0; place < ranks_.size(); ++place) {
       for (const LedgerRow& row : ranks_[place].rows) {
-        if (row.is_phase() || (row.calls == 0 && row.call_ns == 0)) continue;
+        if (!row.is_call() || (row.calls == 0 && row.call_ns == 0)) continue;
         if (row_count_ == kMostLiveRows) {
           ++left_out_;
           continue;
@@ -166,6 +177,56 @@ class Frame {
     rows_.number(row.late);
     pack_counts(row.native);
     pack_counts(row.reached);
+  }
+
+  void pack_present() {
+    for (std::size_t place = 0; place < ranks_.size(); ++place) {
+      for (const PresentCall& call : ranks_[place].header.present) {
+        if (call.since_ns != 0) pack_call(place, call);
+      }
+    }
+  }
+
+  void pack_call(std::size_t rank, const PresentCall& call) {
+    const Counted& counted = ranks_[rank];
+    const LedgerRow* row = row_at(counted, call.row);
+    const LedgerRow* site = row_at(counted, call.site);
+    if (row == nullptr || !row->is_call()) return;
+    ++present_count_;
+    of_group_.emplace(row->group, row);
+    present_.list(8);
+    present_.number(rank);
+    present_.number(calls_.of(row->kind));
+    present_.number(communicators_.of(row->group));
+    const bool has_place = site != nullptr && site->is_site();
+    present_.signed_number(!has_place ? -1 : static_cast<std::int64_t>(place_of(counted, *site)));
+    present_.boolean(call.inside != 0);
+    present_.boolean(call.waits != 0);
+    present_.number(call.ordinal);
+    const double passed_ns = static_cast<double>(node_.at_ns) - static_cast<double>(call.since_ns);
+    present_.real(1e-9 * std::max(0.0, passed_ns));
+  }
+
+  // The rank writes these numbers without a lock.
+  [[nodiscard]] static const LedgerRow* row_at(const Counted& rank, std::uint32_t number) {
+    return number == 0 || number > rank.rows.size() ? nullptr : &rank.rows[number - 1];
+  }
+
+  [[nodiscard]] std::size_t place_of(const Counted& rank, const LedgerRow& site) {
+    const auto object = [&](const CodePlace& place) { return object_of(rank.header, place); };
+    return places_.of({object(site.site), site.site.offset, object(site.caller), site.caller.offset});
+  }
+
+  void pack_places() {
+    out_.text("places");
+    out_.list(places_.keys().size());
+    for (const auto& [object, offset, caller, caller_offset] : places_.keys()) {
+      out_.list(4);
+      out_.text(object);
+      out_.number(offset);
+      out_.text(caller);
+      out_.number(caller_offset);
+    }
   }
 
   template <std::size_t count>
@@ -256,8 +317,11 @@ class Frame {
   Places<std::uint32_t> calls_;  // by index_of(CallKind)
   Places<GroupId> communicators_;
   std::map<GroupId, const LedgerRow*> of_group_;  // any row of that group
+  Places<std::tuple<std::string, std::uint64_t, std::string, std::uint64_t>> places_;
   MessagePack out_;
   MessagePack rows_;
+  MessagePack present_;
+  std::size_t present_count_ = 0;
   std::size_t row_count_ = 0;
   std::uint64_t left_out_ = 0;
 };

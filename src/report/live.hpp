@@ -6,8 +6,15 @@
 //    "at_ns": n,                 // CLOCK_MONOTONIC of the machine when the frame was made
 //    "reaches": [name], "reasons": [name],            // rows have indices into these
 //    "calls": [[name, form, collective or nil]],      // likewise
-//    "communicators": [[id, name, size]],             // likewise; size 0: several
-//    "ranks": [[world rank, pid, service, gone, seconds since MPI_Init, CPU seconds in offloaded calls]],
+//    "communicators": [[id, name, size, first, stride]],   // likewise; size 0: several. The world ranks of its members
+//                                                     // are first, first + stride, ...; stride 0: not known
+//    "ranks": [[world rank, pid, service, gone, seconds since MPI_Init, CPU seconds in offloaded calls,
+//               seconds asleep in polite waits, it has called MPI_Finalize]],
+//    "places": [[object, offset, object, offset]],    // call sites and their callers; "": unknown
+//    "present": [[index into ranks, into calls,       // a thread's last call
+//                 into communicators, into places (-1: unknown),
+//                 the thread is in it, it waits for such an operation, number of the call on this communicator,
+//                 seconds since the thread has entered or left it]],
 //    "rows": [[index into ranks, into calls, into communicators,
 //              calls, offloaded, bytes, least bytes, most bytes,     // of calls with known sizes
 //              exposed_ns,       // in the calls and in completion calls

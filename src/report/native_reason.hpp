@@ -28,8 +28,16 @@ enum class NativeReason : std::uint8_t {
   blocking_form,  // no rule offloads it
   not_offloaded,  // there is no offloaded form of it
   native_job,     // the whole job runs natively
+  // Blocking calls that the ranks of the node may do themselves.
+  few_calls,    // on this communicator so far
+  in_trials,    // the MPI's turn in a trial against the ranks
+  mpi_as_fast,  // a trial has shown it
+  // Reductions that ranks would do by themselves if they knew the order in which the MPI adds.
+  order_not_learned,  // not yet: it takes calls that later ones repay
+  order_not_found,    // the MPI's results show none, or change
+  nans,               // only the MPI knows the bits of its NaNs; of minima and maxima also of zeros
 };
-inline constexpr std::size_t kNativeReasons = 18;
+inline constexpr std::size_t kNativeReasons = 24;
 inline constexpr std::array<const char*, kNativeReasons> kReasonNames{"none",
                                                                       "unknown communicator",
                                                                       "intercommunicator",
@@ -47,7 +55,13 @@ inline constexpr std::array<const char*, kNativeReasons> kReasonNames{"none",
                                                                       "rounding",
                                                                       "blocking form",
                                                                       "no offloaded form",
-                                                                      "native job"};
+                                                                      "native job",
+                                                                      "too few calls",
+                                                                      "in trials",
+                                                                      "MPI as fast",
+                                                                      "order not learned",
+                                                                      "order not found",
+                                                                      "nan results"};
 [[nodiscard]] constexpr bool could_be_offloaded(NativeReason reason) {
   return reason < NativeReason::blocking_form;
 }

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
-#include <cstring>
 #include <map>
 #include <string>
-#include <type_traits>
+
+#include "protocol/wire/plain_bytes.hpp"
 
 namespace outrigger::report {
 namespace {
@@ -30,29 +30,12 @@ struct PlainCounts {
   std::uint32_t reserved = 0;
   std::array<char, kTextBytes> text{};
 };
-static_assert(std::has_unique_object_representations_v<PlainCounts>);
 
 // Before its ledger.
 struct PlainRank {
   std::int64_t left_ns = 0;
   std::uint64_t bytes = 0;
 };
-
-template <class T>
-void append(std::vector<std::byte>& out, const T& value) {
-  static_assert(std::is_trivially_copyable_v<T>);
-  const std::size_t place = out.size();
-  out.resize(place + sizeof(value));
-  std::memcpy(out.data() + place, &value, sizeof(value));
-}
-
-template <class T>
-bool take(std::span<const std::byte>& bytes, T& value) {
-  if (bytes.size() < sizeof(value)) return false;
-  std::memcpy(&value, bytes.data(), sizeof(value));
-  bytes = bytes.subspan(sizeof(value));
-  return true;
-}
 
 template <class T>
 std::optional<T> if_known(std::uint32_t known, T value) {
@@ -119,7 +102,7 @@ std::vector<std::byte> encode_node_counts(const NodeCounts& counts) {
   for (const WireRoute& route : counts.routes) append(bytes, route);
   for (const NodeCounts::Rank& rank : counts.ranks) {
     append(bytes, PlainRank{rank.left_ns, rank.ledger.size()});
-    bytes.insert(bytes.end(), rank.ledger.begin(), rank.ledger.end());
+    append_bytes(bytes, rank.ledger);
   }
   return bytes;
 }
@@ -137,10 +120,9 @@ std::optional<NodeCounts> decode_node_counts(std::span<const std::byte> bytes) {
   }
   for (std::uint32_t i = 0; i < plain.ranks; ++i) {
     PlainRank rank;
-    if (!take(bytes, rank) || rank.bytes > bytes.size()) return std::nullopt;
-    const auto ledger = bytes.first(rank.bytes);
+    std::span<const std::byte> ledger;
+    if (!take(bytes, rank) || !take_bytes(bytes, rank.bytes, ledger)) return std::nullopt;
     counts.ranks.push_back({{ledger.begin(), ledger.end()}, rank.left_ns});
-    bytes = bytes.subspan(rank.bytes);
   }
   return bytes.empty() ? std::optional(std::move(counts)) : std::nullopt;
 }

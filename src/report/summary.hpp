@@ -36,6 +36,18 @@ struct CollectiveFigures {
   LedgerRow total;
   Spread post;
   Spread completion;
+  Spread late;  // posted this long after the first rank of the group
+};
+
+// One kind of call from one place of the program.
+struct SiteKey {
+  std::size_t kind = 0;  // index_of(CallKind)
+  bool waits = false;    // completion calls for these
+  std::string object;    // empty: unknown
+  std::uint64_t offset = 0;
+  std::string caller_object;  // empty: no library is in between
+  std::uint64_t caller_offset = 0;
+  auto operator<=>(const SiteKey&) const = default;
 };
 
 // One phase of the program, by name.
@@ -43,6 +55,10 @@ struct PhaseFigures {
   LedgerRow total;
   Spread inside;       // seconds per rank that entered it, without inner phases
   Spread collectives;  // part of these in collectives and completion calls
+  Spread outside;      // the rest of them
+  Spread meetings;     // blocking calls in which all ranks of the job meet: their number
+  Spread meeting;      // ... seconds in them
+  Spread other;        // seconds in other collectives and in completion calls
 };
 
 struct WireUse {
@@ -53,6 +69,16 @@ struct WireUse {
 struct ServiceOfNode {
   std::uint32_t node = 0;
   ServiceFigures figures;
+};
+
+// Waits inside the MPI.
+struct WaitSums {
+  std::uint32_t kind = 0;  // WaitKind; of the rank with the highest
+  std::string setting;     // of the first rank with one
+  std::uint64_t naps = 0;
+  Spread slept;
+  Spread yielded;
+  Spread waited;
 };
 
 // How the job ended.
@@ -68,6 +94,7 @@ struct Ending {
 
 struct Summary {
   std::string mpi;
+  std::string program;  // of the first counted rank
   std::string native_because;
   std::uint32_t world_size = 0;
   std::uint32_t nodes = 1;
@@ -80,9 +107,12 @@ struct Summary {
   std::map<std::pair<std::size_t, GroupId>, CallFigures> calls;              // by index_of(CallKind)
   std::map<std::pair<std::size_t, GroupId>, CollectiveFigures> collectives;  // by index_of(Collective)
   std::map<std::string, PhaseFigures> phases;
+  std::map<SiteKey, CallFigures> sites;
   Spread run_seconds;
+  Spread outside_seconds;  // of these, outside collectives and completion calls
   Spread cpu_calls;
   Spread cpu_process;  // of ranks that have reported it
+  WaitSums waits;
   std::uint64_t waiting_bytes = 0;
   std::uint64_t huge_bytes = 0;
 
@@ -100,6 +130,9 @@ struct CheckedLedger {
   std::vector<LedgerRow> rows;
 };
 [[nodiscard]] std::optional<CheckedLedger> check_ledger(std::span<const std::byte> ledger);
+
+// Path of the place's file, from a checked ledger; empty: unknown.
+[[nodiscard]] std::string object_of(const LedgerHeader& header, const CodePlace& place);
 
 // Adds a ledger (from Ledger::bytes()), in the order of the ranks. `now_ns`: the end of ranks that have not recorded
 // theirs. False: it is malformed and was not added.

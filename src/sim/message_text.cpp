@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <string>
+
 #include "protocol/wire/peer_messages.hpp"
 
 namespace outrigger::sim {
@@ -24,8 +26,9 @@ std::optional<std::string> text_of_message(std::span<const std::byte> message) {
   if (const auto* announce = std::get_if<peer::Announce>(&decoded->body)) {
     detail = fmt::format("of rank {}{}", announce->group_rank.value(), announce->again ? ", again" : "");
   } else if (const auto* release = std::get_if<peer::Release>(&decoded->body)) {
-    detail =
-        fmt::format("{} -> {} {}", release->source.value(), release->destination.value(), name_of(release->status));
+    const bool of_all = release->source == peer::kEachSource;
+    detail = fmt::format("{} -> {} {}", of_all ? "all" : std::to_string(release->source.value()),
+                         release->destination.value(), name_of(release->status));
   } else if (const auto* delivered = std::get_if<peer::Delivered>(&decoded->body)) {
     detail = fmt::format("{} -> {} {}", delivered->source.value(), delivered->destination.value(),
                          name_of(delivered->status));

@@ -28,8 +28,10 @@ inline constexpr std::uint8_t kLastKind = 8;
 
 // `sequence` of an event whose operation is not known.
 inline constexpr std::uint64_t kNoSequence = ~std::uint64_t{0};
-// `detail` of an offloaded call; otherwise the reason why not (report::NativeReason).
+// `detail` of an offloaded call, and of one that the ranks did by themselves; otherwise the reason why the call was
+// native (report::NativeReason).
 inline constexpr std::uint8_t kOffloaded = 255;
+inline constexpr std::uint8_t kByRanks = 254;
 
 struct Event {
   std::int64_t began_ns = 0;  // CLOCK_MONOTONIC of the node
@@ -41,8 +43,9 @@ struct Event {
   // For call, completion, collected: the request, counted by the rank from 1; 0: none. For move: from << 32 | to, world
   // ranks. For reduce: the world rank that gets the result.
   std::uint64_t subject = 0;
-  std::uint8_t kind = 0;    // EventKind
-  std::uint8_t detail = 0;  // call: kOffloaded or a reason. completion: completed requests, up to 255. move: Reach
+  std::uint8_t kind = 0;  // EventKind
+  std::uint8_t detail =
+      0;  // call: kOffloaded, kByRanks or a reason. completion: completed requests, up to 255. move: Reach
   // call: index_of(CallKind). completion: CompletionCall. taken: index_of(Collective). phase: index in
   // Header::phase_names.
   std::uint16_t name = 0;

@@ -19,6 +19,7 @@
 #include "client/start/attach.hpp"
 #include "protocol/shared/segment.hpp"
 #include "protocol/wire/control.hpp"
+#include "support/eventually.hpp"
 
 namespace outrigger::client::test {
 
@@ -121,16 +122,6 @@ class FakeNode {
 // Polls until done or the time is over.
 [[nodiscard]] bool finish(RankEndpoint& client, PendingOperation& operation,
                           std::chrono::milliseconds at_most = std::chrono::seconds(60));
-// Waits until `condition()` holds; false on timeout.
-template <class Condition>
-[[nodiscard]] bool eventually(Condition condition, std::chrono::milliseconds at_most = std::chrono::seconds(40)) {
-  const auto deadline = std::chrono::steady_clock::now() + at_most;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
 
 [[nodiscard]] std::vector<WorldRank> world(std::uint32_t size);
 // A core that this process may run on.

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -15,7 +16,9 @@
 #include <sstream>
 #include <thread>
 
+#include "base/file_text.hpp"
 #include "client/start/attach.hpp"
+#include "support/eventually.hpp"
 
 namespace outrigger::client::test {
 namespace {
@@ -146,7 +149,7 @@ TEST_F(KeeperStart, ProgramThatIgnoresChildrenIsNoProblem) {
 class UnseenStart {
  public:
   // The start as the program sees it: "" if it sees nothing.
-  static std::string seen_by(const KeeperOptions& options) {
+  static std::string seen_by(const KeeperOptions& options, const std::string& directory) {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     struct sigaction count {};
     count.sa_handler = [](int) { ++signals; };
@@ -160,7 +163,8 @@ class UnseenStart {
       }
     });
     const auto address = start_keeper(options);
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    std::ofstream(directory + "/end").flush();
+    const bool ended = eventually([&] { return has_ended(directory + "/keeper"); });
     over = true;
     reaper.join();
     int adopts = 0;
@@ -169,19 +173,29 @@ class UnseenStart {
     if (signals != 0) seen += " signals: " + std::to_string(signals);
     if (reaped != 0) seen += " children reaped: " + std::to_string(reaped);
     if (::waitpid(-1, nullptr, WNOHANG) != -1 || errno != ECHILD) seen += " a child is left";
+    if (!ended) seen += " the keeper has not ended";
     return adopts == 1 ? seen : seen + " no orphans are adopted any more";
   }
 
  private:
+  // The process whose number is in a file.
+  static bool has_ended(const std::string& file) {
+    std::string pid;
+    std::ifstream(file) >> pid;
+    const std::string stat = text_of_file("/proc/" + pid + "/stat");
+    return !pid.empty() && (stat.empty() || stat.substr(stat.rfind(')')).starts_with(") Z"));
+  }
+
   static inline std::atomic<int> signals = 0;
 };
 
 TEST_F(KeeperStart, ProgramSeesNothing) {
-  write_script("(sleep 0.2; exit 0) & exit 0");  // the keeper outlives the program that starts it
+  // The keeper outlives the program that starts it.
+  write_script("(for i in $(seq 30000); do [ -e end ] && break; sleep 0.01; done) & echo $! > keeper");
   const std::string file = directory_ + "/seen";
   const pid_t child = ::fork();
   if (child == 0) {
-    std::ofstream(file) << UnseenStart::seen_by(options_) << std::flush;
+    std::ofstream(file) << UnseenStart::seen_by(options_, directory_) << std::flush;
     ::_exit(0);
   }
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
@@ -207,7 +221,8 @@ TEST_F(KeeperStart, NobodyWaitsForAListenerWithoutKeeper) {
   const auto begin = std::chrono::steady_clock::now();
   std::string early;
   std::thread rank([&] { early = attach(options).error(); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  pollfd connection{listener.value().socket.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&connection, 1, 60'000), 1) << "the rank does not connect";
   EXPECT_FALSE(start_keeper(options_, std::move(listener).value()).ok());  // no such program
   rank.join();
   EXPECT_NE(early.find("closed the connection"), std::string::npos) << early;

@@ -66,9 +66,11 @@ class Asking {
   std::uint32_t given_ = 0;
 };
 
+constexpr std::uint32_t kReachOnHost = kReachAll & ~(kReachRdma | kReachAlias);
+
 class WaitingClient : public ::testing::Test {
  protected:
-  explicit WaitingClient(bool wait_copies = true, std::uint32_t reach = kReachAll, std::int32_t cpu = 0)
+  explicit WaitingClient(bool wait_copies = true, std::uint32_t reach = kReachOnHost, std::int32_t cpu = 0)
       : node_(with_reach(reach, cpu)), client_(attach(wait_copies)), asking_(node_.header()) {}
 
   static FakeNodeOptions with_reach(std::uint32_t reach, std::int32_t cpu) {
@@ -116,7 +118,7 @@ class WithoutCopiers : public WaitingClient {
 // The service process has no core.
 class AloneClient : public WaitingClient {
  protected:
-  AloneClient() : WaitingClient(true, kReachAll, -1) {}
+  AloneClient() : WaitingClient(true, kReachOnHost, -1) {}
 };
 
 TEST_F(WaitingClient, SaysThatItWaitsAndHelpsWhenAsked) {

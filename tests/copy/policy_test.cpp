@@ -104,5 +104,22 @@ TEST(Policy, AtOnceIsNoLongerThanAnEighthOfTheCopies) {
   EXPECT_EQ(at_once_after(4'000'000'000), 10us + 100ms);
 }
 
+TEST(Policy, RanksComeBeforeTheCardOfADpu) {
+  for (const std::uint64_t card_bytes : {std::uint64_t{0}, kMostBytesByCard}) {
+    for (const bool source : {false, true}) {
+      EXPECT_EQ(host_mover_of(true, source, true, card_bytes), HostMover::destination);
+    }
+    EXPECT_EQ(host_mover_of(false, true, true, card_bytes), HostMover::source);
+  }
+}
+
+// A chunk waits while the card has enough to do: until then a rank may begin to wait.
+TEST(Policy, TheCardMovesMoreWhileRanksCompute) {
+  EXPECT_EQ(host_mover_of(false, false, true, kMostBytesByCard - 1), HostMover::card);
+  EXPECT_EQ(host_mover_of(false, false, true, kMostBytesByCard), HostMover::none);
+  EXPECT_EQ(host_mover_of(false, false, false, kMostBytesByCardAlone - 1), HostMover::card);
+  EXPECT_EQ(host_mover_of(false, false, false, kMostBytesByCardAlone), HostMover::none);
+}
+
 }  // namespace
 }  // namespace outrigger::copy

@@ -85,6 +85,19 @@ TEST(Allreduce, ASliceComesToANodeOnce) {
   EXPECT_EQ(cluster.moves_between_nodes - cluster.reductions_between_nodes, 4U);
 }
 
+// A rank releases all contributions of another service process by one message.
+TEST(Allreduce, OneReleaseGoesToEachServiceProcess) {
+  constexpr std::size_t kRelease = 2;  // index in peer::Body
+  Cluster cluster({0, 0, 0, 1, 1, 2});
+  for (std::uint32_t rank = 0; rank < 6; ++rank) cluster.post(cluster.allreduce(rank, 0, 100));
+  cluster.settle();
+  ASSERT_TRUE(cluster.all_completed(0));
+  for (std::uint32_t sp = 0; sp < 3; ++sp) {
+    const std::uint64_t local_ranks = 3 - sp;
+    EXPECT_EQ(cluster.engine(sp).counters().sent[kRelease].count, 2 * local_ranks);
+  }
+}
+
 TEST(Allreduce, NothingIsDoneBeforeTheLastHasCome) {
   Cluster cluster({0, 0, 1});
   for (const std::uint32_t rank : {2U, 0U}) cluster.post(cluster.allreduce(rank, 0, 100));

@@ -163,8 +163,8 @@ TEST(BcastHierarchical, ALateServerHasItFromItsSibling) {
   EXPECT_TRUE(cluster.idle());
 }
 
-// The server of node 1 has told service process 2 to get the block for the node, and has forwarded 3 to it after its
-// rank was done; so 2 has told 3 the same. Now late ranks of all three enter at once: 1 asks 2, 2 asks 3, and 3 asks 1.
+// The server of node 1 has told service process 2 to get the block for the node. After its rank was done it has sent 3
+// to 2, so 2 has told 3 the same. Now late ranks of all three enter at once: 1 asks 2, 2 asks 3, and 3 asks 1.
 TEST(BcastHierarchical, LateRanksThatAreSentOnDoNotWaitInACircle) {
   Cluster cluster({0, 1, 2, 2, 3, 3}, {}, nullptr, {0, 1, 1, 1});
   const auto post = [&](std::uint32_t rank) {

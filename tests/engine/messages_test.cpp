@@ -138,6 +138,8 @@ TEST(PeerMessages, TheEngineChecksClaims) {
   EXPECT_TRUE(refused(with([](Announce& a) { a.count = 3; })));                  // beyond them
   EXPECT_FALSE(refused(Release{GroupRank{0}, GroupRank{1}, CompletionStatus::ok}));
   // another service process's destination
+  EXPECT_FALSE(refused(Release{kEachSource, GroupRank{1}, CompletionStatus::ok}));
+  EXPECT_TRUE(refused(Release{kEachSource, GroupRank{2}, CompletionStatus::ok}));
   EXPECT_TRUE(refused(Release{GroupRank{0}, GroupRank{2}, CompletionStatus::ok}));
   EXPECT_TRUE(refused(Release{GroupRank{2}, GroupRank{1}, CompletionStatus::ok}));  // not a local source
   EXPECT_TRUE(refused(Release{GroupRank{9}, GroupRank{1}, CompletionStatus::ok}));

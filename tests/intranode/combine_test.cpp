@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <array>
+#include <cmath>
 #include <random>
+#include <string>
+#include <vector>
 
 namespace outrigger::intranode {
 namespace {
@@ -15,24 +18,26 @@ using Vector = std::vector<float>;
 struct Reference {
   std::mt19937_64 random;
   std::vector<Vector> inputs;
-  std::vector<std::uint8_t> program;
+  std::string text;
 
-  // A random tree over [low, high), its program and its value.
+  // A random tree over [low, high), its text and its value.
   Vector add(std::uint32_t low, std::uint32_t high) {
     if (high - low == 1) {
-      program.push_back(static_cast<std::uint8_t>(low));
+      text += std::to_string(low);
       return inputs[low];
     }
     const std::uint32_t middle = low + 1 + static_cast<std::uint32_t>(random() % (high - low - 1));
+    text += '(';
     Vector left = add(low, middle);
+    text += ',';
     const Vector right = add(middle, high);
-    program.push_back(TreeCombine::kJoin);
+    text += ')';
     for (std::size_t i = 0; i < left.size(); ++i) left[i] += right[i];
     return left;
   }
 };
 
-TEST(TreeCombineTest, AddsInTheOrderOfTheTree) {
+TEST(OrderCombineTest, AddsInTheOrderOfTheTree) {
   Reference reference{std::mt19937_64(1), {}, {}};
   for (int round = 0; round < 300; ++round) {
     const auto members = static_cast<std::uint32_t>(1 + reference.random() % kMostMembers);
@@ -41,10 +46,10 @@ TEST(TreeCombineTest, AddsInTheOrderOfTheTree) {
     for (Vector& input : reference.inputs) {
       for (float& value : input) value = static_cast<float>(reference.random() % 100'000) * 1e-3F;
     }
-    reference.program.clear();
+    reference.text.clear();
     const Vector expected = reference.add(0, members);
-    ASSERT_TRUE(TreeCombine::is_tree(reference.program, members));
-    const TreeCombine combine(kSum, reference.program);
+    const SumOrder order(SumTree::parse(reference.text).value());
+    const OrderCombine combine(kSum, order);
     // The result goes into memory of its own, or into one of the inputs.
     const std::uint32_t target = static_cast<std::uint32_t>(reference.random() % (members + 1));
     Vector apart(elements);
@@ -55,18 +60,41 @@ TEST(TreeCombineTest, AddsInTheOrderOfTheTree) {
     }
     combine.apply(contributions, reinterpret_cast<std::byte*>(into.data()), 0, elements);
     ASSERT_EQ(into, expected) << members << " members, " << elements << " elements, into " << target;
+    ASSERT_FALSE(combine.asks_native());
   }
 }
 
-TEST(TreeCombineTest, KnowsWhatIsATree) {
-  constexpr std::uint8_t kJoin = TreeCombine::kJoin;
-  const std::vector<std::uint8_t> pair{0, 1, kJoin};
-  EXPECT_TRUE(TreeCombine::is_tree(pair, 2));
-  EXPECT_FALSE(TreeCombine::is_tree(pair, 3));
-  EXPECT_FALSE(TreeCombine::is_tree(std::vector<std::uint8_t>{0, 1}, 2));
-  EXPECT_FALSE(TreeCombine::is_tree(std::vector<std::uint8_t>{0, 0, kJoin}, 2));
-  EXPECT_FALSE(TreeCombine::is_tree(std::vector<std::uint8_t>{0, kJoin, 1}, 2));
-  EXPECT_FALSE(TreeCombine::is_tree({}, 0));
+// Integers, booleans and pairs are combined in the same way.
+TEST(OrderCombineTest, CombinesWhateverMpiDefines) {
+  for (const ReduceOperationRow& operation : kReduceOperations) {
+    for (const ElementTypeRow& type : kElementTypes) {
+      if (!is_defined(operation.operation, type.kind)) continue;
+      const Reduction reduction{operation.operation, type.type};
+      const std::vector<std::byte> zeros(5 * reduction.element_bytes());
+      std::vector<std::byte> into = zeros;
+      const std::vector<const std::byte*> contributions(3, zeros.data());
+      const SumOrder order(SumTree::linear(3));
+      const OrderCombine combine(reduction, order);
+      combine.apply(contributions, into.data(), 0, 5);
+      EXPECT_EQ(into, zeros) << operation.name << " of " << type.name;
+      EXPECT_FALSE(combine.asks_native());
+    }
+  }
+}
+
+TEST(OrderCombineTest, AsksForNaNs) {
+  const std::vector<float> one{1, std::nanf(""), 1};
+  const std::vector<float> two{1, 1, 1};
+  const std::array from{reinterpret_cast<const std::byte*>(one.data()), reinterpret_cast<const std::byte*>(two.data())};
+  std::vector<float> into(3);
+  const SumOrder order(SumTree::linear(2));
+  const OrderCombine combine(kSum, order);
+  combine.apply(from, reinterpret_cast<std::byte*>(into.data()), 0, 1);
+  EXPECT_FALSE(combine.asks_native());
+  combine.apply(from, reinterpret_cast<std::byte*>(into.data()), 0, 3);
+  EXPECT_TRUE(combine.asks_native());
+  combine.apply(from, reinterpret_cast<std::byte*>(into.data()), 0, 1);
+  EXPECT_TRUE(combine.asks_native()) << "of all pieces";
 }
 
 }  // namespace

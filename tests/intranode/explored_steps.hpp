@@ -15,6 +15,7 @@ inline constexpr std::size_t kSlotBytes = 96;
 inline constexpr std::size_t kLittleBytes = 16;
 inline constexpr std::uint32_t kSlicingMembers = 3;
 inline constexpr std::size_t kSlicingBytes = 100;
+inline constexpr std::size_t kDirectBytes = 150;
 
 namespace steps {
 
@@ -23,6 +24,8 @@ using Site = std::source_location;
 [[nodiscard]] bool keeps(const Site& site);
 [[nodiscard]] std::uint64_t load(const std::atomic<std::uint64_t>& word);
 void store(std::atomic<std::uint64_t>& word, std::uint64_t value);
+void tell(std::atomic<std::uint64_t>& word, std::uint64_t value);
+[[nodiscard]] std::uint64_t told(const std::atomic<std::uint64_t>& word);
 void reads(const void* memory, std::size_t bytes);
 void writes(const void* memory, std::size_t bytes);
 

@@ -31,6 +31,7 @@ struct Store {
   Word* word;
   std::uint64_t value;
   Clock clock;
+  bool comes_with_next = false;  // a word that the next flag orders
 };
 
 struct Fiber {
@@ -53,6 +54,14 @@ struct Shadow {
   Clock read{};
 };
 
+struct Watched {
+  const std::byte* first = nullptr;
+  std::vector<Shadow> shadows;
+  [[nodiscard]] bool holds(const std::byte* memory, std::size_t bytes) const {
+    return memory >= first && memory + bytes <= first + shadows.size();
+  }
+};
+
 struct Visible {
   std::uint64_t version = 0;
   Clock clock{};
@@ -65,8 +74,7 @@ struct Explorer::Run {
   ucontext_t scheduler{};
   std::uint32_t current = 0;
   std::map<const Word*, Visible> words;
-  std::vector<Shadow> shadows;
-  const std::byte* watched = nullptr;
+  std::array<Watched, 2> watched;
   std::string failure;
   bool stopping = false;
   const Member* member = nullptr;
@@ -87,6 +95,10 @@ struct Explorer::Run {
     if (stopping) throw Stopped{};
   }
   void flush(Fiber& from) {
+    while (from.buffer.size() > 1 && from.buffer.front().comes_with_next) {
+      from.buffer.front().word->store(from.buffer.front().value, std::memory_order_relaxed);
+      from.buffer.pop_front();
+    }
     const Store store = from.buffer.front();
     from.buffer.pop_front();
     store.word->store(store.value, std::memory_order_relaxed);
@@ -116,6 +128,8 @@ struct Explorer::Run {
     own.buffer.push_back({&word, value, unordered() ? Clock{} : own.clock});
     ++own.clock[current];
   }
+  // The word's value does not decide the order of steps.
+  void tell(Word& word, std::uint64_t value) { fiber().buffer.push_back({&word, value, {}, true}); }
   [[nodiscard]] bool keeps(const std::source_location& site) {
     std::string& name = names[{site.file_name(), site.line()}];
     if (name.empty()) {
@@ -131,10 +145,11 @@ struct Explorer::Run {
   template <class Check>
   void access(const void* memory, std::size_t bytes, const char* what, const Check& check) {
     const auto* first = static_cast<const std::byte*>(memory);
-    if (first < watched || first + bytes > watched + shadows.size()) return;
-    const auto offset = static_cast<std::size_t>(first - watched);
+    const auto range = std::ranges::find_if(watched, [&](const Watched& one) { return one.holds(first, bytes); });
+    if (range == watched.end()) return;
+    const auto offset = static_cast<std::size_t>(first - range->first);
     for (std::size_t i = offset; i < offset + bytes; ++i) {
-      if (check(shadows[i], fiber().clock)) continue;
+      if (check(range->shadows[i], fiber().clock)) continue;
       fail(std::string("race: member ") + std::to_string(current) + " " + what + " byte " + std::to_string(i));
       throw Stopped{};
     }
@@ -224,9 +239,12 @@ void Explorer::Run::schedule(Choices& choices) {
 Explorer::Explorer() : run_(std::make_unique<Run>()) {}
 Explorer::~Explorer() = default;
 
-void Explorer::watch(const void* memory, std::size_t bytes) {
-  run_->watched = static_cast<const std::byte*>(memory);
-  run_->shadows.assign(bytes, Shadow{});
+void Explorer::watch(std::span<const std::byte> one, std::span<const std::byte> other) {
+  for (Watched& range : run_->watched) {
+    const std::span<const std::byte> memory = &range == run_->watched.data() ? one : other;
+    range.first = memory.data();
+    range.shadows.assign(memory.size(), Shadow{});
+  }
 }
 
 std::string Explorer::run(std::uint32_t members, Choices& choices, const Member& member) {
@@ -258,6 +276,12 @@ std::uint64_t load(const std::atomic<std::uint64_t>& word) {
 }
 void store(std::atomic<std::uint64_t>& word, std::uint64_t value) {
   running->store(word, value);
+}
+void tell(std::atomic<std::uint64_t>& word, std::uint64_t value) {
+  running->tell(word, value);
+}
+std::uint64_t told(const std::atomic<std::uint64_t>& word) {
+  return word.load(std::memory_order_relaxed);
 }
 void reads(const void* memory, std::size_t bytes) {
   running->reads(memory, bytes);

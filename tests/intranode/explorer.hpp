@@ -14,6 +14,7 @@
 #include <memory>
 #include <random>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -85,8 +86,8 @@ class Explorer {
     mutation_ = mutation;
     mutated_ = site;
   }
-  // Memory in which accesses are checked. Forgets earlier ones.
-  void watch(const void* memory, std::size_t bytes);
+  // Memory in which accesses are checked, two ranges. Forgets earlier ones.
+  void watch(std::span<const std::byte> one, std::span<const std::byte> other);
   // One run. Returns the error, if any: a race, a deadlock, or what a member returns.
   [[nodiscard]] std::string run(std::uint32_t members, Choices& choices, const Member& member);
   // Places that have been passed in any run.

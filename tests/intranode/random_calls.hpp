@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "intranode/team.hpp"
+#include "reduce/reduce.hpp"
 
 namespace outrigger::intranode {
 
@@ -16,15 +17,10 @@ using Bytes = std::vector<std::byte>;
 inline constexpr Reduction kDoubleSum{ReduceOperation::sum, ElementType::float64};
 
 // A balanced tree over members [low, high), so that sums depend on the order.
-inline void add_balanced(std::vector<std::uint8_t>& program, std::uint32_t low, std::uint32_t high) {
-  if (high - low == 1) {
-    program.push_back(static_cast<std::uint8_t>(low));
-    return;
-  }
+inline std::string balanced_tree(std::uint32_t low, std::uint32_t high) {
+  if (high - low == 1) return std::to_string(low);
   const std::uint32_t middle = low + (high - low + 1) / 2;
-  add_balanced(program, low, middle);
-  add_balanced(program, middle, high);
-  program.push_back(TreeCombine::kJoin);
+  return "(" + balanced_tree(low, middle) + "," + balanced_tree(middle, high) + ")";
 }
 
 // One after the other: calls that one member makes of its team. Bytes that each member contributes come from the call's
@@ -32,9 +28,13 @@ inline void add_balanced(std::vector<std::uint8_t>& program, std::uint32_t low, 
 class RandomCalls {
  public:
   // Blocks are shorter than `most` bytes.
-  // `shared`: a byte for each member, that only barriers order.
-  RandomCalls(Team& team, std::uint64_t seed, std::size_t most, std::byte* shared)
-      : team_(team), random_(seed), most_(most), shared_(shared) {}
+  // `shared`: a byte for each member, that only barriers order. `own`: memory of this member that others may copy from
+  // and to during a call, buffer_bytes() of it.
+  RandomCalls(Team& team, std::uint64_t seed, std::size_t most, std::byte* shared, std::span<std::byte> own)
+      : team_(team), random_(seed), most_(most), shared_(shared), own_(own) {}
+  [[nodiscard]] static std::size_t buffer_bytes(std::uint32_t members, std::size_t most) {
+    return (2 * most + 8) * (members + 1);
+  }
 
   // Makes the next call. Returns an error about its result, or nothing.
   [[nodiscard]] std::string next() {
@@ -45,7 +45,9 @@ class RandomCalls {
     // Many short blocks, some longer than a slot, some empty.
     const std::uint64_t choice = random_() % 8;
     length_ = choice == 0 ? 0 : random_() % (choice < 6 ? std::min<std::size_t>(most_, 64) : most_);
+    used_ = 0;
     const bool right = make_call();
+    write_over();
     if (right) return "";
     return "call " + std::to_string(call_) + " of kind " + std::to_string(kind_) + ", " + std::to_string(length_) +
            " bytes, root " + std::to_string(root_) + (in_place_ ? ", in place" : "") + ", member " +
@@ -85,15 +87,32 @@ class RandomCalls {
     reduce::apply(kDoubleSum, left, right, into);
     return into;
   }
-  [[nodiscard]] static TreeCombine tree_of(std::uint32_t members) {
-    std::vector<std::uint8_t> program;
-    add_balanced(program, 0, members);
-    return {kDoubleSum, program};
+  [[nodiscard]] static SumOrder order_of(std::uint32_t members) {
+    return SumOrder(SumTree::parse(balanced_tree(0, members)).value());
   }
   // The length of the block of a pair; the same for both where `symmetric`.
   [[nodiscard]] std::size_t length_of(std::uint32_t from, std::uint32_t to, bool symmetric) const {
     if (symmetric && from > to) std::swap(from, to);
     return length_ == 0 ? 0 : (from * 7919 + to * 104'729 + call_) % length_;
+  }
+
+  // Memory for a buffer of this call.
+  [[nodiscard]] std::span<std::byte> buffer(std::size_t bytes) {
+    const std::span<std::byte> found = own_.subspan(used_, bytes);
+    used_ += bytes;
+    steps::writes(found.data(), bytes);
+    std::fill(found.begin(), found.end(), std::byte{0});
+    return found;
+  }
+  [[nodiscard]] std::span<std::byte> buffer(const Bytes& contents) {
+    const std::span<std::byte> found = buffer(contents.size());
+    std::copy(contents.begin(), contents.end(), found.begin());
+    return found;
+  }
+  // After a call buffers are the caller's again.
+  void write_over() {
+    steps::writes(own_.data(), used_);
+    std::fill_n(own_.begin(), used_, std::byte{0xa5});
   }
 
   struct Layout {
@@ -106,11 +125,12 @@ class RandomCalls {
       offsets.push_back(total);
       total += block;
     }
-    [[nodiscard]] Blocks in(Bytes& memory) const {
+    [[nodiscard]] Blocks in(std::span<std::byte> memory) const {
       return Blocks::irregular(memory.data(), bytes.data(), offsets.data());
     }
   };
   static bool equals(std::span<const std::byte> block, const Bytes& expected) {
+    steps::reads(block.data(), block.size());
     return block.size() == expected.size() && std::equal(block.begin(), block.end(), expected.begin());
   }
 
@@ -146,16 +166,16 @@ class RandomCalls {
 
   bool broadcast() {
     const Bytes expected = sent(root_, 0, length_);
-    Bytes buffer = rank() == root_ ? expected : Bytes(length_);
-    return team_.broadcast(buffer, root_) == Outcome::done && buffer == expected;
+    const std::span<std::byte> data = buffer(rank() == root_ ? expected : Bytes(length_));
+    return team_.broadcast(data, root_) == Outcome::done && equals(data, expected);
   }
 
   bool gather(bool equal) {
     Layout layout;
     for (std::uint32_t i = 0; i < size(); ++i) layout.add(equal ? length_ : length_of(i, 0, false));
-    const Bytes mine = sent(rank(), 0, layout.bytes[rank()]);
-    Bytes memory(rank() == root_ ? layout.total : 0);
-    Bytes row(rank() == root_ ? length_ * size() : 0);
+    const std::span<std::byte> mine = buffer(sent(rank(), 0, layout.bytes[rank()]));
+    const std::span<std::byte> memory = buffer(rank() == root_ && !equal ? layout.total : 0);
+    const std::span<std::byte> row = buffer(rank() == root_ && equal ? length_ * size() : 0);
     const Blocks into = rank() != root_ ? Blocks{} : equal ? Blocks::regular(row.data(), length_) : layout.in(memory);
     std::span<const std::byte> given = mine;
     if (rank() == root_ && in_place_) {
@@ -173,8 +193,8 @@ class RandomCalls {
   bool scatter(bool equal) {
     Layout layout;
     for (std::uint32_t i = 0; i < size(); ++i) layout.add(equal ? length_ : length_of(0, i, false));
-    Bytes memory(layout.total);
-    Bytes row(length_ * size());
+    const std::span<std::byte> memory = buffer(equal ? 0 : layout.total);
+    const std::span<std::byte> row = buffer(equal ? length_ * size() : 0);
     const Blocks from = equal ? Blocks::regular(row.data(), length_) : layout.in(memory);
     for (std::uint32_t i = 0; rank() == root_ && i < size(); ++i) {
       const Bytes block = sent(root_, i, layout.bytes[i]);
@@ -190,10 +210,10 @@ class RandomCalls {
   bool allgather(bool equal) {
     Layout layout;
     for (std::uint32_t i = 0; i < size(); ++i) layout.add(equal ? length_ : length_of(i, 0, false));
-    Bytes memory(layout.total);
-    Bytes row(length_ * size());
+    const std::span<std::byte> memory = buffer(equal ? 0 : layout.total);
+    const std::span<std::byte> row = buffer(equal ? length_ * size() : 0);
     const Blocks into = equal ? Blocks::regular(row.data(), length_) : layout.in(memory);
-    const Bytes mine = sent(rank(), 0, layout.bytes[rank()]);
+    const std::span<std::byte> mine = buffer(sent(rank(), 0, layout.bytes[rank()]));
     std::span<const std::byte> given = mine;
     if (in_place_) {
       std::copy(mine.begin(), mine.end(), into.of(rank()).begin());
@@ -213,8 +233,8 @@ class RandomCalls {
       out.add(equal ? length_ : length_of(rank(), i, in_place_));
       in.add(equal ? length_ : length_of(i, rank(), in_place_));
     }
-    Bytes out_memory(equal ? length_ * size() : out.total);
-    Bytes in_memory(equal ? length_ * size() : in.total);
+    const std::span<std::byte> out_memory = buffer(equal ? length_ * size() : out.total);
+    const std::span<std::byte> in_memory = buffer(equal ? length_ * size() : in.total);
     const Blocks from = equal ? Blocks::regular(out_memory.data(), length_) : out.in(out_memory);
     const Blocks into = in_place_ ? from : equal ? Blocks::regular(in_memory.data(), length_) : in.in(in_memory);
     for (std::uint32_t i = 0; i < size(); ++i) {
@@ -243,7 +263,8 @@ class RandomCalls {
     Bytes mine = all[rank()];
     Bytes apart(mine.size());
     Bytes& into = in_place_ ? mine : apart;
-    const TreeCombine combine = tree_of(size());
+    const SumOrder order = order_of(size());
+    const OrderCombine combine(kDoubleSum, order);
     std::byte* result = rank() == root_ ? into.data() : nullptr;
     if (team_.reduce(mine, result, combine, root_) != Outcome::done) return false;
     return rank() != root_ || into == sum_of(all, 0, size());
@@ -255,7 +276,8 @@ class RandomCalls {
     Bytes mine = all[rank()];
     Bytes apart(mine.size());
     Bytes& into = in_place_ ? mine : apart;
-    const TreeCombine combine = tree_of(size());
+    const SumOrder order = order_of(size());
+    const OrderCombine combine(kDoubleSum, order);
     return team_.allreduce(mine, into.data(), combine) == Outcome::done && into == sum_of(all, 0, size());
   }
 
@@ -271,7 +293,8 @@ class RandomCalls {
     const std::vector<Bytes> all = all_numbers(total / sizeof(double));
     Bytes mine = all[rank()];
     Bytes apart(bytes[rank()]);
-    const TreeCombine combine = tree_of(size());
+    const SumOrder order = order_of(size());
+    const OrderCombine combine(kDoubleSum, order);
     std::byte* into = in_place_ ? mine.data() : apart.data();
     if (team_.reduce_scatter(mine.data(), bytes, into, combine) != Outcome::done) return false;
     const Bytes sum = sum_of(all, 0, size());
@@ -287,7 +310,8 @@ class RandomCalls {
     Bytes& into = in_place_ ? mine : apart;
     const Bytes before = into;
     const std::uint32_t members = with_own ? rank() + 1 : std::max(rank(), 1U);
-    const TreeCombine combine = tree_of(members);
+    const SumOrder order = order_of(members);
+    const OrderCombine combine(kDoubleSum, order);
     const Outcome outcome =
         with_own ? team_.scan(mine, into.data(), combine) : team_.exscan(mine, into.data(), combine);
     if (outcome != Outcome::done) return false;
@@ -298,6 +322,8 @@ class RandomCalls {
   std::mt19937_64 random_;
   std::size_t most_;
   std::byte* shared_;
+  std::span<std::byte> own_;
+  std::size_t used_ = 0;
   std::uint64_t call_ = 0;
   int kind_ = 0;
   bool in_place_ = false;

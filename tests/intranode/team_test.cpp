@@ -9,12 +9,13 @@
 #include <thread>
 #include <vector>
 
+#include "local_memory.hpp"
 #include "random_calls.hpp"
 
 namespace outrigger::intranode {
 namespace {
 
-// Runs `member` as each member of a team of that size.
+// Runs `member` as each member of a team of that size, which it opens.
 void run_team(std::uint32_t size, const std::function<void(Team&)>& member) {
   Result<UniqueFd> fd = ControlArea::create(size);
   ASSERT_TRUE(fd.ok()) << fd.error();
@@ -25,7 +26,6 @@ void run_team(std::uint32_t size, const std::function<void(Team&)>& member) {
     threads.emplace_back([&, rank] {
       Waiter waiter(WaitPolicy::shared_core());
       Team team(area.value(), rank, waiter);
-      ASSERT_EQ(team.open(), Outcome::done);
       member(team);
     });
   }
@@ -36,6 +36,7 @@ TEST(TeamTest, ABarrierEndsWhenAllHaveEntered) {
   for (const std::uint32_t size : {1U, 2U, 3U, 5U}) {
     std::atomic<std::uint32_t> entered = 0;
     run_team(size, [&](Team& team) {
+      ASSERT_EQ(team.open(), Outcome::done);
       for (std::uint32_t round = 1; round <= 200; ++round) {
         entered.fetch_add(1, std::memory_order_relaxed);
         ASSERT_EQ(team.barrier(), Outcome::done);
@@ -47,9 +48,16 @@ TEST(TeamTest, ABarrierEndsWhenAllHaveEntered) {
 
 TEST(TeamTest, RandomCallsGiveWhatTheyMust) {
   for (const std::uint32_t size : {1U, 2U, 3U, 4U, 7U}) {
+    constexpr std::size_t kMost = 100'000;
     Bytes shared(size);
+    const std::size_t each = RandomCalls::buffer_bytes(size, kMost);
+    Bytes buffers(size * each);
     run_team(size, [&](Team& team) {
-      RandomCalls calls(team, size, 100'000, shared.data());
+      LocalMemory memory(size, buffers);
+      ASSERT_EQ(team.open(memory), Outcome::done);
+      ASSERT_TRUE(team.copies_directly());
+      memory.fail(team.rank(), 50);
+      RandomCalls calls(team, size, kMost, shared.data(), std::span(buffers).subspan(team.rank() * each, each));
       for (int call = 0; call < 400; ++call) ASSERT_EQ(calls.next(), "");
     });
   }
@@ -64,7 +72,8 @@ TEST(TeamTest, MembersMayBeProcesses) {
     Waiter waiter(WaitPolicy::shared_core());
     Team team(ControlArea::attach(fd.value().get(), kSize).value(), rank, waiter);
     bool right = team.open() == Outcome::done;
-    const TreeCombine sum = TreeCombine::in_rank_order(kDoubleSum, kSize);
+    const SumOrder order(SumTree::linear(kSize));
+    const OrderCombine sum(kDoubleSum, order);
     for (int call = 0; right && call < 200; ++call) {
       std::vector<double> numbers(static_cast<std::size_t>(call) * 50, static_cast<int>(rank) + call);
       const std::span<std::byte> bytes = std::as_writable_bytes(std::span(numbers));
@@ -78,6 +87,62 @@ TEST(TeamTest, MembersMayBeProcesses) {
     ASSERT_GT(::wait(&status), 0);
     EXPECT_EQ(status, 0);
   }
+}
+
+// Blocks of a pair go from one process's private memory to the other's.
+bool exchange(Team& team) {
+  constexpr std::uint64_t kBytes = 3 * kDirectBytes;
+  Bytes from(kBytes * team.size());
+  Bytes into(kBytes * team.size());
+  for (std::uint32_t other = 0; other < team.size(); ++other) {
+    std::fill_n(from.begin() + static_cast<std::ptrdiff_t>(other * kBytes), kBytes,
+                std::byte(16 * team.rank() + other));
+  }
+  if (team.alltoall(Blocks::regular(from.data(), kBytes), Blocks::regular(into.data(), kBytes)) != Outcome::done) {
+    return false;
+  }
+  for (std::uint32_t other = 0; other < team.size(); ++other) {
+    const Bytes expected(kBytes, std::byte(16 * other + team.rank()));
+    if (!std::equal(expected.begin(), expected.end(), into.begin() + static_cast<std::ptrdiff_t>(other * kBytes))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Returns how many members were right. Without all pids member 1 cannot be reached.
+int run_processes(std::uint32_t size, bool knows_pids, bool expects_direct) {
+  const UniqueFd meeting = ControlArea::create(size).value();
+  const UniqueFd fd = ControlArea::create(size).value();
+  for (std::uint32_t rank = 0; rank < size; ++rank) {
+    if (::fork() != 0) continue;
+    Waiter waiter(WaitPolicy::shared_core());
+    Team first(ControlArea::attach(meeting.get(), size).value(), rank, waiter);
+    std::vector<pid_t> pids(size);
+    const pid_t own = knows_pids || rank != 1 ? ::getpid() : -1;
+    const auto into = Blocks::regular(reinterpret_cast<std::byte*>(pids.data()), sizeof own);
+    bool right =
+        first.open() == Outcome::done && first.allgather(std::as_bytes(std::span(&own, 1)), into) == Outcome::done;
+    CrossMemory memory(pids);
+    Team team(ControlArea::attach(fd.get(), size).value(), rank, waiter);
+    right = right && team.open(memory) == Outcome::done && team.copies_directly() == expects_direct && exchange(team);
+    right = right && team.barrier() == Outcome::done;
+    ::_exit(right ? 0 : 1);
+  }
+  int well = 0;
+  for (std::uint32_t rank = 0; rank < size; ++rank) {
+    int status = 1;
+    if (::wait(&status) > 0 && status == 0) ++well;
+  }
+  return well;
+}
+
+TEST(TeamTest, ProcessesCopyDirectly) {
+  EXPECT_EQ(run_processes(3, true, true), 3);
+}
+
+TEST(TeamTest, NobodyCopiesDirectlyWhereOneCannotBeReached) {
+  EXPECT_EQ(run_processes(3, false, false), 3);
 }
 
 TEST(ControlAreaTest, RefusesMemoryThatIsTooSmall) {

@@ -49,10 +49,25 @@ TEST(WaiterTest, MakesProgressHoweverItWaits) {
   }
 }
 
+// A sleep is seen from outside; the yields would never end.
+TEST(WaiterTest, SleepsAfterALongYield) {
+  Flag flag{};
+  std::thread member([&] {
+    Waiter waiter({.spins = 0,
+                   .yields = UINT32_MAX,
+                   .longest_yield = std::chrono::nanoseconds(-1),
+                   .sleep = std::chrono::milliseconds(10)});
+    EXPECT_TRUE(waiter.wait(flag, 1, 0));
+  });
+  while (flag.sleepers.load() == 0) std::this_thread::yield();
+  Waiter::raise(flag, 1);
+  member.join();
+}
+
 struct ImpatientWaiter final : Waiter {
   using Waiter::Waiter;
-  bool overdue(std::uint32_t whose, std::chrono::nanoseconds) override {
-    last = whose;
+  bool overdue(const Late& late) override {
+    last = late.whose;
     return ++calls < 3;
   }
   std::uint32_t last = 99;
@@ -70,6 +85,23 @@ TEST(WaiterTest, AMemberThatNeverArrivesIsNamedAndEndsTheCall) {
     EXPECT_EQ(waiter.last, 1U);
     EXPECT_EQ(waiter.calls, 3);
   }
+}
+
+// A member may arrive, and end, while another looks whether it is still there.
+TEST(WaiterTest, AMemberThatComesInTheLastMomentHasCome) {
+  struct LastMoment final : Waiter {
+    explicit LastMoment(Flag& raised)
+        : Waiter({.spins = 0, .yields = 0, .sleep = std::chrono::nanoseconds(1000), .patience = {}}), flag(raised) {}
+    bool overdue(const Late& late) override {
+      EXPECT_FALSE(late.has_come());
+      raise(flag, 1);
+      return late.has_come();
+    }
+    Flag& flag;
+  };
+  Flag flag{};
+  LastMoment waiter(flag);
+  EXPECT_TRUE(waiter.wait(flag, 1, 0));
 }
 
 }  // namespace

@@ -20,9 +20,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import installed
+import proc_stat
 import pytest
 from hosts import Hosts, exported
 from installed import Installed
+from waiting import wait_until
 
 from outrigger.errors import UserError
 
@@ -95,6 +97,7 @@ QUICK = {
     "test_run.py": {"test_a_killed_command_takes_its_job_along": "compute-alone", "test_scripts_start_programs": ""},
     "test_shared_heap.py": {"test_children_are_apart": ""},
     "test_tools.py": {"test_tools_see_what_they_see_natively": ""},
+    "test_dpu_copies.py": {"test_waiting_ranks_copy": "-2-"},
     "test_wait_copies.py": {"test_waiting_ranks_copy": "", "test_ranks_copy_alone_where_no_core_is_spare": ""},
     "test_xpmem.py": {"test_private_memory_is_attached": ""},
 }
@@ -110,6 +113,7 @@ OF_THE_MACHINE = {
     "test_nodes.py",
     "test_restart_nodes.py",
     "test_slurm.py",
+    "test_stuck.py",
 }
 """Tests with clusters of hosts, or that check all jobs on the machine: no two of them run at a time."""
 
@@ -200,28 +204,12 @@ class Process:
         return self.command[1] if len(self.command) > 1 else ""
 
     def cpu_seconds(self) -> float:
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    def started_ticks(self) -> int:
-        """Start time since the machine's boot; -1: it is gone."""
-        return self._number_in_stat(19)
-
-    def parent(self) -> int:
-        """Its parent's pid; -1: the process is gone."""
-        return self._number_in_stat(1)
-
-    def _number_in_stat(self, after_name: int) -> int:
-        try:
-            return int(Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[after_name])
-        except OSError:
-            return -1
+        found = proc_stat.stat_of(self.pid)
+        assert found is not None, f"process {self.pid} has ended"
+        return found.cpu_ticks / os.sysconf("SC_CLK_TCK")
 
     def alive(self) -> bool:
-        try:
-            return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-        except OSError:
-            return False
+        return proc_stat.alive(self.pid)
 
 
 class Serving(NamedTuple):
@@ -230,10 +218,7 @@ class Serving(NamedTuple):
     started_ticks: int
     pid: int
     keeper: int
-
-    @staticmethod
-    def of(process: Process) -> Serving:
-        return Serving(process.started_ticks(), process.pid, process.parent())
+    """Or the daemon of a DPU."""
 
 
 def victims(serving: Iterable[Serving], killed: Sequence[Serving]) -> list[Serving]:
@@ -268,11 +253,6 @@ def processes_under(directory: Path) -> list[Process]:
 
 def shared_memory_files() -> set[str]:
     return {name for name in os.listdir("/dev/shm") if "outrigger" in name.lower()}
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
-    """A hang of the machine, or of all tests, beyond the limit does not count."""
-    return condition() or Stopwatch().sees(condition, timeout_s)
 
 
 class Stopwatch:
@@ -535,6 +515,18 @@ class Mpi:
         found = [p for p in processes_under(self.build / "bin") if Path(p.command[0]).name == "outriggerd"]
         return [process for process in found if role is None or process.role == role]
 
+    def serving(self) -> list[Serving]:
+        """Live service processes, the oldest first, with those that stand by."""
+        stats = [(process.pid, proc_stat.stat_of(process.pid)) for process in self.daemons("serve")]
+        return sorted(Serving(stat.started_ticks, pid, stat.parent) for pid, stat in stats if stat and stat.alive)
+
+    def serving_by_keeper(self) -> list[list[int]]:
+        """Pids for each keeper, or daemon of a DPU, the oldest first; those of one are of one node."""
+        found: dict[int, list[int]] = {}
+        for one in self.serving():
+            found.setdefault(one.keeper, []).append(one.pid)
+        return [found[keeper] for keeper in sorted(found)]
+
     def kill_services_for_good(self, *, how: int = signal.SIGKILL, pause_s: float = 0.1) -> int:
         """Kills service processes in sequence until none is replaced; returns the last one. Six are replaced per place,
         or up to nine that die at different operations.
@@ -545,7 +537,7 @@ class Mpi:
             return GIVEN_UP in self.jobs[-1].text()
 
         def left() -> list[Serving]:
-            return victims((Serving.of(one) for one in self.daemons("serve") if one.alive()), killed)
+            return victims(self.serving(), killed)
 
         for _ in range(MOST_DEATHS):
             assert wait_until(lambda: given_up() or bool(left()), SETTLE_S), self.daemons()
@@ -594,6 +586,10 @@ class Mpi:
         # The native MPIs leak at exit, which is not tested.
         return {"LD_PRELOAD": ":".join(wanted), "ASAN_OPTIONS": "detect_leaks=0"}
 
+    def preloaded(self) -> str:
+        """The libraries that ranks with Outrigger preload."""
+        return self._preload(heap=False)["LD_PRELOAD"]
+
     def _launcher(self, n: int, for_ranks: dict[str, str], directory: Path) -> list[str]:
         launcher = self._started(n, directory)
         return self._on_first([*launcher, *exported(self.installed.implementation, for_ranks)])
@@ -625,7 +621,7 @@ class Mpi:
             "OMPI_MCA_orte_allowed_exit_without_sync": "1",
             "MPIR_CVAR_CH4_PROGRESS_THROTTLE": "1",  # MPICH 5
             "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT": "10",
-            "I_MPI_WAIT_MODE": "1",
+            "I_MPI_THREAD_YIELD": "3",
             "I_MPI_PIN": "0",
             "I_MPI_ADJUST_IALLGATHERV": "2",  # else MPI_Iallgatherv may hang
         } | kept

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from conftest import Mpi
+from conftest import Mpi, wait_until
 
 from outrigger import artifacts, selection
 
@@ -82,6 +82,27 @@ def test_a_program_is_advised(offload: Mpi, tmp_path: Path) -> None:
     assert "MPI_Test calls can go" in again.stdout
 
 
+def advised(mpi: Mpi, directory: Path, *more: str) -> tuple[list[str], str]:
+    """Sentences for a program that broadcasts most of the time, and the notes."""
+    words = ("moved", "bcast", "blocking", "4000000", "500", "100")
+    command_line = ("--budget", "60s", "--runs", "1", "--json", "advice.json", "--", program(mpi, words[0]), *words[1:])
+    code, out, err = ended(command(mpi, directory, "advise", *command_line, *more))
+    assert code == 0, out + err
+    return [one["text"] for one in json.loads((directory / "advice.json").read_text())["advice"]], err
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="guards need Syscall User Dispatch")
+def test_advice_says_when_data_are_used(offload: Mpi, tmp_path: Path) -> None:
+    texts, err = advised(offload, tmp_path)
+    assert [text for text in texts if text.startswith("MPI_Bcast at moved") and " of the run" in text], err
+
+
+def test_advice_does_without_a_failed_measurement(offload: Mpi, tmp_path: Path) -> None:
+    texts, err = advised(offload, tmp_path, "OUTRIGGER_WINDOWS")
+    assert texts and not any("MPI_Bcast at moved" in text for text in texts)
+    assert "could not be measured: exit code" in err and "windows-1.out" in err
+
+
 def test_a_failing_program_ends_it(offload: Mpi, tmp_path: Path) -> None:
     words = ("--budget", "30s", "--", program(offload, "counted"), "end", "exit", "5")
     code, out, err = ended(command(offload, tmp_path, "advise", *words))
@@ -92,9 +113,7 @@ def test_a_failing_program_ends_it(offload: Mpi, tmp_path: Path) -> None:
 def test_an_interrupt_ends_the_program(offload: Mpi, tmp_path: Path) -> None:
     process = command(offload, tmp_path, "advise", "--", program(offload, "steady"), "compute", "60")
     output = tmp_path / "outrigger-advise" / "native-1.out"
-    end = time.monotonic() + LIMIT_S
-    while not (output.exists() and "steady: ready" in output.read_text()) and time.monotonic() < end:
-        time.sleep(0.05)
+    assert wait_until(lambda: output.exists() and "steady: ready" in output.read_text(), LIMIT_S)
     os.kill(process.pid, signal.SIGINT)
     code, _, err = ended(process)
     assert code == 130, err

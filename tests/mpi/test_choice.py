@@ -3,6 +3,7 @@ with deterministic settings are not changed.
 """
 
 import os
+import shutil
 
 import pytest
 
@@ -124,8 +125,18 @@ def test_the_next_run_begins_with_what_was_chosen(measured):
             assert list(entry["algorithms"]) == [way], entry
 
 
+def test_each_program_has_its_own(measured):
+    """Another name is another program."""
+    other = shutil.copy(measured.programs / "choices", measured.directory / "another")
+    for program in ("choices", str(other)):
+        measured.run(2, [program, "steady", "3000"], env={"OUTRIGGER_ALGORITHM": ""}, timeout_s=120).ok()
+    programs = {line for file in kept(measured) for line in file.read_text().splitlines() if line.startswith("program")}
+    assert programs == {"program choices", "program another"}
+
+
 @pytest.mark.parametrize(
-    "text", ["", "garbage", "outrigger-choices 3\nmachine another\nmpi another\ncores another\n", "more"]
+    "text",
+    ["", "garbage", "outrigger-choices 4\nmachine another\nmpi another\ncores another\nprogram choices\n", "more"],
 )
 def test_a_file_that_is_another_is_left_alone_with_a_line(measured, text):
     measured.run(2, ["choices", "steady", "3000"], timeout_s=120).ok()

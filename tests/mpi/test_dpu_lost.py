@@ -12,7 +12,7 @@ from contextlib import suppress
 import pytest
 from conftest import Result, Stopwatch
 from local_dpus import ONE_MPI, SECOND, dpus, reached
-from test_dpu_restart import OnDpu, job_on_dpus, parent_of
+from test_dpu_restart import OnDpu, job_on_dpus
 from test_restart import LASTS_S
 
 pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]
@@ -28,7 +28,7 @@ def lose(job: OnDpu, *dpus: int) -> None:
 
 
 def children_of(job: OnDpu, daemon: int) -> list[int]:
-    return [pid for dpu in job.by_dpu() for pid in dpu if parent_of(pid) == daemon]
+    return [one.pid for one in job.mpi.serving() if one.keeper == daemon]
 
 
 def must_go_on(job: OnDpu, *, lost: int = 1) -> None:

@@ -6,17 +6,17 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
-from conftest import Job, Mpi, Stopwatch
+from conftest import Job, Mpi, Stopwatch, wait_until
 from local_dpus import dpus
+from proc_stat import stat_of
 
 from outrigger.live import keepers
 from outrigger.live.snapshot import Node, Row
 
 LATE_MS, WORK_MS, RANKS = 100, 30, 3
-COUNTS = {"OUTRIGGER_REPORT": "live"}
+COUNTS = {"OUTRIGGER_LIVE": "on", "OUTRIGGER_REPORT": ""}
 
 pytestmark = [pytest.mark.one_machine, pytest.mark.parametrize("mpi", ("mpich",), indirect=True)]
 """The data are the same under every MPI."""
@@ -30,11 +30,10 @@ def nodes_of(job: Job) -> list[Node]:
 
 def _is_below(pid: int, ancestor: int) -> bool:
     while pid > 1 and pid != ancestor:
-        try:
-            with open(f"/proc/{pid}/stat") as file:
-                pid = int(file.read().rsplit(")", 1)[1].split()[1])
-        except OSError:
+        stat = stat_of(pid)
+        if stat is None:
             return False
+        pid = stat.parent
     return pid == ancestor
 
 
@@ -64,9 +63,18 @@ def test_who_is_waited_for_and_what_is_hidden(offload: Mpi) -> None:
     (service,) = node.services
     assert service.pid > 0 and service.ran_ns > 0 and service.restarts == 0
     os.kill(service.pid, signal.SIGKILL)
-    time.sleep(1)
-    (node,) = nodes_of(job)
-    assert node.services[0].restarts == 1 and node.services[0].pid != service.pid
+
+    def restarted() -> bool:
+        services = [one for node in nodes_of(job) for one in node.services]
+        return [one.restarts for one in services] == [1] and services[0].pid != service.pid
+
+    assert wait_until(restarted, 30), nodes_of(job)
+    done = max(row.calls for row in all_to_alls(nodes_of(job)[0]).values())
+
+    def goes_on() -> bool:
+        return all(row.calls > done for row in all_to_alls(nodes_of(job)[0]).values())
+
+    assert wait_until(goes_on, 30), nodes_of(job)
     shown = subprocess.run(
         [sys.executable, "-m", "outrigger", "top", "--once"], capture_output=True, text=True, timeout=60, check=False,
         env={**os.environ, "COLUMNS": "100"},

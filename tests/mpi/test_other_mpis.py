@@ -8,6 +8,7 @@ import pytest
 from conftest import HERE, Mpi
 from installed import Installed
 from test_languages import RANKS, digests, expected
+from test_polite import sleeps
 
 __all__ = ["expected"]  # a fixture
 
@@ -51,3 +52,16 @@ def test_no_difference(other):
     result = other.run(RANKS, program, timeout_s=120).ok()
     assert "no difference" in result.out
     assert result.offloaded() > 0
+
+
+def test_waits_sleep_over_libfabric(other):
+    """Without the MPI's own yielding. The system's MPICH has UCX only."""
+    if other.installed.implementation != "mpich":
+        pytest.skip("other MPIs have settings of their own")
+    if not (other.programs / "waits").exists():
+        pytest.skip(f"build the target mpiabi_programs for the {other.name} programs")
+    env = {"OUTRIGGER_WAIT": "polite", "MPIR_CVAR_CH4_NETMOD": "ofi", "MPIR_CVAR_CH4_PROGRESS_THROTTLE": "0"}
+    result = other.run(2, ["waits", "10"], services=0, env=env, timeout_s=150).ok()
+    assert "no difference" in result.out
+    found = sleeps(result)
+    assert found.keys() == {"receive", "send", "reduction", "duplication"} and min(found.values()) > 50, found

@@ -34,7 +34,7 @@ def start(mpi, mode: str, seconds: int, seed: int, *, ranks: int = 3, services: 
 
 
 def services_of(mpi) -> list[int]:
-    return [process.pid for process in mpi.daemons("serve") if process.alive()]
+    return [one.pid for one in mpi.serving()]
 
 
 def kill(mpi, victims: list[int], *, of: int | None = None) -> None:

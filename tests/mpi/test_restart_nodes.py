@@ -61,17 +61,6 @@ def must_be_right(mpi: Mpi, job, deaths: int):
         raise
 
 
-def by_node(mpi: Mpi) -> list[list[int]]:
-    """Service processes by the keeper that has started them; those of a keeper are of one node."""
-    nodes: dict[int, list[int]] = {}
-    for process in mpi.daemons("serve"):
-        if process.alive():
-            with open(f"/proc/{process.pid}/stat") as stat:
-                parent = int(stat.read().rpartition(")")[2].split()[1])
-            nodes.setdefault(parent, []).append(process.pid)
-    return [nodes[parent] for parent in sorted(nodes)]
-
-
 @pytest.mark.parametrize("algorithms", ALGORITHMS)
 @pytest.mark.parametrize("services", (1, 2))
 def test_killed_at_random_moments(two_nodes, services, algorithms):
@@ -80,7 +69,7 @@ def test_killed_at_random_moments(two_nodes, services, algorithms):
     job = start(two_nodes, "calls", LASTS_S, services, services=services, algorithms=algorithms)
     for turn in range(4):
         time.sleep(moments.uniform(0, 0.7))
-        kill(two_nodes, [moments.choice(by_node(two_nodes)[turn % 2])])
+        kill(two_nodes, [moments.choice(two_nodes.serving_by_keeper()[turn % 2])])
     must_be_right(two_nodes, job, 4)
 
 
@@ -97,7 +86,7 @@ def test_all_of_both_nodes_are_killed_at_once(two_nodes, services):
 def test_two_of_four_of_each_node_are_killed_at_once(two_nodes):
     job = start(two_nodes, "calls", LASTS_S, 3, ranks=8, services=4)
     time.sleep(0.3)
-    kill(two_nodes, [pid for node in by_node(two_nodes) for pid in node[1:3]])
+    kill(two_nodes, [pid for node in two_nodes.serving_by_keeper() for pid in node[1:3]])
     must_be_right(two_nodes, job, 4)
 
 
@@ -105,7 +94,7 @@ def test_two_of_four_of_each_node_are_killed_at_once(two_nodes):
 def test_one_is_killed_while_another_is_being_replaced(two_nodes, pause_s):
     job = start(two_nodes, "calls", LASTS_S, 7, services=2)
     time.sleep(0.3)
-    here, there = by_node(two_nodes)
+    here, there = two_nodes.serving_by_keeper()
     os.kill(here[0], signal.SIGKILL)
     time.sleep(pause_s)
     os.kill(there[1], signal.SIGKILL)
@@ -120,7 +109,7 @@ def test_one_in_the_place_of_another_is_killed_before_it_is_known(two_nodes):
     for seed in range(2):
         job = start(two_nodes, "calls", LASTS_S, seed)
         time.sleep(0.3)
-        here, there = (node[0] for node in by_node(two_nodes))
+        here, there = (node[0] for node in two_nodes.serving_by_keeper())
         os.kill(here, signal.SIGKILL)
         since = Stopwatch()
         assert since.sees(lambda there=there, here=here: set(services_of(two_nodes)) - {there, here}, RESTARTS_WITHIN_S)
@@ -136,7 +125,7 @@ def test_killed_while_ranks_do_something_else(two_nodes, mode):
     job = start(two_nodes, mode, LASTS_S, 5)
     for node in range(2):
         time.sleep(moments.uniform(0, 0.7))
-        kill(two_nodes, by_node(two_nodes)[node])
+        kill(two_nodes, two_nodes.serving_by_keeper()[node])
     must_be_right(two_nodes, job, 2)
 
 
@@ -146,7 +135,7 @@ def test_killed_with_operations_of_every_kind_outstanding(two_nodes, which, algo
     """A part of each is placed, the rest comes after the death."""
     job = start(two_nodes, "holding", LASTS_S, 0, algorithms=algorithms)
     time.sleep(0.5)
-    first, second = by_node(two_nodes)
+    first, second = two_nodes.serving_by_keeper()
     victims = {"first node": first, "second node": second, "both": first + second}[which]
     kill(two_nodes, victims)
     must_be_right(two_nodes, job, len(victims))
@@ -206,7 +195,7 @@ def test_killed_on_hosts(on_hosts, services):
     job = start(on_hosts, "calls", LASTS_S, services, ranks=6, services=services)
     for turn in range(4):
         time.sleep(moments.uniform(0, 0.7))
-        kill(on_hosts, [moments.choice(by_node(on_hosts)[turn % 3])])
+        kill(on_hosts, [moments.choice(on_hosts.serving_by_keeper()[turn % 3])])
     must_be_right(on_hosts, job, 4)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Job, Mpi, Stopwatch
+from proc_stat import alive
 
 RANKS = 3
 ENDS_WITHIN_S = 4.0
@@ -57,19 +58,12 @@ def test_a_killed_command_takes_its_job_along(offload, run_dir, mode, everyone):
     (os.killpg if everyone else os.kill)(job.process.pid, signal.SIGKILL)
     job.process.wait()
     since = Stopwatch()
-    gone = since.sees(lambda: not offload.leftovers() and not any(map(running, children)), 10)
+    gone = since.sees(lambda: not offload.leftovers() and not any(map(alive, children)), 10)
     assert gone, f"{offload.leftovers()} {children}\n{job.text()}"
     (left,) = (run_dir / "temporary").glob("outrigger-run-*")
     start(offload, run_dir, [str(offload.programs / "steady"), "operations", "0"], "--report").wait(60).ok()
     assert not left.exists()
     assert not list((run_dir / "temporary").glob("outrigger-run-*"))
-
-
-def running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 @pytest.mark.parametrize("number", (signal.SIGINT, signal.SIGTERM), ids=lambda number: number.name)

@@ -30,7 +30,7 @@ OUTGOING = 4
 RECORDED_BYTES = 64 << 10  # of each stream
 TCP_LISTENS = "0A"
 BEGINS = 0x02
-GREETS = b"GWRO"
+MAGIC = b"GWRO"
 CALL, ANSWER, ACCEPT = 1, 2, 3
 
 
@@ -183,7 +183,7 @@ def test_rubbish_at_a_service_processs_ports(two_nodes):
     must_be_undisturbed(two_nodes, job)
 
 
-def greetings_of_a_run(mpi: Mpi) -> list[tuple[int, bytes, bytes]]:
+def handshakes_of_a_run(mpi: Mpi) -> list[tuple[int, bytes, bytes]]:
     """The handshakes in a run's traffic: step, sender's nonce and proof of each message."""
     with Recorder().at_work() as recorder:
         job, services = at_work(mpi, 60)
@@ -191,7 +191,7 @@ def greetings_of_a_run(mpi: Mpi) -> list[tuple[int, bytes, bytes]]:
         must_be_undisturbed(mpi, job)
     found = []
     for stream in recorder.at(places):
-        for match in re.finditer(re.escape(GREETS), stream):
+        for match in re.finditer(re.escape(MAGIC), stream):
             step = struct.unpack_from("<I", stream, match.start() + 8)[0]
             nonce, _, proven = struct.unpack_from("32s32s32s", stream, match.start() + 24)
             found.append((step, nonce, proven))
@@ -200,11 +200,11 @@ def greetings_of_a_run(mpi: Mpi) -> list[tuple[int, bytes, bytes]]:
 
 def test_what_goes_over_the_network_proves_nothing_later(two_nodes):
     """Each run has its own nonces, and so its own proofs. Replays of recorded ones: tests/ucx."""
-    runs = [greetings_of_a_run(two_nodes) for _ in range(2)]
-    for greetings in runs:
-        assert {step for step, _, _ in greetings} == {CALL, ANSWER, ACCEPT}, greetings
-        assert all(proven.strip(b"\0") for step, _, proven in greetings if step != CALL)
-        assert len({nonce for _, nonce, _ in greetings}) == 2
+    runs = [handshakes_of_a_run(two_nodes) for _ in range(2)]
+    for handshakes in runs:
+        assert {step for step, _, _ in handshakes} == {CALL, ANSWER, ACCEPT}, handshakes
+        assert all(proven.strip(b"\0") for step, _, proven in handshakes if step != CALL)
+        assert len({nonce for _, nonce, _ in handshakes}) == 2
     first, second = ({nonce for _, nonce, _ in run} | {proven for _, _, proven in run if any(proven)} for run in runs)
     assert not first & second
 
@@ -212,7 +212,7 @@ def test_what_goes_over_the_network_proves_nothing_later(two_nodes):
 # --- the daemon of a DPU ------------------------------------------------------------------------------------------
 
 HOST, DPU = 1, 2
-GREETING, PROOF = 48, 32
+HANDSHAKE, PROOF = 48, 32
 
 
 @contextlib.contextmanager
@@ -248,15 +248,15 @@ def exactly(visit: socket.socket, count: int) -> bytes:
 
 
 def proof(secret: str, side: int, version: int, of_host: bytes, of_dpu: bytes) -> bytes:
-    label = b"outrigger dpu greeting"
+    label = b"outrigger dpu handshake"
     statement = struct.pack("<Q", len(label)) + label + struct.pack("<QQ", side, version) + of_host + of_dpu
     return hmac.new(bytes.fromhex(secret), statement, hashlib.sha256).digest()
 
 
-def greet(port: int, secret: str, nonce: bytes) -> tuple[bytes, bool]:
+def shake_hands(port: int, secret: str, nonce: bytes) -> tuple[bytes, bool]:
     """Handshake as by a host's keeper. Returns all received bytes, and if the DPU has proven itself."""
     with socket.create_connection(("127.0.0.1", port), timeout=10) as visit:
-        theirs = exactly(visit, GREETING)
+        theirs = exactly(visit, HANDSHAKE)
         magic, version, order, side = struct.unpack_from("<IIII", theirs)
         assert side == DPU
         sent = struct.pack("<IIII", magic, version, order, HOST) + nonce
@@ -277,23 +277,23 @@ def test_strangers_do_not_keep_a_host_from_its_dpu(build):
             with contextlib.suppress(ConnectionResetError):
                 while visit.recv(1 << 16):
                     pass
-        assert not greet(port, secrets.token_hex(16), os.urandom(32))[1]
+        assert not shake_hands(port, secrets.token_hex(16), os.urandom(32))[1]
         before = time.monotonic()
-        assert greet(port, secret, os.urandom(32))[1]
-        assert time.monotonic() - before < 2
+        assert shake_hands(port, secret, os.urandom(32))[1]
+        assert time.monotonic() - before < 4  # without the 5 s of a stranger
         assert daemon.wait(10) == 0, "its host has gone"
 
 
-def test_a_recorded_greeting_opens_no_dpu(build):
+def test_a_recorded_handshake_opens_no_dpu(build):
     secret = secrets.token_hex(16)
     with dpu_daemon(build, secret) as (daemon, port):
-        recorded, proven = greet(port, secret, os.urandom(32))
+        recorded, proven = shake_hands(port, secret, os.urandom(32))
         assert proven
         assert bytes.fromhex(secret) not in recorded and secret.encode() not in recorded
         assert daemon.wait(10) == 0
     with dpu_daemon(build, secret) as (daemon, port):
         with socket.create_connection(("127.0.0.1", port), timeout=10) as visit:
             visit.sendall(recorded)
-            assert len(exactly(visit, GREETING + PROOF)) == GREETING, "it has proven itself to a stranger"
+            assert len(exactly(visit, HANDSHAKE + PROOF)) == HANDSHAKE, "it has proven itself to a stranger"
         assert daemon.poll() is None
-        assert greet(port, secret, os.urandom(32))[1], "and its host is let in"
+        assert shake_hands(port, secret, os.urandom(32))[1], "and its host is let in"

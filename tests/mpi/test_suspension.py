@@ -6,9 +6,9 @@ import os
 import signal
 import subprocess
 import threading
-import time
 
 import pytest
+from conftest import Process, wait_until
 
 pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]
 
@@ -38,8 +38,11 @@ class Loop:
 @pytest.fixture
 def loop():
     started = Loop()
-    yield started
-    started.end()
+    try:
+        assert wait_until(lambda: Process(started.process.pid, ()).cpu_seconds() > 0.05, 60)
+        yield started
+    finally:
+        started.end()
 
 
 @pytest.fixture
@@ -109,7 +112,6 @@ def test_a_job_that_is_killed_says_it_too(measured, loop):
 
 @pytest.mark.skipif(FIRST == LAST, reason="needs two cores")
 def test_what_a_rule_names_stays_offloaded(offload, loop):
-    time.sleep(0.1)
     result = offload.run(3, ["plans", "1"], env=OWN_CORE, cpus=FIRST).ok()
     assert "right" in result.out
     assert native(result) == {}

@@ -53,7 +53,7 @@ def test_offloaded(mpi: Mpi, tmp_path: Path, ranks: int, mode: str, memory: str)
     assert sums(result.report)["offloaded"] == (1 if mode == "blocking" else BUCKETS) * 4 * ranks
 
 
-@pytest.mark.parametrize("mode, why", (("nonblocking", "rounding"), ("blocking", "blocking form")))
+@pytest.mark.parametrize("mode, why", (("nonblocking", "rounding"), ("blocking", "too few calls")))
 def test_native(mpi: Mpi, mode: str, why: str) -> None:
     """Sums of floating-point numbers are native unless a rule offloads them."""
     training(mpi, 2, "--mode", mode, "--check", services=None).ok()

@@ -74,7 +74,7 @@ def test_an_upgrade_meanwhile_does_not_mix_builds(offload: Mpi, tmp_path: Path) 
     """A replacement service process is of its keeper's build, even if the file has been replaced."""
     daemon = Path(shutil.copy2(offload.daemon, tmp_path))
     (tmp_path / "next").mkdir()
-    env = {"OUTRIGGER_DAEMON": str(daemon), "OUTRIGGER_REPORT": "live"}
+    env = {"OUTRIGGER_DAEMON": str(daemon), "OUTRIGGER_LIVE": "on", "OUTRIGGER_REPORT": ""}
     job = offload.start(3, ["watched", "20", "10"], env=env)
     job.wait_for("watched: goes on")
 

@@ -45,17 +45,14 @@ def test_deaths_in_the_places_of_several_nodes_do_not_add_up(offload: Mpi) -> No
     job = offload.start(3, ["steady", "operations", "5"])
     job.wait_for("steady: ready")
 
-    def serving() -> list[Serving]:
-        return [Serving.of(process) for process in offload.daemons("serve") if process.alive()]
-
     killed: list[Serving] = []
-    places = {one.keeper for one in serving()}
+    places = {one.keeper for one in offload.serving()}
     assert len(places) == 2
     for _ in range(5):
         for keeper in places:
 
             def left(keeper: int = keeper) -> list[Serving]:
-                return [one for one in serving() if one.keeper == keeper and one not in killed]
+                return [one for one in offload.serving() if one.keeper == keeper and one not in killed]
 
             assert wait_until(lambda left=left: bool(left()), SETTLE_S), job.text()
             time.sleep(0.1)

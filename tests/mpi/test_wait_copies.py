@@ -24,7 +24,7 @@ def received(result, reach: str) -> int:
 @pytest.mark.parametrize("ranks", (2, 4))
 def test_waiting_ranks_copy(offload, ranks):
     """The service process is stopped repeatedly: all ranks wait when it continues and gives out copies."""
-    job = offload.start(ranks, ["steady", "larger", "3"], env=with_copiers())
+    job = offload.start(ranks, ["steady", "larger", "5"], env=with_copiers())
     job.wait_for("steady: ready")
     (service,) = offload.daemons("serve")
     with contextlib.suppress(ProcessLookupError):

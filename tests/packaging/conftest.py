@@ -24,11 +24,13 @@ def clean_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in dropped}
 
 
-def succeed(words: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> str:
+def succeed(
+    words: Sequence[str | Path], environment: Mapping[str, str] | None = None, *, timeout_s: float = 120.0
+) -> str:
     """Runs a command, which must succeed, and returns its output."""
     done = subprocess.run(
         [str(word) for word in words], env=environment or clean_environment(), capture_output=True, text=True,
-        timeout=120 * PATIENCE, check=False, cwd="/",
+        timeout=timeout_s * PATIENCE, check=False, cwd="/",
     )  # fmt: skip
     assert done.returncode == 0, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout

@@ -85,15 +85,23 @@ def test_clusters_and_dashboards_are_in_the_tree(tree: Tree) -> None:
 
 def test_the_command_line_needs_no_pip(tree: Tree, tmp_path: Path) -> None:
     """A Python that has nothing but its own modules, as on a cluster without a network."""
-    succeed([sys.executable, ROOT / "packaging/vendor.py", "--out", tree.prefix / "lib/outrigger/vendor"])
-    base = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
-    succeed([base, "-m", "venv", "--without-pip", tmp_path / "bare"])
-    bare = tmp_path / "bare/bin/python"
-    for words in (["info", "--json"], ["lab", "cluster", "up", "--help"], ["watch", "--help"], ["exporter", "--help"]):
-        assert succeed([bare, tree.prefix / "bin/outrigger", *words])
-    modules = succeed([bare, "-c", "import pkgutil; print(*(found.name for found in pkgutil.iter_modules()))"])
-    assert not {"typer", "msgspec", "aiohttp"} & set(modules.split())
-    shutil.rmtree(tree.prefix / "lib/outrigger/vendor")  # other tests have a tree as the build installs it
+    vendor = tree.prefix / "lib/outrigger/vendor"
+    try:
+        succeed([sys.executable, ROOT / "packaging/vendor.py", "--out", vendor], timeout_s=600)  # pip fetches them
+        base = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
+        succeed([base, "-m", "venv", "--without-pip", tmp_path / "bare"])
+        bare = tmp_path / "bare/bin/python"
+        for words in (
+            ["info", "--json"],
+            ["lab", "cluster", "up", "--help"],
+            ["watch", "--help"],
+            ["exporter", "--help"],
+        ):
+            assert succeed([bare, tree.prefix / "bin/outrigger", *words])
+        modules = succeed([bare, "-c", "import pkgutil; print(*(found.name for found in pkgutil.iter_modules()))"])
+        assert not {"typer", "msgspec", "aiohttp"} & set(modules.split())
+    finally:
+        shutil.rmtree(vendor, ignore_errors=True)  # other tests have a tree as the build installs it
 
 
 def test_libraries_are_looked_for_in_the_tree_and_in_the_system(tree: Tree) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
 import json
 import os
 import platform
@@ -155,6 +157,42 @@ def test_two_nodes_talk_by_the_ucx_inside(fresh: Environment, tmp_path: Path) ->
     assert _offloaded(tmp_path / "report.json") > 0
     with pytest.raises(AssertionError, match="too short"):  # so the system's was hidden indeed
         succeed([*hidden, sys.executable, "-c", "import ctypes; ctypes.CDLL('libucp.so.0')"])
+
+
+def test_programs_find_the_group_library_by_its_soname(fresh: Environment) -> None:
+    found = [path.name for path in (fresh.installed / "lib").glob("liboutrigger_group*")]
+    assert found == ["liboutrigger_group.so.1"]
+
+
+_TRAINING = """
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("outrigger")
+tensor = torch.full((1000,), dist.get_rank() + 1.0)
+dist.all_reduce(tensor)
+if dist.get_rank() == 0:
+    print(dist.get_backend(), tensor.sum().item())
+dist.destroy_process_group()
+"""
+
+
+def test_torch_finds_the_backend_without_an_import(fresh: Environment, tmp_path: Path) -> None:
+    torch = importlib.util.find_spec("torch")
+    if torch is None or torch.origin is None:
+        pytest.skip("torch is not installed (./dev setup --with torch)")
+    if tuple(map(int, importlib.metadata.version("torch").split(".")[:2])) < (2, 15):
+        pytest.skip("torch before 2.15 needs the import")
+    # The torch of these tests: its wheels have several GB.
+    path = fresh.installed.parents[1] / "torch_of_tests.pth"
+    path.write_text(str(Path(torch.origin).parents[1]))
+    program = tmp_path / "training.py"
+    program.write_text(_TRAINING)
+    launcher = [fresh.place / "bin" / "python", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    try:
+        assert "outrigger 3000.0" in succeed([*launcher, program])
+    finally:
+        path.unlink()
 
 
 def test_its_commands_are_there(fresh: Environment) -> None:

@@ -33,7 +33,7 @@ Ends make_ends() {
 }
 
 // The result at each end; empty: success.
-std::array<std::string, 2> greet(Ends& ends, const Secret& of_host, const Secret& of_dpu) {
+std::array<std::string, 2> shake_hands(Ends& ends, const Secret& of_host, const Secret& of_dpu) {
   const auto deadline = DpuHandshake::Clock::now() + 5s;
   auto dpu = std::async(std::launch::async, [&] {
     const Status status = run_dpu_handshake(ends.dpu.get(), Side::dpu, of_dpu, deadline);
@@ -64,14 +64,14 @@ Said between(DpuHandshake& host, DpuHandshake& dpu) {
 
 TEST(DpuHandshake, WorksWithTheSameSecret) {
   Ends ends = make_ends();
-  EXPECT_EQ(greet(ends, Secret{1}, Secret{1}), (std::array<std::string, 2>{}));
+  EXPECT_EQ(shake_hands(ends, Secret{1}, Secret{1}), (std::array<std::string, 2>{}));
   std::byte more{};
   EXPECT_EQ(::recv(ends.host.get(), &more, 1, MSG_DONTWAIT), -1) << "frames are next, and nothing of the handshake";
 }
 
 TEST(DpuHandshake, RefusesAnotherSecret) {
   Ends ends = make_ends();
-  const auto said = greet(ends, Secret{1}, Secret{2});
+  const auto said = shake_hands(ends, Secret{1}, Secret{2});
   EXPECT_NE(said[0].find("secret"), std::string::npos) << said[0];
   EXPECT_NE(said[1].find("secret"), std::string::npos) << said[1];
 }

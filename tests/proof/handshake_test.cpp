@@ -79,7 +79,7 @@ TEST(Handshake, MakesTwoKnownToEachOther) {
   EXPECT_EQ(pair.a.token_out(), pair.b.token_in());
   EXPECT_EQ(pair.b.token_out(), pair.a.token_in());
   EXPECT_NE(pair.a.token_out(), pair.a.token_in());
-  EXPECT_NE(pair.a.token_out(), wire::Pass{});
+  EXPECT_NE(pair.a.token_out(), wire::Token{});
   EXPECT_FALSE(pair.a.call()) << "there is nothing left to ask";
 }
 
@@ -181,7 +181,7 @@ TEST(Handshake, RecordedIsWorthNothingLater) {
       pair.a_calls();
       pair.run();
     }
-    const wire::Pass pass = amid ? pair.b.token_in() : wire::Pass{};
+    const wire::Token token = amid ? pair.b.token_in() : wire::Token{};
     for (int round = 0; round < 3; ++round) {
       for (const HandshakeMessage& old : before.recorded) {
         (void)pair.a.receive(old);
@@ -190,7 +190,7 @@ TEST(Handshake, RecordedIsWorthNothingLater) {
     }
     EXPECT_EQ(pair.open(), amid);
     EXPECT_EQ(pair.strange(), !amid);
-    EXPECT_EQ(pair.b.token_in(), pass);
+    EXPECT_EQ(pair.b.token_in(), token);
     EXPECT_NE(pair.b.token_in(), before.b.token_in());
   }
 }
@@ -199,14 +199,14 @@ TEST(Handshake, OfItselfRecordedChangesNothing) {
   Pair pair;
   pair.a_calls();
   pair.run();
-  const wire::Pass pass = pair.b.token_in();
+  const wire::Token token = pair.b.token_in();
   const auto recorded = pair.recorded;
   for (const HandshakeMessage& again : recorded) {
     (void)pair.a.receive(again);
     (void)pair.b.receive(again);
   }
   EXPECT_TRUE(pair.open());
-  EXPECT_EQ(pair.b.token_in(), pass);
+  EXPECT_EQ(pair.b.token_in(), token);
 }
 
 TEST(Handshake, SentBackIsRefused) {
@@ -264,7 +264,7 @@ TEST(Handshake, OfWhoTakesThePlaceOfAnotherIsNew) {
   Pair pair;
   pair.a_calls();
   pair.run();
-  const wire::Pass old = pair.a.token_in();
+  const wire::Token old = pair.a.token_in();
   pair.b = Handshake(pair.job_b, kB, kA);  // started again
   EXPECT_FALSE(pair.a.receive(pair.b.call().value())) << "before a is told of it, it is anybody";
   pair.a = Handshake(pair.job_a, kA, kB);

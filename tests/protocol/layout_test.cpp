@@ -81,9 +81,10 @@ std::string memory_of_a_rank() {
   return OUTRIGGER_LAYOUT(SegmentHeader, magic, version, world_rank, world_size, slot_count, ring_offset, slots_offset,
                           arena_offset, arena_bytes, segment_bytes, ring_tail, rank_sleeping, rank_base_address,
                           rank_quiet, overflow_tail, overflow_first_address, overflow_first_region, groups_used,
-                          groups_unlisted, completions, service_sleeping, ring_head, overflow_taken, service_restarts,
-                          service_ran_ns, service_waited_ns, service_other_job, proofs, wire_route_count, wire_routes,
-                          fatal, warned, fatal_text, dpu_process, dpu_calls, copies) +
+                          groups_unlisted, rank_lends, rank_lends_turns, completions, service_sleeping, ring_head,
+                          overflow_taken, service_restarts, service_ran_ns, service_waited_ns, service_other_job,
+                          proofs, wire_route_count, wire_routes, fatal, warned, fatal_text, dpu_process, dpu_calls,
+                          copies) +
          OUTRIGGER_LAYOUT(OperationSlot, state, position, result, body) +
          OUTRIGGER_LAYOUT(OverflowRecord, operation, next, number, reserved) +
          OUTRIGGER_LAYOUT(SlotRequestBody, request, collective, algorithm, plan, flags, root, group_high, group_low,
@@ -101,7 +102,7 @@ std::string memory_of_a_rank() {
          OUTRIGGER_LAYOUT(NativeCallsEntry, group_high, group_low, word) +
          OUTRIGGER_LAYOUT(KeyEntry, region, key_bytes, export_bytes, reserved, base, bytes, key) +
          OUTRIGGER_LAYOUT(WireRoute, moves_memory, transports) +
-         OUTRIGGER_LAYOUT(CopyQueue, wanted, given, service_waits, asked, taken, events, bell, copier_sleeps,
+         OUTRIGGER_LAYOUT(CopyQueue, wanted, given, service_waits, asked, recalled, taken, events, bell, copier_sleeps,
                           copier_tid, copier_has, hands, rank_waits, copier_away, copier_ran_ns, copier_busy_since,
                           ranks_alone, jobs, results) +
          "segment: ring " + std::to_string(SegmentView::ring_offset()) + ", slots " +
@@ -216,6 +217,7 @@ std::string addresses() {
   address.machine = 0x1112131415161718;
   address.worker = counted(5, 0x20);
   address.segment_key = counted(3, 0x30);
+  address.process = {0x61626364, 0x7172737475767778, 0x0182838485868788};
   const std::vector<std::byte> without_trial = encode_rank_address(address);
   address.trial = ExportTrial{0x2122232425262728, counted(2, 0x40), counted(7, 0x50)};
   return line_of_bytes("descriptor", bytes) + line_of_bytes("news of a node", news) +

@@ -6,6 +6,7 @@ import io
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,7 @@ def test_plain_run_is_used_where_it_is_as_fast_as_the_fastest() -> None:
 def test_few_runs_conclude_nothing() -> None:
     few = results(NATIVE, row(variants.DEFAULT, [5.0, 5.0]), row(variants.TWO, [4.0, 4.0]))
     assert not few.concluded and few.best is few.best_native
-    assert "the runs are too few to tell" in sentences.headline(few).text
+    assert "Too few runs to tell if Outrigger pays here: " in sentences.headline(few).text
     assert "wo service" not in texts(sentences.of_results(few))
     assert results(NATIVE, row(variants.DEFAULT, [5.0, 5.0, 5.0])).concluded
     again = command._again(GIVEN, Limits(20.0, 2))
@@ -169,16 +170,17 @@ def test_what_is_tried_next_is_what_the_report_asks_for() -> None:
     small = {"calls": 400, "sum": 3200, "min": 8, "max": 8}
     reduced = made(call("ialltoall", 1.0), call("allreduce", 2.0, form="blocking", offloaded=False, bytes=small))
     assert variants.further(GIVEN, reduced, None) == []  # --blocking on would do nothing
+    gathered = made(call("ialltoall", 1.0), call("allgather", 2.0, form="blocking", offloaded=False, bytes=small))
+    assert variants.further(GIVEN, gathered, None) == []
     offloaded = made(call("ialltoall", 1.0), call("ibcast", 2.0))
     native = made(call("ialltoall", 3.0, offloaded=False), call("ibcast", 1.0, offloaded=False))
     (mixed,) = variants.further(GIVEN, offloaded, native)
     assert mixed.given.algorithms == ("ibcast=native",)
-    settled = Given(program=("./app",), shared_heap="off", blocking="off")
+    settled = Given(program=("./app",), shared_heap="off", blocking="off", intranode="off")
     assert variants.further(settled, private, None) == variants.further(settled, blocking, None) == []
 
 
 def test_what_pays_alone_is_put_together() -> None:
-    from dataclasses import replace
 
     heap = Variant(variants.HEAP, "", replace(GIVEN, shared_heap="on"))
     mixed = Variant(variants.MIXED, "", replace(GIVEN, algorithms=("ibcast=native",)))
@@ -242,6 +244,10 @@ def test_reasons_come_with_remedies() -> None:
     assert "400 of 400 calls of MPI_Ialltoall went natively (unknown communicator): make its communicator" in texts(
         sentences.of_report(made(row_of))
     )
+    most_by_ranks = row_of | {"by_ranks": 300, "native": {"order not learned": 100}, "form": "blocking"}
+    assert "went natively" not in texts(sentences.of_report(made(most_by_ranks)))
+    few_by_ranks = most_by_ranks | {"by_ranks": 20, "native": {"order not learned": 380}}
+    assert "380 of 400 calls of MPI_Ialltoall went natively" in texts(sentences.of_report(made(few_by_ranks)))
     taken = made(
         call("ialltoall", 1.0), services=[{"node": 0, "number": 0, "core": 1, "core_is_free": True, "core_taken": 0.4}]
     )
@@ -304,6 +310,8 @@ class _Planned(Trials):
     def __init__(self, tmp_path: Path, built: Artifacts, limits: Limits, takes: dict[str, float]) -> None:
         super().__init__(built, tmp_path, limits, _Silent())
         self.takes, self.clock, self.made = takes, 0.0, []  # type: ignore[var-annotated]
+        self.reports: dict[str, Report] = {}
+        self.windows_fail: Exception | None = None
 
     def _left(self) -> float:
         return self.limits.budget_s - self.clock
@@ -314,8 +322,10 @@ class _Planned(Trials):
         seconds = self.takes.get(variant.key, 1.0)
         self.clock += seconds
         self.made.append((number, variant.key))
+        if variant.key == variants.WINDOWS and self.windows_fail is not None:
+            raise self.windows_fail
         self._variants[variant.key] = variant
-        self._trials.setdefault(variant.key, []).append(Trial(number, seconds))
+        self._trials.setdefault(variant.key, []).append(Trial(number, seconds, self.reports.get(variant.key)))
 
 
 def test_rounds_are_interleaved_and_turned_round(tmp_path: Path, built: Artifacts) -> None:
@@ -347,7 +357,54 @@ def test_what_gains_alone_is_tried_together_beside_native(tmp_path: Path, built:
     assert {key for number, key in trials.made if number >= 3} == {variants.NATIVE, "a", variants.TOGETHER}
 
 
-def test_a_failing_program_is_told_with_its_last_words(tmp_path: Path) -> None:
+def with_sites(tmp_path: Path, built: Artifacts, limits: Limits, windows_take_s: float = 1.0) -> _Planned:
+    """Its counted run has a place that takes a notable part of the run."""
+    trials = _Planned(tmp_path, built, limits, {variants.WINDOWS: windows_take_s})
+    seconds = {"sum": 4.0, "min": 1.0, "max": 1.0, "ranks": RANKS}
+    place = {"object": "/nowhere/app", "offset": 8}
+    numbers = {"calls": 4, "sum": 32, "min": 8, "max": 8}
+    one = {"call": "MPI_Bcast", "place": place, "calls": 4, "offloaded": 0, "bytes": numbers, "seconds": seconds}
+    trials.reports[variants.COUNTED] = made(sites=[one])
+    return trials
+
+
+def test_first_uses_are_measured_last(tmp_path: Path, built: Artifacts) -> None:
+    trials = with_sites(tmp_path, built, Limits(1000, 3), windows_take_s=500.0)
+    trials.measure(variants.first(GIVEN, Node(2, 4)))
+    assert trials.made[-1] == (0, variants.WINDOWS) and len(trials.made) == 3 * 5 + 1 + 1
+    assert not trials.out_of_time
+    windows = trials._variants[variants.WINDOWS].given
+    assert "OUTRIGGER_WINDOWS=on" in windows.variables and windows.intranode == "off"
+
+
+def test_later_rounds_leave_time_for_first_uses(tmp_path: Path, built: Artifacts) -> None:
+    trials = with_sites(tmp_path, built, Limits(22, 50))
+    trials.measure(variants.first(GIVEN, Node(2, 4)))
+    assert trials.out_of_time and trials.made[-1] == (0, variants.WINDOWS)
+    assert trials.clock <= 22
+
+
+def test_first_uses_are_not_measured_without_notable_collectives(tmp_path: Path, built: Artifacts) -> None:
+    trials = _Planned(tmp_path, built, Limits(1000, 3), {})
+    trials.reports[variants.COUNTED] = made()
+    trials.measure(variants.first(GIVEN, Node(2, 4)))
+    assert variants.WINDOWS not in {key for _, key in trials.made}
+
+
+@pytest.mark.parametrize("kind", ("code", "time"))
+def test_a_program_that_bears_no_guards_is_advised_without(tmp_path: Path, built: Artifacts, kind: str) -> None:
+    trials = with_sites(tmp_path, built, Limits(1000, 3))
+    output = tmp_path / "windows-1.out"
+    output.write_text("bad address")
+    failed = ProgramFailed(Variant(variants.WINDOWS, "", GIVEN), 139, output)
+    trials.windows_fail = failed if kind == "code" else UserError("it took longer than 10 s")
+    trials.measure(variants.first(GIVEN, Node(2, 4)))
+    (text,) = trials.notes
+    assert ("exit code 139" if kind == "code" else "longer than 10 s") in text and str(output) in text
+    assert trials.results.concluded and variants.WINDOWS not in trials.results.rows
+
+
+def test_a_failing_program_is_told_with_the_end_of_its_output(tmp_path: Path) -> None:
     output = tmp_path / "native-1.out"
     output.write_text("\n".join(f"line {number}" for number in range(100)))
     text = str(ProgramFailed(Variant("native", "native", GIVEN), 3, output))

@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
+from proc_stat import alive
+from waiting import wait_until
 
 from outrigger.bench import jobs
 from outrigger.bench.jobs import Site, has_json_line, run_command
@@ -56,10 +58,7 @@ script = "echo $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; exec sleep
 jobs.run_command(["sh", "-c", script], dict(), jobs.has_json_line, 600)
 """
     process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
-    for _ in range(3000):
-        if (tmp_path / "pid").exists():
-            break
-        time.sleep(0.02)
+    assert wait_until((tmp_path / "pid").exists)
     process.send_signal(number)
     assert process.wait(60) == (143 if number == signal.SIGTERM else -signal.SIGINT)
     with pytest.raises(ProcessLookupError):
@@ -75,21 +74,15 @@ plan = launch.Plan(artifacts.find().daemon, ("sh", "-c", script), dict(), bindin
 jobs.run(plan, jobs.has_json_line, 600)
 """
     process = subprocess.Popen([sys.executable, "-c", code])
-    for _ in range(3000):
-        if (tmp_path / "pid").exists():
-            break
-        time.sleep(0.02)
+    assert wait_until((tmp_path / "pid").exists)
     # The kernel tells it as often as the command has threads, and Open MPI's is to be told once.
     assert "\nThreads:\t1\n" in Path(f"/proc/{process.pid}/status").read_text()
     process.kill()
     process.wait(60)
     launcher = Path("/proc") / (tmp_path / "pid").read_text().strip()
-    for _ in range(500):
-        if not launcher.exists():
-            return
-        time.sleep(0.02)
-    os.kill(int(launcher.name), signal.SIGKILL)
-    pytest.fail("the launcher lives on")
+    if not wait_until(lambda: not launcher.exists()):
+        os.kill(int(launcher.name), signal.SIGKILL)
+        pytest.fail("the launcher lives on")
 
 
 def test_all_that_is_printed_is_read_though_nobody_waits_for_it() -> None:
@@ -150,14 +143,8 @@ time.sleep(60)
 """
     ended = start(code)
     child = int(ended.output.split()[-1].rstrip("}"))
-    for _ in range(600):
-        try:
-            if Path(f"/proc/{child}/stat").read_text().split()[2] == "Z":
-                return
-        except OSError:  # gone, perhaps just now
-            return
-        time.sleep(0.05)
-    pytest.fail("the child lives on")
+
+    assert wait_until(lambda: not alive(child)), "the child lives on"
 
 
 def test_only_whole_lines_are_figures() -> None:

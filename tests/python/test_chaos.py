@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 import typer
 from test_report import EXAMPLE
 from typer.testing import CliRunner
+from waiting import wait_until
 
 from outrigger.artifacts import Artifacts
 from outrigger.chaos import command, strikes, victims
@@ -84,10 +84,7 @@ def test_only_service_processes_of_that_job_are_met(tmp_path: Path) -> None:
         start("serve", environment), start("keep", environment), start("serve", dict(os.environ)),
     )  # fmt: skip
     try:
-        deadline = time.monotonic() + 10
-        while victims.service_processes(daemon, log) != [ours.pid] and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert victims.service_processes(daemon, log) == [ours.pid]
+        assert wait_until(lambda: victims.service_processes(daemon, log) == [ours.pid])
         assert victims.service_processes(daemon, tmp_path / "b.log") == []
         assert victims.service_processes(tmp_path / "another", log) == []
     finally:
@@ -150,3 +147,12 @@ def test_the_build_that_is_named_is_the_one_that_runs(tmp_path: Path, monkeypatc
     CliRunner().invoke(app, ["--build", "build", "--out", "out", "--", "prog"])
     words = started[0]
     assert words[words.index("--build") + 1] == str(tmp_path / "build")
+
+
+@pytest.mark.parametrize("services", ["0", "-1"])
+def test_without_service_processes_there_is_nothing_to_kill(services: str) -> None:
+    app = typer.Typer()
+    app.command()(command.chaos)
+    result = CliRunner().invoke(app, ["--services", services, "--", "prog"])
+    assert isinstance(result.exception, UserError)
+    assert f"--services {services}: lab chaos kills service processes" in str(result.exception)

@@ -198,6 +198,6 @@ def test_info_shows_who_has_what() -> None:
         [info.Claim(0, "ranks", "a", 42), info.Claim(7, "service", "a", 43), info.Claim(6, "service", "b", 44)]
     )
     assert [finding.value for finding in found] == [
-        "ranks on CPUs 0, service processes on CPUs 7", "service processes on CPUs 6",
+        "ranks on CPU 0, service processes on CPU 7", "service processes on CPU 6",
     ]  # fmt: skip
     assert found[0].remark == "processes 42, 43, a" and found[1].remark == "process 44, b"

@@ -11,11 +11,11 @@ import signal
 import subprocess
 import sys
 import termios
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from waiting import wait_until
 
 from outrigger.cluster import control, cpusets, messages, state
 from outrigger.cluster.state import Faults, Spec
@@ -60,10 +60,7 @@ def said(host: str, script: str) -> str:
 
 
 def wait_for(path: Path) -> None:
-    deadline = time.monotonic() + LONG_S
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} did not come"
-        time.sleep(0.01)
+    assert wait_until(path.exists, LONG_S), f"{path} did not come"
 
 
 @pytest.fixture(scope="module")
@@ -160,10 +157,7 @@ def test_a_program_ends_with_its_killed_client(cluster: None, tmp_path: Path, de
     wait_for(tmp_path / "ready")
     process.kill()
     process.wait()
-    deadline = time.monotonic() + LONG_S
-    while control.look(NAME)[1].processes:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    assert wait_until(lambda: not control.look(NAME)[1].processes, LONG_S)
     assert on("n1", "sh", "-c", "exit 7").returncode == 7
     assert "KeyError" not in state.files(NAME).log.read_text()
 
@@ -313,14 +307,15 @@ switch.serve(host.listen(Path(sys.argv[1], "socket")))
 
 def wait_until_answered(path: Path) -> None:
     """A socket has its name before anybody listens."""
-    deadline = time.monotonic() + LONG_S
-    while True:
+
+    def answers() -> bool:
         try:
             messages.ask(str(path), {"do": "look"})
-            return
         except ConnectionRefusedError:
-            assert time.monotonic() < deadline, f"nobody answers at {path}"
-            time.sleep(0.01)
+            return False
+        return True
+
+    assert wait_until(answers, LONG_S), f"nobody answers at {path}"
 
 
 @pytest.mark.slow
@@ -459,10 +454,7 @@ def test_what_a_killed_cluster_leaves_is_cleared_away(spare: str) -> None:
     assert pid is not None
     on("n1", "sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 &", name=spare)
     os.kill(pid, signal.SIGKILL)
-    deadline = time.monotonic() + LONG_S
-    while processes_of(spare):
-        assert time.monotonic() < deadline, "the kernel ends the hosts with their keeper"
-        time.sleep(0.02)
+    assert wait_until(lambda: not processes_of(spare), LONG_S), "the kernel ends the hosts with their keeper"
     with pytest.raises(UserError, match=r"has ended by itself.*outrigger lab cluster down"):
         control.look(spare)
     assert control.up(Spec(1, None), spare)

@@ -40,9 +40,9 @@ def test_the_first_line_says_what_a_user_wants_to_know() -> None:
         "cost: CPU 1 for the service process."
     )
     slower = replace(EXAMPLE, offloaded=NATIVE, native=OFFLOADED)
-    assert ": 33 to 67 % more time taken; " in headline(slower)
+    assert ": 33 to 67 % more time; " in headline(slower)
     mixed = replace(EXAMPLE, offloaded=[OFFLOADED[0], row(4096, 400, 880, 300)])
-    assert ": between 10 % more and 25 % less time taken; " in headline(mixed)
+    assert ": from 10 % more to 25 % less time; " in headline(mixed)
     starved = replace(EXAMPLE, offloaded=[OFFLOADED[0], row(4096, 400, 8000, 300)])
     assert ": up to 10 times as long, at best 25 % of the time saved; " in headline(starved)
 
@@ -67,7 +67,7 @@ def test_time_is_saved_of_the_better_native() -> None:
     """Native on all cores takes half: 100 and 400, offloaded 150 and 480."""
     everywhere = [row(1024, 100, 100, 0), row(4096, 400, 400, 0)]
     found = replace(EXAMPLE, native_all_cores=everywhere)
-    assert ": 20 to 50 % more time taken; " in headline(found)
+    assert ": 20 to 50 % more time; " in headline(found)
     console = Console(file=io.StringIO(), width=110)
     console.print(demo.table(found, 2, console.width))
     assert isinstance(console.file, io.StringIO)

@@ -8,11 +8,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from waiting import wait_until
 
 from outrigger import run
 from outrigger.artifacts import Artifacts
@@ -99,10 +99,7 @@ def shares(*names: str) -> tuple[Share, ...]:
 
 
 def appears(path: Path, within_s: float = 60.0) -> bool:
-    end = time.monotonic() + within_s
-    while not path.exists() and time.monotonic() < end:
-        time.sleep(0.02)
-    return path.exists()
+    return wait_until(path.exists, within_s)
 
 
 def test_all_are_started_and_end_with_their_input(site: Path, how: Way) -> None:
@@ -317,10 +314,7 @@ def test_a_job_that_is_ended_leaves_nothing_on_its_dpu(
     assert job.wait(60) == status
     assert appears(site / "ended-bf1")
     launcher = Path("/proc") / (site / "launcher").read_text().strip()
-    deadline = time.monotonic() + 10
-    while launcher.exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not launcher.exists()
+    assert wait_until(lambda: not launcher.exists())
     job.communicate()
 
 

@@ -10,7 +10,6 @@ import shutil
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ import pytest
 from aiohttp import web
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
+from waiting import wait_until
 
 from outrigger.errors import UserError
 from outrigger.live import answer, exporter, sources
@@ -201,15 +201,14 @@ def test_a_real_prometheus_scrapes_and_warns(tmp_path):
         try:
 
             def until(path: str, found) -> None:
-                for _ in range(120):
+                def answers() -> bool:
                     try:
                         status, said, _ = ask(listen, path)
-                        if status == 200 and found(json.loads(said)["data"]):
-                            return
                     except OSError:
-                        pass
-                    time.sleep(0.5)
-                raise AssertionError(path)
+                        return False
+                    return status == 200 and found(json.loads(said)["data"])
+
+                assert wait_until(answers, pause_s=0.5), path
 
             query = quote('sum(outrigger_calls_total{job="run-1"})')
             until(f"/api/v1/query?query={query}", lambda data: [r["value"][1] for r in data["result"]] == ["7500"])

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 import typer
 from rich.console import Console
+from waiting import wait_until
 
 from outrigger import bar, formats, launch
 from outrigger.artifacts import Artifacts
@@ -223,10 +223,7 @@ def test_ctrl_c_leaves_figures(tmp_path: Path, write_programs: Callable[[Mapping
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, "NO_COLOR": "1"},
     )  # fmt: skip
     called = tmp_path / "mpi" / "bin" / "mpiexec.called"
-    for _ in range(1200):
-        if called.exists() and len(called.read_text().splitlines()) == 6:
-            break
-        time.sleep(0.05)
+    assert wait_until(lambda: called.exists() and len(called.read_text().splitlines()) == 6)
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=60)
     assert interrupts.SAID in out and "Medians of 1 jobs" in out, out

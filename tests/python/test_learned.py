@@ -13,7 +13,8 @@ import pytest
 from outrigger import learned
 
 TEXT = (
-    "outrigger-choices 3\nmachine AMD EPYC, 2 CPUs\nmpi MPICH Version:\t4.0.2\ncores ranks have their own\n"
+    "outrigger-choices 4\nmachine AMD EPYC, 2 CPUs\nmpi MPICH Version:\t4.0.2\ncores ranks have their own\n"
+    "program my solver\n"
     "ialltoall nonblocking 17 4 2 2 1 native 1764300000\nibcast blocking 16 4 2 2 1 node_pull 1764400000\n"
 )
 
@@ -57,6 +58,7 @@ def test_size_classes_are_the_librarys(size: int, number: int) -> None:
 def test_files_are_read(cache: Path) -> None:
     (kept,) = learned.read_all(cache)
     assert (kept.machine, kept.mpi, kept.cores) == ("AMD EPYC, 2 CPUs", "MPICH Version:\t4.0.2", "ranks have their own")
+    assert kept.program == "my solver"
     assert kept.choices[0] == learned.Choice(
         "ialltoall", "nonblocking", 17, 4, 2, 2, 1, "native", datetime.fromtimestamp(1764300000).astimezone()
     )
@@ -68,7 +70,8 @@ def test_files_are_read(cache: Path) -> None:
     [
         "",
         "something",
-        TEXT.replace("choices 3", "choices 4"),
+        TEXT.replace("choices 4", "choices 3"),
+        TEXT.replace("program my solver\n", ""),
         TEXT + "ibcast blocking\n",
         TEXT + "ibcast blocking 16 4 2 2 1 native\n",
     ],
@@ -83,7 +86,7 @@ def test_choices_are_listed_with_their_date_and_cleared(cache: Path) -> None:
     (cache / "other.txt").touch()
     text = command(cache)
     for words in (
-        "MPICH Version:",
+        "my solver with MPICH 4.0.2 on AMD",
         "AMD EPYC, 2 CPUs",
         "last changed 2001-09-",
         "MPI_Ialltoall",
@@ -96,3 +99,21 @@ def test_choices_are_listed_with_their_date_and_cleared(cache: Path) -> None:
     assert "Removed 1 file in" in command(cache, "--clear")
     assert [path.name for path in cache.iterdir()] == ["other.txt"]
     assert "No run has saved a decision" in command(cache)
+
+
+def test_orders_of_sums_are_counted_and_cleared(cache: Path) -> None:
+    (cache / "sums-1.txt").touch()
+    assert "1 file with orders in which MPIs add floating-point numbers." in command(cache)
+    assert "Removed 1 file in" in command(cache, "--clear", "my solver")
+    assert "1 file with orders" in command(cache)
+    assert "Removed 1 file in" in command(cache, "--clear") and not list(cache.iterdir())
+
+
+def test_a_programs_choices_are_listed_and_cleared_alone(cache: Path) -> None:
+    (cache / "choices-1.txt").write_text(TEXT.replace("my solver", "halo.py"))
+    (cache / "choices-2.txt").write_text("something")
+    text = command(cache, "src/halo.py")
+    assert "halo.py with MPICH" in text and "my solver" not in text and "not a decision file" not in text
+    assert "No run of other has saved a decision" in command(cache, "other")
+    assert "Removed 1 file in" in command(cache, "--clear", "halo.py")
+    assert sorted(path.name for path in cache.glob("*.txt")) == ["choices-0123456789abcdef.txt", "choices-2.txt"]

@@ -110,3 +110,20 @@ def test_what_cannot_be_served_is_refused(
     fake_output(monkeypatch, text)
     with pytest.raises(UserError, match=message):
         of_program(program)
+
+
+@pytest.mark.parametrize(
+    "name", ["mpirun", "mpiexec", "mpirun.openmpi", "mpiexec.hydra", "mpirun-mpich", "orterun", "srun"]
+)
+def test_launchers_are_no_programs(name: str, tmp_path: Path) -> None:
+    launcher = tmp_path / name
+    launcher.touch(0o755)
+    with pytest.raises(UserError, match=rf"/{name} starts MPI programs itself: .* `outrigger run -n 4 -- ./program`"):
+        linked.find_program(str(launcher))
+
+
+@pytest.mark.parametrize("name", ["mpirunner", "mpirun_test.sh", "torchrun", "srun2"])
+def test_programs_may_have_similar_names(name: str, tmp_path: Path) -> None:
+    program = tmp_path / name
+    program.touch(0o755)
+    assert linked.find_program(str(program)) == program

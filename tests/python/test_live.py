@@ -7,7 +7,6 @@ import os
 import socket
 import sys
 import threading
-import time
 from dataclasses import asdict
 
 import msgspec
@@ -15,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
+from waiting import wait_until
 
 from outrigger.errors import UserError
 from outrigger.live import answer, keepers, remote, snapshot, sources, top
@@ -151,7 +151,7 @@ def test_what_another_user_says_is_not_shown(monkeypatch):
         told = sources.local()
     assert told == answer.Told((), refused=1)
     text = shown(Tracker().update(told.nodes, 1.0, told.problems, told.refused), 80, 24)
-    assert "1 keeper of other users' jobs tells these users and root alone" in " ".join(text.split())
+    assert "1 job of other users on this machine: only these users and root" in " ".join(text.split())
 
 
 def test_rates_are_of_the_last_interval():
@@ -274,7 +274,7 @@ def test_top_fits_its_terminal(width, height):
     text = "\n".join(lines)
     assert "run-1" in text and "MPI_Ialltoall" in text and "█" in text
     (ranks,) = [line for line in lines if line.startswith("ranks: ")]
-    assert "comes last, by" in ranks and ranks.rstrip().endswith("/s")
+    assert "is latest, by" in ranks and ranks.rstrip().endswith("/s")
     (between,) = [line for line in lines if line.startswith("nodes: ")]
     assert "0→1 " in between and "others " in between
 
@@ -309,10 +309,7 @@ esac
 
 
 def until(look, seconds=60.0):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end and not look():
-        time.sleep(0.1)
-    assert look()
+    assert wait_until(look, seconds)
 
 
 def test_hosts_are_asked_by_ssh_and_those_that_do_not_answer_are_named(tmp_path, monkeypatch):
@@ -347,11 +344,10 @@ def test_charts():
     assert bar([(0.5, "a"), (0.25, "b")], 4) == [("██", "a"), ("█", "b"), ("░", "dim")]
 
 
-def test_live_counts_without_a_report_and_leaves_one_that_was_asked_for():
+def test_live_counts_and_leaves_a_report_that_was_asked_for():
     live = Settings(live=True)
-    assert live.environment({}) == {"OUTRIGGER_REPORT": "live"}
-    assert live.environment({"OUTRIGGER_REPORT": "file"}) == {"OUTRIGGER_REPORT": "file"}
-    assert Settings().environment({}) == {}
+    assert live.environment() == {"OUTRIGGER_LIVE": "on"}
+    assert Settings().environment() == {}
 
 
 def test_exposed_and_hidden_are_no_more_than_the_time():
@@ -362,3 +358,28 @@ def test_exposed_and_hidden_are_no_more_than_the_time():
     (job,) = Tracker().update([node], 1.0).jobs
     assert (job.exposed, job.hidden) == (pytest.approx(0.82), pytest.approx(0.18))
     assert job.ranks.hidden == [pytest.approx(0.18)] and job.calls[0].hidden_seconds == pytest.approx(0.22)
+
+
+def test_calls_by_ranks_are_neither_offloaded_nor_native():
+    row = msgspec.structs.replace(NODES[0].rows[0], calls=100, offloaded=20, native=((0, 5), (1, 15)))
+    node = msgspec.structs.replace(NODES[0], rows=(row,))
+    view = Tracker().update([node], 1.0)
+    (job,) = view.jobs
+    assert (job.calls[0].by_ranks, job.by_ranks, job.offloaded, job.native) == (60, 60, 20, 20)
+    assert "served" in shown(view, 130, 50) and "80%" in shown(view, 130, 50)
+    more = msgspec.structs.replace(row, native=((0, 90),))  # read while the rank changes it
+    assert more.by_ranks == 0
+
+
+def test_ranks_asleep_in_polite_waits_are_shown():
+    def node(at_s, slept):
+        ranks = tuple(
+            msgspec.structs.replace(rank, slept_seconds=part) for rank, part in zip(NODES[0].ranks, slept, strict=True)
+        )
+        return msgspec.structs.replace(NODES[0], at_ns=at_s * 10**9, ranks=ranks)
+
+    tracker = Tracker()
+    assert "asleep" not in shown(tracker.update([node(10, [0.0] * 4)], 1.0), 130, 50)
+    view = tracker.update([node(12, [0.0, 0.5, 1.0, 9.0])], 3.0)
+    assert view.jobs[0].ranks.asleep == [0.0, 0.25, 0.5, 1.0]
+    assert "; asleep in waits 44% of the time" in shown(view, 130, 50)

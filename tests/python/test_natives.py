@@ -59,8 +59,8 @@ def test_ranks_that_share_cores_give_way(monkeypatch: pytest.MonkeyPatch) -> Non
     assert natives.crowded(mpi("mpich", None, version="4.0.2")) == {}
     assert natives.crowded(mpi("openmpi", None)) == {}
     assert natives.crowded(mpi("mpich", None))["MPIR_CVAR_CH4_PROGRESS_THROTTLE"] == "1"
-    assert natives.crowded(mpi("mpich", None, INTEL, "2021.18")) == {"I_MPI_WAIT_MODE": "1"}
-    monkeypatch.setenv("I_MPI_WAIT_MODE", "0")
+    assert natives.crowded(mpi("mpich", None, INTEL, "2021.18")) == {"I_MPI_THREAD_YIELD": "3"}
+    monkeypatch.setenv("I_MPI_THREAD_YIELD", "0")
     assert natives.crowded(mpi("mpich", None, INTEL, "2021.18")) == {}
 
 

@@ -13,11 +13,13 @@ from matplotlib.figure import Figure
 from typed import typed
 
 from outrigger import formats
+from outrigger.artifacts import Artifacts
 from outrigger.bench import never_slower, never_slower_plot, never_slower_sites, never_slower_table
 from outrigger.bench.never_slower_cells import Cell, Elapsed, Grid, Line, make_cell, ratio_of, read, read_lines
 from outrigger.bench.never_slower_sites import Sites
 from outrigger.errors import UserError
 from outrigger.mpis import Mpi
+from outrigger.settings import Settings
 
 
 def rounds(middle: float, seed: int, spread: float = 0.05, count: int = 60) -> tuple[float, ...]:
@@ -121,7 +123,7 @@ def test_slower_cells_are_named_the_worst_first() -> None:
 def test_nothing_slower_is_said_too() -> None:
     found = grid(cell(0.9), cell(1.0, size=1 << 20))
     (said,) = never_slower_table.slower_lines(found)
-    assert "None of 2 cells" in said
+    assert "No cell of 2 is slower" in said
     assert never_slower.exit_code(found) == 0
     assert never_slower.exit_code(replace(found, failures=("MPICH: died",))) == 3
 
@@ -170,7 +172,8 @@ def test_colours_are_the_same_at_1_and_differ_beside_it() -> None:
         (["--sizes", "1T"], "is not a size"),
         (["--sizes", "1G"], "--sizes: 1G is more than 256M"),
         (["--sizes", ",".join(map(str, range(1, 40)))], "39 sizes"),
-        (["--placement", "moon"], "--placement 'moon': there are extra, equal, shared, nodes, threads"),
+        (["--placement", "moon"], "--placement 'moon': there are extra, equal, shared, alone, nodes, threads"),
+        (["--type", "doubles"], "--type doubles: did you mean double?"),
         (["--budget", "soon"], "--budget soon: write a positive time"),
         (["--budget", "1s"], "--budget 1s: from 10s"),
         (["-n", "1"], "-n 1: at least 2 ranks are needed"),
@@ -188,10 +191,34 @@ def test_one_core_is_too_few_for_some(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(never_slower_sites.cores, "allowed_cores", lambda: [(0, 1)])
     sites = Sites.make(None)
     assert sites.ranks == 2
-    with pytest.raises(UserError, match="only one core may be used here; ask for shared or nodes"):
+    with pytest.raises(UserError, match="only one core may be used here; ask for shared, alone or nodes"):
         sites.check(["extra"])
     names, notes = sites.default()
-    assert names == ("shared", "nodes") and "left out" in notes[0]
+    assert names == ("shared", "alone", "nodes") and "left out" in notes[0]
+
+
+def test_alone_has_no_service_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(never_slower_sites.cores, "allowed_cores", lambda: [(0, 1), (1, 1)])
+    mpich = Mpi("mpich", "4.0.2", Path("mpirun.mpich"), None)
+    group = Sites.make(2).group(mpich, "alone", ["/bin/true"], Artifacts(Path()))
+    assert group is not None and group.offloaded.settings.services == 0 and group.native is None
+
+
+def test_the_median_of_all_cells_is_said() -> None:
+    assert never_slower_table.median_line(grid(cell(0.5), cell(0.75, size=64), cell(2.0, size=128))) == (
+        "Median of 3 cells: 0.75 of native's time."
+    )
+
+
+def test_settings_reach_the_measured_jobs_alone(tmp_path: Path) -> None:
+    program = tmp_path / "prog"
+    program.touch(0o755)
+    mpi = Mpi("mpich", "4.0.2", tmp_path / "mpiexec", None)
+    sites = Sites(2, ((0, 1), (1, 2)), Settings(intranode="on"))
+    group = sites.group(mpi, "shared", (str(program),), Artifacts(tmp_path))
+    assert group is not None and group.offloaded.settings.intranode == "on" and group.native is None
+    result = typed(["bench", "never-slower", "--out", str(tmp_path), "--intranode", "maybe"])
+    assert isinstance(result.exception, UserError) and "--intranode maybe: " in str(result.exception)
 
 
 def test_no_mpi_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

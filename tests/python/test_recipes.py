@@ -31,7 +31,7 @@ CALLED: dict[str, tuple[str | None, str | None, str | None]] = {
     "ucx": ("libucx-dev", "ucx-devel", "ucx"),
 }
 OF_THE_BUILD = {"Threads", "GTest", "Python3"}  # of the compiler, and of tests
-# What recipes need besides: the MPIs, and what makes programs and packages there.
+# Further requirements of the recipes: MPIs, compilers and packaging tools.
 BESIDES = (
     {"debhelper-compat", "dh-python", "libmpich-dev", "libopenmpi-dev", "ninja-build"},
     {"gcc", "gcc-c++", "mpich-devel", "ninja-build", "openmpi-devel", "systemd-rpm-macros"},

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import io
 import json
+import os
+import re
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,14 +17,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from typer.main import get_command
 
-from outrigger import learned, report, report_advice, report_end, report_headline
+from outrigger import cli, itself, learned, report, report_advice, report_end, report_headline
 from outrigger.errors import UserError
+from outrigger.report_reasons import NO_SERVICES, REASONS, because
 
 SPREAD = {"sum": 0.5, "min": 0.1, "max": 0.2}
 EXAMPLE: dict[str, Any] = {
     "version": 1,
     "mpi": "MPICH",
+    "program": "solver",
     "ranks": 4,
     "nodes": 1,
     "wire": [],
@@ -118,7 +123,7 @@ def test_wire_is_named(uses: list[dict[str, Any]], line: str) -> None:
 
 
 def test_nothing_called() -> None:
-    assert "No collective that can be offloaded was called" in shown(EXAMPLE | {"collectives": []})
+    assert "No collective was called in a form that is offloaded." in shown(EXAMPLE | {"collectives": []})
 
 
 def call(name: str, seconds: tuple[float, float, float], **fields: Any) -> dict[str, Any]:
@@ -160,8 +165,8 @@ def test_every_call_is_shown_the_longest_first(width: int) -> None:
 def test_advice_has_figures_of_this_run_only() -> None:
     (line,) = report_advice.advice(report.parse(json.dumps(EXAMPLE | CALLS)))
     assert line == (
-        "1,408 MPI_Alltoallv of 96 KiB a rank, 31% of the run time, native because blocking calls are left to the MPI "
-        "unless asked for. `--blocking on` offloads it; posted earlier as MPI_Ialltoallv, up to 3.1 s of a rank "
+        "1,408 calls of MPI_Alltoallv of 96 KiB, 31% of the run time, native because blocking calls are left to the "
+        "MPI unless asked for. `--blocking on` offloads it; posted earlier as MPI_Ialltoallv, up to 3.1 s of a rank "
         "could be hidden behind its computation. Rank 2 was in it for 1 s, rank 0 for 4 s: the last rank waits least."
     )
 
@@ -191,9 +196,94 @@ def test_calls_by_ranks_are_named_and_advised() -> None:
         (line,) = report_advice.advice(report.parse(json.dumps(EXAMPLE | {"calls": [row], "run_seconds": RUN})))
         return line
 
-    assert "native because blocking calls are left" in advised() and "`--intranode on` lets the ranks" in advised()
+    assert "native because blocking calls are left" in advised() and "--intranode" not in advised()
+    assert ", 1,000 of them done by the ranks themselves." in advised(by_ranks=1000, native={"order not learned": 408})
     by_ranks = advised(by_ranks=1400, native={"blocking form": 8})
+    assert "of them" not in by_ranks
     assert "done by the ranks themselves" in by_ranks and "native" not in by_ranks and "--intranode" not in by_ranks
+
+
+def test_the_first_line_says_what_ranks_saved() -> None:
+    def first_line(**fields: Any) -> str:
+        row = call("MPI_Bcast", (12.4, 1.0, 4.0), native={"in trials": 8}, **fields)
+        data = EXAMPLE | {"calls": [row], "collectives": [], "run_seconds": RUN, "native_because": "no services"}
+        return shown(data).splitlines()[0]
+
+    done = "1,400 of 1,408 collective calls done by the ranks themselves through shared memory"
+    saved = first_line(by_ranks=1400, saved_seconds=10.0)
+    assert saved == f"{done}, which saved about 2.5 s (20% of the 12.5 s without)."
+    assert first_line(by_ranks=1400) == f"{done}."  # nothing was measured
+    assert first_line(by_ranks=0).startswith("Nothing was offloaded: all 1,408")
+
+
+def test_sums_without_an_order_are_advised() -> None:
+    row = call("MPI_Allreduce", (12.4, 1.0, 4.0), collective="iallreduce", native={"order not found": 1400})
+    (line,) = report_advice.advice(report.parse(json.dumps(EXAMPLE | {"calls": [row], "run_seconds": RUN})))
+    assert "the order of the MPI's sums cannot be learned" in line and "`--sums any`" in line
+
+
+def names_in_the_library() -> list[str]:
+    header = Path(__file__).parents[2] / "src/report/native_reason.hpp"
+    list_of_names = header.read_text().partition("kReasonNames{")[2].partition("}")[0]
+    return re.findall(r'"([^"]+)"', list_of_names)
+
+
+def test_every_reason_of_the_library_has_words() -> None:
+    first, *names = names_in_the_library()
+    assert first == "none" and len(names) >= 23
+    assert list(REASONS) == names
+
+
+def test_every_reason_is_in_the_documentation() -> None:
+    page = (Path(__file__).parents[2] / "docs/using/report.md").read_text()
+    rows = " ".join(re.findall(r"^\| ([^|]+) \|", page, re.MULTILINE))
+    for name in REASONS:
+        assert ("your --algorithm rule" if name == "your rule" else name.removeprefix("measured ")) in rows, name
+
+
+def test_remedies_name_commands_and_options_that_exist() -> None:
+    run = get_command(cli.make_app(["run"])).commands["run"]  # type: ignore[attr-defined]
+    options = {name for one in run.params for name in one.opts}
+    named = [words for reason in REASONS.values() for words in re.findall(r"`([^`]+)`", reason.remedy)]
+    assert len(named) >= 8
+    for words in named:
+        first, *rest = words.split()
+        known = cli.name_of(rest) if first == "outrigger" else first in options
+        assert known, words
+
+
+@pytest.mark.parametrize(
+    ("reason", "fields", "changes", "words"),
+    [
+        ("blocking form", {"collective": "ialltoall"}, {}, "`--blocking on` offloads it"),
+        ("blocking form", {"collective": "ialltoall"}, {"native_because": "no keeper"}, ""),
+        ("native job", {"collective": "ialltoall"}, {"native_because": "no keeper"}, ""),
+        ("native job", {"collective": "ialltoall"}, {"native_because": NO_SERVICES}, "`--services 1` starts"),
+        ("native job", {}, {"native_because": NO_SERVICES}, ""),  # there is no offloaded form
+        ("not tried", {"calls": 4 * 139}, {}, ""),
+        ("not tried", {"calls": 4 * 140}, {}, "`--choice early` tries it sooner"),
+        ("rounding", {"collective": "iallreduce"}, {}, "`--algorithm iallreduce=on` offloads it"),
+        ("your rule", {}, {}, "`--blocking off` leaves all blocking calls to the MPI"),
+        ("MPI as fast", {}, {}, ""),
+        ("of a later version", {}, {}, ""),
+    ],
+)
+def test_a_remedy_is_named_only_where_it_works(
+    reason: str, fields: dict[str, Any], changes: dict[str, Any], words: str
+) -> None:
+    calls = fields.get("calls", 1408)
+    row = call("MPI_Alltoall", (12.4, 1.0, 4.0), native={reason: calls}, **fields)
+    read = report.parse(json.dumps(EXAMPLE | {"calls": [row], "run_seconds": RUN} | changes))
+    remedy = report_advice.remedy(reason, read.calls[0], read)
+    assert words in remedy and bool(words) == bool(remedy)
+    assert because(reason)
+
+
+def test_without_service_processes_no_call_is_told_to_be_offloaded() -> None:
+    row = call("MPI_Alltoall", (12.4, 1.0, 4.0), collective="ialltoall", native={"MPI as fast": 1408})
+    changes = {"calls": [row], "run_seconds": RUN, "service": EXAMPLE["service"] | {"processes": 0}}
+    (line,) = report_advice.advice(report.parse(json.dumps(EXAMPLE | changes)))
+    assert "trials found the MPI as fast" in line and "--blocking" not in line
 
 
 @pytest.mark.parametrize(
@@ -272,6 +362,33 @@ def test_the_launcher_says_how_it_ended_where_nobody_else_does(
     assert report.read(path).native_because == "no core" and report.read(path).collectives
 
 
+def test_a_report_has_the_command_and_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(EXAMPLE))
+    monkeypatch.setattr("sys.argv", ["/opt/bin/outrigger", "run", "-n", "4", "--", "./a b"])
+    monkeypatch.setenv("OUTRIGGER_SUMS", "any thing")
+    command = itself.as_given()
+    assert "OUTRIGGER_SUMS='any thing' " in command and command.endswith(" outrigger run -n 4 -- './a b'")
+    report_end.note_run(path, command, "MPICH 4.0.2", datetime(2026, 11, 28, tzinfo=UTC))
+    run = report.read(path).run
+    assert run is not None and (run.command, run.mpi) == (command, "MPICH 4.0.2")
+    assert run.started == "2026-11-28 00:00:00 +0000" and run.version and run.machine
+    assert json.loads(path.read_text()).items() >= EXAMPLE.items()
+    report_end.note_run(tmp_path / "none.json", command, "", datetime.now(UTC))
+    assert not (tmp_path / "none.json").exists()
+
+
+def test_a_command_that_is_not_unicode_leaves_its_report_readable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(EXAMPLE))
+    monkeypatch.setattr("sys.argv", ["outrigger", "run", "--", "./prog", os.fsdecode(b"in_\xe9.dat")])
+    report_end.note_run(path, itself.as_given(), "MPICH 4.0.2", datetime.now(UTC))
+    run = report.read(path).run
+    assert run is not None and "in_\ufffd.dat" in run.command
+
+
 def test_the_launcher_leaves_a_report_that_says_its_end(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     text = json.dumps(EXAMPLE | {"ended": {"how": "finalized"}})
@@ -309,6 +426,47 @@ def test_what_waiting_ranks_copied_has_a_line() -> None:
     assert "waited" not in shown(EXAMPLE) and "waited" not in shown(EXAMPLE | {"copied_while_waiting": 0})
     line = "copied by ranks while they waited: 3 MiB, counted with copier"
     assert line in shown(EXAMPLE | {"copied_while_waiting": 3 << 20}).splitlines()
+
+
+def waits(kind: str, setting: str = "", seconds: float = 0.0) -> dict[str, Any]:
+    spread = {"sum": seconds, "min": 0.0, "max": seconds}
+    return {
+        "kind": kind,
+        "setting": setting,
+        "naps": 3,
+        "slept_seconds": spread | {"sum": 0.75 * seconds},
+        "yielded_seconds": spread | {"sum": 0.125 * seconds},
+        "seconds": spread,
+    }
+
+
+def test_polite_waits_have_a_line() -> None:
+    line = "Polite waits: 4 ranks waited 16 s in all, 12 s asleep and 2 s in yields."
+    assert line in shown(EXAMPLE | {"waits": waits("polite", seconds=16.0)}).splitlines()
+    alone = EXAMPLE["service"] | {"processes": 0}
+    assert line in shown(EXAMPLE | {"service": alone, "waits": waits("polite", seconds=16.0)}).splitlines()
+
+
+def test_polite_waits_without_a_pause_have_no_line() -> None:
+    for kind in ("native", "polite"):
+        assert "polite" not in shown(EXAMPLE | {"waits": waits(kind)})
+    assert "polite" not in shown(EXAMPLE)
+
+
+def test_own_setting_of_the_mpi_is_named() -> None:
+    line = "Waits: the MPI yields by its own setting, I_MPI_THREAD_YIELD=3."
+    assert line in shown(EXAMPLE | {"waits": waits("own setting", "I_MPI_THREAD_YIELD=3")}).splitlines()
+
+
+def test_energy_has_a_line_where_it_was_measured(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(EXAMPLE))
+    report_end.note_energy(path, None)
+    assert report.read(path).energy_joules is None and "Energy" not in shown(EXAMPLE)
+    report_end.note_energy(path, 12345.6)
+    assert "processors during the run: 12,346 J" in shown(json.loads(path.read_text()))
+    report_end.note_energy(tmp_path / "none.json", 1.0)
+    assert not (tmp_path / "none.json").exists()
 
 
 def test_buffers_in_huge_pages_have_a_line() -> None:
@@ -379,9 +537,10 @@ def test_the_first_line_says_what_was_hidden_and_what_it_cost() -> None:
 def test_the_first_line_of_what_stayed_native() -> None:
     calls = with_calls()["calls"]
     stayed = [calls[1]]
-    assert shown(with_calls(calls=stayed)).startswith(
-        "Nothing was offloaded: all 8 collective calls ran natively: blocking form."
-    )
+    left = "Nothing was offloaded: all 8 collective calls ran natively: blocking calls are left to the MPI"
+    assert " ".join(shown(with_calls(calls=stayed)).split()).startswith(f"{left}. ")  # too small to be offloaded
+    long = calls[1] | {"bytes": {"calls": 4, "sum": 4 << 20, "min": 1 << 20, "max": 1 << 20}}
+    assert " ".join(shown(with_calls(calls=[long])).split()).startswith(f"{left}; `--blocking on` changes that. ")
     job = with_calls(calls=stayed, native_because="no core")
     assert shown(job).startswith("Nothing was offloaded: all 8 collective calls ran natively, as the whole job did.")
     assert report_headline.headline(report.parse(json.dumps(EXAMPLE))) == ""  # it has no such rows
@@ -488,17 +647,45 @@ def test_a_short_run_says_that_nothing_was_tried() -> None:
     assert "not tried" in console.file.getvalue() and "measured choice" not in console.file.getvalue()
 
 
+def test_a_single_rank_has_nothing_to_offload() -> None:
+    row = call("MPI_Ialltoall", (1.0, 1.0, 1.0), form="nonblocking", size=1, native={"group of one": 1408})
+    read = report.parse(json.dumps(EXAMPLE | {"ranks": 1, "calls": [row], "run_seconds": RUN}))
+    assert report_headline.headline(read).startswith("Nothing to offload: the program ran with one rank")
+    assert report_headline.headline(replace(read, ranks=2)) == ""
+
+
+def test_calls_by_ranks_without_service_processes_are_no_native_job() -> None:
+    row = call("MPI_Bcast", (1.0, 1.0, 1.0), collective="ibcast", by_ranks=1400, native={"native job": 8})
+    data = EXAMPLE | {"calls": [row], "run_seconds": RUN, "native_because": "no service processes were requested"}
+    text = shown(data)
+    assert "No call was offloaded: no service processes were requested." in text and "whole job" not in text
+
+
+def test_calls_by_ranks_are_counted_without_a_claim() -> None:
+    """The report does not tell if they were faster: with --intranode always nothing was measured."""
+    read = short_run(300)
+    by_ranks = replace(read, calls=(replace(read.calls[0], by_ranks=500, native={}), *read.calls[1:]))
+    done = "500 of 602 collective calls done by the ranks themselves through shared memory."
+    assert report_headline.headline(by_ranks) == done
+    both = replace(read, calls=(replace(read.calls[0], offloaded=100, by_ranks=500, native={}), *read.calls[1:]))
+    assert "through shared memory. 100 of 602 collective calls offloaded: " in report_headline.headline(both)
+
+
 def test_what_was_learned_has_its_date() -> None:
     date = datetime(2026, 11, 28, tzinfo=UTC)
     choice = learned.Choice("ialltoall", "nonblocking", 16, 2, 1, 2, 1, "native", date)
-    kept = learned.Kept(Path("x"), date, "machine", "MPICH Version:\t4", "", (choice,))
+    kept = learned.Kept(Path("x"), date, "machine", "MPICH Version:\t4", "", "solver", (choice,))
     line = report_headline.headline(short_run(300), [kept])
     assert line.endswith("ran natively: as learned on 2026-11-28, which `outrigger cache` lists.")
     others = (
         replace(choice, size_class=17), replace(choice, ranks=4), replace(choice, form="blocking"),
         replace(choice, way="ring_pull"),
     )  # fmt: skip
-    for other in (replace(kept, choices=others), replace(kept, mpi="Open MPI v4.1.4")):
+    for other in (
+        replace(kept, choices=others),
+        replace(kept, mpi="Open MPI v4.1.4"),
+        replace(kept, program="halo.py"),
+    ):
         assert "too short" in report_headline.headline(short_run(300), [other])
     row = short_run(300).calls[0]
     tried = replace(short_run(300), calls=(replace(row, native={"measured choice": 600}),))

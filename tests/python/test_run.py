@@ -247,3 +247,8 @@ def test_the_exit_code_is_the_programs_whatever_cannot_be_written(tmp_path: Path
     result = started(f"rm -r {place}; exit 3", "--report-to", str(place / "report.json"))
     assert result.returncode == 3, result.stderr
     assert f"the report {place / 'report.json'} cannot be written: No such file or directory" in result.stderr
+
+
+def test_a_trace_has_the_name_of_json(tmp_path: Path, started: Run) -> None:
+    result = started("true", "--trace", str(tmp_path / "t.txt"))
+    assert result.returncode == 2 and "t.txt: a trace is written as JSON" in result.stderr, result.stderr

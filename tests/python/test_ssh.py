@@ -8,11 +8,11 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from waiting import wait_until
 
 from outrigger.live import answer, remote, sources
 from outrigger.live.simulated import SimulatedJob
@@ -74,10 +74,7 @@ def program(file: Path, text: str) -> Path:
 
 
 def until(look, seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not look():
-        assert time.monotonic() < end, "it does not come"
-        time.sleep(0.05)
+    assert wait_until(look, seconds), "it does not come"
 
 
 def asked(monkeypatch: pytest.MonkeyPatch, command: Path, *names: str) -> list[remote.Host]:

@@ -152,13 +152,16 @@ def test_a_job_that_has_offloaded_nothing_says_why_and_has_no_service_lanes(
     written = b"".join(part(rank, calls[: 3 - rank], serves=True) for rank in (0, 1))
     made = timeline.build(read_parts(written, "events"))
     assert {lane.kind for lane in made.lanes} == {"rank"}
-    why = "nothing was offloaded: blocking form of 4 calls, your --algorithm rule of 1"
+    why = "nothing was offloaded: blocking form (4 calls), your --algorithm rule (1)"
     assert collect.describe(made, tmp_path / "t.json").endswith(f"; {why}")
     draw.save(made, tmp_path / "trace.png", draw.Selection(), "trace")
     assert drawn[0].axes[0].get_title(loc="left").endswith(f"; {why}")
     native = timeline.build(read_parts(part(0, calls[:1], because=b"no core is left"), "events"))
     assert timeline.why_nothing_is_offloaded(native) == "no core is left"
     assert timeline.why_nothing_is_offloaded(one_exchange()) == ""
+    by_ranks = [event(Kind.CALL, 10 * at, 10 * at + 1, detail=254 if at < 3 else 14) for at in range(1, 4)]
+    why = timeline.why_nothing_is_offloaded(timeline.build(read_parts(part(0, by_ranks), "events")))
+    assert why == "done by the ranks themselves (2 calls), blocking form (1)"
 
 
 def test_an_operation_is_not_taken_before_its_call_where_the_clock_of_a_dpu_is_wrong() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from rdma_guests import PATIENCE, Guest, Outcome
 from slurm_site import Slurm
+from waiting import wait_until
 
 # UCX 1.13 drops soft RoCE's datagrams unless it is told not to check their addresses. When it connects, it registers
 # 120 MB of buffers, which stops an emulated machine for seconds. Soft RoCE of Linux 6.1 does not restart a connection's
@@ -79,10 +80,9 @@ class Watch:
 
     def ended(self, within_s: float) -> float:
         """When, by this machine's clock."""
-        deadline = time.monotonic() + within_s
-        while not self.file.exists() and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert self.file.exists(), f"{self.guest.name}: {self.guest.run('ps -ef', 60).output}"
+        assert wait_until(self.file.exists, within_s, pause_s=0.1), (
+            f"{self.guest.name}: {self.guest.run('ps -ef', 60).output}"
+        )
         return self.file.stat().st_mtime
 
 

@@ -21,6 +21,7 @@ import slurm_site
 from rdma_guests import PATIENCE, Guest, Outcome
 from rdma_jobs import LOST_WITHIN_S, SOFT_ROCE, STALL_S, TCP, VERBS, Dpu, Jobs, Watch, counters, must_be_gone, sweep
 from slurm_site import Slurm
+from waiting import wait_until
 
 MPI_S = 400
 KILLS = int(os.environ.get("OUTRIGGER_KILLS", "2"))
@@ -253,9 +254,7 @@ def amid_operations(site: Site, told: dict[str, str], program: str = "steady ope
     site.jobs.start(program, told)
     assert ON_DPU in site.jobs.output(), site.jobs.output() + site.said()
     before = site.packets()
-    deadline = time.monotonic() + 30 * PATIENCE
-    while site.packets()[0] - before[0] < 100:
-        assert time.monotonic() < deadline, site.said()
+    assert wait_until(lambda: site.packets()[0] - before[0] >= 100, 30 * PATIENCE), site.said()
     return [Watch.of(guest) for guest in site.jobs.guests]
 
 
@@ -287,10 +286,8 @@ def right_output(site: Site, watches: list[Watch]) -> str:
 
 def must_go_on(site: Site, watches: list[Watch], named: str) -> None:
     """On cores of that DPU's host, to the right end. Nothing of the job is kept where there is power."""
-    deadline = time.monotonic() + 60 * PATIENCE
-    while TAKEN_BY_HOST not in site.jobs.output():
-        assert time.monotonic() < deadline, site.jobs.output() + site.said()
-        time.sleep(0.2)
+    taken = wait_until(lambda: TAKEN_BY_HOST in site.jobs.output(), 60 * PATIENCE, pause_s=0.2)
+    assert taken, site.jobs.output() + site.said()
     output = right_output(site, watches)
     assert [named in line for line in output.splitlines() if TAKEN_BY_HOST in line] == [True], output + site.said()
     for watch in watches:
@@ -310,9 +307,8 @@ def test_service_processes_are_killed(site):
             moment = time.monotonic()
             taken = dpu.log().count(TAKEN_PLACE)
             dpu.kill_service_process()
-            while dpu.log().count(TAKEN_PLACE) <= taken:
-                assert time.monotonic() < moment + 25 * PATIENCE, site.jobs.output() + site.said()
-                time.sleep(0.2)
+            again = lambda dpu=dpu, taken=taken: dpu.log().count(TAKEN_PLACE) > taken  # noqa: E731
+            assert wait_until(again, 25 * PATIENCE, pause_s=0.2), site.jobs.output() + site.said()
             if KILLS > 5:
                 time.sleep(max(0.0, moment + random.uniform(0.9, 1.1) * KILLS_APART_S - time.monotonic()))
         output = right_output(site, watches)

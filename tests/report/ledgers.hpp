@@ -17,6 +17,7 @@ inline Ledger make_ledger(std::uint32_t rank, std::uint32_t ranks = 2) {
   header.world_size = ranks;
   header.started_ns = kSecond;
   set_text(header.mpi, "an MPI");
+  set_text(header.program, "solver");
   return ledger;
 }
 

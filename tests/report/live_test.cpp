@@ -42,10 +42,13 @@ TEST(Live, SaysWhatRanksAndServicesDo) {
     row.late_ns = 13;
     row.native[1] = 2;
     row.reached[kOwnBytes] = std::uint64_t{1} << 40U;
+    row.members = {0, 1};
   }
   LiveNode node;
   node.job = "run-1";
   node.at_ns = 3 * kSecond;
+  second.header().waits.slept_ns = 3 * kSecond;
+  second.header().ended_ns = 3 * kSecond;
   node.ranks = {{first.bytes(), 10, false}, {second.bytes(), 11, true}};
   LiveService service;
   service.cpu = -1;
@@ -57,8 +60,11 @@ TEST(Live, SaysWhatRanksAndServicesDo) {
   EXPECT_EQ(json["job"], "run-1");
   EXPECT_EQ(json["mpi"], "an MPI");
   EXPECT_EQ(json["calls"], Json::parse(R"([["MPI_Ialltoallv", "nonblocking", "ialltoallv"]])"));
-  EXPECT_EQ(json["communicators"], Json::parse(R"([["00000000000000010000000000000002", "world", 2]])"));
-  EXPECT_EQ(json["ranks"], Json::parse("[[0, 10, 0, false, 2.0, 0.0], [1, 11, 0, true, 2.0, 0.0]]"));
+  EXPECT_EQ(json["communicators"], Json::parse(R"([["00000000000000010000000000000002", "world", 2, 0, 1]])"));
+  EXPECT_EQ(json["ranks"],
+            Json::parse("[[0, 10, 0, false, 2.0, 0.0, 0.0, false], [1, 11, 0, true, 2.0, 0.0, 3.0, true]]"));
+  EXPECT_EQ(json["present"], Json::array());
+  EXPECT_EQ(json["places"], Json::array());
   const Json& row = json["rows"][1];
   EXPECT_EQ(row[0], 1);
   EXPECT_EQ(row[3], 70'000);
@@ -74,6 +80,62 @@ TEST(Live, SaysWhatRanksAndServicesDo) {
   EXPECT_EQ(json["wire"], Json::parse(R"([["rdma", "rc_verbs/mlx5_0:1"]])"));
   EXPECT_EQ(json["reaches"].size(), kByteKinds);
   EXPECT_EQ(json["reasons"].size(), kNativeReasons);
+}
+
+LedgerRow& add_site(Ledger& ledger, const CodePlace& site, const CodePlace& caller) {
+  LedgerRow& row = add_row(ledger, kCalled, 1);
+  row.group = kSites;
+  row.site = site;
+  row.caller = caller;
+  return row;
+}
+
+// `row` and `site`: numbers of rows, from 1.
+void enter(Ledger& ledger, std::size_t thread, std::uint32_t row, std::uint32_t site) {
+  PresentCall& call = ledger.header().present[thread];
+  call = {.since_ns = 2 * kSecond, .ordinal = 7, .inside = 1, .row = row, .site = site, .thread = 5};
+}
+
+TEST(Live, SaysWhichCallsRanksAreIn) {
+  Ledger first = make_ledger(0);
+  Ledger second = make_ledger(1);
+  for (Ledger* ledger : {&first, &second}) {
+    add_row(*ledger, {CollectiveCall::barrier, CallForm::blocking}, 0);  // its first call
+    set_text(ledger->header().objects[0], "/bin/solver");
+    set_text(ledger->header().objects[1], "/lib/fft.so");
+    add_site(*ledger, {0x10, 2}, {0x20, 1});
+    enter(*ledger, 0, 1, 2);
+  }
+  enter(first, 3, 1, 0);
+  first.header().present[3].inside = 0;
+  second.header().present[0].waits = 1;
+  LiveNode node;
+  node.at_ns = 5 * kSecond;
+  node.ranks = {{first.bytes(), 10, false}, {second.bytes(), 11, false}};
+  const Json json = read(live_frame(node));
+  EXPECT_EQ(json["rows"], Json::array());
+  EXPECT_EQ(json["calls"][0][0], "MPI_Barrier");
+  EXPECT_EQ(json["communicators"][0][1], "world");
+  EXPECT_EQ(json["places"], Json::parse(R"([["/lib/fft.so", 16, "/bin/solver", 32]])"));
+  EXPECT_EQ(json["present"], Json::parse("[[0, 0, 0, 0, true, false, 7, 3.0], [0, 0, 0, -1, false, false, 7, 3.0], "
+                                         "[1, 0, 0, 0, true, true, 7, 3.0]]"));
+}
+
+TEST(Live, PresentCallsOfNoRowAreLeftOut) {
+  Ledger ledger = make_ledger(0);
+  add_row(ledger, kCalled, 1);
+  enter(ledger, 0, 0, 0);
+  enter(ledger, 1, 3, 0);
+  enter(ledger, 2, 1, kLedgerRows + 1);
+  LedgerRow& phase = add_row(ledger, kCalled, 1);
+  phase.group = kPhases;
+  phase.kind = 1U << 31U;
+  enter(ledger, 4, 2, 0);
+  enter(ledger, 3, 1, 0);
+  ledger.header().present[3].since_ns = 0;
+  LiveNode node;
+  node.ranks = {{ledger.bytes(), 10, false}};
+  EXPECT_EQ(read(live_frame(node))["present"], Json::parse("[[0, 0, 0, -1, true, false, 7, 0.0]]"));
 }
 
 TEST(Live, LinksAreTheLargestAndTheSumOfAll) {

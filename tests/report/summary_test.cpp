@@ -33,6 +33,7 @@ TEST(Summary, TimesThatCannotBeDoNotOverflow) {
   for (int rank = 0; rank < 12; ++rank) ASSERT_TRUE(add_ledger(summary, ledger.bytes(), kSecond));
   EXPECT_GT(summary.calls.begin()->second.total.post_ns, 0);
   row.post_ns = row.completion_ns = row.call_ns = row.wait_ns = row.test_ns = row.before_wait_ns = -1;
+  EXPECT_EQ(summary.outside_seconds.sum, 0);
   Summary other;
   ASSERT_TRUE(add_ledger(other, ledger.bytes(), kSecond));
   EXPECT_EQ(other.calls.begin()->second.seconds.sum, 0);
@@ -44,6 +45,8 @@ LedgerRow& add_phase(Ledger& ledger, const char* name, std::uint64_t entered) {
   row.entered = entered;
   row.inside_ns = kSecond * static_cast<std::int64_t>(entered);
   row.call_ns = kSecond / 2;
+  row.meetings = 2;
+  row.meeting_ns = kSecond / 4;
   row.calls = 3;
   row.offloaded = 2;
   row.bytes = 10;
@@ -70,11 +73,107 @@ TEST(Summary, PhasesAreNoCalls) {
   EXPECT_DOUBLE_EQ(solve.inside.sum, 3);
   EXPECT_DOUBLE_EQ(solve.collectives.sum, 1);
   EXPECT_EQ(solve.inside.most, 0U);
+  EXPECT_DOUBLE_EQ(solve.outside.max, 1.5);
+  EXPECT_DOUBLE_EQ(solve.meetings.sum, 4);
+  EXPECT_DOUBLE_EQ(solve.meeting.sum, 0.5);
+  EXPECT_DOUBLE_EQ(solve.other.sum, 0.5);
   EXPECT_EQ(summary.phases.at("write \"it\"").inside.sum, 0);
+  EXPECT_EQ(summary.phases.at("write \"it\"").outside.sum, 0);
   const auto phases = nlohmann::json::parse(as_json(summary))["phases"];
   EXPECT_EQ(phases[0]["phase"], "solve");
   EXPECT_EQ(phases[1]["phase"], "write \"it\"");
   EXPECT_EQ(phases[1]["entered"], 1);
+}
+
+TEST(Summary, RanksMeetInSomeCalls) {
+  const Ledger ledger = make_ledger(0);
+  LedgerRow& row = ledger.row(0);
+  const auto meets = [&](CollectiveCall call, CallForm form, std::uint32_t size) {
+    row.kind = static_cast<std::uint32_t>(index_of(CallKind{call, form}));
+    row.size = size;
+    return row.is_of_meetings(4);
+  };
+  EXPECT_TRUE(meets(CollectiveCall::allreduce, CallForm::blocking, 4));
+  EXPECT_FALSE(meets(CollectiveCall::allreduce, CallForm::blocking, 2));
+  EXPECT_FALSE(meets(CollectiveCall::allreduce, CallForm::nonblocking, 4));
+  EXPECT_FALSE(meets(CollectiveCall::bcast, CallForm::blocking, 4));
+  row.group = kSites;
+  EXPECT_FALSE(meets(CollectiveCall::allreduce, CallForm::blocking, 4));
+}
+
+LedgerRow& add_site(Ledger& ledger, CodePlace site, CodePlace caller, std::int64_t seconds) {
+  LedgerRow& row = add_row(ledger, kBlocking, 2);
+  row.group = kSites;
+  row.site = site;
+  row.caller = caller;
+  row.call_ns = seconds * kSecond;
+  return row;
+}
+
+// Objects have other numbers on other ranks.
+TEST(Summary, CallSitesAreThoseOfAllRanks) {
+  Ledger first = make_ledger(0);
+  set_text(first.header().objects[0], "/bin/solver");
+  set_text(first.header().objects[1], "/lib/libfft.so");
+  add_row(first, kBlocking, 2).call_ns = kSecond;
+  add_site(first, {0x40, 2}, {0x80, 1}, 1);
+  add_site(first, {0x40, kMostObjects + 7}, {}, 5);
+  Ledger second = make_ledger(1);
+  set_text(second.header().objects[0], "/lib/libfft.so");
+  set_text(second.header().objects[1], "/bin/solver");
+  add_site(second, {0x40, 1}, {0x80, 2}, 3);
+  add_site(second, {0x80, 2}, {}, 1).waits = 1;
+  Summary summary;
+  ASSERT_TRUE(add_ledger(summary, first.bytes(), 4 * kSecond));
+  ASSERT_TRUE(add_ledger(summary, second.bytes(), 4 * kSecond));
+  EXPECT_EQ(summary.calls.begin()->second.total.calls, 2U);
+  EXPECT_DOUBLE_EQ(summary.outside_seconds.sum, 2 + 3);  // 1 s in calls of rank 0
+  ASSERT_EQ(summary.sites.size(), 3U);
+  const auto sites = nlohmann::json::parse(as_json(summary))["sites"];
+  EXPECT_TRUE(sites[0]["place"].is_null());
+  EXPECT_EQ(sites[1]["place"]["object"], "/lib/libfft.so");
+  EXPECT_EQ(sites[1]["place"]["offset"], 0x40);
+  EXPECT_EQ(sites[1]["caller"]["object"], "/bin/solver");
+  EXPECT_EQ(sites[1]["calls"], 4);
+  EXPECT_EQ(sites[1]["seconds"]["sum"], 4);
+  EXPECT_EQ(sites[1]["seconds"]["max_rank"], 1);
+  EXPECT_EQ(sites[2]["waits"], true);
+  EXPECT_EQ(sites[2]["call"], "MPI_Alltoallv");
+}
+
+TEST(Summary, PoliteWaitsAreAdded) {
+  Ledger first = make_ledger(0);
+  Ledger second = make_ledger(1);
+  set_text(first.header().waits.setting, "YIELDS=1");
+  first.header().waits.kind = static_cast<std::uint32_t>(WaitKind::own_setting);
+  WaitFigures& waits = second.header().waits;
+  waits.kind = static_cast<std::uint32_t>(WaitKind::polite);
+  waits.add_pause(true, kSecond, 2 * kSecond);
+  waits.add_pause(true, kSecond, kSecond);
+  waits.add_pause(false, kSecond / 2, kSecond);
+  Summary summary;
+  ASSERT_TRUE(add_ledger(summary, first.bytes(), kSecond));
+  ASSERT_TRUE(add_ledger(summary, second.bytes(), kSecond));
+  const auto json = nlohmann::json::parse(as_json(summary))["waits"];
+  EXPECT_EQ(json["kind"], "polite");
+  EXPECT_EQ(json["setting"], "YIELDS=1");
+  EXPECT_EQ(json["naps"], 2);
+  EXPECT_EQ(json["slept_seconds"]["sum"], 2.0);
+  EXPECT_EQ(json["slept_seconds"]["max_rank"], 1);
+  EXPECT_EQ(json["yielded_seconds"]["sum"], 0.5);
+  EXPECT_EQ(json["seconds"]["sum"], 4.0);
+}
+
+TEST(Summary, WaitsThatCannotBeAreLeftOut) {
+  Ledger ledger = make_ledger(0);
+  ledger.header().waits.kind = 7;
+  ledger.header().waits.slept_ns = -1;
+  ledger.header().waits.setting.fill('x');
+  Summary summary;
+  ASSERT_TRUE(add_ledger(summary, ledger.bytes(), kSecond));
+  const auto json = nlohmann::json::parse(as_json(summary))["waits"];
+  EXPECT_EQ(json["kind"], "native");
+  EXPECT_EQ(json["slept_seconds"]["sum"], 0.0);
 }
 
 TEST(Summary, AProcessWithoutSharedMemoryCountsForItself) {
@@ -113,6 +212,10 @@ TEST(Summary, PutsRanksTogetherAndNamesWhoIsLeastAndMost) {
   EXPECT_EQ(call.seconds.most, 0U);
   EXPECT_DOUBLE_EQ(call.seconds.sum, 6.0);
   EXPECT_DOUBLE_EQ(summary.run_seconds.max, 5.0);
+  EXPECT_DOUBLE_EQ(summary.outside_seconds.sum, 4.0);  // rank 0 was in calls for longer than its run
+  EXPECT_EQ(summary.outside_seconds.least, 0U);
+  EXPECT_DOUBLE_EQ(summary.outside_seconds.max, 4.0);
+  EXPECT_EQ(nlohmann::json::parse(as_json(summary))["outside_seconds"]["max_rank"], 1);
   EXPECT_EQ(summary.counted, (std::vector<std::uint32_t>{0, 1}));
 }
 
@@ -142,6 +245,7 @@ TEST(Summary, CollectivesHaveBothFormsButNotWhatNobodyAskedFor) {
   nonblocking.offloaded = 4;
   native(nonblocking, NativeReason::switched_off) = 1;
   nonblocking.post_ns = kSecond;
+  nonblocking.late_ns = kSecond / 4;
   LedgerRow& not_asked_for = add_row(ledger, {CollectiveCall::neighbor_alltoall, CallForm::blocking}, 9);
   native(not_asked_for, NativeReason::blocking_form) = 9;
   Summary summary;
@@ -152,6 +256,7 @@ TEST(Summary, CollectivesHaveBothFormsButNotWhatNobodyAskedFor) {
   EXPECT_EQ(collective.total.calls, 8U);
   EXPECT_EQ(collective.total.offloaded, 7U);
   EXPECT_DOUBLE_EQ(collective.post.max, 2.0);  // of one rank: both forms together
+  EXPECT_EQ(nlohmann::json::parse(as_json(summary))["collectives"][0]["late_seconds"]["max"], 0.25);
 }
 
 TEST(Summary, CallsAloneInTheirGroupThatNobodyAskedForAreNoCollectives) {
@@ -223,6 +328,13 @@ TEST(Json, SaysWhoIsCountedAndHowItEnded) {
   EXPECT_EQ(first["other_job"], 4711);
   EXPECT_EQ(first["restarts"], 2);
   EXPECT_EQ(first["warning"], "too many have died");
+}
+
+TEST(Json, NamesTheProgram) {
+  Ledger ledger = make_ledger(0);
+  Summary summary;
+  ASSERT_TRUE(add_ledger(summary, ledger.bytes(), kSecond));
+  EXPECT_EQ(nlohmann::json::parse(as_json(summary))["program"], "solver");
 }
 
 TEST(Json, NamesThatAreNotUtf8AreReplaced) {

@@ -33,7 +33,7 @@ Task reduce_all(Operation& operation, LocalRank& rank, std::vector<GroupRank> so
     const GroupRank owner = engine::group_rank(i);
     if (rank.blocks.expected_bytes(owner) != 0) end_slice(operation, rank, owner, outcome);
   }
-  for (const GroupRank source : sources) end_contribution(operation, rank, source, outcome);
+  end_contributions(operation, rank, outcome);
 }
 
 Task planted_allreduce(Operation& operation, LocalRank& rank, bool in_order_of_arrival, bool release_early) {

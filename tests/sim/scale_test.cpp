@@ -79,8 +79,8 @@ TEST_P(Scale, NothingGrowsWithRanksTimesRanks) {
   EXPECT_LE(static_cast<double>(large.group_bytes) / static_cast<double>(small.group_bytes), growth * 1.1);
 }
 
-// 3 bytes and 1 bit per pair, 32 bytes per rank; in the v-forms 32 bytes of the post and 16 of the announcement; plus
-// the data kept for local ranks that have not posted.
+// 3 bytes and 1 bit per pair, and 32 bytes per rank. V-forms add 32 bytes of the post and 16 of the announcement. Data
+// kept for local ranks that have not posted comes on top.
 TEST_P(Scale, PairsCostFewBytes) {
   const ScaleOptions chosen = options(64);
   const ScaleResult result = counted(chosen);

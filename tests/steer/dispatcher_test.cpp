@@ -79,7 +79,7 @@ struct Rank {
 
   SelectionTable table;
   DispatchSettings settings;
-  DecisionFile file{"cores", &no_mpi, &refuse};
+  DecisionFile file{"program", "cores", &no_mpi, &refuse};
   FakePort port;
   GroupShape shape;
   bool is_first;

@@ -62,6 +62,38 @@ TEST(TurnsTrial, WaitingForALateRankDoesNotCount) {
   EXPECT_EQ(ranks.trials[0].way(), Way::ranks);
 }
 
+TEST(TurnsTrial, TimesOfAnotherNodeMoveToThisClock) {
+  TurnTimes times;
+  times.calls[1][2] = {1000, 1700};
+  const TurnTimes moved = times.later_by(-5000);
+  EXPECT_EQ(moved.calls[1][2].began_ns, -4000);
+  EXPECT_EQ(moved.calls[1][2].ended_ns, -3300);
+}
+
+TEST(TurnsTrial, SavedIsTheDifferenceForEachRank) {
+  TwoRanks ranks;
+  EXPECT_EQ(ranks.trials[0].saved_ns(), 0);
+  ranks.make_trial({1000, 400}, 5000);
+  EXPECT_EQ(ranks.trials[0].saved_ns(), 600);
+}
+
+TEST(TurnsTrial, NothingIsSavedNatively) {
+  TwoRanks ranks;
+  ranks.make_trial({1000, 2000});
+  EXPECT_EQ(ranks.trials[0].saved_ns(), 0);
+}
+
+TEST(TurnsTrial, ATrialIsUnderWayUntilItIsJudged) {
+  TwoRanks ranks;
+  EXPECT_FALSE(ranks.trials[0].is_under_way());
+  static_cast<void>(ranks.trials[0].next());
+  EXPECT_TRUE(ranks.trials[0].is_under_way());
+  static_cast<void>(ranks.trials[1].next());
+  ranks.make_trial({1000, 2000});
+  static_cast<void>(ranks.trials[0].next());
+  EXPECT_FALSE(ranks.trials[0].is_under_way());
+}
+
 TEST(TurnsTrial, BothWaysAreTriedEquallyOften) {
   TurnsTrial trial;
   int native = 0;
@@ -84,6 +116,25 @@ TEST(TurnsTrial, TrialsBecomeRarer) {
   clear.make_trial({1000, 100});
   EXPECT_GT(clear.quiet_calls(), first);
   EXPECT_GT(first, 1000U);
+}
+
+// A rank may look at a call less closely than another one: both count it.
+TEST(TurnsTrial, NativeCallsPassAsTheyAreCounted) {
+  TwoRanks ranks;
+  EXPECT_FALSE(ranks.trials[0].passes()) << "the first trial is not made yet";
+  for (int trial = 0; trial < 3; ++trial) {
+    ranks.make_trial({1000, 5000});
+    std::uint64_t passed = 0;
+    while (ranks.trials[0].passes()) {
+      ++passed;
+      const TurnsTrial::Turn other = ranks.trials[1].next();
+      ASSERT_EQ(other.way, Way::native);
+      ASSERT_FALSE(other.timed);
+    }
+    EXPECT_GT(passed, 1000U);
+  }
+  ranks.make_trial({1000, 500});
+  EXPECT_FALSE(ranks.trials[0].passes()) << "the ranks do such calls";
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ class RawPeer final : private fabric::ucx::WorkerEvents {
 
   // That have come.
   std::vector<wire::Header> headers;
-  std::vector<wire::Pass> passes;
+  std::vector<wire::Token> tokens;
   std::deque<proof::HandshakeMessage> handshakes;
 
  private:
@@ -95,7 +95,7 @@ class RawPeer final : private fabric::ucx::WorkerEvents {
     }
     const auto decoded = wire::decode_shown(header);
     EXPECT_TRUE(decoded);
-    if (decoded) passes.push_back(decoded->pass);
+    if (decoded) tokens.push_back(decoded->token);
     if (decoded && decoded->header.kind == wire::Kind::batch) {
       std::span<const std::byte> rest(static_cast<const std::byte*>(data), bytes);
       while (const auto framed = wire::next_framed(rest)) headers.push_back(framed->header);
@@ -121,11 +121,11 @@ class RawPeers : public Wires {
   void SetUp() override { start_raw({}); }
   void start_raw(const fabric::ucx::WireOptions& options) {
     start_unknown(options);
-    greet();
+    shake_hands();
     wire(0).tick(false);  // what it has heard is of the past
   }
   [[nodiscard]] virtual std::vector<std::byte> called() const { return addresses_[0]; }
-  // It is in the job map and has not greeted.
+  // It is in the job map and has not completed a handshake.
   void start_unknown(const fabric::ucx::WireOptions& options) {
     settle();
     raw_.reset();
@@ -141,7 +141,7 @@ class RawPeers : public Wires {
     handshake_ = proof::Handshake(job_, SpId{1}, SpId{0});
     answers_handshakes_ = false;
   }
-  void greet() {
+  void shake_hands() {
     answers_handshakes_ = true;
     send_handshake(handshake_.call().value());
     ASSERT_TRUE(run([&] { return handshake_.is_open(); }));

@@ -17,10 +17,10 @@ TEST_P(RawPeers, StrangersAreNotListenedTo) {
   const auto good = shown(header(wire::Kind::message));
   for (int i = 0; i < 400; ++i) {
     auto garbage = good;
-    if (i % 2 == 0) garbage[wire::kHeaderBytes + static_cast<std::size_t>(i) % sizeof(wire::Pass)] ^= std::byte{1};
+    if (i % 2 == 0) garbage[wire::kHeaderBytes + static_cast<std::size_t>(i) % sizeof(wire::Token)] ^= std::byte{1};
     if (i % 2 == 1) garbage[random() % 12] ^= static_cast<std::byte>(1 + random() % 255);  // not its number, or worse
     if (const auto decoded = wire::decode_shown(garbage);
-        decoded && decoded->pass == handshake_.token_out() && decoded->header.from == SpId{1}) {
+        decoded && decoded->token == handshake_.token_out() && decoded->header.from == SpId{1}) {
       continue;
     }
     std::span<const std::byte> sent(garbage);

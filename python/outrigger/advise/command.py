@@ -118,6 +118,7 @@ def advise(
     algorithm: options.Algorithm = None,
     reach: options.Reach = None,
     blocking: options.Blocking = None,
+    intranode: options.Intranode = None,
     shared_heap: options.SharedHeap = None,
     wait_copies: options.WaitCopies = None,
     huge_pages: options.HugePages = None,
@@ -164,8 +165,8 @@ def advise(
     found = artifacts.find(build)
     given = Given(
         program=tuple(program), ranks=ranks, mpi=mpi, services=services, algorithms=tuple(algorithm or ()),
-        reach=reach, blocking=blocking, shared_heap=shared_heap, wait_copies=wait_copies, huge_pages=huge_pages,
-        hosts=Hosts(hostfile=hostfile, agent=agent, pretend_nodes=pretend_nodes), bind=bind,
+        reach=reach, blocking=blocking, intranode=intranode, shared_heap=shared_heap, wait_copies=wait_copies,
+        huge_pages=huge_pages, hosts=Hosts(hostfile=hostfile, agent=agent, pretend_nodes=pretend_nodes), bind=bind,
         variables=tuple(variable or ()),
     )  # fmt: skip
     given.request(found, None).check()

@@ -25,6 +25,7 @@ class Given:
     choice: str | None = None
     reach: str | None = None
     blocking: str | None = None
+    intranode: str | None = None
     shared_heap: str | None = None
     wait_copies: str | None = None
     huge_pages: str | None = None
@@ -54,6 +55,7 @@ class Given:
             "--choice": self.choice,
             "--reach": self.reach,
             "--blocking": self.blocking,
+            "--intranode": self.intranode,
             "--shared-heap": self.shared_heap,
             "--wait-copies": self.wait_copies,
             "--huge-pages": self.huge_pages,
@@ -82,8 +84,8 @@ class Given:
             mpi=self.mpi,
             settings=settings.make(
                 found, services=self.services, algorithms=self.algorithms, choice=self.choice, reach=self.reach,
-                blocking=self.blocking, shared_heap=self.shared_heap, wait_copies=self.wait_copies,
-                huge_pages=self.huge_pages,
+                blocking=self.blocking, intranode=self.intranode, shared_heap=self.shared_heap,
+                wait_copies=self.wait_copies, huge_pages=self.huge_pages,
             ),
             hosts=self.hosts,
             bind=binding.parse_bind(self.bind),

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from outrigger import report_advice, report_calls
-from outrigger.advise import variants
+from outrigger.advise import overlap, variants
 from outrigger.advise.figures import Ratio, Results
-from outrigger.report_data import Call, Report, format_bytes, format_seconds, in_words, plural
+from outrigger.report_data import Report, format_bytes, format_seconds, plural
+from outrigger.report_reasons import in_words
 
 _MOST = 8
 _LEAST_SHARE = 0.01
@@ -17,19 +18,6 @@ _APART = 0.1
 """Fraction of a collective's time: less computation before the wait hides too little."""
 _NOTABLE = 0.05
 """Fraction of the calls that could be offloaded. Fewer native ones are not worth a sentence."""
-
-_REMEDIES = {
-    "unknown communicator": "make its communicator from MPI_COMM_WORLD by MPI_Comm_split, MPI_Comm_dup or "
-    "MPI_Comm_create, and not from MPI_Comm_spawn",
-    "intercommunicator": "collectives between two groups stay native: make one communicator of both by "
-    "MPI_Intercomm_merge",
-    "group too large": "use smaller communicators",
-    "switched off": "remove the info key outrigger=off from its communicator to offload it",
-    "invalid arguments": "check its arguments, which were left to the MPI",
-    "service core taken": "keep other processes off the service process's core",
-    "your rule": "`outrigger lab tune` measures whether that is right",
-    "small blocks": "nothing: blocks of up to 8 KiB are faster natively",
-}
 
 
 @dataclass(frozen=True)
@@ -54,10 +42,9 @@ def headline(results: Results) -> Advice:
     nearest = min(compared, key=lambda pair: pair[0].band.value)
     ratio, row = next((pair for pair in compared if pair[1] is best), nearest)
     what = {-1: "pays", 0: "makes no difference beyond noise", 1: "does not pay"}[ratio.verdict]
-    if not ratio.band.known:
-        what = "may pay or not, the runs are too few to tell,"
+    verdict = f"Outrigger {what} here" if ratio.band.known else "Too few runs to tell if Outrigger pays here"
     return Advice(
-        f"Outrigger {what} here: {format_seconds(ratio.seconds)} {row.variant.title}, "
+        f"{verdict}: {format_seconds(ratio.seconds)} {row.variant.title}, "
         f"{format_seconds(ratio.base_seconds)} {native.variant.title}: {ratio} of the time, "
         f"{plural(ratio.band.count, 'run')} of each."
     )
@@ -72,7 +59,7 @@ def _core(results: Results) -> Iterator[Advice]:
         elif ratio.verdict < 0:
             yield Advice(f"Give the ranks all cores and keep none for service processes: {measured}.", "--bind none")
         else:
-            yield Advice(f"Whether a core is kept for service processes makes no difference beyond noise: {measured}.")
+            yield Advice(f"A core kept for service processes makes no difference beyond noise: {measured}.")
     ratio = results.between(variants.ALL_CORES, variants.NATIVE)
     if ratio is not None and ratio.verdict < 0:
         measured = _compared(ratio)
@@ -220,12 +207,6 @@ def _tests(report: Report) -> Iterator[Advice]:
         )
 
 
-def _native_calls(row: Call) -> Iterator[tuple[str, int]]:
-    for reason, calls in row.native.items():
-        if reason in _REMEDIES and calls >= _NOTABLE * row.calls:
-            yield reason, calls
-
-
 def _taken(report: Report) -> Iterator[Advice]:
     """A core that another process uses, which spoils all other measurements."""
     if report.native_because:
@@ -244,17 +225,21 @@ def _reasons(report: Report) -> Iterator[Advice]:
     for row in sorted(report.calls, key=lambda entry: -entry.seconds.sum):
         if row.size == 1 or row.collective is None or report_calls.share(row, report) < _LEAST_SHARE:
             continue
-        for reason, calls in _native_calls(row):
-            yield Advice(
-                f"{calls:,} of {row.calls:,} calls of {row.call} went natively ({in_words(reason, row.form)}): "
-                f"{_REMEDIES[reason]}."
-            )
+        for reason, calls in row.native.items():
+            remedy = report_advice.remedy(reason, row, report)
+            notable = calls >= _NOTABLE * row.calls and calls > row.by_ranks
+            if remedy and notable and not report_calls.could_block(row, report):
+                words = in_words(reason, row.form)
+                yield Advice(f"{calls:,} of {row.calls:,} calls of {row.call} went natively ({words}): {remedy}.")
 
 
 def of_results(results: Results) -> list[Advice]:
     """From runs in several ways: at most eight, the most important first."""
     report = results.report(variants.DEFAULT)
     found = [headline(results), *(_taken(report) if report is not None else ())]
+    windows = results.report(variants.WINDOWS)
+    if windows is not None:
+        found += [Advice(line) for line in overlap.sentences(windows, results.report(variants.COUNTED))]
     found += [*_core(results), *_memory(results), *_blocking(results), *_left_native(results)]
     of_best = results.best.report
     if report is not None:
@@ -265,7 +250,7 @@ def of_results(results: Results) -> list[Advice]:
 
 def of_report(report: Report, native: Report | None = None) -> list[Advice]:
     """From the report of an offloaded run, and optionally of a native one."""
-    found = [*_taken(report), *_reasons(report)]
+    found = [*_taken(report), *(Advice(line) for line in overlap.sentences(report)), *_reasons(report)]
     if native is not None:
         longer = variants.longer_offloaded(report, native)
         found += [

@@ -10,7 +10,7 @@ from typing import IO, Protocol
 
 from outrigger import launch, report
 from outrigger import run as running
-from outrigger.advise import variants
+from outrigger.advise import overlap, variants
 from outrigger.advise.figures import Results, Row, Trial
 from outrigger.advise.variants import Variant
 from outrigger.artifacts import Artifacts
@@ -21,6 +21,12 @@ _FEWEST = 3
 """Rounds for which time is reserved before more variants are tried."""
 _MORE = 1.15
 """A run may take this many times as long as earlier ones."""
+_WINDOWS_TAKE = 2.0
+"""Rounds leave this many times the counted run's time for the run that measures when data are used."""
+_LONGEST_WINDOWS = 10.0
+"""... which is ended after this many times the counted run's time,"""
+_LEAST_WINDOWS_S = 10.0
+"""... or after this time, whichever is longer."""
 
 
 class Progress(Protocol):
@@ -36,7 +42,7 @@ class ProgramFailed(Exception):  # noqa: N818 - it is the program's fault
     def __init__(self, variant: Variant, code: int, output: Path) -> None:
         self.variant, self.code, self.output = variant, code, output
         tail = output.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL_LINES:]
-        said = "\n".join(["its last words:", *(f"  {line}" for line in tail)]) if tail else "it printed nothing."
+        said = "\n".join(["the end of its output:", *(f"  {line}" for line in tail)]) if tail else "it printed nothing."
         super().__init__(
             f"the program ended with exit code {code} ({variant.title}: {variant.given.command()}); "
             f"all of its output is in {output}; {said}"
@@ -82,6 +88,11 @@ class Trials:
     def _left(self) -> float:
         return self.limits.budget_s - (time.monotonic() - self._began)
 
+    def _reserved(self, number: int) -> float:
+        """Time that a round leaves for the last run, once a few rounds allow conclusions."""
+        counted = self._trials.get(variants.COUNTED)
+        return _WINDOWS_TAKE * counted[0].seconds if counted and number >= _FEWEST else 0.0
+
     def _expected(self, variant: Variant) -> float:
         """Expected time of a run; for a new variant, the longest of all."""
         times = [trial.seconds for trial in self._trials.get(variant.key, [])]
@@ -107,8 +118,9 @@ class Trials:
                 looks_at_dpus()
 
             began = time.monotonic()
+            limit_s = min(self._left(), variant.limit_s or self._left())
             try:
-                return launch.run_into(planned, output, timeout_s=max(self._left(), 0.1), looks=look)
+                return launch.run_into(planned, output, timeout_s=max(limit_s, 0.1), looks=look)
             finally:
                 took = time.monotonic() - began
 
@@ -137,14 +149,14 @@ class Trials:
         self._variants[variant.key] = variant
         self._trials.setdefault(variant.key, []).append(Trial(number, seconds, read))
 
-    def _fits(self, variant: Variant) -> bool:
-        return self._expected(variant) * _MORE <= self._left()
+    def _fits(self, variant: Variant, number: int) -> bool:
+        return self._expected(variant) * _MORE <= self._left() - self._reserved(number)
 
     def _round(self, number: int, chosen: Sequence[Variant]) -> None:
         """Every second round is in reverse order, so that slow changes affect all variants equally."""
         in_order = chosen if number % 2 == 0 else list(reversed(chosen))
         for position, variant in enumerate(in_order):
-            if not self._fits(variant):
+            if not self._fits(variant, number):
                 raise _NoTimeLeft
             rest = sum(map(self._expected, in_order[position:]))
             later = (self.limits.runs - number - 1) * sum(map(self._expected, chosen))
@@ -171,11 +183,30 @@ class Trials:
     def measure(self, chosen: Sequence[Variant]) -> None:
         """All rounds. Ends early, with the results so far, at the time limit or when interrupted."""
         try:
-            self._measure(chosen)
+            try:
+                self._measure(chosen)
+            except _NoTimeLeft:
+                self.out_of_time = True
+            self._measure_windows()
         except KeyboardInterrupt:
             self.interrupted = True
-        except _NoTimeLeft:
-            self.out_of_time = True
+
+    def _measure_windows(self) -> None:
+        """Last, since no time of it counts. All else stands if the program does not bear guarded memory."""
+        counted = self._trials.get(variants.COUNTED)
+        if not counted or counted[0].report is None or not overlap.is_worth_measuring(counted[0].report):
+            return
+        least_s = counted[0].seconds * _MORE
+        if least_s > self._left():
+            return
+        limit_s = max(_LONGEST_WINDOWS * counted[0].seconds, _LEAST_WINDOWS_S)
+        variant = variants.measuring_windows(self._variants[variants.COUNTED], limit_s)
+        try:
+            self.run(variant, 0, self.limits.budget_s)
+        except (ProgramFailed, UserError, _NoTimeLeft) as failed:
+            why = f"exit code {failed.code}" if isinstance(failed, ProgramFailed) else str(failed) or "no time left"
+            output = self.place / f"{variant.key}-1.out"
+            self.notes[f"when the program uses its data could not be measured: {why}; output: {output}"] = None
 
     def _measure(self, chosen: Sequence[Variant]) -> None:
         kept = self._first_round(chosen)

@@ -11,8 +11,8 @@ from outrigger.report_calls import could_block, share
 from outrigger.report_data import Report
 from outrigger.settings import FIXED
 
-NATIVE, ALL_CORES, DEFAULT, COUNTED, PLAIN = (
-    "native", "native-all-cores", "offloaded", "native-counted", "plain",
+NATIVE, ALL_CORES, DEFAULT, COUNTED, WINDOWS, PLAIN = (
+    "native", "native-all-cores", "offloaded", "native-counted", "windows", "plain",
 )  # fmt: skip
 NO_CORE, TWO, HEAP, BLOCKING, MIXED, TOGETHER = (
     "no-core", "two-services", "shared-heap", "blocking", "some-native", "together",
@@ -24,6 +24,7 @@ _LEAST_PRIVATE = 0.2
 """Fraction of the received bytes."""
 _LONGER = 1.1
 """A collective that takes this many times as long offloaded is also tried natively."""
+_MEASURE_WINDOWS = "OUTRIGGER_WINDOWS=on"
 _PRIVATE = ("copier", "relay", "cma")
 """Reaches of bytes in memory of which a service process does not map both ends."""
 
@@ -37,6 +38,8 @@ class Variant:
     given: Given
     judged: bool = True
     """False: it runs once, only for its report."""
+    limit_s: float | None = None
+    """Time limit of a run. A run of such a variant may also fail: the others count without it."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,13 @@ def first(given: Given, node: Node, yielding: Sequence[str] = ()) -> list[Varian
         found.append(Variant(TWO, "offloaded, two services", replace(given, services=2)))
     counted = replace(given, algorithms=(*given.algorithms, "native"), blocking="off")
     return [*found, Variant(COUNTED, "native, counted", counted, judged=False)]
+
+
+def measuring_windows(counted: Variant, limit_s: float) -> Variant:
+    """The counted run again, with guarded memory: it is slow, and its time is no measure of anything."""
+    given = counted.given
+    measured = replace(given, intranode="off", variables=(*given.variables, _MEASURE_WINDOWS))
+    return Variant(WINDOWS, "native, first uses of data", measured, judged=False, limit_s=limit_s)
 
 
 def private_bytes(report: Report) -> int:
@@ -116,7 +126,9 @@ def further(given: Given, offloaded: Report, native: Report | None) -> list[Vari
     whole = received_bytes(offloaded)
     if given.shared_heap is None and not offloaded.service.xpmem and private_bytes(offloaded) > _LEAST_PRIVATE * whole:
         found.append(Variant(HEAP, "offloaded, shared heap", replace(given, shared_heap="on")))
-    blocks = sum(share(entry, offloaded) for entry in offloaded.calls if could_block(entry) and entry.size != 1)
+    blocks = sum(
+        share(entry, offloaded) for entry in offloaded.calls if could_block(entry, offloaded) and entry.size != 1
+    )
     if given.blocking is None and blocks >= _LEAST_SHARE:
         found.append(Variant(BLOCKING, "offloaded, blocking forms too", replace(given, blocking="on")))
     names = longer_offloaded(offloaded, native) if native is not None else {}

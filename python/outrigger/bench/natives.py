@@ -13,7 +13,7 @@ _YIELDING = {
         "MPIR_CVAR_CH4_PROGRESS_THROTTLE": "1",
         "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT": "10",
     },
-    (INTEL, ""): {"I_MPI_WAIT_MODE": "1"},
+    (INTEL, ""): {"I_MPI_THREAD_YIELD": "3"},
 }
 
 

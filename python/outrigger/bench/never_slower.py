@@ -15,14 +15,14 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from outrigger import artifacts, formats, options, pictures
+from outrigger import artifacts, formats, options, pictures, settings
 from outrigger import sizes as sizes_of
 from outrigger.bench import command, never_slower_plot, never_slower_sites, never_slower_table
 from outrigger.bench.never_slower_cells import VERSION, Grid, read
 from outrigger.bench.never_slower_runs import Runs, Step, arguments
 from outrigger.bench.never_slower_sites import PLACEMENTS, Group, Sites
 from outrigger.durations import parse_duration
-from outrigger.errors import UserError
+from outrigger.errors import UserError, or_known
 from outrigger.mpis import Mpi
 from outrigger.out import directory
 from outrigger.terminal import console
@@ -30,9 +30,10 @@ from outrigger.terminal import console
 _NONBLOCKING = command.COLLECTIVES
 _BLOCKING = tuple(name.removeprefix("i") for name in _NONBLOCKING)
 _ALL = (*_NONBLOCKING, *_BLOCKING)
-_UNLESS_NAMED = (*_NONBLOCKING, "alltoall", "allgather", "bcast")
+_UNLESS_NAMED = (*_NONBLOCKING, "alltoall", "allgather", "bcast", "allreduce", "barrier")
 _SIZES = "1,64,1K,8K,64K,256K,1M,4M"
 _BUDGET = "15m"
+NUMBERS = ("int32", "double")
 _EACH_FOUND = "auto"
 _LARGEST = 1 << 28
 _MOST_SIZES = 32
@@ -45,6 +46,12 @@ def _budget_s(text: str) -> float:
     if not _LEAST_BUDGET_S <= seconds <= _MOST_BUDGET_S:
         raise UserError(f"--budget {text}: from {_LEAST_BUDGET_S}s to {_MOST_BUDGET_S // 3600}h")
     return seconds
+
+
+def _numbers(text: str) -> str:
+    if text not in NUMBERS:
+        raise UserError(f"--type {text}: {or_known(text, NUMBERS)}")
+    return text
 
 
 def parse_collectives(words: Sequence[str]) -> tuple[str, ...]:
@@ -78,6 +85,8 @@ class Request:
     """None: all possible ones, and progress threads if there is Intel MPI."""
     budget_s: float
     command: str
+    numbers: str = NUMBERS[0]
+    """Type of the numbers that reductions add."""
 
 
 def _mpis(wanted: str, found: artifacts.Artifacts) -> tuple[list[Mpi], list[str]]:
@@ -100,7 +109,8 @@ def _groups(request: Request, mpis: Sequence[Mpi], found: artifacts.Artifacts) -
         request.sites.check(names)
     groups = []
     for mpi in mpis:
-        program = (str(found.benchmark(mpi.family, "orbench")), *arguments(request.collectives, request.sizes))
+        told = arguments(request.collectives, request.sizes, request.numbers)
+        program = (str(found.benchmark(mpi.family, "orbench")), *told)
         own = (never_slower_sites.THREADS,) if request.placements is None and mpi.implementation == "intel" else ()
         for name in (*names, *own):
             if (group := request.sites.group(mpi, name, program, found)) is not None:
@@ -221,7 +231,7 @@ def measure_never_slower(
         list[str] | None,
         typer.Argument(
             help="Collectives, such as ibcast or bcast; all: every one.",
-            show_default="all nonblocking, alltoall allgather bcast",
+            show_default="all nonblocking, alltoall allgather bcast allreduce barrier",
         ),
     ] = None,
     size_list: Annotated[
@@ -232,12 +242,16 @@ def measure_never_slower(
         typer.Option(
             "--placement",
             metavar="LIST",
-            help="extra, equal, shared, nodes, threads.",
-            show_default="all; threads for Intel MPI",
+            help="extra, equal, shared, alone, nodes, threads.",
+            show_default="all",
         ),
     ] = None,
+    numbers: Annotated[
+        str, typer.Option("--type", metavar="int32|double", help="Numbers that reductions add.")
+    ] = NUMBERS[0],
     mpi: options.EachMpi = _EACH_FOUND,
     ranks: options.MeasuredRanks = None,
+    intranode: options.Intranode = None,
     budget: Annotated[
         str, typer.Option("--budget", metavar="TIME", help="Time for the whole measurement: 90s, 15m, 1h.")
     ] = _BUDGET,
@@ -252,31 +266,36 @@ def measure_never_slower(
 ) -> None:
     """Measure if anything is slower with Outrigger: each collective, size, placement and MPI against native.
 
-    There are five placements. In extra, a core is left to service processes. In equal, native may use that core, too.
-    In shared, no core is left. In nodes, there are two pretended nodes and TCP. In threads, native has progress threads
-    on the core that is left.
+    There are six placements. In extra, a core is left to service processes. In equal, native may use that core, too. In
+    shared, no core is left. In alone, there are no service processes. In nodes, there are two pretended nodes and TCP.
+    In threads, native has progress threads on the core that is left.
 
-    A program with the default settings and a native one do the same work, in turn. Ctrl-C keeps what was measured.
+    A program with Outrigger's default settings and a native one do the same work, in turn; --intranode changes the
+    default. Ctrl-C keeps what was measured.
 
     Exit code 0: no cell is slower beyond noise; 1: some cells are, and are listed; 2: wrong options or nothing
     measured; 3: no cell is slower, but placements failed.
     """
     screen = console()
     if source is not None:
-        if collectives or placement or ranks or (size_list, mpi, budget) != (_SIZES, _EACH_FOUND, _BUDGET):
+        given = (size_list, mpi, budget, numbers)
+        if collectives or placement or ranks or intranode or given != (_SIZES, _EACH_FOUND, _BUDGET, NUMBERS[0]):
             raise UserError("--from draws earlier measurements and allows only --out")
         grid = _read_file(source)
         _show(screen, grid, _Writer(out).pictures(grid))
         raise typer.Exit(exit_code(grid))
     words = ["outrigger", "bench", "never-slower", *(collectives or []), "--sizes", size_list, "--mpi", mpi]
     words += [*(["--placement", placement] if placement else []), *(["-n", str(ranks)] if ranks else [])]
+    words += ["--type", numbers] if numbers != NUMBERS[0] else []
+    words += ["--intranode", intranode] if intranode else []
     request = Request(
         parse_collectives(collectives or []),
         parse_sizes(size_list),
-        Sites.make(ranks),
+        Sites.make(ranks, settings.Settings(intranode=settings.parse_intranode(intranode))),
         never_slower_sites.parse_placements(placement),
         _budget_s(budget),
         shlex.join([*words, "--budget", budget]),
+        _numbers(numbers),
     )
     writer = _Writer(out)
     grid = _measure(screen, request, mpi, artifacts.find(build), writer)

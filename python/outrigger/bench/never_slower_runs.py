@@ -25,9 +25,10 @@ _LEAST_MS, _MOST_MS = 10, 5000
 Words = tuple[str, ...]
 
 
-def arguments(collectives: Sequence[str], sizes: Sequence[int]) -> Words:
-    """Arguments of orbench, except those that change between launches."""
+def arguments(collectives: Sequence[str], sizes: Sequence[int], numbers: str) -> Words:
+    """Arguments of orbench, except those that change between launches. `numbers`: the type that reductions add."""
     return (
+        *("--type", numbers),
         *("--figures", "samples", "--collectives", ",".join(collectives), "--sizes", ",".join(map(str, sizes))),
         *("--iterations", str(_ROUNDS)),
     )

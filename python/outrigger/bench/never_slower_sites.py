@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from outrigger import binding, cores, launch, mpis
 from outrigger.artifacts import Artifacts
@@ -12,16 +12,18 @@ from outrigger.bench import natives
 from outrigger.bench.jobs import Site
 from outrigger.errors import UserError
 from outrigger.mpis import INTEL, Mpi
+from outrigger.settings import Settings
 
-EXTRA, EQUAL, SHARED, NODES, THREADS = "extra", "equal", "shared", "nodes", "threads"
+EXTRA, EQUAL, SHARED, ALONE, NODES, THREADS = "extra", "equal", "shared", "alone", "nodes", "threads"
 PLACEMENTS = {
     EXTRA: "a core extra for service processes, native on the ranks' cores only",
     EQUAL: "native's ranks may use all cores, the service processes' too",
     SHARED: "ranks on all cores, service processes on theirs",
+    ALONE: "ranks on all cores, no service processes",
     NODES: "two pretended nodes, TCP between them",
     THREADS: "native with progress threads on the service processes' core",
 }
-_WITHOUT_THREADS = (EXTRA, EQUAL, SHARED, NODES)
+_WITHOUT_THREADS = (EXTRA, EQUAL, SHARED, ALONE, NODES)
 _NEED_A_CORE = (EXTRA, EQUAL, THREADS)
 
 # Pretended nodes are one for the MPI: these settings keep it from their common memory.
@@ -69,11 +71,12 @@ class Sites:
 
     ranks: int
     cores: tuple[cores.Core, ...]
+    settings: Settings = field(default_factory=Settings)
 
     @staticmethod
-    def make(ranks: int | None) -> Sites:
+    def make(ranks: int | None, chosen: Settings | None = None) -> Sites:
         """As many ranks as any measurement has unless told."""
-        return Sites(cores.measured_ranks(ranks), tuple(cores.allowed_cores()))
+        return Sites(cores.measured_ranks(ranks), tuple(cores.allowed_cores()), chosen or Settings())
 
     def check(self, placements: Sequence[str]) -> None:
         """Each requested one must be possible."""
@@ -81,7 +84,7 @@ class Sites:
             if name in _NEED_A_CORE and len(self.cores) < 2:
                 raise UserError(
                     f"--placement {name}: service processes need a core beside the ranks', but only one core may be "
-                    "used here; ask for shared or nodes, or give the command more cores (taskset, cgroup)"
+                    "used here; ask for shared, alone or nodes, or give the command more cores (taskset, cgroup)"
                 )
 
     def default(self) -> tuple[tuple[str, ...], list[str]]:
@@ -93,7 +96,7 @@ class Sites:
 
     def ranks_of(self, placement: str) -> int:
         """No core is free only if there are as many ranks."""
-        return max(self.ranks, len(self.cores)) if placement == SHARED else self.ranks
+        return max(self.ranks, len(self.cores)) if placement in (SHARED, ALONE) else self.ranks
 
     def _on_all_cores(self, ranks: int) -> str:
         return _one_each(self.cores, ranks)
@@ -110,10 +113,13 @@ class Sites:
         ranks = self.ranks_of(placement)
 
         def job_at(bind: str = binding.BUNCH) -> launch.Job:
-            return _with(Site(bind=bind).job(program, ranks, mpi), _NOTHING_LEARNED)
+            return _with(Site(bind=bind).job(program, ranks, mpi, self.settings), _NOTHING_LEARNED)
 
         if placement == SHARED:
             return Group(mpi, placement, job_at(self._on_all_cores(ranks)))
+        if placement == ALONE:
+            job = job_at(self._on_all_cores(ranks))
+            return Group(mpi, placement, replace(job, settings=replace(job.settings, services=0)))
         usual = job_at()
         if placement == EQUAL:
             return Group(mpi, placement, usual, replace(job_at(binding.NONE), native=True))

@@ -82,8 +82,8 @@ def floor_line(grid: Grid) -> str:
     width = [(cell.judged.high - cell.judged.low) / cell.judged.ratio for cell in grid.cells]
     half, most = 100 * median(away), 100 * away[int(0.95 * (len(away) - 1))]
     return (
-        f"Noise floor: native against native in the same rounds is {half:.1f} % from 1 in half of the cells, "
-        f"{most:.1f} % in one of twenty; a cell's band is {100 * median(width):.0f} % wide (median)."
+        f"Noise floor: native against native differs by {half:.1f} % in the median cell, and by {most:.1f} % or more "
+        f"in one of twenty. A cell's band is {100 * median(width):.0f} % wide (median)."
     )
 
 
@@ -93,7 +93,7 @@ def slower_lines(grid: Grid) -> list[str]:
     if not count:
         return []
     if not grid.slower:
-        return [f"None of {count} cells is slower than native beyond noise (ratio over {LIMIT} in all of its band)."]
+        return [f"No cell of {count} is slower than native beyond noise (ratio over {LIMIT} in all of its band)."]
     lines = [f"{len(grid.slower)} of {count} cells are slower than native beyond noise (band over {LIMIT}):"]
     for cell in grid.slower:
         figures = cell.judged
@@ -104,10 +104,16 @@ def slower_lines(grid: Grid) -> list[str]:
     return lines
 
 
+def median_line(grid: Grid) -> str:
+    """The middle of all cells."""
+    ratios = [cell.judged.ratio for cell in grid.cells]
+    return f"Median of {len(ratios)} cells: {median(ratios):.2f} of native's time." if ratios else ""
+
+
 LEGEND = (
-    "Ratio of what a program takes with Outrigger switched on by its defaults to what it takes without, and its noise "
-    "band: by equal work (post, work as long as native's pure latency, wait), of forms that block by the call alone. "
-    "! slower beyond noise."
+    "Ratio of a program's time with Outrigger switched on to its native time, and the noise band below it. Both do the "
+    "same work: post, compute as long as native's pure latency, wait. Blocking forms have the call alone. ! slower "
+    "beyond noise."
 )
 
 
@@ -119,6 +125,8 @@ def close(console: Console, grid: Grid) -> None:
     for note in grid.notes:
         console.print(note, style="yellow", markup=False)
     console.print(floor_line(grid), markup=False)
+    if line := median_line(grid):
+        console.print(line, markup=False)
     style = "bold red" if grid.slower else "bold green"
     for number, line in enumerate(slower_lines(grid)):
         console.print(Text(line, style=style if number == 0 else ""), soft_wrap=True)
@@ -161,6 +169,6 @@ def markdown(grid: Grid) -> str:
         rows += [[name, *(_markdown_cell(cells.get((name, size))) for size in grid.sizes)] for name in grid.collectives]
         parts.append("\n".join(f"| {' | '.join(row)} |" for row in rows))
     lines = slower_lines(grid)
-    parts += [LEGEND.replace("! slower", "Bold: slower"), floor_line(grid), *lines[:1]]
+    parts += [LEGEND.replace("! slower", "Bold: slower"), floor_line(grid), median_line(grid), *lines[:1]]
     parts += ["\n".join(f"* {line.strip()}" for line in lines[1:])] if lines[1:] else []
     return "\n\n".join(parts) + "\n"

@@ -51,11 +51,11 @@ def table(title: str, configurations: list[Configuration]) -> Table:
     """One collective with one kind of memory, a row per size."""
     result = Table(
         box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", header_style="dim", pad_edge=False,
-        collapse_padding=True,
+        padding=0,
     )  # fmt: skip
     result.add_column("bytes", justify="right", no_wrap=True)
     for name in [group for group, _ in _GROUPS] + ["overlap"]:
-        result.add_column(f"{name}\nnative", justify="right", no_wrap=True, min_width=7)
+        result.add_column(f"{name}\nnative", justify="right", no_wrap=True)
         result.add_column("\noffload", justify="right", no_wrap=True)
     result.add_column("total\nratio", justify="right", no_wrap=True)
     result.add_column("CPU\nless", justify="right", no_wrap=True)

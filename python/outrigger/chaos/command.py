@@ -161,6 +161,8 @@ def chaos(
     Exit code 0: every run was right; 1: some were wrong, and are listed; 2: wrong options, or no service process
     was found; 130: interrupted, with the runs until then.
     """
+    if services is not None and services < 1:
+        raise UserError(f"--services {services}: lab chaos kills service processes, so there must be at least 1")
     count = cores.measured_ranks(ranks, fewest=1)
     screen = make_console()
     words = ["-n", str(count), "--choice", FIXED]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from outrigger import artifacts, binding, launchers, options, settings
+from outrigger import artifacts, binding, itself, launchers, options, settings
 from outrigger import run as running
 from outrigger.hosts import Hosts
 
@@ -23,6 +23,8 @@ def run(
     choice: options.Choice = None,
     blocking: options.Blocking = None,
     intranode: options.Intranode = None,
+    sums: options.Sums = None,
+    wait: options.Wait = None,
     native: Annotated[
         bool,
         typer.Option("--native", help="Offload nothing, in the same placement.", rich_help_panel=options.OFFLOAD),
@@ -99,7 +101,8 @@ def run(
         mpi=mpi,
         settings=settings.make(
             found, services=services, algorithms=algorithm, choice=choice, reach=reach, blocking=blocking,
-            intranode=intranode, shared_heap=shared_heap, wait_copies=wait_copies, huge_pages=huge_pages, live=live,
+            intranode=intranode, sums=sums, wait=wait, shared_heap=shared_heap, wait_copies=wait_copies,
+            huge_pages=huge_pages, live=live,
         ),
         hosts=Hosts(hostfile, dpufile, dpu_pattern, launcher, agent, oversubscribe, pretend_nodes),
         bind=binding.NONE if no_bind else binding.parse_bind(bind),
@@ -111,5 +114,6 @@ def run(
         native=native,
         dry_run=dry_run,
         show_binding=show_binding,
+        command=itself.as_given(),
     )  # fmt: skip
     raise typer.Exit(running.run(request, found))

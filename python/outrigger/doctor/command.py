@@ -55,7 +55,7 @@ def verdict(lines: Sequence[Line]) -> str:
     if failed:
         return f"{failed} of {len(lines)} checks failed: see the remedies after the arrows."
     if warned:
-        return f"Outrigger works here; {warned} of {len(lines)} checks suggest improvements."
+        return f"Outrigger works here; {warned} of {len(lines)} checks suggest{'s' if warned == 1 else ''} a change."
     return f"Outrigger works here: all {len(lines)} checks passed."
 
 

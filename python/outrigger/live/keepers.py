@@ -8,6 +8,8 @@ import socket
 import struct
 from dataclasses import dataclass
 
+import msgspec
+
 from outrigger import claims
 from outrigger.errors import UserError
 from outrigger.live import snapshot
@@ -60,6 +62,7 @@ def ask(keeper: Keeper) -> snapshot.Node | None:
             link.connect(keeper.address)
             if not _is_trusted(link):
                 raise RefusedError
+            user = _user_of(link)
             while chunk := link.recv(1 << 18):
                 frame += chunk
                 if len(frame) > snapshot.HEADER.size + snapshot.MOST_BYTES:
@@ -68,7 +71,11 @@ def ask(keeper: Keeper) -> snapshot.Node | None:
             return None
         if not frame and os.geteuid() not in (0, _user_of(link)):
             raise RefusedError
-    return snapshot.decode(bytes(frame), f"data of keeper {keeper.pid} says") if frame else None
+    if not frame:
+        return None
+    node = snapshot.decode(bytes(frame), f"data of keeper {keeper.pid} says")
+    # Only root may speak for others: files of this user will be read.
+    return node if user == 0 else msgspec.structs.replace(node, uid=user)
 
 
 def read() -> Told:

@@ -52,7 +52,7 @@ class _Sums:
 
 
 def _call_metrics(nodes: Iterable[Node]) -> Iterator[Metric]:
-    calls, offloaded, sent, exposed, hidden, late = (_Sums() for _ in range(6))
+    calls, offloaded, by_ranks, sent, exposed, hidden, late = (_Sums() for _ in range(7))
     native, received = _Sums(), _Sums()
 
     def add(node: Node, row: Row, communicator: str) -> None:
@@ -60,6 +60,7 @@ def _call_metrics(nodes: Iterable[Node]) -> Iterator[Metric]:
         labels = (node.job, call.name, call.form, communicator)
         calls.add(labels, row.calls)
         offloaded.add(labels, row.offloaded)
+        by_ranks.add(labels, row.by_ranks)
         sent.add(labels, row.bytes)
         exposed.add(labels, row.exposed_ns * 1e-9)
         hidden.add(labels, row.hidden_ns * 1e-9)
@@ -75,6 +76,7 @@ def _call_metrics(nodes: Iterable[Node]) -> Iterator[Metric]:
             add(node, row, names[row.communicator])
     yield calls.counter("outrigger_calls", "Collectives called by ranks.", _CALL)
     yield offloaded.counter("outrigger_calls_offloaded", "Collectives accepted by service processes.", _CALL)
+    yield by_ranks.counter("outrigger_calls_by_ranks", "Collectives done by the ranks of a node themselves.", _CALL)
     yield native.counter("outrigger_calls_native", "Collectives left to the MPI, by reason.", ("job", "reason"))
     yield sent.counter("outrigger_handed_over_bytes", "Bytes passed by ranks in calls.", _CALL)
     yield received.counter("outrigger_received_bytes", "Bytes received, by reach.", ("job", "reach"))
@@ -124,16 +126,18 @@ def _link_metrics(nodes: Iterable[Node]) -> Iterator[Metric]:
 
 
 def _job_metrics(nodes: Iterable[Node]) -> Iterator[Metric]:
-    info, ranks, seconds, left_out = (_Sums() for _ in range(4))
+    info, ranks, seconds, slept, left_out = (_Sums() for _ in range(5))
     for node in nodes:
         info.add((node.job, node.host, node.mpi, str(node.uid)), 1)
         ranks.add((node.job, node.host), sum(not rank.gone for rank in node.ranks))
         seconds.add((node.job, node.host), sum(rank.run_seconds for rank in node.ranks))
+        slept.add((node.job, node.host), sum(rank.slept_seconds for rank in node.ranks))
         left_out.add((node.job, node.host), node.rows_left_out)
     by_host = ("job", "host")
     yield info.gauge("outrigger_job_info", "A job on this node.", (*by_host, "mpi", "uid"))
     yield ranks.gauge("outrigger_job_ranks", "Running ranks of the job on this node.", by_host)
     yield seconds.counter("outrigger_rank_seconds", "Time since MPI_Init, of all its ranks here.", by_host)
+    yield slept.counter("outrigger_rank_slept_seconds", "Time asleep in polite waits, of all its ranks here.", by_host)
     yield left_out.gauge("outrigger_rows_left_out", "Communicators and calls without figures.", by_host)
 
 

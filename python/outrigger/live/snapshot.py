@@ -26,6 +26,10 @@ class Rank(msgspec.Struct, array_like=True, frozen=True):
     """Since MPI_Init."""
     cpu_seconds: float
     """In offloaded calls and their waits."""
+    slept_seconds: float = 0.0
+    """In polite waits."""
+    ended: bool = False
+    """It has called MPI_Finalize."""
 
 
 class Call(msgspec.Struct, array_like=True, frozen=True):
@@ -43,6 +47,37 @@ class Communicator(msgspec.Struct, array_like=True, frozen=True):
     name: str
     size: int
     """0: several."""
+    first: int = 0
+    stride: int = 0
+    """Its world ranks are first, first + stride, and so on; stride 0: they are not, or not known."""
+
+
+class Place(msgspec.Struct, array_like=True, frozen=True):
+    """Place of a call in the program's code, and the caller of that code if it is in a library."""
+
+    object: str
+    """Path of its file; empty: unknown."""
+    offset: int
+    caller_object: str
+    caller_offset: int
+
+
+class Present(msgspec.Struct, array_like=True, frozen=True):
+    """Last collective, or wait for one, of a thread."""
+
+    rank: int
+    call: int
+    communicator: int
+    place: int
+    """-1: unknown."""
+    inside: bool
+    """The thread is in it."""
+    waits: bool
+    """It waits for such an operation, which has begun before."""
+    number: int
+    """Position among the calls of this function on this communicator, from 1."""
+    seconds: float
+    """Since the thread has entered or left it."""
 
 
 class Row(msgspec.Struct, array_like=True, frozen=True):
@@ -65,6 +100,11 @@ class Row(msgspec.Struct, array_like=True, frozen=True):
     """Indices of reasons, and calls."""
     reached: tuple[tuple[int, int], ...]
     """Indices of reaches, and bytes."""
+
+    @property
+    def by_ranks(self) -> int:
+        """Calls done by the ranks of a node themselves: neither offloaded, nor native for a reason."""
+        return max(0, self.calls - self.offloaded - sum(calls for _, calls in self.native))
 
 
 class Service(msgspec.Struct, array_like=True, frozen=True):
@@ -139,13 +179,21 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     links: tuple[Link, ...] = ()
     all_links: AllLinks = AllLinks()
     dpu: Dpu = Dpu()
+    places: tuple[Place, ...] = ()
+    present: tuple[Present, ...] = ()
 
+
+_MOST_RANKS = 1 << 24
+"""More than any job has, and few enough to list."""
 
 _decoder = msgspec.msgpack.Decoder(Node)
 
 
 def check(node: Node, what: str) -> Node:
-    """Checks that indices are in range and counts are not negative."""
+    """Checks that indices are in range, counts are not negative, and communicators not too large to list."""
+    listed = (node.world, *(number for one in node.communicators for number in (one.size, one.first, one.stride)))
+    if not all(0 <= number <= _MOST_RANKS for number in listed):
+        raise UserError(f"{what} cannot be read: a number of ranks is out of range")
     limits = (len(node.ranks), len(node.calls), len(node.communicators))
     for row in node.rows:
         places = (row.rank, row.call, row.communicator)
@@ -155,6 +203,13 @@ def check(node: Node, what: str) -> Node:
         reaches = all(0 <= place < len(node.reaches) and count >= 0 for place, count in row.reached)
         if not (named and reasons and reaches and min(counts) >= 0):
             raise UserError(f"{what} cannot be read: an index is out of range")
+    for now in node.present:
+        places = (now.rank, now.call, now.communicator)
+        named = all(0 <= place < limit for place, limit in zip(places, limits, strict=True))
+        if not (named and -1 <= now.place < len(node.places) and now.number >= 0 and now.seconds >= 0):
+            raise UserError(f"{what} cannot be read: a present call has an index out of range")
+    if any(place.offset < 0 or place.caller_offset < 0 for place in node.places):
+        raise UserError(f"{what} cannot be read: negative offsets of places")
     exchanged = [count for link in node.links for count in (link.node, link.sent, link.received)]
     if min((*exchanged, *msgspec.structs.astuple(node.all_links), node.dpu.read, node.dpu.written)) < 0:
         raise UserError(f"{what} cannot be read: negative traffic")

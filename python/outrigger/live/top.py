@@ -31,14 +31,13 @@ _VERY_WIDE = 150
 _NARROW = 100
 _VERY_NARROW = 72
 _NOTHING = (
-    "No running job publishes live data here. Start one with `outrigger run --live`, or set OUTRIGGER_REPORT=live in "
+    "No running job publishes live data here. Start one with `outrigger run --live`, or set OUTRIGGER_LIVE=on in "
     "its environment. Only root sees jobs of other users; native jobs publish none."
 )
 
 
 def _refused(keepers: int) -> str:
-    tell = f"{plural(keepers, 'keeper')} of other users' jobs tell{'s' if keepers == 1 else ''}"
-    return f"{tell} these users and root alone: ask as one of them."
+    return f"{plural(keepers, 'job')} of other users on this machine: only these users and root can see their data."
 
 
 def _percent(part: float) -> str:
@@ -105,18 +104,18 @@ def _calls(calls: Sequence[CallView], rows: int, width: int) -> Table:
     wide, waits = width >= _NARROW, width >= _VERY_NARROW
     columns = [("call on communicator", "left"), ("calls/s", "right")]
     columns += [("calls", "right"), ("bytes a call", "right")] if wide else []
-    columns += [("offl.", "right")]
+    columns += [("served", "right")]  # offloaded, or done by the ranks
     columns += [("exposed", "right"), ("hidden", "right")]
     columns += [("waited for", "right")] if waits else []
     table = _table(*columns)
     table.columns[0].overflow = "ellipsis"
-    table.columns[0].max_width = width - (84 if wide else 52 if waits else 34)
+    table.columns[0].max_width = width - (85 if wide else 53 if waits else 35)
     for call in calls[:rows]:
         cells: list[str | Text] = [
             Text(f"{call.call} {call.communicator}"),
             _rate(call.calls_per_second),
             *([f"{call.calls:,}", _sizes(call)] if wide else []),
-            _percent(call.offloaded / max(call.calls, 1)),
+            _percent((call.offloaded + call.by_ranks) / max(call.calls, 1)),
             Text(_percent(call.exposed), style=_EXPOSED if call.exposed >= 0.01 else ""),
             Text(_percent(call.hidden), style=_HIDDEN if call.hidden >= 0.01 else ""),
             *([_latest(call)] if waits else []),
@@ -156,7 +155,10 @@ def _ranks_line(job: JobView) -> Text:
     text.append(f"{ranks.rank[most]} is most exposed, {_percent(ranks.exposed[most])}", style="not dim")
     late = max(range(len(ranks.rank)), key=lambda at: ranks.late[at])
     if ranks.late[late] > 0:
-        text.append(f"; {ranks.rank[late]} comes last, by {format_seconds(ranks.late[late])}/s", style="not dim")
+        text.append(f"; {ranks.rank[late]} is latest, by {format_seconds(ranks.late[late])}/s", style="not dim")
+    asleep = sum(ranks.asleep) / len(ranks.rank)
+    if asleep > 0:
+        text.append(f"; asleep in waits {_percent(asleep)} of the time", style="not dim")
     return text
 
 
@@ -218,6 +220,8 @@ def _job(job: JobView, width: int, rows: int) -> RenderableType:
         parts.append(_dpus_line(job.dpus, width))
     parts.append(_services(job.services, services, width))
     parts += [Text(warning, style="red") for warning in job.warnings]
+    if job.standstill:
+        parts.append(Text(f"{job.standstill} `outrigger stuck {job.job}` shows more.", style="bold red"))
     if job.rows_left_out:
         parts.append(Text(f"{plural(job.rows_left_out, 'row')} left out: too many communicators", style="red"))
     return Group(*parts)
@@ -225,7 +229,8 @@ def _job(job: JobView, width: int, rows: int) -> RenderableType:
 
 def _fixed_lines(jobs: Sequence[JobView]) -> int:
     """Lines of a job beside calls and services."""
-    return 10 + any(job.between_nodes.links for job in jobs) + any(job.dpus for job in jobs)
+    more = any(job.between_nodes.links for job in jobs) + any(job.dpus for job in jobs)
+    return 10 + more + 2 * any(job.standstill for job in jobs)
 
 
 def render(view: View, width: int, height: int) -> RenderableType:
@@ -274,7 +279,7 @@ def top(
 ) -> None:
     """Show running jobs: the cost of their collectives, hidden time and late ranks.
 
-    Shows jobs that were started with --live or --report, or with OUTRIGGER_REPORT=live.
+    Shows jobs that were started with --live or --report, or with OUTRIGGER_LIVE=on.
     --once and --json end with code 1 if no job was found and a source failed.
     """
     by_ssh = remote.hosts(hosts or [])

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
+from outrigger.live import present, standstill
 from outrigger.live.links import LinkRates, between, rates
 from outrigger.live.names import CommunicatorNames, named
 from outrigger.live.snapshot import Dpu, Node, Row
@@ -59,10 +60,13 @@ class _Change:
     rows: list[_Counts] = field(default_factory=list)
     reached: dict[str, int] = field(default_factory=dict)
     services: list[tuple[float, float]] = field(default_factory=list)
+    asleep: list[float] = field(default_factory=list)
+    """Fraction of each rank's time."""
     links: LinkRates = field(default_factory=LinkRates)
     dpu: tuple[float, float] = (0.0, 0.0)
     """Bytes read and written in its host's memory, per second."""
     age: float = 0.0
+    before: Node | None = None
 
 
 def _remember(node: Node, now: float) -> _Seen:
@@ -113,7 +117,7 @@ def _change(node: Node, before: _Seen | None, now: _Seen) -> _Change:
     seconds = max((rank.run_seconds for rank in node.ranks), default=0.0)
     if before is not None:
         seconds = (node.at_ns - before.node.at_ns) * 1e-9
-    change = _Change(node, max(seconds, 1e-9))
+    change = _Change(node, max(seconds, 1e-9), before=before.node if before is not None else None)
     old_rows = before.rows if before is not None else {}
     for key, counts in now.rows.items():
         old = old_rows.get(key, (0, 0, 0, 0, 0))
@@ -127,6 +131,10 @@ def _change(node: Node, before: _Seen | None, now: _Seen) -> _Change:
     read, written = max(0, node.dpu.read - was.read), max(0, node.dpu.written - was.written)
     change.dpu = (read / change.seconds, written / change.seconds)
     change.services = _service_parts(node, before, change.seconds)
+    slept = {rank.pid: rank.slept_seconds for rank in before.node.ranks} if before is not None else {}
+    change.asleep = [
+        min(1.0, max(0.0, rank.slept_seconds - slept.get(rank.pid, 0.0)) / change.seconds) for rank in node.ranks
+    ]
     return change
 
 
@@ -139,6 +147,7 @@ class _Sum:
     named: bool
     calls: int = 0
     offloaded: int = 0
+    by_ranks: int = 0
     bytes: int = 0
     least: int | None = None
     most: int = 0
@@ -154,6 +163,7 @@ class _Sum:
     def add(self, node: Node, row: Row, change: _Counts, seconds: float) -> None:
         self.calls += row.calls
         self.offloaded += row.offloaded
+        self.by_ranks += row.by_ranks
         self.bytes += row.bytes
         if row.most_bytes or row.bytes:
             self.least = row.least_bytes if self.least is None else min(self.least, row.least_bytes)
@@ -183,6 +193,7 @@ class _Sum:
             calls=self.calls,
             calls_per_second=self.new[0],
             offloaded=self.offloaded,
+            by_ranks=self.by_ranks,
             bytes=self.bytes,
             bytes_per_second=self.new[1],
             least_bytes=self.least or 0,
@@ -215,22 +226,25 @@ def _sums(changes: Sequence[_Change], names: CommunicatorNames) -> list[_Sum]:
 
 
 def _ranks(changes: Sequence[_Change]) -> RankColumns:
-    found: list[tuple[int, int, float, float, float, float]] = []
+    found: list[tuple[int, int, float, float, float, float, float]] = []
     for change in changes:
         totals = [[0.0] * 4 for _ in change.node.ranks]
         for row, (calls, _bytes, exposed, hidden, late) in zip(change.node.rows, change.rows, strict=True):
             for place, value in enumerate((exposed * 1e-9, hidden * 1e-9, late * 1e-9, calls)):
                 totals[row.rank][place] += value / change.seconds
-        for rank, (exposed_part, hidden_part, late_part, rate) in zip(change.node.ranks, totals, strict=True):
-            found.append((rank.world, change.node.node, exposed_part, hidden_part, late_part, rate))
+        for rank, (exposed_part, hidden_part, late_part, rate), asleep in zip(
+            change.node.ranks, totals, change.asleep, strict=True
+        ):
+            found.append((rank.world, change.node.node, exposed_part, hidden_part, late_part, rate, asleep))
     columns = RankColumns()
-    for world, number, exposed_part, hidden_part, late_part, rate in sorted(found):
+    for world, number, exposed_part, hidden_part, late_part, rate, asleep in sorted(found):
         columns.rank.append(world)
         columns.node.append(number)
         columns.exposed.append(round(min(exposed_part, 1.0), 4))
         columns.hidden.append(round(hidden_part, 4))
         columns.late.append(round(late_part, 6))
         columns.calls_per_second.append(round(rate, 2))
+        columns.asleep.append(round(asleep, 4))
     return columns
 
 
@@ -300,6 +314,16 @@ class _Past:
         return History([round(now - at, 3) for at in when], calls, data, exposed, hidden, ran)
 
 
+def _standstill(changes: Sequence[_Change], names: CommunicatorNames) -> str:
+    nodes = [change.node for change in changes if change.node.ranks]
+    if not standstill.may_stand_still(nodes):
+        return ""
+    before = [change.before for change in changes if change.before is not None]
+    present.learn_places(nodes)
+    state = standstill.state_of(nodes, before, names)
+    return state.verdict if state.stands_still else ""
+
+
 class Tracker:
     """Receives the data of all nodes repeatedly. Not thread-safe."""
 
@@ -355,9 +379,11 @@ class Tracker:
             calls_per_second=sum(call.calls_per_second for call in calls),
             bytes_per_second=sum(call.bytes_per_second for call in calls),
             offloaded=sum(call.offloaded for call in calls),
-            native=sum(call.calls - call.offloaded for call in calls),
+            by_ranks=sum(call.by_ranks for call in calls),
+            native=sum(call.calls - call.offloaded - call.by_ranks for call in calls),
             rows_left_out=sum(one.node.rows_left_out for one in seen),
             warnings=list(dict.fromkeys(service.warning for service in services if service.warning)),
+            standstill=_standstill(changes, names),
         )
         past = self._past.setdefault(job, _Past())
         past.add(now, view)

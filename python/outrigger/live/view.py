@@ -49,6 +49,8 @@ class CallView:
     calls: int
     calls_per_second: float
     offloaded: int
+    by_ranks: int
+    """Done by the ranks of a node themselves."""
     bytes: int
     bytes_per_second: float
     least_bytes: int
@@ -81,6 +83,8 @@ class RankColumns:
     late: list[float] = field(default_factory=list)
     """Seconds that others were ahead of it, per second."""
     calls_per_second: list[float] = field(default_factory=list)
+    asleep: list[float] = field(default_factory=list)
+    """In polite waits."""
 
 
 @dataclass
@@ -163,9 +167,12 @@ class JobView:
     calls_per_second: float
     bytes_per_second: float
     offloaded: int
+    by_ranks: int
     native: int
     rows_left_out: int
     warnings: list[str]
+    standstill: str = ""
+    """If no rank moves: which ranks wait where, and for whom."""
 
 
 @dataclass

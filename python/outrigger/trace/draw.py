@@ -228,8 +228,8 @@ def _legend(timeline: Timeline, view: _View, phases: dict[str, str]) -> list[Any
         Patch(color=POST, label="starting a collective"),
         Patch(color=WAIT, label="waiting or testing"),
         Patch(color=BLOCKING, label="a blocking collective"),
-        Line2D([], [], color=FLIGHT, marker=">", markersize=5, linewidth=1.3, label="from the start to its data"),
-        Line2D([], [], color=LATE, marker="v", linestyle="", markersize=5, label="last to come, by 0.1 ms and more"),
+        Line2D([], [], color=FLIGHT, marker=">", markersize=5, linewidth=1.3, label="from the call to its data"),
+        Line2D([], [], color=LATE, marker="v", linestyle="", markersize=5, label="latest rank, by 0.1 ms or more"),
     ]
     if 0 < len(phases) <= _MOST_PHASES_IN_LEGEND:
         handles += [Patch(color=color, label=f"phase {name}".replace("$", r"\$")) for name, color in phases.items()]

@@ -13,6 +13,7 @@ VERSION = 2
 NO_SEQUENCE = 2**64 - 1
 NO_SERVICE = 2**32 - 1
 OFFLOADED = 255
+BY_RANKS = 254
 _HEADER = struct.Struct("<8s4I5Q")
 _ABOUT = struct.Struct("<5Ii2q3q3q2q64s256s64s")
 _COMMUNICATOR = struct.Struct("<2Q2I64s")

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from outrigger.report_data import in_words
-from outrigger.trace.events import OFFLOADED, Event, Kind, Part
+from outrigger.report_reasons import in_words
+from outrigger.trace.events import BY_RANKS, OFFLOADED, Event, Kind, Part
 
 LATE_NS = 100_000
 """From this delay on, the rank that the others waited for is marked."""
@@ -131,6 +131,8 @@ class _Builder:
         args: dict[str, Any] = {"bytes": event.bytes, **self._communicator(event.group), "offloaded": offloaded}
         if offloaded:
             args |= {"algorithm": part.name("algorithm", event.number), "operation": event.sequence}
+        elif event.detail == BY_RANKS:
+            args["by"] = "ranks"
         else:
             args["native"] = part.name("reason", event.detail)
         starts = event.subject and name.endswith("_init")  # named like its kind; this is a start
@@ -362,11 +364,14 @@ def why_nothing_is_offloaded(timeline: Timeline) -> str:
     calls = [one for one in timeline.slices if one.kind == "call"]
     if any(one.args.get("offloaded", True) for one in calls):
         return ""
-    reasons = Counter(in_words(str(one.args.get("native", "?"))) for one in calls)
+    reasons = Counter(
+        "done by the ranks themselves" if one.args.get("by") == "ranks" else in_words(str(one.args.get("native", "?")))
+        for one in calls
+    )
     if len(reasons) == 1:
         return next(iter(reasons))
     (first, most), *others = reasons.most_common()
-    return ", ".join([f"{first} of {most:,} calls", *(f"{reason} of {count:,}" for reason, count in others)])
+    return ", ".join([f"{first} ({most:,} calls)", *(f"{reason} ({count:,})" for reason, count in others)])
 
 
 def losses(timeline: Timeline) -> list[str]:

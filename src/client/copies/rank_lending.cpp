@@ -12,7 +12,12 @@ Lending::Lending(EndpointLock& lock, SegmentHeader& header, const Doorbell& door
       doorbell_(doorbell),
       cpu_(welcome.cpu),
       copier_lends_((welcome.reach & kReachCopier) != 0 &&
-                    copy::lenders_with(welcome.core_share) == copy::Lenders::copiers) {
+                    copy::lenders_with(welcome.core_share) == copy::Lenders::copiers),
+      shown_to_dpu_((welcome.reach & kReachRdma) != 0 ? &header : nullptr) {
+  // With service processes on a DPU there is no copier.
+  if (shown_to_dpu_ != nullptr && allowed.wait_copies) {
+    helper_.allow(copy_queue_, huge_pages_, copy::Lenders::waiting_ranks);
+  }
   if ((welcome.reach & kReachCopier) == 0) return;  // there are no jobs
   if (allowed.wait_copies) helper_.allow(copy_queue_, huge_pages_, copy::lenders_with(welcome.core_share));
   if (allowed.huge_pages) huge_pages_.allow(huge_page_support().bytes);
@@ -27,8 +32,27 @@ void Lending::note_source(const SideMemory& side) {
   if (huge_pages_.note_source(side.begin, side.bytes)) ring_copier(copy_queue_);
 }
 
+bool Lending::enter_wait() {
+  if (lock_.is_inert() || !helper_.enter()) return false;
+  if (shown_to_dpu_ != nullptr) shown_to_dpu_->rank_lends.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+void Lending::leave_wait() {
+  if (lock_.is_inert()) return;
+  if (shown_to_dpu_ != nullptr) shown_to_dpu_->rank_lends.fetch_sub(1, std::memory_order_relaxed);
+  helper_.leave();
+}
+
 bool Lending::help() {
-  if (lock_.is_inert() || !helper_.help()) return false;
+  if (lock_.is_inert()) return false;
+  // A hint: a turn that is lost between two threads does not matter.
+  if (shown_to_dpu_ != nullptr && helper_.able()) {
+    std::atomic<std::uint32_t>& turns = shown_to_dpu_->rank_lends_turns;
+    turns.store(turns.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  if (!helper_.help()) return false;
+  if (shown_to_dpu_ != nullptr) return true;
   // Without a copier the service process sleeps until the last copy is done.
   if (helper_.alone() && !helper_.has_copies() && doorbell_.service_sleeps()) doorbell_.ring();
   return true;

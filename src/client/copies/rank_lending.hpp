@@ -41,10 +41,8 @@ class Lending {
   // The calling thread waits. True if it may help: the program has hardly computed since its last post. It then calls
   // help() between its checks, and leave_wait() at the end. help() makes one copy of at most a few hundred KiB for the
   // service process. If help() returns true, it has copied, and the thread checks again.
-  [[nodiscard]] bool enter_wait() { return !lock_.is_inert() && helper_.enter(); }
-  void leave_wait() {
-    if (!lock_.is_inert()) helper_.leave();
-  }
+  [[nodiscard]] bool enter_wait();
+  void leave_wait();
   [[nodiscard]] bool help();
   // The same for a thread that tests, if there is no copier; false if there is one.
   [[nodiscard]] bool help_where_alone() { return helper_.alone() && help(); }
@@ -71,8 +69,9 @@ class Lending {
   EndpointLock& lock_;
   CopyQueue& copy_queue_;
   const Doorbell& doorbell_;
-  const int cpu_;            // of the service process
-  const bool copier_lends_;  // a copier is possible
+  const int cpu_;                      // of the service process
+  const bool copier_lends_;            // a copier is possible
+  SegmentHeader* const shown_to_dpu_;  // nullptr: service processes are on the host
   HugePages huge_pages_;
   Copier copier_;
   WaitHelper helper_;

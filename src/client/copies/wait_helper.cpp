@@ -45,7 +45,7 @@ void WaitHelper::posted(std::uint64_t bytes) {
 }
 
 bool WaitHelper::enter() {
-  if (copy_queue_ == nullptr) return false;
+  if (!able()) return false;
   const bool at_once = alone() || now_ns() <= at_once_until_ns_.load(std::memory_order_relaxed);
   if (!copy::rank_lends(lenders_, at_once)) return false;
   copy_queue_->rank_waits.fetch_add(1, std::memory_order_relaxed);
@@ -61,7 +61,7 @@ bool WaitHelper::has_copies() const {
 }
 
 bool WaitHelper::wanted() const {
-  if (copy_queue_ == nullptr || stopped_.load(std::memory_order_relaxed)) return false;
+  if (!able()) return false;
   return (has_copies() || (alone() && pages_->anything())) &&
          copying_.load(std::memory_order_relaxed) == std::thread::id();
 }

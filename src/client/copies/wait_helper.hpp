@@ -40,6 +40,8 @@ class WaitHelper {
   void posted(std::uint64_t bytes);
   // The calling thread waits from now on. False: it does not help, as the program has computed since its last post.
   [[nodiscard]] bool enter();
+  // help() makes copies, if there are any.
+  [[nodiscard]] bool able() const { return copy_queue_ != nullptr && !stopped_.load(std::memory_order_relaxed); }
   // After enter() returned true: the wait has ended.
   void leave();
   // There are copies for a waiting thread.

@@ -148,7 +148,10 @@ Status wire_up(EndpointParts& parts, const AttachOptions& options, Clock::time_p
   Result<std::unique_ptr<RankNetwork>> network = RankNetwork::open(view, options.transports, options.offer_exports);
   if (!network) return Error{network.error()};
   parts.network = std::move(network).value();
-  const std::vector<std::byte> address = encode_rank_address(parts.network->address());
+  RankAddress named = parts.network->address();
+  named.process = {::getpid(), reinterpret_cast<std::uintptr_t>(&parts.probe->word),
+                   parts.probe->word.load(std::memory_order_relaxed)};
+  const std::vector<std::byte> address = encode_rank_address(named);
   const Result<UniqueFd> shared = share_bytes("outrigger-address", address);
   if (!shared) return Error{shared.error()};
   const int fd = shared.value().get();

@@ -7,7 +7,7 @@
 //     1 each service process reads the send buffers of its | left out: `fetch_all` moves a block straight from its rank
 //        node's ranks                                      |
 //     2 it writes them to the shared memory of every       | the receive buffer of the first rank that has arrived
-//        node's leader                                     |    stands for that memory: `receive`
+//        node's leader                                     |    stands for that memory: `receive_segments`
 //     2 each source's block goes to every node from its    | goes the way of a broadcast: `ask_between_nodes`
 //        own node                                          |
 //     3 it tells each of its ranks                         | allgather_by_nodes.cpp `complete`
@@ -51,7 +51,7 @@ namespace outrigger::engine {
 namespace {
 
 // Gets the block of a rank of another node.
-Task receive(Operation& operation, LocalRank& rank, GroupRank source) {
+Task receive_segments(Operation& operation, LocalRank& rank, GroupRank source) {
   const std::uint32_t segments = segments_between_nodes(operation, rank, source, false);
   SegmentedBlock block(operation, rank, source, segments);
   block.fetch_all(ask_between_nodes);
@@ -65,7 +65,7 @@ Task receive(Operation& operation, LocalRank& rank, GroupRank source) {
 }  // namespace
 
 Task allgather_hierarchical(Operation& operation, LocalRank& rank) {
-  return allgather_by_nodes(operation, rank, receive, EagerSends::no);
+  return allgather_by_nodes(operation, rank, receive_segments, EagerSends::no);
 }
 
 }  // namespace outrigger::engine

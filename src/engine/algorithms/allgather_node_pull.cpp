@@ -62,7 +62,7 @@ std::optional<SpId> ask_home(const Membership& group, const Segment& block, std:
 }
 
 // Gets the block of a rank of another node.
-Task receive(Operation& operation, LocalRank& rank, GroupRank source) {
+Task receive_whole(Operation& operation, LocalRank& rank, GroupRank source) {
   Segment whole;
   whole.source = source;
   whole.bytes = rank.blocks.pull_bytes(source);
@@ -87,7 +87,7 @@ Task receive(Operation& operation, LocalRank& rank, GroupRank source) {
 }  // namespace
 
 Task allgather_node_pull(Operation& operation, LocalRank& rank) {
-  return allgather_by_nodes(operation, rank, receive, EagerSends::to_lone_ranks);
+  return allgather_by_nodes(operation, rank, receive_whole, EagerSends::to_lone_ranks);
 }
 
 }  // namespace outrigger::engine

@@ -93,7 +93,7 @@ std::uint32_t segments_of(const Operation& operation, const LocalRank& rank, Gro
   return static_cast<std::uint32_t>(shares * rounds_for(limits, share_bytes, shares));
 }
 
-BroadcastPlan plan(const Operation& operation, const LocalRank& rank, GroupRank root) {
+BroadcastPlan plan_flat(const Operation& operation, const LocalRank& rank, GroupRank root) {
   const Membership& group = operation.membership();
   const std::uint32_t segments = segments_of(operation, rank, root);
   if (segments == 1) return {1, ask_ancestors};                          // down the tree
@@ -105,7 +105,7 @@ BroadcastPlan plan(const Operation& operation, const LocalRank& rank, GroupRank 
 }  // namespace
 
 Task bcast_flat(Operation& operation, LocalRank& rank) {
-  return bcast_by_segments(operation, rank, plan);
+  return bcast_by_segments(operation, rank, plan_flat);
 }
 
 }  // namespace outrigger::engine

@@ -43,7 +43,7 @@
 namespace outrigger::engine {
 namespace {
 
-BroadcastPlan plan(const Operation& operation, const LocalRank& rank, GroupRank root) {
+BroadcastPlan plan_hierarchical(const Operation& operation, const LocalRank& rank, GroupRank root) {
   if (operation.membership().on_own_node(root)) return {1, kAtSource};
   const std::uint32_t segments = segments_between_nodes(operation, rank, root, true);
   if (segments == 1) return {1, ask_between_nodes};  // down the tree
@@ -53,7 +53,7 @@ BroadcastPlan plan(const Operation& operation, const LocalRank& rank, GroupRank 
 }  // namespace
 
 Task bcast_hierarchical(Operation& operation, LocalRank& rank) {
-  return bcast_by_segments(operation, rank, plan);
+  return bcast_by_segments(operation, rank, plan_hierarchical);
 }
 
 }  // namespace outrigger::engine

@@ -24,7 +24,7 @@
 //     reductions      one of each piece of its block, of p operands
 //     on the wire     the block of each rank of another node. Where the order does not matter (integers, logicals,
 //                     bytes): one block of each service process there, which reduces its ranks' blocks first. A
-//                     release (52 bytes) for every rank
+//                     release (52 bytes) to every service process
 //     bounds          state O(p) per local rank; at most `window_moves` pieces in flight per service process
 //
 // Restarts: contributions stay until their ranks' blocks are all placed; blocks without a mark are reduced again.

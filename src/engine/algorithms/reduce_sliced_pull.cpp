@@ -24,7 +24,7 @@
 //                     report ranks that have failed, also to a restarted root
 //     reductions      at the root one of each piece, of p operands
 //     on the wire     each contribution once, or where the order does not matter one of each service process, which
-//                     reduces its ranks' first; a release (52 bytes) for each
+//                     reduces its ranks' first; a release (52 bytes) to each service process
 //     bounds          state O(p) per local rank; at most `window_moves` pieces in flight
 //
 // Restarts: contributions stay until the root has everything; pieces without a mark are reduced again.

@@ -95,13 +95,6 @@ bool has_all_contributions(const LocalRank& rank) {
   return true;
 }
 
-void end_contributions(Operation& operation, LocalRank& rank, const fabric::MoveOutcome& outcome) {
-  for (std::size_t i = 0; i < rank.blocks.contributors(); ++i) {
-    const GroupRank source = group_rank(i);
-    if (rank.pairs[source].receive == ReceiveState::moving) end_contribution(operation, rank, source, outcome);
-  }
-}
-
 }  // namespace
 
 Task reduce_slices(Operation& operation, LocalRank& rank, Route route, SegmentedBlock::Getter getter,

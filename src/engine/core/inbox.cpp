@@ -33,7 +33,7 @@ struct Claims {
     return theirs(delivered.source) && ours(delivered.destination);
   }
   [[nodiscard]] bool operator()(const peer::Release& release) const {
-    return theirs(release.destination) && ours(release.source);
+    return theirs(release.destination) && (release.source == peer::kEachSource || ours(release.source));
   }
   [[nodiscard]] bool operator()(const peer::Finished& /*finished*/) const { return true; }
   [[nodiscard]] bool operator()(const peer::Refusal& refusal) const { return theirs(refusal.from) && ours(refusal.to); }

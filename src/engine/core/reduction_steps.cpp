@@ -1,5 +1,8 @@
 #include "engine/core/reduction_steps.hpp"
 
+#include <algorithm>
+#include <vector>
+
 #include "engine/core/settlement.hpp"
 
 namespace outrigger::engine {
@@ -22,10 +25,35 @@ void end_slice(Operation& operation, LocalRank& rank, GroupRank owner, const fab
   rank.pairs.set_placed(owner);
 }
 
-void end_contribution(Operation& operation, LocalRank& rank, GroupRank source, const fabric::MoveOutcome& outcome) {
-  release_source(operation, rank, source, status_of(outcome));
+namespace {
+
+bool is_taken(const LocalRank& rank, GroupRank source) {
+  return rank.pairs[source].receive == ReceiveState::moving;
+}
+
+void end_contribution(LocalRank& rank, GroupRank source) {
   rank.pairs.end_move();
   rank.fill(source);
+}
+
+}  // namespace
+
+void end_contributions(Operation& operation, LocalRank& rank, const fabric::MoveOutcome& outcome) {
+  const CompletionStatus status = status_of(outcome);
+  const Membership& membership = operation.membership();
+  const auto taken = [&rank](GroupRank source) { return is_taken(rank, source); };
+  for (std::uint32_t peer = 0; peer < membership.peers().size(); ++peer) {
+    const std::vector<GroupRank>& sources = membership.peers()[peer].ranks;
+    if (sources.size() == 1 || !std::ranges::all_of(sources, taken)) continue;
+    release_service(operation, rank, peer, status);
+    for (const GroupRank source : sources) end_contribution(rank, source);
+  }
+  for (std::size_t i = 0; i < rank.blocks.contributors(); ++i) {
+    const GroupRank source = group_rank(i);
+    if (!is_taken(rank, source)) continue;
+    release_source(operation, rank, source, status);
+    end_contribution(rank, source);
+  }
 }
 
 }  // namespace outrigger::engine

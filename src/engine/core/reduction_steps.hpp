@@ -17,9 +17,9 @@ namespace outrigger::engine {
 [[nodiscard]] bool is_short_slice(const Context& context, std::uint64_t bytes);
 
 // Marks the owner's slice as placed in the rank's buffer, or records its failure. Order: bytes placed, this call, and
-// after the last slice end_contribution() for all sources.
+// after the last slice end_contributions().
 void end_slice(Operation& operation, LocalRank& rank, GroupRank owner, const fabric::MoveOutcome& outcome);
-// Releases the source.
-void end_contribution(Operation& operation, LocalRank& rank, GroupRank source, const fabric::MoveOutcome& outcome);
+// Releases all sources that were taken.
+void end_contributions(Operation& operation, LocalRank& rank, const fabric::MoveOutcome& outcome);
 
 }  // namespace outrigger::engine

@@ -59,7 +59,18 @@ void release_source(Operation& operation, LocalRank& destination, GroupRank sour
   operation.context.send(membership.peers()[peer].sp, operation.id(), peer::Release{source, destination.me(), status});
 }
 
+void release_service(Operation& operation, LocalRank& destination, std::uint32_t peer, CompletionStatus status) {
+  const SpId service = operation.membership().peers()[peer].sp;
+  operation.context.send(service, operation.id(), peer::Release{peer::kEachSource, destination.me(), status});
+}
+
 void on_release(Operation& operation, const peer::Release& release) {
+  if (release.source == peer::kEachSource) {
+    for (const std::unique_ptr<LocalRank>& rank : operation.ranks.all()) {
+      if (!rank->is_completed() && rank->pairs.has_begun()) release_pair(*rank, release.destination, release.status);
+    }
+    return;
+  }
   LocalRank* source = find_announced(operation, release.source);
   if (source != nullptr) release_pair(*source, release.destination, release.status);
 }

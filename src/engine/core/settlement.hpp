@@ -14,6 +14,8 @@ class Operation;
 
 // The destination has read the source's buffer: notifies the source's side.
 void release_source(Operation& operation, LocalRank& destination, GroupRank source, CompletionStatus status);
+// The same for all sources of another service process, by one message. All of them have been taken.
+void release_service(Operation& operation, LocalRank& destination, std::uint32_t peer, CompletionStatus status);
 // The source's side of release_source().
 void release_pair(LocalRank& source, GroupRank destination, CompletionStatus status);
 

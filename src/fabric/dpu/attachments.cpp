@@ -77,6 +77,7 @@ Result<RemoteRank*> Attachments::connect(WorldRank rank, bool serves, const Rank
   added->since = Clock::now();
   added->mirror = mirror;
   added->offer = address.trial;
+  added->process = address.process;
   added->in_no_hurry = options_.stands_by;
   added->remote = std::move(remote).value();
   added->reader = std::make_unique<PostReader>(*added->remote, node_, rank, world_size_, !options_.stands_by);

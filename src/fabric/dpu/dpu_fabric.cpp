@@ -26,19 +26,27 @@ DpuFabric::DpuFabric(DpuOptions options, HostFabric& node, std::uint32_t process
       node_(node),
       attachments_(options_, node, *this, process, world_size),
       moves_(options_, *this),
+      copies_(options_, *this, moves_),
       reductions_(*this),
       marks_(node, *this),
       completions_(*this),
       sleep_notices_(*this),
-      take_over_(*this) {}
+      take_over_(*this, copies_) {}
 
 DpuFabric::~DpuFabric() {
+  copies_.clear();
   RemoteRanks::drop_all();
   moves_.clear();
   reductions_.clear();
   imports_.reset();
   if (importer_) importer_->close();
   RemoteRanks::close();
+}
+
+void DpuFabric::drop_rank(WorldRank rank) {
+  if (RemoteRank* found = find(rank)) HostCopies::drop(*found);
+  std::erase_if(deferred_, [rank](const Deferred& one) { return one.rank == rank; });
+  attachments_.drop(rank);
 }
 
 Status DpuFabric::open_network() {
@@ -78,7 +86,8 @@ void DpuFabric::step(RemoteRank& rank) {
 }
 
 bool DpuFabric::progress() {
-  bool worked = moves_.start_chunks() || !marks_.all_in_place();
+  bool worked = copies_.step();
+  worked |= moves_.start_chunks() || !marks_.all_in_place();
   marks_.write();
   (void)worker().progress();
   worked |= rma().deliver() && moves_in_flight() != 0;
@@ -88,7 +97,9 @@ bool DpuFabric::progress() {
     step(*rank);
   }
   worked |= moves_.deliver();
+  worked |= copies_.deliver();
   worked |= reductions_.deliver();
+  complete_deferred();
   return worked;
 }
 
@@ -127,7 +138,7 @@ bool DpuFabric::may_sleep() {
 }
 
 void DpuFabric::move(const Block& from, const Block& to, const BlockId* /*name*/, MoveCompletion& completion) {
-  moves_.begin(from, to, completion);
+  copies_.begin(from, to, completion);
 }
 
 void DpuFabric::reduce(const Reduction& reduction, std::span<const Block> operands, std::span<const BlockId> /*names*/,
@@ -139,6 +150,7 @@ void DpuFabric::reduce(const Reduction& reduction, std::span<const Block> operan
 }
 
 void DpuFabric::cancel(MoveCompletion& completion) {
+  copies_.cancel(completion);
   moves_.cancel(completion);
   reductions_.cancel(completion);
 }
@@ -149,8 +161,16 @@ void DpuFabric::mark_delivered(WorldRank destination, SlotIndex slot, GroupRank 
 }
 
 void DpuFabric::complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) {
+  if (copies_.writes_late_to(rank)) {
+    deferred_.push_back({rank, slot, record});
+    return;
+  }
   node_.complete(rank, slot, record);
   completions_.add(rank, slot);
+}
+
+void DpuFabric::complete_deferred() {
+  for (const Deferred& one : std::exchange(deferred_, {})) complete(one.rank, one.slot, one.record);
 }
 
 }  // namespace outrigger::fabric::dpu

@@ -1,7 +1,7 @@
 // The fabric of a service process on a DPU: its ranks are on the host and are reached by RDMA while they compute.
 //
 //   posts        read from each rank's segment into a mirror (post_reader.hpp)
-//   moves        from one rank's memory to another's (rank_moves.hpp)
+//   moves        between ranks' memory, by ranks that wait (host_copies.hpp) or by the card (rank_moves.hpp)
 //   reductions   of several ranks' memory, into one's (rank_reductions.hpp)
 //   marks        delivered marks, written into the ranks' segments (delivered_marks.hpp, marks_first.hpp)
 //   completions  written likewise (completions.hpp)
@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "fabric/block_mover.hpp"
 #include "fabric/dpu/alias.hpp"
@@ -23,6 +24,7 @@
 #include "fabric/dpu/completions.hpp"
 #include "fabric/dpu/delivered_marks.hpp"
 #include "fabric/dpu/dpu_options.hpp"
+#include "fabric/dpu/host_copies.hpp"
 #include "fabric/dpu/rank_moves.hpp"
 #include "fabric/dpu/rank_reductions.hpp"
 #include "fabric/dpu/remote_ranks.hpp"
@@ -48,7 +50,7 @@ class DpuFabric final : public BlockMover, public RankView, public RemoteRanks, 
   [[nodiscard]] Status add_rank(WorldRank rank, bool serves, const RankAddress& address) {
     return attachments_.add(rank, serves, address);
   }
-  void drop_rank(WorldRank rank) { attachments_.drop(rank); }
+  void drop_rank(WorldRank rank);
   // Results of add_rank().
   [[nodiscard]] Attachments& attachments() { return attachments_; }
 
@@ -61,7 +63,7 @@ class DpuFabric final : public BlockMover, public RankView, public RemoteRanks, 
   [[nodiscard]] Result<std::uint64_t> base_of(WorldRank rank, RegionId region);
 
   // Includes reductions.
-  [[nodiscard]] std::size_t moves_in_flight() const { return moves_.size() + reductions_.size(); }
+  [[nodiscard]] std::size_t moves_in_flight() const { return copies_.size() + moves_.size() + reductions_.size(); }
   // Publishes a data route, and then the number of routes, from the mirror's header.
   void publish_route(WorldRank rank, std::size_t route) { completions_.publish_route(rank, route); }
 
@@ -101,6 +103,7 @@ class DpuFabric final : public BlockMover, public RankView, public RemoteRanks, 
   [[nodiscard]] Status open_network();
   ucs_status_t arrived(std::span<const std::byte> header, void* data, std::size_t bytes, bool rendezvous) override;
   void step(RemoteRank& rank);
+  void complete_deferred();
 
   DpuOptions options_;
   HostFabric& node_;
@@ -108,11 +111,18 @@ class DpuFabric final : public BlockMover, public RankView, public RemoteRanks, 
   std::optional<ImportCache> imports_;
   Attachments attachments_;
   RankMoves moves_;
+  HostCopies copies_;
   RankReductions reductions_;
   DeliveredMarks marks_;
   Completions completions_;
   SleepNotices sleep_notices_;
   TakeOver take_over_;
+  struct Deferred {
+    WorldRank rank;
+    SlotIndex slot;
+    CompletionRecord record;
+  };
+  std::vector<Deferred> deferred_;  // completions of ranks into whose memory a stopped one may still write
   std::optional<PortFailure> failure_;
 };
 

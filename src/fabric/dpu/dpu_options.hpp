@@ -16,6 +16,7 @@ struct DpuOptions {
   std::uint64_t chunk_bytes = 256U << 10;
   std::size_t buffers = 32;  // chunks in flight by staging, and as many by alias; at the limit moves wait
   bool alias = true;         // used if it works
+  bool host_copies = true;   // ranks that wait copy within the host
 };
 
 }  // namespace outrigger::fabric::dpu

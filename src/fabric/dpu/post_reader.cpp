@@ -15,6 +15,9 @@ PostReader::PostReader(RemoteMemory& remote, HostFabric& node, WorldRank rank, s
   static_assert(offsetof(SegmentHeader, rank_base_address) - offsetof(SegmentHeader, ring_tail) ==
                 offsetof(Line, rank_base_address));
   static_assert(offsetof(SegmentHeader, rank_quiet) - offsetof(SegmentHeader, ring_tail) == offsetof(Line, rank_quiet));
+  static_assert(offsetof(SegmentHeader, rank_lends) - offsetof(SegmentHeader, ring_tail) == offsetof(Line, rank_lends));
+  static_assert(offsetof(SegmentHeader, rank_lends_turns) - offsetof(SegmentHeader, ring_tail) ==
+                offsetof(Line, rank_lends_turns));
 }
 
 void PostReader::resume(std::uint32_t tail, std::vector<SlotIndex> slots, Rma::Done done) {
@@ -48,10 +51,13 @@ void PostReader::line_came(const Line& line, bool for_posts) {
   SegmentHeader& header = remote_.mirror().header();
   header.rank_sleeping.store(line.rank_sleeping, std::memory_order_relaxed);
   quiet_ = line.rank_quiet;
+  waits_ = line.rank_lends != 0;
+  turns_ = line.rank_lends_turns;
   if (!for_posts || batch_) return;  // a poll that began before resume()
   seen_tail_ = line.ring_tail;
   const std::uint32_t posted = seen_tail_ - fetched_;
   if (posted == 0) return;
+  last_posted_ = std::chrono::steady_clock::now();
   if (posted > kSlotCount) return header.ring_tail.store(seen_tail_, std::memory_order_release);
   read_ring();
 }

@@ -8,6 +8,8 @@
 // Thread rule: one thread.
 #pragma once
 
+#include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -40,6 +42,11 @@ class PostReader {
   // All posts that the rank's line has shown are in the mirror.
   [[nodiscard]] bool caught_up() const { return !batch_ && seen_tail_ == fetched_; }
   [[nodiscard]] std::uint32_t quiet() const { return quiet_; }
+  // The rank waits and would copy, when its line was read last.
+  [[nodiscard]] bool waits() const { return waits_; }
+  // Turns of its waiting threads until then.
+  [[nodiscard]] std::uint32_t turns() const { return turns_; }
+  [[nodiscard]] std::chrono::steady_clock::time_point last_posted() const { return last_posted_; }
 
  private:
   struct alignas(64) Line {
@@ -47,6 +54,9 @@ class PostReader {
     std::uint32_t rank_sleeping = 0;
     std::uint64_t rank_base_address = 0;
     std::uint32_t rank_quiet = 0;
+    std::array<std::uint32_t, 6> others{};
+    std::uint32_t rank_lends = 0;
+    std::uint32_t rank_lends_turns = 0;
   };
   // The reads in flight of a batch; the end of the last one publishes it.
   struct Batch {
@@ -77,6 +87,9 @@ class PostReader {
   std::uint32_t seen_tail_ = 0;
   std::uint32_t fetched_ = 0;
   std::uint32_t quiet_ = 0;
+  bool waits_ = false;
+  std::uint32_t turns_ = 0;
+  std::chrono::steady_clock::time_point last_posted_;
   BatchPtr batch_;
   std::shared_ptr<void> stage_;          // while a stage is in flight
   std::vector<Rma::Done> looked_;        // to be called after the poll in flight or the next one

@@ -129,13 +129,13 @@ ProbedMemory::~ProbedMemory() {
 ucs_status_t ProbedMemory::arrived(std::span<const std::byte> header, void* /*data*/, std::size_t /*bytes*/,
                                    bool /*rendezvous*/) {
   if (header.size() == sizeof(answer_)) std::memcpy(&answer_, header.data(), sizeof(answer_));
-  greeted_ = answer_.what == RankMessage::kHello && sender_ != nullptr;
+  must_reply_ = answer_.what == RankMessage::kHello && sender_ != nullptr;
   return UCS_OK;
 }
 
 void ProbedMemory::progress() {
   (void)worker_->progress();
-  if (!std::exchange(greeted_, false)) return;
+  if (!std::exchange(must_reply_, false)) return;
   answer_.what = RankMessage::kHere;
   ucp_request_param_t parameters{};
   parameters.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;

@@ -52,7 +52,7 @@ class ProbedMemory final : private ucx::WorkerEvents {
   std::optional<ucx::Worker> worker_;
   std::vector<ucp_mem_h> registered_;
   ucp_ep_h sender_ = nullptr;
-  bool greeted_ = false;
+  bool must_reply_ = false;
   RankMessage answer_;
   RankAddress address_;
 };

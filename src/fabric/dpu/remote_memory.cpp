@@ -54,7 +54,7 @@ void RemoteMemory::fetch_bytes(const void* part, const std::shared_ptr<std::vect
            [to, segment = segment_, done = std::move(done)](bool ok) { done(ok); });
 }
 
-void RemoteMemory::fetch(const void* part, std::size_t bytes, Rma::Done done) {
+void RemoteMemory::fetch(const void* part, std::size_t bytes, Done done) {
   const auto came = std::make_shared<std::vector<std::byte>>(bytes);
   auto* to = const_cast<std::byte*>(static_cast<const std::byte*>(part));
   fetch_bytes(part, came, [to, came, done = std::move(done), alive = std::weak_ptr(alive_)](bool ok) {
@@ -73,14 +73,14 @@ void RemoteMemory::look_at(const void* part, std::size_t bytes, Came came) {
 
 // This is a copy because networks read put data late. The rank must not see a count before the completions that it
 // counts: it would not look again until the next change.
-void RemoteMemory::store(const void* part, std::size_t bytes, Rma::Done done) {
+void RemoteMemory::store(const void* part, std::size_t bytes, Done done) {
   const auto* first = static_cast<const std::byte*>(part);
   const auto copy = std::make_shared<const std::vector<std::byte>>(first, first + bytes);
   rma_.put(endpoint(), address_of(part), segment_->key(), *copy,
            [copy, segment = segment_, done = std::move(done)](bool ok) { done(ok); });
 }
 
-void RemoteMemory::when_flushed(Rma::Done done) {
+void RemoteMemory::when_flushed(Done done) {
   awaiting_flush_.push_back(std::move(done));
   if (!std::exchange(flushing_, true)) {
     // In the next turn, so that all puts of this turn share the flush.

@@ -15,6 +15,7 @@
 
 #include "base/shared_memory.hpp"
 #include "fabric/dpu/rma.hpp"
+#include "fabric/dpu/segment_access.hpp"
 #include "fabric/node_memory.hpp"
 #include "fabric/ucx/worker.hpp"
 #include "protocol/shared/segment.hpp"
@@ -52,30 +53,23 @@ class RemoteRange {
 };
 using RemoteRangePtr = std::shared_ptr<const RemoteRange>;
 
-class RemoteMemory {
+class RemoteMemory final : public SegmentAccess {
  public:
   // `mirror`: has segment_bytes() and must outlive this.
   [[nodiscard]] static Result<std::unique_ptr<RemoteMemory>> connect(Rma& rma, const ucx::Worker& worker,
                                                                      const RankAddress& address, SegmentView mirror);
-  RemoteMemory(const RemoteMemory&) = delete;
-  RemoteMemory& operator=(const RemoteMemory&) = delete;
   // Waiting callbacks are notified that the memory is lost.
   ~RemoteMemory();
 
   [[nodiscard]] ucp_ep_h endpoint() const { return endpoint_.get(); }
   [[nodiscard]] ucx::Lanes lanes() const { return endpoint_.lanes(); }
   [[nodiscard]] bool broken() const { return broken_; }
-  [[nodiscard]] SegmentView mirror() const { return mirror_; }
 
-  // Reads or writes a part of the segment, from and to the mirror. `part` points into the mirror.
-  void fetch(const void* part, std::size_t bytes, Rma::Done done);
-  // Passes the bytes only to `came`; empty on failure.
-  using Came = std::function<void(std::span<const std::byte> bytes)>;
-  void look_at(const void* part, std::size_t bytes, Came came);
-  // Writes the mirror's present contents, which may change at once.
-  void store(const void* part, std::size_t bytes, Rma::Done done);
-  // After all puts so far; several callers share a flush.
-  void when_flushed(Rma::Done done);
+  [[nodiscard]] SegmentView mirror() const override { return mirror_; }
+  void fetch(const void* part, std::size_t bytes, Done done) override;
+  void look_at(const void* part, std::size_t bytes, Came came) override;
+  void store(const void* part, std::size_t bytes, Done done) override;
+  void when_flushed(Done done) override;
 
   // Calls back with the range of that id, or nullptr if the rank has none; at once if it is known.
   void with_range(RegionId region, const std::function<void(const RemoteRangePtr&)>& then);

@@ -13,11 +13,13 @@
 
 #include "fabric/dpu/alias_trial.hpp"
 #include "fabric/dpu/post_reader.hpp"
+#include "fabric/dpu/rank_lender.hpp"
 #include "fabric/dpu/remote_memory.hpp"
 #include "fabric/dpu/rma.hpp"
 #include "fabric/dpu/segment_scan.hpp"
 #include "fabric/node_memory.hpp"
 #include "fabric/ucx/worker.hpp"
+#include "protocol/wire/rank_address.hpp"
 #include "protocol/wire/rank_message.hpp"
 
 namespace outrigger::fabric::dpu {
@@ -51,6 +53,10 @@ struct RemoteRank {
   enum class TakenOver { no, to_be_read, being_read, read, yes };
   TakenOver taken_over = TakenOver::no;
   std::unique_ptr<SegmentScan> scan;
+
+  // HostCopies.
+  RankProcess process;
+  std::unique_ptr<RankLender> lender;  // of a served rank
 
   // Completions.
   std::vector<SlotIndex> completed;  // not told yet

@@ -32,10 +32,16 @@ void TakeOver::read(RemoteRank& rank) {
   rank.scan = std::make_unique<SegmentScan>(*rank.remote, *rank.reader);
   rank.scan->begin([this, number = rank.rank](bool ok) {
     RemoteRank* here = ranks_.find(number);
-    if (here == nullptr || !ok) return;
-    here->taken_over = RemoteRank::TakenOver::read;
-    here->mirror.header().service_sleeping.store(0, std::memory_order_relaxed);
+    if (here != nullptr && ok) copies_.take_over(*here, [this, number](bool over) { copies_are_over(number, over); });
   });
+}
+
+// No rank copies for the dead process any more.
+void TakeOver::copies_are_over(WorldRank number, bool over) {
+  RemoteRank* here = ranks_.find(number);
+  if (here == nullptr || !over) return;
+  here->taken_over = RemoteRank::TakenOver::read;
+  here->mirror.header().service_sleeping.store(0, std::memory_order_relaxed);
 }
 
 void TakeOver::go_on() {

@@ -5,13 +5,14 @@
 // Thread rule: one thread.
 #pragma once
 
+#include "fabric/dpu/host_copies.hpp"
 #include "fabric/dpu/remote_ranks.hpp"
 
 namespace outrigger::fabric::dpu {
 
 class TakeOver {
  public:
-  explicit TakeOver(RemoteRanks& ranks) : ranks_(ranks) {}
+  TakeOver(RemoteRanks& ranks, HostCopies& copies) : ranks_(ranks), copies_(copies) {}
 
   void begin(WorldRank rank);
   // Reads the segments of reached ranks.
@@ -24,8 +25,10 @@ class TakeOver {
 
  private:
   void read(RemoteRank& rank);
+  void copies_are_over(WorldRank rank, bool over);
 
   RemoteRanks& ranks_;
+  HostCopies& copies_;
 };
 
 }  // namespace outrigger::fabric::dpu

@@ -28,8 +28,8 @@ void Channels::say(Peer& peer, const wire::Header& header, std::span<const std::
 }
 
 bool Channels::flush_outboxes() {
-  const bool greeted = flush_handshakes();
-  if (speaking_.empty()) return greeted;
+  const bool sent_handshakes = flush_handshakes();
+  if (speaking_.empty()) return sent_handshakes;
   for (Peer* peer : std::exchange(speaking_, {})) flush_outbox(*peer);
   return true;
 }
@@ -74,10 +74,10 @@ bool Channels::learn_route(Peer& peer) {
 
 void Channels::call(Peer& peer) {
   if (peer.held_back) return;
-  if (const std::optional<proof::HandshakeMessage> message = peer.handshake.call()) greet(peer, *message);
+  if (const std::optional<proof::HandshakeMessage> message = peer.handshake.call()) send_handshake(peer, *message);
 }
 
-void Channels::greet(Peer& peer, const proof::HandshakeMessage& message) {
+void Channels::send_handshake(Peer& peer, const proof::HandshakeMessage& message) {
   handshakes_.emplace_back(&peer, message);
   busy_ = true;
 }

@@ -44,7 +44,7 @@ class Channels {
   // Starts a handshake with a peer that has not completed one, unless the peer is held back.
   void call(Peer& peer);
   // These two take effect in the next flush_outboxes(). The peer knows us from now on: what waits is sent.
-  void greet(Peer& peer, const proof::HandshakeMessage& message);
+  void send_handshake(Peer& peer, const proof::HandshakeMessage& message);
   void peer_opened(Peer& peer);
   // Finds out the network's abilities for the peer. False: the peer is unreachable.
   bool learn_route(Peer& peer);
@@ -74,7 +74,7 @@ class Channels {
   struct Send {
     wire::EncodedHeader header{};
     std::array<std::byte, std::max(wire::kShownBytes, proof::kHandshakeBytes)>
-        shown{};  // header and pass, or a handshake
+        shown{};  // header and token, or a handshake
     std::size_t shown_bytes = 0;
     std::vector<std::byte> payload;  // with earlier messages of the outbox
     std::shared_ptr<const void> hold;

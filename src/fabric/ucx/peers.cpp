@@ -108,7 +108,7 @@ Peer* Peers::named(SpId sp) {
 Peer* Peers::sender_of(const wire::Shown& shown) {
   Peer* peer = named(shown.header.from);
   const bool known = peer != nullptr && peer->handshake.knows_peer();
-  return known && wire::same_pass(shown.pass, peer->handshake.token_in()) ? peer : nullptr;
+  return known && wire::same_token(shown.token, peer->handshake.token_in()) ? peer : nullptr;
 }
 
 wire::Header Peers::header(wire::Kind kind) const {

@@ -145,7 +145,7 @@ class Peers {
   [[nodiscard]] const Peer* one_held_back() const;
   // `sp` must be on another node.
   [[nodiscard]] Peer& of(SpId sp);
-  // nullptr if the message shows no peer's token (Pass).
+  // nullptr if the message shows no peer's token.
   [[nodiscard]] Peer* sender_of(const wire::Shown& shown);
   // nullptr if unknown. The handshake verifies the peer's identity.
   [[nodiscard]] Peer* named(SpId sp);

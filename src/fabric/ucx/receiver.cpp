@@ -38,7 +38,7 @@ void Receiver::take_handshake(std::span<const std::byte> bytes) {
   const bool was_open = peer->handshake.is_open();
   const std::optional<proof::HandshakeMessage> reply = peer->handshake.receive(*message);
   if (peer->handshake.knows_peer() && !knew) peer->met = peer->heard = true;
-  if (reply) channels_.greet(*peer, *reply);
+  if (reply) channels_.send_handshake(*peer, *reply);
   if (peer->handshake.is_open() && !was_open) channels_.peer_opened(*peer);
 }
 

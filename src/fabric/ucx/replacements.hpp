@@ -4,7 +4,7 @@
 // one, unnoticed by their callers.
 //
 // Nothing is written late. If processors copy (TCP, and short chunks everywhere), a chunk is one message that is
-// written when it is read here. It shows the former peer's token (Pass) and is dropped. If the network moves memory, it
+// written when it is read here. It shows the former peer's token and is dropped. If the network moves memory, it
 // writes only chunks that were accepted here. Such receives end with the bytes, or with an error when UCX has noticed
 // the dead peer. Until then the new peer is held back: no handshake, so that no move restarts.
 //

@@ -17,7 +17,7 @@
 // There are two sweeps of all probes. The first finds the parts of the vector that have the same sizes, the second
 // confirms them in each element. Vectors of pseudo-random numbers are then reduced natively and in our order, and must
 // have the same bits: numbers of like and of very different magnitudes, cancellation, overflow, denormals, infinities,
-// signed zeros. Where the native result is a NaN, ours must be one, too; its payload is not compared (sum_tree.hpp).
+// signed zeros and NaNs. No contribution is a NaN; those that operations make must be the same (sum_tree.hpp).
 // An MPI that adds in another precision, fuses, or orders by arrival is refused.
 //
 //     cost      learning_calls() native calls of the whole vector; memory of twice the vector and 8 bytes an element

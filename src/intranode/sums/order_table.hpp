@@ -3,13 +3,16 @@
 // so it is the same at all members.
 //
 //     calls 1 .. kLookUpAfter      native
-//     next                         look up: the order of an earlier job (order_file.hpp), verified by kVerifyVectors
+//     next                         look up: the order of an earlier job (order_file.hpp), verified by vectors
 //     .. kCallsForEach * learning_cost()   native, if none was found
 //     next                         learn
 //     from then on                 use, or native for good
+//     now and then                 verify, then use: after kVerifyAfter calls, later more seldom
 //
 // Cost model: a learned call takes about half of native's time, so learning is repaid after twice its cost. It begins
 // after kCallsForEach times its cost: a program that ends right then has lost 1 / kCallsForEach of that time.
+//
+// A vector that is longer than kMostBytes is native: learning takes memory of several vectors.
 //
 // Minima and maxima are used from the first call on (sum_order.hpp). Calls that evaluate() could not do are done twice;
 // after kMostAsked of them a key is native for good.
@@ -38,15 +41,17 @@ struct OrderKey {
   bool operator==(const OrderKey&) const = default;
 };
 
-enum class OrderStep : std::uint8_t { native, look_up, learn, use };
+enum class OrderStep : std::uint8_t { native, look_up, learn, verify, use };
 
 class OrderTable {
  public:
   static constexpr std::size_t kMostKeys = 128;
   static constexpr std::uint64_t kLookUpAfter = 32;
   static constexpr std::uint64_t kCallsForEach = 16;
-  static constexpr std::size_t kVerifyVectors = 1;
   static constexpr std::uint32_t kMostAsked = 16;
+  static constexpr std::uint64_t kVerifyAfter = 10'000;
+  static constexpr std::uint64_t kLessOften = 4;  // factor on the calls until the next time
+  static constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
 
   struct Entry {
     OrderKey key;
@@ -56,6 +61,15 @@ class OrderTable {
     std::optional<SumOrder> order;  // settled without one: native for good
     SumRefusal refusal = SumRefusal::none;
     std::uint32_t asked = 0;
+    std::uint64_t verify_at = kVerifyAfter;  // calls
+    std::uint64_t verify_after = kVerifyAfter;
+  };
+  // A key's entry, so that the next call with the same key finds it at once.
+  class Place {
+   private:
+    friend class OrderTable;
+    std::list<Entry>::iterator at_;
+    std::uint64_t dropped_ = UINT64_MAX;  // entries until then
   };
 
   // `first_call_learns`: without counting calls, for tests and for users who ask for it.
@@ -67,11 +81,21 @@ class OrderTable {
     Entry* entry;
   };
   [[nodiscard]] Next next(const OrderKey& key, const Learning& learning);
+  // The place of the entry of the last next().
+  [[nodiscard]] Place place();
+  // The same as next() with the key of that place. Nothing: next() has to be called.
+  [[nodiscard]] std::optional<Next> next_at(const Place& place) {
+    if (place.dropped_ != dropped_ || !place.at_->settled) return std::nullopt;
+    entries_.splice(entries_.begin(), entries_, place.at_);
+    return next_of_settled();
+  }
 
   // After OrderStep::look_up without an order.
   static void not_found(Entry& entry) { entry.looked_up = true; }
   // The entry has what the members agreed on.
   static void settle(Entry& entry, std::optional<SumOrder> order, SumRefusal refusal);
+  // After OrderStep::verify: the order is still right. Otherwise settle() it.
+  static void verified(Entry& entry);
   // Some member had Bits::ask_native, so the call was done twice.
   static void asked(Entry& entry);
 
@@ -79,7 +103,10 @@ class OrderTable {
   [[nodiscard]] const std::list<Entry>& entries() const { return entries_; }
 
  private:
+  [[nodiscard]] Next next_of_settled();
+
   bool at_once_;
+  std::uint64_t dropped_ = 0;
   std::list<Entry> entries_;  // the most recently used first
 };
 

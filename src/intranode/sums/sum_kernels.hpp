@@ -18,7 +18,8 @@ struct FusedKernels {
   FusedKernel kernels[2][2][2][kMostMembers + 1];
   // By type. Is one of `elements` a NaN?
   bool (*has_nan[2])(const std::byte* from, std::size_t elements);
-  // By type and operation (minimum, maximum), of any number of members. True: the result may depend on the order.
+  // By type and operation (minimum, maximum), of any number of members. True: the result may depend on the order, or
+  // on the thread's mode.
   bool (*extremum[2][2])(const std::byte* const* contributions, std::size_t members, std::byte* out,
                          std::size_t elements);
 };
@@ -60,6 +61,7 @@ template <class Set, class T, std::size_t bytes>
 struct Lanes {
   typedef T Value __attribute__((vector_size(bytes)));  // gcc ignores the attribute in a using-declaration
   using Mask = decltype(Value{} != Value{});
+  using MaskWord = decltype(Mask{}[0] + 0);
   static constexpr std::size_t kCount = bytes / sizeof(T);
 
   static Value load(const std::byte* from) {
@@ -71,6 +73,13 @@ struct Lanes {
     Mask bits;
     __builtin_memcpy(&bits, &value, sizeof(bits));
     return bits;
+  }
+  // Which count as zeros in a thread that flushes them.
+  static Mask is_denormal(Value value) {
+    constexpr auto kLeastNormal = static_cast<MaskWord>(sizeof(T) == 8 ? 0x10'0000'0000'0000 : 0x80'0000);
+    constexpr auto kMagnitude = static_cast<MaskWord>(sizeof(T) == 8 ? 0x7FFF'FFFF'FFFF'FFFF : 0x7FFF'FFFF);
+    const Mask magnitude = bits_of(value) & kMagnitude;
+    return (magnitude != 0) & (magnitude < kLeastNormal);
   }
   static bool any(Mask mask) {
     bool found = false;
@@ -154,7 +163,7 @@ template <class Set, class Many, bool greatest>
                                                  typename Many::Mask& shows) {
   const typename Many::Value one = (greatest ? right > left : right < left) ? right : left;
   const typename Many::Value other = (greatest ? left > right : left < right) ? left : right;
-  shows |= Many::bits_of(one) ^ Many::bits_of(other);
+  shows |= (Many::bits_of(one) ^ Many::bits_of(other)) | Many::is_denormal(right);
   left = one;
 }
 
@@ -167,7 +176,10 @@ bool extremum(const std::byte* const* contributions, std::size_t members, std::b
   std::size_t at = 0;
   for (; at + kAtOnce * bytes <= end; at += kAtOnce * bytes) {
     typename Many::Value values[kAtOnce];
-    for (std::size_t k = 0; k < kAtOnce; ++k) values[k] = Many::load(contributions[0] + at + k * bytes);
+    for (std::size_t k = 0; k < kAtOnce; ++k) {
+      values[k] = Many::load(contributions[0] + at + k * bytes);
+      shows |= Many::is_denormal(values[k]);
+    }
     for (std::size_t i = 1; i < members; ++i) {
       for (std::size_t k = 0; k < kAtOnce; ++k)
         take_extremum<Set, Many, greatest>(values[k], Many::load(contributions[i] + at + k * bytes), shows);
@@ -177,6 +189,7 @@ bool extremum(const std::byte* const* contributions, std::size_t members, std::b
   for (; at < end; at += sizeof(T)) {  // the other lanes are zeros
     typename Many::Value value{};
     __builtin_memcpy(&value, contributions[0] + at, sizeof(T));
+    shows |= Many::is_denormal(value);
     for (std::size_t i = 1; i < members; ++i) {
       typename Many::Value right{};
       __builtin_memcpy(&right, contributions[i] + at, sizeof(T));

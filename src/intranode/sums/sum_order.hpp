@@ -2,9 +2,9 @@
 // where each segment begins at another member. And the evaluation of any piece of the vector.
 //
 // Minima and maxima are the same in every order, unless a NaN or zeros with different signs are among an element's
-// contributions: there MPIs differ, even along a vector. So no order is learned for them, any tree will do, and
-// evaluate() returns Bits::ask_native where the order might show. (It may say so where a greater number hides the
-// zeros.)
+// contributions: there MPIs differ, even along a vector. With denormals threads differ that flush them or do not. So no
+// order is learned for them, any tree will do, and evaluate() returns Bits::ask_native where the order might show. (It
+// may say so where a greater number hides the zeros.)
 //
 // Thread rule: any.
 #pragma once

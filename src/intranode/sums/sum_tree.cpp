@@ -216,6 +216,12 @@ bool has_nans(ElementType part, const std::byte* from, std::size_t parts) {
   return found;
 }
 
+// For a result with NaNs.
+Bits bits_with_nans(ElementType part, std::span<const std::byte* const> contributions, std::size_t parts) {
+  const auto has = [&](const std::byte* contribution) { return has_nans(part, contribution, parts); };
+  return std::ranges::any_of(contributions, has) ? Bits::ask_native : Bits::exact;
+}
+
 }  // namespace
 
 SumTree::SumTree(std::size_t members, std::vector<Node> nodes) : members_(members) {
@@ -272,11 +278,12 @@ bool is_evaluated(const Reduction& reduction) {
 Bits evaluate(const SumTree& tree, const Reduction& reduction, std::span<const std::byte* const> contributions,
               std::byte* out, std::size_t elements) {
   const std::size_t members = tree.members_;
-  assert(contributions.size() == members && is_evaluated(reduction));
+  assert(contributions.size() == members);
   if (members == 1) {  // nothing is added: natively a copy, too
     if (out != contributions[0]) std::memcpy(out, contributions[0], elements * reduction.element_bytes());
     return Bits::exact;
   }
+  if (!is_evaluated(reduction)) return tree.evaluate_blocks(reduction, contributions, out, elements);
   const auto [part, count] = parts_of(reduction.type);
   const std::size_t parts = elements * count;
   const bool long_double = part == ElementType::long_double;
@@ -292,7 +299,7 @@ Bits evaluate(const SumTree& tree, const Reduction& reduction, std::span<const s
     const std::size_t operation = reduction.operation == ReduceOperation::prod ? 1 : 0;
     const std::size_t shape = tree.shape_ == SumTree::Shape::linear ? 1 : 0;
     const bool nan = fused_kernels().kernels[type][operation][shape][members](contributions.data(), out, parts);
-    return nan ? Bits::ask_native : Bits::exact;
+    return nan ? bits_with_nans(part, contributions, parts) : Bits::exact;
   }
   return tree.evaluate_blocks({reduction.operation, part}, contributions, out, parts);
 }
@@ -300,7 +307,13 @@ Bits evaluate(const SumTree& tree, const Reduction& reduction, std::span<const s
 Bits SumTree::evaluate_blocks(const Reduction& reduction, std::span<const std::byte* const> contributions,
                               std::byte* out, std::size_t elements) const {
   const reduce::Kernel kernel = reduce::kernel_of(reduction);
+  assert(kernel != nullptr && "the operation is defined for the type");
+  const bool may_have_nans = is_evaluated(reduction);
   const std::size_t element_bytes = reduction.element_bytes();
+  if (members_ == 2 && contributions[nodes_[0].right] != out && !may_have_nans) {
+    kernel(contributions[nodes_[0].left], contributions[nodes_[0].right], out, elements);
+    return Bits::exact;
+  }
   alignas(64) std::array<std::array<std::byte, kBlockBytes>, kMostBlocks> blocks;
   bool nan = false;
   for (std::size_t at = 0; at < elements * element_bytes; at += kBlockBytes) {
@@ -316,9 +329,9 @@ Bits SumTree::evaluate_blocks(const Reduction& reduction, std::span<const std::b
       kernel(from(left), from(right), into, size / element_bytes);
       if (last && into != out + at) std::memcpy(out + at, into, size);
     }
-    nan |= has_nans(reduction.type, out + at, size / element_bytes);
+    if (may_have_nans) nan |= has_nans(reduction.type, out + at, size / element_bytes);
   }
-  return nan ? Bits::ask_native : Bits::exact;
+  return nan ? bits_with_nans(reduction.type, contributions, elements) : Bits::exact;
 }
 
 }  // namespace outrigger::intranode

@@ -13,11 +13,14 @@
 //     infinities, signed zeros, denormals   as IEEE 754 has it in this tree, hence as natively
 //     modes     rounding mode, FTZ and DAZ are those of the calling thread (MXCSR), as natively. Natively a node is
 //               computed by one member or another: members with different modes get bits that depend on who computes
-//     NaN       the payload of a NaN depends on the order of operands, which a compiler may choose, and may change
-//               along a vector. So evaluate() promises no payload: it returns Bits::ask_native as soon as one result
-//               is a NaN, and the caller must take the result of the native call. NaNs reach the root of the tree, so
-//               none is missed
-// Minima and maxima need no tree; sum_order.hpp says when they ask the native call.
+//     NaN       of two NaNs the processor passes on one, by the order of operands. A compiler chooses it, and may
+//               change it along a vector. So evaluate() returns Bits::ask_native if a contribution has a NaN, and the
+//               caller must take the result of the native call. NaNs reach the root of the tree, so none is missed.
+//               All NaNs that operations make themselves (infinity minus infinity) are the same
+// Whether it asks depends on the contributions alone, not on the thread's modes, unless `out` is one of them. So
+// members that combine the same contributions agree without a word.
+// Minima and maxima need no tree; sum_order.hpp says when they ask the native call. All other reductions, such as those
+// of integers, are done in the order of the tree, too, and never ask.
 //
 // Thread rule: any.
 #pragma once
@@ -36,7 +39,7 @@ namespace outrigger::intranode {
 
 enum class Bits : std::uint8_t {
   exact,
-  ask_native,  // the result has a NaN, or depends on more than the tree: only the native call knows all bits
+  ask_native,  // a contribution has a NaN, or the result depends on more than the tree: only the native call knows it
 };
 
 class SumTree {
@@ -82,13 +85,12 @@ class SumTree {
   Shape shape_ = Shape::other;
 };
 
-// The reductions that evaluate() can do: sums, products, minima and maxima of float, double and long double, and sums
-// of complex numbers.
+// Does evaluate() know whether it has native's bits? So for sums, products, minima and maxima of float, double and long
+// double, and sums of complex numbers.
 [[nodiscard]] bool is_evaluated(const Reduction& reduction);
 
 // `elements` of each of tree.members() contributions, by member, into `out`. `out` may be one of the contributions;
 // otherwise it overlaps none. All addresses are aligned to the type, or the processor has no need of it.
-// is_evaluated().
 //
 // With Bits::ask_native `out` is filled, too, and is not to be used: a caller that may have to ask keeps the
 // contributions until it knows that all members that reduce a part had Bits::exact.

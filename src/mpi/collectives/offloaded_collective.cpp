@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/futex_lock.hpp"
-#include "base/last_words.hpp"
 #include "base/no_cancellation.hpp"
+#include "base/unread_output.hpp"
 #include "client/operations/pending_operation.hpp"
 #include "mpi/collectives/bad_buffers.hpp"
 #include "mpi/collectives/small_blocks.hpp"

@@ -46,6 +46,7 @@ struct Operation {
 
   // For the report; nullptr if nothing is counted. The times are of counted operations only.
   report::LedgerRow* counted = nullptr;
+  std::uint64_t ordinal = 0;                    // report::PresentCall
   std::int64_t posted_ns = 0;                   // end of its starting call; 0: the program has waited for it
   std::atomic<std::int64_t> hides_from_ns = 0;  // end of its starting call ...
   std::int64_t hides_until_ns = 0;              // ... to the beginning of the wait; 0: none yet

@@ -1,8 +1,11 @@
 // The constructors of communicators. Duplicates get their state from the attribute's copy callback, the others here.
 #include <array>
+#include <optional>
 
 #include "mpi/communicators/comm_state.hpp"
+#include "mpi/communicators/off_marks.hpp"
 #include "mpi/job/job.hpp"
+#include "mpi/native/constants.hpp"
 #include "mpi/native/entry.hpp"
 
 namespace outrigger::mpi {
@@ -21,44 +24,46 @@ struct DuplicateWithInfo {
   template <Call call>
   static int run(const CallSite& site, Word comm, Word info, Word made) {
     const int code = Duplicate::run<call>(site, comm, info, made);
-    Job* job = current_job();
-    if (code == MPI_SUCCESS && job != nullptr && !site.inside_mpi()) {
-      apply_info(*job, *argument<MPI_Comm*>(made), argument<MPI_Info>(info));
+    if (code != MPI_SUCCESS || site.inside_mpi()) return code;
+    const MPI_Comm duplicate = *argument<MPI_Comm*>(made);
+    if (Job* job = current_job()) {
+      apply_info(*job, duplicate, argument<MPI_Info>(info));
+    } else if (const Job* without_services = intranode_job()) {
+      mark(*without_services, duplicate, argument<MPI_Info>(info));
     }
     return code;
   }
-};
 
-// All ranks of the communicator in the first argument call it, and some or all are in the new one.
-struct Partition {
-  template <Call call, class... Words>
-  static int run(const CallSite& site, Word parent, Words... words) {
-    const int code = site.pass(call, parent, words...);
-    const Word made = std::array{words...}.back();
-    Job* job = current_job();
-    if (code != MPI_SUCCESS || job == nullptr || made == 0 || site.inside_mpi()) return code;
-    if (CommState* known = state_of(*job, argument<MPI_Comm>(parent))) {
-      adopt_part(*job, *argument<MPI_Comm*>(made), *known);
-    } else {
-      adopt(*job, *argument<MPI_Comm*>(made));
-    }
-    return code;
+ private:
+  static void mark(const Job& job, MPI_Comm comm, MPI_Info info) {
+    if (comm == constants().comm_null || is_intercommunicator(comm)) return;
+    const std::optional<bool> on = agreed_choice(comm, info);
+    if (on) mark_off(job, comm, !*on);
   }
 };
 
-// The new communicator, the last argument, gets its state on all its ranks together.
-struct Constructor {
+// The new communicator, the last argument, gets its state on all its ranks together. `of_parent`: all ranks of the
+// communicator in the first argument call it, and some or all are in the new one.
+template <bool of_parent>
+struct Making {
   template <Call call, class... Words>
   static int run(const CallSite& site, Words... words) {
     const int code = site.pass(call, words...);
-    const Word made = std::array{words...}.back();
+    const std::array all{words...};
     Job* job = current_job();
-    if (code == MPI_SUCCESS && job != nullptr && made != 0 && !site.inside_mpi()) {
-      adopt(*job, *argument<MPI_Comm*>(made));
+    if (code != MPI_SUCCESS || job == nullptr || all.back() == 0 || site.inside_mpi()) return code;
+    const MPI_Comm made = *argument<MPI_Comm*>(all.back());
+    CommState* parent = of_parent ? state_of(*job, argument<MPI_Comm>(all.front())) : nullptr;
+    if (parent != nullptr) {
+      adopt_part(*job, made, *parent);
+    } else {
+      adopt(*job, made);
     }
     return code;
   }
 };
+using Partition = Making<true>;
+using Constructor = Making<false>;
 
 }  // namespace
 

@@ -78,6 +78,15 @@ std::optional<GroupId> agree_on_id(const Job& job, MPI_Comm comm, int me) {
   return GroupId{words[0], words[1]};
 }
 
+report::Members sequence_of(const std::vector<WorldRank>& members) {
+  if (members.size() < 2 || members[1].value() <= members[0].value()) return {};
+  const report::Members found{members[0].value(), members[1].value() - members[0].value()};
+  for (std::uint32_t i = 0; i < members.size(); ++i) {
+    if (members[i].value() != found.first + i * found.stride) return {};
+  }
+  return found;
+}
+
 void attach(const Job& job, MPI_Comm comm, CommState* state) {
   state->attached_to(comm);
   if (real().Comm_set_attr(comm, job.comm_keyval, state) != MPI_SUCCESS) state->release();
@@ -168,6 +177,7 @@ std::optional<std::uint64_t> CommState::place_in_calls() const {
   if (base_ != nullptr || freed_.load(std::memory_order_acquire)) return std::nullopt;
   std::uint64_t place = scramble(id_.high + scramble(id_.low));
   place = scramble(place + sequence_.load(std::memory_order_relaxed));
+  place = scramble(place + calls_of_team_.load(std::memory_order_relaxed));
   return scramble(place + (known_dispatcher() == nullptr ? 0 : known_dispatcher()->calls()));
 }
 
@@ -176,7 +186,7 @@ CommRecord* CommState::record() const {
   if (base_ != nullptr) return base_->record();
   CommRecord* known = record_.load(std::memory_order_acquire);
   if (known != nullptr || !observing()) return known;
-  CommRecord* made = report_communicator(id_, size());
+  CommRecord* made = report_communicator(id_, size(), sequence_of(*members_));
   return record_.compare_exchange_strong(known, made, std::memory_order_acq_rel) ? made : known;
 }
 
@@ -322,15 +332,20 @@ std::optional<bool> asked_by(MPI_Info info) {
   return std::strcmp(text.data(), "off") != 0;
 }
 
-void apply_info(Job& job, MPI_Comm comm, MPI_Info info) {
-  if (comm == constants().comm_null) return;
-  CommState* state = state_of(job, comm);
-  if (state == nullptr) return;
+std::optional<bool> agreed_choice(MPI_Comm comm, MPI_Info info) {
   enum Choice : int { inherit = 0, on = 1, off = 2 };
   const std::optional<bool> asked = asked_by(info);
   int choice = !asked ? inherit : *asked ? on : off;
   real().Bcast(&choice, 1, constants().int32, 0, comm);
-  if (choice != inherit) state->dispatcher().set_off(choice == off);
+  return choice == inherit ? std::nullopt : std::optional(choice == on);
+}
+
+void apply_info(Job& job, MPI_Comm comm, MPI_Info info) {
+  if (comm == constants().comm_null) return;
+  CommState* state = state_of(job, comm);
+  if (state == nullptr) return;
+  const std::optional<bool> on = agreed_choice(comm, info);
+  if (on) state->dispatcher().set_off(!*on);
 }
 
 }  // namespace outrigger::mpi

@@ -76,6 +76,10 @@ class CommState {
   // None of a communicator that has been freed, or of a persistent collective, which ranks may start in different
   // orders.
   [[nodiscard]] std::optional<std::uint64_t> place_in_calls() const;
+  // A blocking call that the ranks, which are a team (mpi/intranode), do by themselves or natively.
+  void count_call_of_team() {
+    calls_of_team_.store(calls_of_team_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
   // Numbers the offloaded collectives of this communicator, from 0, in the order in which they are posted.
   [[nodiscard]] std::uint64_t next_sequence() { return sequence_.fetch_add(1, std::memory_order_relaxed); }
 
@@ -135,6 +139,7 @@ class CommState {
   MPI_Comm comm_{};
   std::atomic<bool> freed_ = false;
   std::atomic<std::uint64_t> sequence_ = 0;
+  std::atomic<std::uint64_t> calls_of_team_ = 0;
   std::atomic<std::uint64_t> dups_ = 0;
   std::atomic<std::uint64_t> parts_ = 0;
   std::atomic<std::uint64_t> persistents_ = 0;
@@ -191,6 +196,8 @@ void adopt_part(Job& job, MPI_Comm comm, CommState& parent);
 void adopt(Job& job, MPI_Comm comm);
 // After dup_with_info: rank 0's info key `outrigger` (on, off) decides for the new communicator.
 void apply_info(Job& job, MPI_Comm comm, MPI_Info info);
+// Rank 0's value of the info key. Collective.
+[[nodiscard]] std::optional<bool> agreed_choice(MPI_Comm comm, MPI_Info info);
 // Value of the info key: true is on.
 [[nodiscard]] std::optional<bool> asked_by(MPI_Info info);
 

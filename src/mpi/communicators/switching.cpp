@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "mpi/communicators/off_marks.hpp"
 #include "mpi/job/job.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/entry.hpp"
@@ -32,19 +33,33 @@ struct SetInfo {
   template <Call call>
   static int run(const CallSite& site, Word comm, Word info) {
     const int code = site.pass(call, comm, info);
-    Job* job = current_job();
+    Job* job = intranode_job() != nullptr ? intranode_job() : current_job();
     if (code == MPI_SUCCESS && job != nullptr && !site.inside_mpi()) {
-      apply(*job, argument<MPI_Comm>(comm), argument<MPI_Info>(info));
+      const std::optional<bool> on = asked_by(argument<MPI_Info>(info));
+      if (on) apply(*job, argument<MPI_Comm>(comm), *on);
     }
     return code;
   }
 
  private:
-  static void apply(Job& job, MPI_Comm comm, MPI_Info info) {
-    const std::optional<bool> on = asked_by(info);
-    CommState* state = on ? state_of(job, comm) : nullptr;
-    if (state == nullptr) return;
-    if (switch_communicator(comm, *state, *on) != Switched::disagreed || state->me() != GroupRank{0}) return;
+  static Switched make(Job& job, MPI_Comm comm, bool on) {
+    if (job.client == nullptr) return mark(job, comm, on);
+    CommState* state = state_of(job, comm);
+    return state == nullptr ? Switched::done : switch_communicator(comm, *state, on);
+  }
+  static Switched mark(const Job& job, MPI_Comm comm, bool on) {
+    if (is_intercommunicator(comm)) return Switched::done;
+    int size = 0;
+    real().Comm_size(comm, &size);
+    const Switched agreed = agree(comm, static_cast<std::uint32_t>(size), on, 0);
+    if (agreed == Switched::done) mark_off(job, comm, !on);
+    return agreed;
+  }
+  static void apply(Job& job, MPI_Comm comm, bool on) {
+    if (make(job, comm, on) != Switched::disagreed) return;
+    int rank = 0;
+    real().Comm_rank(comm, &rank);
+    if (rank != 0) return;
     print("the ranks of a communicator disagree on the info key outrigger: it stays as it was; give it to %s",
           "MPI_Comm_set_info on all of them, at the same place");
   }

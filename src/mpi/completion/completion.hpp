@@ -18,7 +18,9 @@
 #include "mpi/job/job.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/native/entry.hpp"
+#include "mpi/report/call_sites.hpp"
 #include "mpi/report/native_requests.hpp"
+#include "mpi/report/window_rows.hpp"
 #include "steer/rank/trial_clock.hpp"
 
 namespace outrigger::mpi {
@@ -167,6 +169,8 @@ struct Completion<complete> {
   }
   template <Call call>
   static int run_any(const CallSite& site, WordFor<Args>... words) {
+    const CompletionOrigin origin(site.caller);
+    const CompletionWindow window(site, call, words...);
     const TimedCompletion timed(site, call, words...);
     Job* job = job_to_complete();
     return job == nullptr ? site.pass(call, words...) : run_in<call>(*job, site, argument<Args>(words)...);

@@ -4,10 +4,21 @@
 #include "mpi/completion/waiting.hpp"
 #include "mpi/job/job.hpp"
 #include "mpi/native/entry.hpp"
+#include "mpi/report/call_count.hpp"
+#include "mpi/report/call_sites.hpp"
 #include "mpi/report/report.hpp"
 
 namespace outrigger::mpi {
 namespace {
+
+// Before the call's time begins: the place of a call may take long to find.
+void note_wait(OurRequests& ours) {
+  if (!counting()) return;
+  const Operation& last = *ours.entries().back().operation;
+  if (last.counted != nullptr && CallCount::current() == nullptr) {
+    CompletionOrigin::waits_for(*last.counted, last.ordinal);
+  }
+}
 
 void count_waits(OurRequests& ours) {
   if (!counting()) return;
@@ -15,6 +26,7 @@ void count_waits(OurRequests& ours) {
 }
 
 int wait_one(Job& job, OurRequests& ours, MPI_Request* request, MPI_Status* status) {
+  note_wait(ours);
   {
     CallTimer timer(CallTimer::Kind::completion);
     timer.belongs_to(*ours.entries().front().operation);
@@ -29,6 +41,7 @@ int wait_one(Job& job, OurRequests& ours, MPI_Request* request, MPI_Status* stat
 // invalid handles are rejected at once, instead of after our operations, which may depend on later calls. These tests
 // complete nothing, unless a request has failed: then MPICH completes the done ones, and the call ends like its own.
 int wait_all(Job& job, OurRequests& ours, int count, MPI_Request* requests, MPI_Status* statuses) {
+  note_wait(ours);
   CallTimer timer(CallTimer::Kind::completion);
   timer.belongs_to(*ours.entries().front().operation);
   count_waits(ours);
@@ -50,6 +63,7 @@ int wait_all(Job& job, OurRequests& ours, int count, MPI_Request* requests, MPI_
 }
 
 int wait_any(Job& job, OurRequests& ours, int count, MPI_Request* requests, int* index, MPI_Status* status) {
+  note_wait(ours);
   CallTimer timer(CallTimer::Kind::completion);
   timer.belongs_to(*ours.entries().front().operation);
   count_waits(ours);
@@ -69,6 +83,7 @@ int wait_any(Job& job, OurRequests& ours, int count, MPI_Request* requests, int*
 
 int wait_some(Job& job, OurRequests& ours, int count, MPI_Request* requests, int* collected, int* indices,
               MPI_Status* statuses) {
+  note_wait(ours);
   CallTimer timer(CallTimer::Kind::completion);
   timer.belongs_to(*ours.entries().front().operation);
   count_waits(ours);

@@ -13,6 +13,7 @@
 #include "mpi/job/job.hpp"
 #include "mpi/native/die.hpp"
 #include "mpi/native/message.hpp"
+#include "mpi/native/poll_pauses.hpp"
 #include "mpi/native/real.hpp"
 
 namespace outrigger::mpi {
@@ -56,6 +57,7 @@ void say_if_unprotected(const Job& job) {
 }
 
 void drive_native() {
+  const PollsWithoutPauses scope;  // the caller waits by itself
   int flag = 0;
   real().Request_get_status(driving_request(), &flag, MPI_STATUS_IGNORE);
 }

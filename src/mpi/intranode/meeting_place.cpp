@@ -14,7 +14,7 @@
 namespace outrigger::mpi {
 namespace {
 
-// Sent by each member to the others.
+// Sent by each rank to the others.
 struct Whereabouts {
   std::uint64_t pid_namespace = 0;  // 0: not known
   std::int64_t pid = 0;
@@ -44,7 +44,7 @@ UniqueFd open_memory_of(const Whereabouts& first) {
   return is_it ? std::move(fd) : UniqueFd();
 }
 
-// The first member's memory, where all are where they can have it.
+// The first one's memory, where all are where they can have it.
 std::optional<intranode::ControlArea> attach_to(const std::vector<Whereabouts>& all, const UniqueFd& own) {
   const Whereabouts& first = all.front();
   const bool may = first.fd >= 0 && std::ranges::all_of(all, [&](const Whereabouts& one) {
@@ -61,24 +61,30 @@ std::optional<intranode::ControlArea> attach_to(const std::vector<Whereabouts>& 
 
 }  // namespace
 
-std::optional<MeetingPlace> meet(MPI_Comm comm, std::uint32_t rank, std::uint32_t size, bool has_room) {
+std::optional<MeetingPlace> meet(MPI_Comm comm, std::uint32_t rank, const NodesMap& map, bool has_room) {
+  const std::vector<std::uint32_t>& together = map.ranks_of(map.node_of(rank));
+  const bool leads = together.front() == rank;
   UniqueFd memory;
-  if (rank == 0 && has_room) {
-    Result<UniqueFd> made = intranode::ControlArea::create(size);
+  if (leads && has_room) {
+    Result<UniqueFd> made = intranode::ControlArea::create(static_cast<std::uint32_t>(together.size()));
     if (made) memory = std::move(made).value();
   }
   const Whereabouts mine = whereabouts(has_room, memory.get());
-  std::vector<Whereabouts> all(size);
+  std::vector<Whereabouts> all(map.ranks());
   constexpr int kBytes = sizeof mine;
   const int told = real().Allgather(&mine, kBytes, constants().byte, all.data(), kBytes, constants().byte, comm);
   if (told != MPI_SUCCESS) return std::nullopt;
-  std::optional<intranode::ControlArea> area = attach_to(all, memory);
-  std::int32_t has_come = area ? 1 : 0;
+  std::vector<Whereabouts> here;
+  for (const std::uint32_t one : together) here.push_back(all[one]);
+  std::optional<intranode::ControlArea> area = attach_to(here, memory);
+  const bool spans_nodes = map.nodes() > 1;
+  std::optional<Leaders> leaders = spans_nodes ? Leaders::make(comm, leads) : std::nullopt;
+  std::int32_t has_come = area && leaders.has_value() == spans_nodes ? 1 : 0;
   std::int32_t all_have = 0;
   const int agreed = real().Allreduce(&has_come, &all_have, 1, constants().int32, constants().min, comm);
   if (agreed != MPI_SUCCESS || all_have == 0) return std::nullopt;
-  MeetingPlace place{std::move(*area), {}};
-  for (const Whereabouts& one : all) place.pids.push_back(static_cast<pid_t>(one.pid));
+  MeetingPlace place{std::move(*area), {}, std::move(leaders)};
+  for (const Whereabouts& one : here) place.pids.push_back(static_cast<pid_t>(one.pid));
   return place;
 }
 

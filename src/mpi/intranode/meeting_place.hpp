@@ -1,4 +1,4 @@
-// How the members of a communicator come to share memory, once, in one of its blocking collectives.
+// How the ranks of a communicator that are on one node come to share memory, once, in one of its blocking collectives.
 #pragma once
 
 #include <sys/types.h>
@@ -8,17 +8,20 @@
 #include <vector>
 
 #include "intranode/control_area.hpp"
+#include "mpi/intranode/leaders.hpp"
+#include "mpi/intranode/nodes_map.hpp"
 #include "mpi/native/abi.hpp"
 
 namespace outrigger::mpi {
 
 struct MeetingPlace {
   intranode::ControlArea area;
-  std::vector<pid_t> pids;  // of the members
+  std::vector<pid_t> pids;         // of this node's ranks
+  std::optional<Leaders> leaders;  // of several nodes
 };
 
-// Nothing: they cannot, or one of them has no room for it. The same on all members. Collective over the communicator,
-// an intracommunicator, by the MPI's own collectives.
-[[nodiscard]] std::optional<MeetingPlace> meet(MPI_Comm comm, std::uint32_t rank, std::uint32_t size, bool has_room);
+// Nothing: the ranks of a node cannot, or one has no room for it. The same on all ranks of the communicator. Collective
+// over it, an intracommunicator, by the MPI's own collectives.
+[[nodiscard]] std::optional<MeetingPlace> meet(MPI_Comm comm, std::uint32_t rank, const NodesMap& map, bool has_room);
 
 }  // namespace outrigger::mpi

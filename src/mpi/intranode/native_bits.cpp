@@ -1,5 +1,6 @@
 #include "mpi/intranode/native_bits.hpp"
 
+#include "intranode/sums/sum_tree.hpp"
 #include "mpi/native/abi.hpp"
 
 namespace outrigger::mpi {
@@ -48,6 +49,11 @@ bool may_be_fortran_true([[maybe_unused]] const Reduction& reduction) {
 bool has_native_bits(const Reduction& reduction) {
   return is_exact(reduction) && !may_saturate(reduction) && !may_lose_sign(reduction) &&
          !may_be_fortran_true(reduction);
+}
+
+RankOrder order_for(const Reduction& reduction, Config::Sums sums) {
+  if (has_native_bits(reduction) || (sums == Config::Sums::any && rounds(reduction))) return RankOrder::ranks;
+  return intranode::is_evaluated(reduction) ? RankOrder::natives : RankOrder::none;
 }
 
 }  // namespace outrigger::mpi

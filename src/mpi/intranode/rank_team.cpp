@@ -1,13 +1,19 @@
 #include "mpi/intranode/rank_team.hpp"
 
+#include <sys/prctl.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "mpi/communicators/off_marks.hpp"
 #include "mpi/intranode/meeting_place.hpp"
 #include "mpi/intranode/rank_waiter.hpp"
+#include "mpi/intranode/team_orders.hpp"
 #include "mpi/job/job.hpp"
+#include "mpi/native/attributes.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/die.hpp"
+#include "mpi/native/message.hpp"
 #include "mpi/native/real.hpp"
 
 namespace outrigger::mpi {
@@ -18,13 +24,17 @@ constexpr std::uint32_t kMostTeams = 128;
 constinit std::atomic<std::uint32_t> teams = 0;
 // The set-up does not pay in communicators with fewer blocking collectives.
 constexpr std::uint32_t kSetUpAt = 16;
+// Limit for a communicator. Each rank keeps a list of the others, and of their times after a trial.
+constexpr std::uint32_t kMostRanks = 4096;
 // Scratch memory up to this size is kept for the next call.
 constexpr std::size_t kKeptScratch = std::size_t{1} << 20;
 
-// A duplicate counts its own calls.
-int no_copy_of_team(MPI_Comm /*comm*/, int /*keyval*/, void* /*extra*/, void* /*value*/, void* /*copy*/, int* flag) {
-  *flag = 0;
-  return MPI_SUCCESS;
+// Under Yama other ranks may not copy from and to this one's memory otherwise. Any process, as service processes need
+// it, and some MPIs, too: a narrower setting would affect these. Fails without Yama, where it is not needed.
+void let_others_copy() {
+#ifdef PR_SET_PTRACER
+  static_cast<void>(::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0));
+#endif
 }
 
 int delete_team(MPI_Comm /*comm*/, int /*keyval*/, void* value, void* /*extra*/) {
@@ -44,26 +54,48 @@ RankTeam::~RankTeam() {
 
 void RankTeam::set_up(Job& job, MPI_Comm comm) {
   native_.store(true, std::memory_order_relaxed);
-  if (!may_meet(job, comm)) return;
+  const std::optional<NodesMap> map = map_of(job, comm);
+  if (!map) return;
   const bool has_room = teams.fetch_add(1, std::memory_order_relaxed) < kMostTeams;
-  std::optional<MeetingPlace> met = meet(comm, rank_, size_, has_room);
+  std::optional<MeetingPlace> met = meet(comm, rank_, *map, has_room);
   if (!met) {
     teams.fetch_sub(1, std::memory_order_relaxed);
     return;
   }
-  waiter_ = std::make_unique<RankWaiter>(job, std::move(met->pids));
-  team_.emplace(std::move(met->area), rank_, *waiter_);
-  if (team_->open() != intranode::Outcome::done) die("the ranks of a communicator could not meet");
+  const std::uint32_t local = map->local_of(rank_);
+  memory_ = std::make_unique<intranode::CrossMemory>(met->pids);
+  waiter_ =
+      std::make_unique<RankWaiter>(job, local, met->area, std::move(met->pids), map->ranks_of(map->node_of(rank_)));
+  doing_ = &met->area.member(local).doing;
+  team_.emplace(std::move(met->area), local, *waiter_);
+  if (met->leaders) {
+    nodes_ = std::make_unique<NodesTeam>(*team_, std::move(*met->leaders), *map, rank_);
+  } else {
+    orders_ = std::make_unique<TeamOrders>(job, *team_, *waiter_, world_ranks_of(job, comm));
+  }
+  let_others_copy();
+  if (team_->open(*memory_) != intranode::Outcome::done) die("the ranks of a communicator could not meet");
   native_.store(false, std::memory_order_relaxed);
 }
 
 // From what all members know alike.
-bool RankTeam::may_meet(const Job& job, MPI_Comm comm) const {
-  if (size_ > intranode::kMostMembers) return false;
+std::optional<NodesMap> RankTeam::map_of(const Job& job, MPI_Comm comm) const {
+  if (size_ > kMostRanks) return std::nullopt;
   const std::vector<WorldRank> members = world_ranks_of(job, comm);
-  if (members.size() != size_ || job.places.empty()) return false;
-  const std::uint32_t node = job.places[members.front().value()].node;
-  return std::ranges::all_of(members, [&](WorldRank member) { return job.places[member.value()].node == node; });
+  if (members.size() != size_ || job.places.empty()) return std::nullopt;
+  std::vector<std::uint32_t> nodes;
+  for (const WorldRank member : members) nodes.push_back(job.places[member.value()].node);
+  NodesMap map(nodes);
+  const bool may_meet = map.largest() > 1 && map.largest() <= intranode::kMostMembers;
+  return may_meet ? std::optional(std::move(map)) : std::nullopt;
+}
+
+bool RankTeam::takes(const TeamArguments& arguments) const {
+  if (nodes_ == nullptr) return true;
+  const std::optional<std::uint64_t> bytes = arguments.block_bytes();
+  if (!bytes || !nodes_->takes(arguments.call, *bytes)) return false;
+  if (!arguments.reduction || has_native_bits(*arguments.reduction)) return true;
+  return arguments.order == RankOrder::ranks && nodes_->takes_in_order(*bytes);
 }
 
 RankTeam::Kind* RankTeam::kind_of(const TeamCallKey& key) {
@@ -77,22 +109,29 @@ RankTeam::Kind* RankTeam::kind_of(const TeamCallKey& key) {
   return kinds_.back().get();
 }
 
-void RankTeam::judge(steer::TurnsTrial& trial) {
+bool RankTeam::judge(steer::TurnsTrial& trial) {
   times_.resize(size_);
-  const auto mine = std::as_bytes(std::span(&trial.times(), 1));
-  const auto all = std::as_writable_bytes(std::span(times_));
-  const auto blocks = intranode::Blocks::regular(all.data(), mine.size());
-  if (team_->allgather(mine, blocks) != intranode::Outcome::done)
-    die("the ranks could not tell each other their times");
+  if (!gather_times(trial.times())) return false;
   trial.judge(times_);
+  if (nodes_ != nullptr) std::vector<steer::TurnTimes>().swap(times_);  // of up to 4,096 ranks
+  return true;
 }
 
-const intranode::Combine& RankTeam::combine(const Reduction& reduction, std::uint32_t members) {
-  for (const KnownCombine& known : combines_) {
-    if (known.reduction == reduction && known.members == members) return *known.combine;
-  }
-  auto made = std::make_unique<intranode::TreeCombine>(intranode::TreeCombine::in_rank_order(reduction, members));
-  return *combines_.emplace_back(KnownCombine{reduction, members, std::move(made)}).combine;
+bool RankTeam::gather_times(const steer::TurnTimes& mine) {
+  const auto all = std::as_writable_bytes(std::span(times_));
+  const auto blocks = intranode::Blocks::regular(all.data(), sizeof mine);
+  if (nodes_ == nullptr)
+    return team_->allgather(std::as_bytes(std::span(&mine, 1)), blocks) == intranode::Outcome::done;
+  std::int64_t ahead_ns = 0;
+  if (nodes_->compare_clocks(ahead_ns) != intranode::Outcome::done) return false;
+  const steer::TurnTimes moved = mine.later_by(ahead_ns);
+  return nodes_->allgather(std::as_bytes(std::span(&moved, 1)), blocks) == intranode::Outcome::done;
+}
+
+const intranode::SumOrder& RankTeam::rank_order(std::uint32_t members) {
+  std::unique_ptr<const intranode::SumOrder>& known = rank_orders_.at(members);
+  if (known == nullptr) known = std::make_unique<intranode::SumOrder>(intranode::SumTree::linear(members));
+  return *known;
 }
 
 std::byte* RankTeam::scratch(std::size_t which, std::size_t bytes) {
@@ -106,17 +145,46 @@ void RankTeam::give_back_scratch() {
   }
 }
 
-void RankTeam::enters(CollectiveCall call) {
-  waiter_->enters(call);
+void RankTeam::begins(intranode::CallWord call, bool by_ranks) {
+  says(call, by_ranks);
+  if (by_ranks) waiter_->enters();
+}
+
+int RankTeam::fail(MPI_Comm comm, CollectiveCall call) {
+  // The node's team knows only its part of the call.
+  if (nodes_ != nullptr && team_->difference()) waiter_->differs_from(team_->difference()->other);
+  doing_->store(intranode::CallWord().tagged(begun_).word(), std::memory_order_release);
+  stay_native();
+  const std::string name = name_of(CallKind{call, CallForm::blocking});
+  if (nodes_ != nullptr && nodes_->error() != MPI_SUCCESS) {
+    print("%s on a communicator of %u ranks failed: the MPI's call between the nodes returned an error", name.c_str(),
+          size_);
+    real().Comm_call_errhandler(comm, nodes_->error());
+    return nodes_->error();
+  }
+  const std::optional<intranode::Difference> difference =
+      nodes_ == nullptr ? team_->difference() : nodes_->difference();
+  const RankWaiter::Reason& reason = waiter_->reason();
+  const std::string why = difference ? difference->description(rank_) : reason.words;
+  print("%s on a communicator of %u ranks failed: the ranks' calls differ: %s", name.c_str(), size_, why.c_str());
+  const int of_difference = difference && difference->is_of_sizes() ? MPI_ERR_TRUNCATE : MPI_ERR_OTHER;
+  const int code = difference ? of_difference : reason.code;
+  real().Comm_call_errhandler(comm, code);
+  return code;
 }
 
 bool register_teams(Job& job) {
-  return real().Comm_create_keyval(&no_copy_of_team, &delete_team, &job.team_keyval, nullptr) == MPI_SUCCESS;
+  return real().Comm_create_keyval(&attribute_not_copied, &delete_team, &job.team_keyval, nullptr) == MPI_SUCCESS;
 }
 
 void forget_teams(Job& job) {
   if (job.team_keyval == MPI_KEYVAL_INVALID) return;
-  real().Comm_delete_attr(constants().comm_world, job.team_keyval);
+  // To delete what was never set is an error, which may end the program.
+  void* value = nullptr;
+  int found = 0;
+  real().Comm_get_attr(constants().comm_world, job.team_keyval, static_cast<void*>(&value), &found);
+  if (found != 0) real().Comm_delete_attr(constants().comm_world, job.team_keyval);
+  Leaders::end();
   real().Comm_free_keyval(&job.team_keyval);
 }
 
@@ -135,7 +203,9 @@ RankTeam* look_up_team(const Job& job, MPI_Comm comm) {
     int size = 0;
     real().Comm_rank(comm, &rank);
     real().Comm_size(comm, &size);
-    const std::uint32_t set_up_at = job.config.intranode == Config::Intranode::always ? 1 : kSetUpAt;
+    // Sums in an order of our own are so from the first call on.
+    const bool at_once = job.config.intranode == Config::Intranode::always || job.config.sums == Config::Sums::any;
+    const std::uint32_t set_up_at = at_once ? 1 : kSetUpAt;
     auto made =
         std::make_unique<RankTeam>(static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(size), set_up_at);
     // Before any argument is read: the lists of an intercommunicator are as long as the other group.
@@ -143,8 +213,10 @@ RankTeam* look_up_team(const Job& job, MPI_Comm comm) {
     if (real().Comm_set_attr(comm, job.team_keyval, made.get()) != MPI_SUCCESS) return nullptr;
     value = made.release();
   }
-  known_team = KnownTeam{comm, static_cast<RankTeam*>(value), freed};
-  return known_team.team;
+  auto* team = static_cast<RankTeam*>(value);
+  team->set_off(is_marked_off(job, comm));
+  known_team = KnownTeam{comm, team, freed};
+  return team;
 }
 
 }  // namespace detail

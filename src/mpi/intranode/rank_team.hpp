@@ -1,14 +1,16 @@
-// A communicator's team (src/intranode): its ranks share memory and do blocking collectives by themselves. Also decides
-// which calls the team does. It is an attribute of the communicator.
+// A communicator's team (src/intranode): its ranks share memory and do blocking collectives by themselves. If they are
+// on several nodes, each node has a team, and all together are a NodesTeam. Also decides which calls the team does. It
+// is an attribute of the communicator.
 //
 // Nothing is set up for communicators with few calls. Every rank counts the program's blocking collectives on the
 // communicator; in the 16th, where all its members are, they meet:
 //
-//     PMPI_Allgather        where each of them is; the first also where its memory for the team is
+//     PMPI_Allgather        where each of them is; the first of a node also where its memory for the team is
+//     PMPI_Comm_split       on several nodes: the communicator of the first ranks of the nodes
 //     PMPI_Allreduce (min)  have all of them mapped it?
 //
 // If they have, they are a team. Otherwise the communicator is native for ever. It is so without asking anybody where
-// members are on several nodes or outside of our world, and for intercommunicators.
+// each member is alone on its node, where members are outside of our world, and for intercommunicators.
 //
 // Thread rule: one thread at a time for a communicator, as MPI has it for its collectives.
 #pragma once
@@ -21,8 +23,12 @@
 #include <optional>
 #include <vector>
 
+#include "intranode/peer_memory.hpp"
+#include "intranode/sums/order_table.hpp"
 #include "intranode/team.hpp"
 #include "mpi/communicators/comm_state.hpp"
+#include "mpi/communicators/neighbors.hpp"
+#include "mpi/intranode/nodes_team.hpp"
 #include "mpi/intranode/team_arguments.hpp"
 #include "mpi/native/abi.hpp"
 #include "protocol/collective_calls.hpp"
@@ -33,6 +39,7 @@ namespace outrigger::mpi {
 
 struct Job;
 class RankWaiter;
+class TeamOrders;
 
 class RankTeam {
  public:
@@ -48,6 +55,10 @@ class RankTeam {
   // The communicator's calls are the MPI's, whatever they are.
   [[nodiscard]] bool is_native() const { return native_.load(std::memory_order_relaxed); }
   void stay_native() { native_.store(true, std::memory_order_relaxed); }
+
+  // The program has switched the library off for the communicator, or on again, in a job without service processes.
+  [[nodiscard]] bool is_off() const { return off_; }
+  void set_off(bool off) { off_ = off; }
 
   // A call of the program that the MPI does not refuse. False: the ranks are no team, or not yet.
   [[nodiscard]] bool joins(Job& job, MPI_Comm comm) {
@@ -66,16 +77,24 @@ class RankTeam {
     steer::TurnsTrial trial;
   };
   [[nodiscard]] Kind* kind_of(const TeamCallKey& key);
-  // After the last call of a trial, before the next call of that kind: the ranks judge it.
-  void judge(steer::TurnsTrial& trial);
+  // After the last call of a trial, before the next call of that kind: the ranks judge it. False: fail().
+  [[nodiscard]] bool judge(steer::TurnsTrial& trial);
 
   // The last call of a collective. The next one is often the same but for its buffers.
   struct LastCall {
     bool known = false;  // such calls need no other look
+    intranode::CallWord said;
     std::array<Word, 8> words{};
     TeamArguments arguments;
     Kind* kind = nullptr;
-    CommState* state = nullptr;  // in a job with service processes
+    intranode::OrderTable::Place order;  // of a reduction that needs one
+    CommState* state = nullptr;          // in a job with service processes
+
+    [[nodiscard]] bool is_off() const { return state != nullptr && state->off(); }
+    // Nothing but the trial decides whether the MPI does it.
+    [[nodiscard]] bool is_in_turns() const {
+      return kind != nullptr && !is_off() && (!is_reduction(arguments.call) || arguments.order == RankOrder::ranks);
+    }
   };
   [[nodiscard]] LastCall& last_call(CollectiveCall call) {
     std::unique_ptr<LastCall>& last = last_calls_[static_cast<std::size_t>(call)];
@@ -84,9 +103,29 @@ class RankTeam {
     return *last;
   }
 
+  // The last call of that collective, if such calls need no other look.
+  [[nodiscard]] LastCall* known_call(CollectiveCall call) const {
+    LastCall* last = last_calls_[static_cast<std::size_t>(call)].get();
+    return last != nullptr && last->known ? last : nullptr;
+  }
+  // A call that is like the last one: it is native, and part of no trial. Then notes that it begins.
+  [[nodiscard]] bool passes(LastCall& last) {
+    if (is_native() || off_ || !last.is_in_turns() || !last.kind->trial.passes()) return false;
+    says(last.said, false);
+    if (last.state != nullptr) last.state->count_call_of_team();
+    return true;
+  }
+
+  // The team of this node's ranks.
   [[nodiscard]] intranode::Team& team() { return *team_; }
-  // For the first so many members; the order of the operation must not show.
-  [[nodiscard]] const intranode::Combine& combine(const Reduction& reduction, std::uint32_t members);
+  // nullptr: all ranks are on one node.
+  [[nodiscard]] NodesTeam* nodes() { return nodes_.get(); }
+  // False: such calls are native.
+  [[nodiscard]] bool takes(const TeamArguments& arguments) const;
+  // The orders of reductions whose bits depend on them. Not of several nodes.
+  [[nodiscard]] TeamOrders& orders() { return *orders_; }
+  // 0, 1, 2 and so on: of the first so many members.
+  [[nodiscard]] const intranode::SumOrder& rank_order(std::uint32_t members);
   // Memory of this thread's call, for as many bytes, and what was asked for before in it: `which` is 0 or 1.
   [[nodiscard]] std::byte* scratch(std::size_t which, std::size_t bytes);
   void give_back_scratch();
@@ -96,30 +135,40 @@ class RankTeam {
     std::vector<std::uint64_t> offsets;
   };
   [[nodiscard]] Lists& lists(std::size_t which) { return lists_[which]; }
-  // The call that messages about long waits name.
-  void enters(CollectiveCall call);
+  [[nodiscard]] KnownNeighbors& neighbors() { return neighbors_; }
+  // Before each blocking collective of the program on the communicator, once the ranks are a team: what this rank is
+  // about to do. Ranks that wait for it in vain look at that.
+  void begins(intranode::CallWord call, bool by_ranks);
+  // The team's operation has ended badly. The communicator is native from now on. Returns the MPI error code.
+  [[nodiscard]] int fail(MPI_Comm comm, CollectiveCall call);
 
  private:
   static constexpr std::size_t kMostKinds = 256;  // more are native
 
   void set_up(Job& job, MPI_Comm comm);
-  [[nodiscard]] bool may_meet(const Job& job, MPI_Comm comm) const;
+  void says(intranode::CallWord call, bool by_ranks) {
+    doing_->store(call.tagged(++begun_).by_ranks(by_ranks).word(), std::memory_order_release);
+  }
+  [[nodiscard]] std::optional<NodesMap> map_of(const Job& job, MPI_Comm comm) const;
+  [[nodiscard]] bool gather_times(const steer::TurnTimes& mine);
 
   std::uint32_t rank_;
   std::uint32_t size_;
   std::atomic<bool> native_ = false;
   std::uint32_t set_up_at_;
   std::uint32_t calls_ = 0;
+  bool off_ = false;
   std::unique_ptr<RankWaiter> waiter_;
+  std::unique_ptr<intranode::CrossMemory> memory_;
   std::optional<intranode::Team> team_;
+  std::unique_ptr<NodesTeam> nodes_;
+  std::uint32_t begun_ = 0;                      // calls
+  std::atomic<std::uint64_t>* doing_ = nullptr;  // this rank's word in the team's memory
   std::vector<std::unique_ptr<Kind>> kinds_;
   std::array<std::unique_ptr<LastCall>, kCollectiveCalls> last_calls_;
-  struct KnownCombine {
-    Reduction reduction;
-    std::uint32_t members;
-    std::unique_ptr<const intranode::Combine> combine;
-  };
-  std::vector<KnownCombine> combines_;
+  KnownNeighbors neighbors_;
+  std::unique_ptr<TeamOrders> orders_;
+  std::array<std::unique_ptr<const intranode::SumOrder>, intranode::kMostMembers + 1> rank_orders_;
   std::vector<steer::TurnTimes> times_;
   std::array<std::vector<std::byte>, 2> scratch_;
   std::array<Lists, 2> lists_;

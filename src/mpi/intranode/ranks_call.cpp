@@ -1,15 +1,20 @@
 #include "mpi/intranode/ranks_call.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "base/tick_clock.hpp"
 #include "mpi/collectives/arguments.hpp"
+#include "mpi/communicators/neighbor_order.hpp"
+#include "mpi/intranode/placed_blocks.hpp"
 #include "mpi/intranode/team_blocks.hpp"
+#include "mpi/intranode/team_orders.hpp"
 #include "mpi/job/job.hpp"
 #include "mpi/memory/accelerators.hpp"
-#include "mpi/native/die.hpp"
 #include "mpi/native/entry.hpp"
+#include "mpi/report/call_count.hpp"
 #include "mpi/report/counting.hpp"
 
 namespace outrigger::mpi {
@@ -24,11 +29,6 @@ bool is_for_services(const Job& job, const CommState& state, const TeamArguments
   return job.config.selection.decide(true, collective, state.shape(), bytes).considered;
 }
 
-// Buffers that no call of the library gives a meaning.
-bool is_ordinary(Word buffer) {
-  return buffer != 0 && buffer != reinterpret_cast<Word>(MPI_IN_PLACE);
-}
-
 // Neither side begins where the other, or the member's own block in it, does: an MPI may refuse that.
 bool begin_apart(const TeamArguments& call, std::uint32_t me) {
   const void* sent = call.send.buffer;
@@ -37,32 +37,37 @@ bool begin_apart(const TeamArguments& call, std::uint32_t me) {
          received != offset_address(sent, call.offset_at(call.send, me));
 }
 
-// The same call again, but for ordinary buffers. Takes these over.
-bool is_like_last(RankTeam::LastCall& last, std::span<const Word> words, std::uint32_t me) {
-  const BufferPlaces places = buffer_places(last.arguments.call);
-  bool moved = false;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == last.words[i]) continue;
-    const bool is_buffer = i == places.send || i == places.receive;
-    if (!is_buffer || !is_ordinary(words[i]) || !is_ordinary(last.words[i])) return false;
-    last.words[i] = words[i];
-    moved = true;
-  }
-  if (!moved) return true;
-  TeamArguments& call = last.arguments;
-  if (places.send < words.size()) call.send.buffer = argument<const void*>(words[places.send]);
-  if (places.receive < words.size()) call.receive.buffer = argument<const void*>(words[places.receive]);
-  return begin_apart(call, me) && !accelerator_loaded();
+bool overlap(std::span<const std::byte> one, std::span<const std::byte> other) {
+  return one.data() < other.data() + other.size() && other.data() < one.data() + one.size();
 }
 
-// Each call as the team does it.
+// False: the communicator has no topology.
+bool find_neighbors(const Job& job, RankTeam& team, MPI_Comm comm, TeamArguments& arguments) {
+  const Neighbors* neighbors = team.neighbors().of(comm);
+  if (neighbors == nullptr) return false;
+  const bool repeats = neighbors->sources_in(NeighborOrder::in_turn).repeats();
+  const NeighborOrder order =
+      repeats ? native_order(job, neighbors->topology, *offloaded_as(arguments.call), true) : NeighborOrder::in_turn;
+  arguments.send.neighbors = &neighbors->destinations;
+  arguments.receive.neighbors = &neighbors->sources_in(order);
+  return true;
+}
+
+// Each call as the team does it: intranode::Team, or NodesTeam, which does those that it takes.
+template <class AnyTeam>
 class Performance {
+  static constexpr std::uint64_t kReducedByAll = 4096;  // bytes
+  static constexpr bool kOneNode = std::is_same_v<AnyTeam, intranode::Team>;
+
  public:
-  Performance(const Job& job, RankTeam& ranks, const TeamArguments& arguments)
+  // `order`: the MPI's; nullptr: the order does not matter.
+  Performance(const Job& job, RankTeam& ranks, AnyTeam& team, const TeamArguments& arguments,
+              const intranode::SumOrder* order)
       : job_(job),
         ranks_(ranks),
-        team_(ranks.team()),
+        team_(team),
         call_(arguments),
+        order_(order),
         me_(ranks.rank()),
         root_(static_cast<std::uint32_t>(arguments.root)) {}
 
@@ -74,6 +79,12 @@ class Performance {
       case CollectiveCall::allgatherv: return allgather();
       case CollectiveCall::alltoall:
       case CollectiveCall::alltoallv: return alltoall();
+      case CollectiveCall::alltoallw:
+      case CollectiveCall::neighbor_alltoall:
+      case CollectiveCall::neighbor_alltoallv:
+      case CollectiveCall::neighbor_alltoallw:
+      case CollectiveCall::neighbor_allgather:
+      case CollectiveCall::neighbor_allgatherv: return exchange_places();
       case CollectiveCall::gather:
       case CollectiveCall::gatherv: return gather();
       case CollectiveCall::scatter:
@@ -81,6 +92,8 @@ class Performance {
       default: return reduction();
     }
   }
+  // All members come to the same: the call remains to be done natively.
+  [[nodiscard]] bool asks_native() const { return asks_native_; }
 
  private:
   Outcome broadcast() {
@@ -112,21 +125,47 @@ class Performance {
     const bool alike = !call_.receive.listed;
     if (call_.send.in_place()) {
       into.pack();
-      const Outcome outcome = team_.alltoall_in_place(into.blocks(), alike);
+      const Outcome outcome = exchange_in_place(into.blocks(), alike);
       into.unpack();
       return outcome;
     }
     TeamBlocks from(job_, ranks_, 0, call_, call_.send);
     from.pack();
     const Outcome outcome =
-        alike ? team_.alltoall(from.blocks(), into.blocks()) : team_.alltoallv(from.blocks(), into.blocks());
+        alike ? team_.alltoall(from.blocks(), into.blocks()) : exchange(from.blocks(), into.blocks());
+    into.unpack();
+    return outcome;
+  }
+  Outcome exchange(const intranode::Blocks& from, const intranode::Blocks& into) {
+    if constexpr (kOneNode) return team_.alltoallv(from, into);
+    return Outcome::ended;
+  }
+  Outcome exchange_in_place(const intranode::Blocks& blocks, bool alike) {
+    if constexpr (kOneNode) return team_.alltoall_in_place(blocks, alike);
+    return team_.alltoall(blocks, blocks);
+  }
+
+  // Between ranks that are no neighbors go empty blocks.
+  Outcome exchange_places() {
+    PlacedBlocks into(job_, ranks_, 1, call_, call_.receive);
+    if (call_.send.in_place()) {
+      into.pack();
+      const Outcome outcome = exchange_in_place(into.blocks(), false);
+      into.unpack();
+      return outcome;
+    }
+    PlacedBlocks from(job_, ranks_, 0, call_, call_.send);
+    from.pack();
+    const Outcome outcome = exchange(from.blocks(), into.blocks());
     into.unpack();
     return outcome;
   }
 
   Outcome gather(std::span<const std::byte> mine, const intranode::Blocks& into) {
-    const bool alike = call_.call == CollectiveCall::gather;
-    return alike ? team_.gather(mine, into, root_) : team_.gatherv(mine, into, root_);
+    if constexpr (kOneNode) {
+      if (call_.call == CollectiveCall::gatherv) return team_.gatherv(mine, into, root_);
+    }
+    return team_.gather(mine, into, root_);
   }
   Outcome gather() {
     if (root_ != me_) {
@@ -149,8 +188,10 @@ class Performance {
   }
 
   Outcome scatter(const intranode::Blocks& from, std::span<std::byte> mine) {
-    const bool alike = call_.call == CollectiveCall::scatter;
-    return alike ? team_.scatter(from, mine, root_) : team_.scatterv(from, mine, root_);
+    if constexpr (kOneNode) {
+      if (call_.call == CollectiveCall::scatterv) return team_.scatterv(from, mine, root_);
+    }
+    return team_.scatter(from, mine, root_);
   }
   Outcome scatter() {
     if (root_ != me_) {
@@ -168,7 +209,7 @@ class Performance {
     return outcome;
   }
 
-  // In place, what is reduced is where the result goes.
+  // In place, what is reduced is where the result goes. An MPI may accept the same of two buffers.
   Outcome reduction() {
     const bool parted = call_.receive.listed || call_.call == CollectiveCall::reduce_scatter_block;
     const bool receives = call_.call == CollectiveCall::reduce   ? root_ == me_
@@ -177,94 +218,239 @@ class Performance {
     const bool in_place = call_.send.in_place();
     TeamBlock vector(job_, ranks_, 0, in_place ? call_.receive : call_.send, call_.send.count);
     vector.pack();
+    const std::int64_t own = parted ? call_.count_at(call_.receive, me_) : call_.send.count;
     if (in_place) {
-      const Outcome outcome = reduce(vector.bytes(), vector.bytes().data());
+      const auto own_bytes = static_cast<std::size_t>(own) * call_.reduction->element_bytes();
+      const Outcome outcome = reduce_over(vector.bytes(), vector.bytes().first(receives ? own_bytes : 0));
       vector.unpack();
       return outcome;
     }
-    const std::int64_t own = parted ? call_.count_at(call_.receive, me_) : call_.send.count;
     TeamBlock result(job_, ranks_, 1, call_.receive, receives ? own : 0);
-    const Outcome outcome = reduce(vector.bytes(), result.bytes().data());
-    result.unpack();
+    const Outcome outcome = overlap(vector.bytes(), result.bytes()) ? reduce_over(vector.bytes(), result.bytes())
+                                                                    : reduce(vector.bytes(), result.bytes().data());
+    if (!asks_native_) result.unpack();
     return outcome;
   }
+  // Contributions are kept until all members are sure of the result.
+  Outcome reduce_over(std::span<const std::byte> vector, std::span<std::byte> result) {
+    if (order_ == nullptr) return reduce(vector, result.data());
+    std::byte* apart = ranks_.scratch(1, result.size());
+    const Outcome outcome = reduce(vector, apart);
+    if (!asks_native_ && !result.empty()) std::memcpy(result.data(), apart, result.size());
+    return outcome;
+  }
+  // Members whose contributions this one combines.
+  [[nodiscard]] std::uint32_t combined() const {
+    if (call_.call == CollectiveCall::scan) return me_ + 1;
+    if (call_.call == CollectiveCall::exscan) return std::max(me_, 1U);
+    return kOneNode || rounds(*call_.reduction) ? ranks_.size() : ranks_.team().size();
+  }
   Outcome reduce(std::span<const std::byte> vector, std::byte* into) {
-    const Reduction& reduction = *call_.reduction;
+    const intranode::OrderCombine combine(*call_.reduction,
+                                          order_ != nullptr ? *order_ : ranks_.rank_order(combined()));
+    const Outcome outcome = reduce(vector, into, combine);
+    if (order_ != nullptr && outcome == Outcome::done) {
+      const bool sure = !combine.asks_native() && (!call_.send.in_place() || is_probed_in_place(call_));
+      asks_native_ = all_combine_all(vector.size()) ? !sure : most_of(ranks_.team(), sure ? 0 : 1) != 0;
+    }
+    return outcome;
+  }
+  // All ranks come to the same about the result's bits by themselves (sum_tree.hpp).
+  [[nodiscard]] bool all_combine_all(std::uint64_t bytes) const {
+    if constexpr (kOneNode) {
+      if (!team_.all_combine_all(bytes)) return false;
+      if (call_.call == CollectiveCall::allreduce) return true;
+      return call_.call == CollectiveCall::reduce && bytes <= kReducedByAll && is_probed_in_place(call_);
+    }
+    return false;
+  }
+  Outcome reduce(std::span<const std::byte> vector, std::byte* into, const intranode::OrderCombine& combine) {
+    if constexpr (!kOneNode) {
+      return reduce_between_nodes(vector, into, combine);
+    } else {
+      return reduce_on_node(vector, into, combine);
+    }
+  }
+  Outcome reduce_between_nodes(std::span<const std::byte> vector, std::byte* into,
+                               const intranode::OrderCombine& combine) {
+    const bool is_rooted = call_.call == CollectiveCall::reduce;
+    if (rounds(*call_.reduction)) {
+      return team_.reduce_in_order(vector, into, combine, is_rooted ? std::optional(root_) : std::nullopt);
+    }
+    const NativeReduction between{static_cast<int>(call_.send.count), call_.send.type, call_.operation};
+    if (is_rooted) return team_.reduce(vector, into, combine, between, root_);
+    return team_.allreduce(vector, into, combine, between);
+  }
+  Outcome reduce_on_node(std::span<const std::byte> vector, std::byte* into, const intranode::OrderCombine& combine) {
     switch (call_.call) {
-      case CollectiveCall::reduce: return team_.reduce(vector, into, ranks_.combine(reduction, ranks_.size()), root_);
-      case CollectiveCall::allreduce: return team_.allreduce(vector, into, ranks_.combine(reduction, ranks_.size()));
-      case CollectiveCall::scan: return team_.scan(vector, into, ranks_.combine(reduction, me_ + 1));
-      case CollectiveCall::exscan: return team_.exscan(vector, into, ranks_.combine(reduction, std::max(me_, 1U)));
+      case CollectiveCall::reduce: return reduce_at_root(vector, into, combine);
+      case CollectiveCall::allreduce: return team_.allreduce(vector, into, combine);
+      case CollectiveCall::scan: return team_.scan(vector, into, combine);
+      case CollectiveCall::exscan: return team_.exscan(vector, into, combine);
       default: break;
     }
+    return reduce_scatter(vector, into, combine);
+  }
+  // With the MPI's order, short vectors are combined by all ranks: it takes less time than an exchange about the bits.
+  Outcome reduce_at_root(std::span<const std::byte> vector, std::byte* into, const intranode::OrderCombine& combine) {
+    if (order_ == nullptr || !all_combine_all(vector.size())) return team_.reduce(vector, into, combine, root_);
+    std::byte* const result = root_ == me_ ? into : ranks_.scratch(1, vector.size());
+    return team_.reduce_by_all(vector, result, combine, root_);
+  }
+  Outcome reduce_scatter(std::span<const std::byte> vector, std::byte* into, const intranode::OrderCombine& combine) {
     std::vector<std::uint64_t>& bytes = ranks_.lists(0).bytes;
     bytes.resize(ranks_.size());
     for (std::uint32_t member = 0; member < ranks_.size(); ++member) {
-      bytes[member] = static_cast<std::uint64_t>(call_.count_at(call_.receive, member)) * reduction.element_bytes();
+      bytes[member] = static_cast<std::uint64_t>(call_.count_at(call_.receive, member)) * combine.element_bytes();
     }
-    return team_.reduce_scatter(vector.data(), bytes, into, ranks_.combine(reduction, ranks_.size()));
+    return team_.reduce_scatter(vector.data(), bytes, into, combine);
   }
 
   const Job& job_;
   RankTeam& ranks_;
-  intranode::Team& team_;
+  AnyTeam& team_;
   const TeamArguments& call_;
+  const intranode::SumOrder* order_;
   std::uint32_t me_;
   std::uint32_t root_;
+  bool asks_native_ = false;
 };
+
+struct Performed {
+  Outcome outcome;
+  bool asks_native;
+};
+
+template <class AnyTeam>
+Performed perform_by(const Job& job, RankTeam& ranks, AnyTeam& team, const TeamArguments& arguments,
+                     const intranode::SumOrder* order) {
+  Performance<AnyTeam> performance(job, ranks, team, arguments, order);
+  const Outcome outcome = performance.run();
+  return {outcome, performance.asks_native()};
+}
 
 }  // namespace
 
-RanksCall::RanksCall(Job& job, CollectiveCall call, std::span<const Word> words, bool large_counts) : job_(job) {
-  if (!is_done_by_teams(call)) return;
-  const auto comm = argument<MPI_Comm>(words[static_cast<std::size_t>(arguments_of(call).comm)]);
-  team_ = team_of(job, comm);
-  if (team_ == nullptr || team_->is_native()) return;
-  RankTeam::LastCall& last = team_->last_call(call);
-  arguments_ = &last.arguments;
-  if (!last.known || !is_like_last(last, words, team_->rank())) {
-    last.known = false;
-    last.arguments = TeamArguments::of(call, words, large_counts);
-    look_at(last, comm);
-    if (last.known) std::ranges::copy(words, last.words.begin());
-  } else if (last.state != nullptr && last.state->off()) {
-    return;
+bool takes_over(RankTeam::LastCall& last, std::span<const Word> words, std::uint32_t me) {
+  TeamArguments& call = last.arguments;
+  const BufferPlaces places = buffer_places(call.call);
+  if (places.send < words.size())
+    call.send.buffer = argument<const void*>(last.words[places.send] = words[places.send]);
+  if (places.receive < words.size()) {
+    call.receive.buffer = argument<const void*>(last.words[places.receive] = words[places.receive]);
   }
-  if (last.kind != nullptr) choose(*last.kind);
+  return begin_apart(call, me) && !accelerator_loaded();
 }
 
-void RanksCall::look_at(RankTeam::LastCall& last, MPI_Comm comm) {
+RanksCall::RanksCall(Job& job, CollectiveCall call, std::span<const Word> words, bool large_counts, RankTeam* team,
+                     bool again)
+    : job_(job),
+      call_(call),
+      comm_(argument<MPI_Comm>(words[static_cast<std::size_t>(arguments_of(call).comm)])),
+      team_(team) {
+  if (team_ == nullptr || team_->is_native()) return;
+  if (team_->is_off()) {
+    native_ = report::NativeReason::switched_off;
+    return;
+  }
+  const bool is_done = is_done_by_teams(call) && (team_->nodes() == nullptr || team_->nodes()->takes(call, 0));
+  if (!is_done) {
+    if (team_->is_ready()) team_->begins(intranode::CallWord(call, 0, 0), false);
+    return;
+  }
+  RankTeam::LastCall& last = team_->last_call(call);
+  arguments_ = &last.arguments;
+  if (!again) {
+    last.known = false;
+    last.arguments = TeamArguments::of(call, words, large_counts);
+    look_at(last);
+    if (last.known) std::ranges::copy(words, last.words.begin());
+  } else if (last.is_off()) {
+    begin(last);
+    return;
+  }
+  if (last.kind != nullptr) choose(last);
+  begin(last);
+}
+
+void RanksCall::look_at(RankTeam::LastCall& last) {
   last.kind = nullptr;
-  if (!last.arguments.valid(job_, team_->place()) || !team_->joins(job_, comm)) return;
-  last.state = job_.client == nullptr ? nullptr : state_of(job_, comm);
+  last.order = {};
+  last.state = job_.client == nullptr ? nullptr : state_of(job_, comm_);
+  last.said = intranode::CallWord(call_, 0, 0);
+  if (is_of_neighbors(last.arguments.call) && !find_neighbors(job_, *team_, comm_, last.arguments)) return;
+  if (!last.arguments.valid(job_, team_->place())) return;
+  if (!team_->joins(job_, comm_)) {
+    if (!team_->is_native()) native_ = report::NativeReason::few_calls;
+    return;
+  }
+  const auto root = static_cast<std::uint32_t>(last.arguments.root);
+  last.said = intranode::CallWord(call_, root, last.arguments.block_bytes().value_or(0));
   if (job_.client != nullptr && (last.state == nullptr || last.state->off())) return;
   const bool asks_rules = job_.client != nullptr && job_.config.blocking;
   if (asks_rules && is_for_services(job_, *last.state, last.arguments)) return;
-  const std::optional<TeamCallKey> key = last.arguments.key();
+  const std::optional<TeamCallKey> key = team_->takes(last.arguments) ? last.arguments.key() : std::nullopt;
   last.kind = key ? team_->kind_of(*key) : nullptr;
   last.known = !asks_rules && last.arguments.tells_by_words();
 }
 
-void RanksCall::choose(RankTeam::Kind& kind) {
-  kind_ = &kind;
-  if (job_.config.intranode == Config::Intranode::always) {
+void RanksCall::choose(RankTeam::LastCall& last) {
+  if (is_reduction(arguments_->call) && !has_order(last)) return;
+  kind_ = last.kind;
+  // A trial would add natively now and then: such sums would not be the same from run to run.
+  const bool in_own_order =
+      arguments_->reduction && arguments_->order == RankOrder::ranks && rounds(*arguments_->reduction);
+  if (job_.config.intranode == Config::Intranode::always || in_own_order) {
     turn_.way = steer::Way::ranks;
     return;
   }
-  if (kind_->trial.is_over()) team_->judge(kind_->trial);
+  if (kind_->trial.is_over() && !team_->judge(kind_->trial)) {
+    failed_ = true;
+    return;
+  }
   turn_ = kind_->trial.next();
+  if (turn_.way == steer::Way::native) {
+    native_ = kind_->trial.is_under_way() ? report::NativeReason::in_trials : report::NativeReason::mpi_as_fast;
+  }
   if (turn_.timed) began_ns_ = TickClock::now_ns();
+}
+
+bool RanksCall::has_order(RankTeam::LastCall& last) {
+  if (arguments_->order == RankOrder::ranks) return true;
+  const TeamOrders::Answer answer = team_->orders().next(comm_, *arguments_, last.order);
+  entry_ = answer.entry;
+  native_ = answer.native;
+  return entry_ != nullptr;
+}
+
+void RanksCall::begin(const RankTeam::LastCall& last) {
+  if (!team_->is_ready()) return;
+  if (!failed_) team_->begins(last.said, by_ranks());
+  if (last.state != nullptr) last.state->count_call_of_team();
+}
+
+void RanksCall::note_reason() const {
+  if (CallCount* count = observing() ? CallCount::current() : nullptr) count->stays_native(native_);
 }
 
 void RanksCall::note_time() {
   kind_->trial.note(turn_, {began_ns_, TickClock::now_ns()});
 }
 
-int RanksCall::perform() {
-  if (CallCount* count = observing() ? CallCount::current() : nullptr) count->done_by_ranks();
-  team_->enters(arguments_->call);
-  if (Performance(job_, *team_, *arguments_).run() != Outcome::done) die("a collective by ranks has not ended");
+std::optional<int> RanksCall::perform() {
+  if (failed_) return team_->fail(comm_, call_);
+  const intranode::SumOrder* order = entry_ != nullptr ? &*entry_->order : nullptr;
+  NodesTeam* nodes = team_->nodes();
+  const Performed performed = nodes == nullptr ? perform_by(job_, *team_, team_->team(), *arguments_, order)
+                                               : perform_by(job_, *team_, *nodes, *arguments_, order);
+  if (performed.outcome != Outcome::done) return team_->fail(comm_, call_);
   team_->give_back_scratch();
+  if (performed.asks_native) [[unlikely]] {
+    native_ = report::NativeReason::nans;
+    intranode::OrderTable::asked(*entry_);
+    return std::nullopt;
+  }
+  if (CallCount* count = observing() ? CallCount::current() : nullptr) count->done_by_ranks(kind_->trial.saved_ns());
   ended();
   return MPI_SUCCESS;
 }

@@ -1,9 +1,9 @@
 #include "mpi/intranode/team_arguments.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "mpi/collectives/arguments.hpp"
-#include "mpi/intranode/native_bits.hpp"
 #include "mpi/job/job.hpp"
 #include "mpi/native/entry.hpp"
 #include "mpi/types/reducible.hpp"
@@ -36,6 +36,14 @@ class WordReader {
     side.counts = words_[place_++];
     side.displacements = words_[place_++];
     side.type = next<MPI_Datatype>();
+    side.listed = true;
+  }
+  // Buffer, counts, displacements in bytes, types.
+  void typed(TeamSide& side) {
+    side.buffer = next<const void*>();
+    side.counts = words_[place_++];
+    side.displacements = words_[place_++];
+    side.types = words_[place_++];
     side.listed = true;
   }
   // Both buffers, count or counts, type, operation.
@@ -112,6 +120,42 @@ bool valid_exchange(const Job& job, TeamArguments& call, const TeamPlace& team) 
   return !aliased(call.send.buffer, call.send.type, call.receive.buffer, call.receive.type, same_counts);
 }
 
+bool valid_types(const Job& job, const TeamArguments& call, const TeamSide& side, std::uint32_t members) {
+  const auto* types = argument<const MPI_Datatype*>(side.types);
+  if (call.large) {
+    return valid_typed_sides(job, side.buffer, argument<const MPI_Count*>(side.counts),
+                             argument<const MPI_Aint*>(side.displacements), types, members);
+  }
+  return valid_typed_sides(job, side.buffer, argument<const int*>(side.counts),
+                           argument<const int*>(side.displacements), types, members);
+}
+
+bool valid_typed_exchange(const Job& job, const TeamArguments& call, const TeamPlace& team) {
+  if (!valid_types(job, call, call.receive, team.size)) return false;
+  if (call.send.in_place()) return true;
+  if (!valid_types(job, call, call.send, team.size)) return false;
+  return !aliased_w(call.send.buffer, argument<const MPI_Datatype*>(call.send.types), call.receive.buffer,
+                    argument<const MPI_Datatype*>(call.receive.types), call.send.counts == call.receive.counts);
+}
+
+// Without neighbors arguments mean nothing.
+bool valid_of_neighbors(const Job& job, const TeamArguments& call, TeamSide& side) {
+  if (side.neighbors == nullptr || side.in_place()) return false;
+  const NeighborSide& neighbors = *side.neighbors;
+  if (neighbors.places.empty()) return true;
+  const bool typed = side.types != 0;
+  if (!typed && (call.call == CollectiveCall::neighbor_alltoallw || !valid_type(job, side.type))) return false;
+  if (!typed) look_at(job, side);
+  if (!side.listed) return valid_side(job, side.buffer, side.count, side.type);
+  if (side.counts == 0 || side.displacements == 0) return false;
+  return std::ranges::all_of(neighbors.places, [&](std::uint32_t place) {
+    const std::int64_t count = call.count_at(side, place);
+    if (count <= 0) return count == 0;
+    const MPI_Datatype type = call.type_at(side, place);
+    return valid_type(job, type) && valid_buffer(job, side.buffer, type, call.offset_at(side, place) == 0);
+  });
+}
+
 bool valid_allgather(const Job& job, TeamArguments& call, const TeamPlace& team) {
   if (!valid_blocks(job, call, call.receive, team.size)) return false;
   look_at(job, call.receive);
@@ -142,6 +186,7 @@ bool valid_reduced_type(const Job& job, TeamArguments& call) {
   look_at(job, call.send);
   call.receive.shape = call.send.shape;
   call.reduction = reduction_of(call.operation, call.send.type, call.send.shape);
+  if (call.reduction) call.order = order_for(*call.reduction, job.config.sums);
   return true;
 }
 
@@ -205,18 +250,29 @@ TeamArguments TeamArguments::of(CollectiveCall call, std::span<const Word> words
       reader.regular(arguments.send);
       arguments.root = reader.next<int>();
       break;
+    case CollectiveCall::neighbor_allgather: arguments.send.shared = true; [[fallthrough]];
     case CollectiveCall::allgather:
     case CollectiveCall::alltoall:
+    case CollectiveCall::neighbor_alltoall:
       reader.regular(arguments.send);
       reader.regular(arguments.receive);
       break;
+    case CollectiveCall::neighbor_allgatherv: arguments.send.shared = true; [[fallthrough]];
     case CollectiveCall::allgatherv:
       reader.regular(arguments.send);
       reader.irregular(arguments.receive);
       break;
     case CollectiveCall::alltoallv:
+    case CollectiveCall::neighbor_alltoallv:
       reader.irregular(arguments.send);
       reader.irregular(arguments.receive);
+      break;
+    case CollectiveCall::neighbor_alltoallw:
+      arguments.send.addresses = arguments.receive.addresses = true;
+      [[fallthrough]];
+    case CollectiveCall::alltoallw:
+      reader.typed(arguments.send);
+      reader.typed(arguments.receive);
       break;
     case CollectiveCall::gather:
     case CollectiveCall::scatter:
@@ -259,6 +315,13 @@ bool TeamArguments::valid(const Job& job, const TeamPlace& team) {
     case CollectiveCall::allgatherv: return valid_allgather(job, *this, team);
     case CollectiveCall::alltoall:
     case CollectiveCall::alltoallv: return valid_exchange(job, *this, team);
+    case CollectiveCall::alltoallw: return valid_typed_exchange(job, *this, team);
+    case CollectiveCall::neighbor_alltoall:
+    case CollectiveCall::neighbor_alltoallv:
+    case CollectiveCall::neighbor_alltoallw:
+    case CollectiveCall::neighbor_allgather:
+    case CollectiveCall::neighbor_allgatherv:
+      return valid_of_neighbors(job, *this, send) && valid_of_neighbors(job, *this, receive);
     case CollectiveCall::gather:
     case CollectiveCall::gatherv: return valid_rooted(job, *this, team, send, receive);
     case CollectiveCall::scatter:
@@ -278,10 +341,11 @@ std::optional<std::uint64_t> TeamArguments::block_bytes() const {
     case CollectiveCall::barrier: return 0;
     case CollectiveCall::allgather:
     case CollectiveCall::alltoall: return bytes_in(receive.count, receive.shape);
+    // The root's own block may be shorter than the others'.
     case CollectiveCall::gather:
-      return send.in_place() ? bytes_in(receive.count, receive.shape) : bytes_in(send.count, send.shape);
+      return receive.shape.committed ? bytes_in(receive.count, receive.shape) : bytes_in(send.count, send.shape);
     case CollectiveCall::scatter:
-      return receive.in_place() ? bytes_in(send.count, send.shape) : bytes_in(receive.count, receive.shape);
+      return send.shape.committed ? bytes_in(send.count, send.shape) : bytes_in(receive.count, receive.shape);
     case CollectiveCall::bcast: return bytes_in(send.count, send.shape);
     default: return is_reduction(call) ? std::optional(bytes_in(send.count, send.shape)) : std::nullopt;
   }
@@ -290,7 +354,7 @@ std::optional<std::uint64_t> TeamArguments::block_bytes() const {
 std::optional<TeamCallKey> TeamArguments::key() const {
   const TeamCallKey key{steer::CallKey::of(*offloaded_as(call), true, block_bytes()), reduction};
   if (!is_reduction(call)) return key;
-  return reduction && has_native_bits(*reduction) ? std::optional(key) : std::nullopt;
+  return reduction && order != RankOrder::none ? std::optional(key) : std::nullopt;
 }
 
 }  // namespace outrigger::mpi

@@ -5,9 +5,11 @@
 #include <optional>
 #include <span>
 
+#include "mpi/intranode/native_bits.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/native/real.hpp"
 #include "mpi/types/datatype.hpp"
+#include "mpi/types/neighbor_side.hpp"
 #include "protocol/collective_calls.hpp"
 #include "protocol/reduction.hpp"
 #include "steer/plan/decision.hpp"
@@ -36,6 +38,10 @@ struct TeamSide {
   std::int64_t count = 0;  // of each block, where they are alike
   Word counts = 0;         // else an array of them
   Word displacements = 0;  // ... and of places; of what is reduced there are none
+  Word types = 0;          // of MPI_Alltoallw: an array of them in place of `type`, and displacements are in bytes
+  bool addresses = false;  // displacements are MPI_Aint
+  bool shared = false;     // one block for all neighbors
+  const NeighborSide* neighbors = nullptr;  // of a neighbor collective: blocks are numbered by its places
   MPI_Datatype type{};
   TypeShape shape{};
 
@@ -53,6 +59,16 @@ struct TeamSide {
     default: return false;
   }
 }
+[[nodiscard]] constexpr bool is_of_neighbors(CollectiveCall call) {
+  switch (call) {
+    case CollectiveCall::neighbor_alltoall:
+    case CollectiveCall::neighbor_alltoallv:
+    case CollectiveCall::neighbor_alltoallw:
+    case CollectiveCall::neighbor_allgather:
+    case CollectiveCall::neighbor_allgatherv: return true;
+    default: return false;
+  }
+}
 // Others are always native.
 [[nodiscard]] constexpr bool is_done_by_teams(CollectiveCall call) {
   switch (call) {
@@ -62,11 +78,12 @@ struct TeamSide {
     case CollectiveCall::allgatherv:
     case CollectiveCall::alltoall:
     case CollectiveCall::alltoallv:
+    case CollectiveCall::alltoallw:
     case CollectiveCall::gather:
     case CollectiveCall::gatherv:
     case CollectiveCall::scatter:
     case CollectiveCall::scatterv: return true;
-    default: return is_reduction(call);
+    default: return is_reduction(call) || is_of_neighbors(call);
   }
 }
 
@@ -74,6 +91,8 @@ struct TeamSide {
 struct BufferPlaces {
   std::size_t send = SIZE_MAX;
   std::size_t receive = SIZE_MAX;
+
+  [[nodiscard]] constexpr bool has(std::size_t argument) const { return argument == send || argument == receive; }
 };
 [[nodiscard]] constexpr BufferPlaces buffer_places(CollectiveCall call) {
   switch (call) {
@@ -91,6 +110,7 @@ struct TeamArguments {
   MPI_Op operation{};
   int root = 0;
   std::optional<Reduction> reduction;
+  RankOrder order = RankOrder::ranks;  // of the reduction
 
   // Not looked at before valid() is asked.
   [[nodiscard]] static TeamArguments of(CollectiveCall call, std::span<const Word> words, bool large);
@@ -101,7 +121,7 @@ struct TeamArguments {
   // Calls with the same words but for buffers come to the same: no lists, no types of the program's own.
   [[nodiscard]] bool tells_by_words() const {
     const auto lasts = [](const TeamSide& side) { return !side.shape.committed || side.shape.predefined; };
-    return !send.listed && !receive.listed && lasts(send) && lasts(receive);
+    return !send.listed && !receive.listed && !is_of_neighbors(call) && lasts(send) && lasts(receive);
   }
   // The size of a block, if MPI makes it alike on all ranks.
   [[nodiscard]] std::optional<std::uint64_t> block_bytes() const;
@@ -111,13 +131,18 @@ struct TeamArguments {
     return large ? static_cast<std::int64_t>(reinterpret_cast<const MPI_Count*>(side.counts)[member])
                  : static_cast<std::int64_t>(reinterpret_cast<const int*>(side.counts)[member]);
   }
+  [[nodiscard]] MPI_Datatype type_at(const TeamSide& side, std::uint32_t member) const {
+    return side.types == 0 ? side.type : reinterpret_cast<const MPI_Datatype*>(side.types)[member];
+  }
   // From the buffer, in bytes.
   [[nodiscard]] std::int64_t offset_at(const TeamSide& side, std::uint32_t member) const {
+    if (side.shared) return 0;
     if (!side.listed) return static_cast<std::int64_t>(member) * side.count * side.shape.extent;
     const std::int64_t elements =
-        large ? static_cast<std::int64_t>(reinterpret_cast<const MPI_Aint*>(side.displacements)[member])
-              : static_cast<std::int64_t>(reinterpret_cast<const int*>(side.displacements)[member]);
-    return elements * side.shape.extent;
+        large || side.addresses
+            ? static_cast<std::int64_t>(reinterpret_cast<const MPI_Aint*>(side.displacements)[member])
+            : static_cast<std::int64_t>(reinterpret_cast<const int*>(side.displacements)[member]);
+    return side.types == 0 ? elements * side.shape.extent : elements;
   }
 };
 

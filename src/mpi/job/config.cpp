@@ -78,14 +78,43 @@ Status read_intranode(Config& config) {
   if (!text.empty() && text != "on" && text != "off" && text != "always") {
     return bad(setting::kIntranode, text, "use on, off or always");
   }
-  config.intranode = text == "on" ? on : text == "always" ? always : off;
+  config.intranode = text == "off" ? off : text == "always" ? always : on;
   return Done{};
 }
 
-// A file called "-" is not what was meant.
-Status check_report() {
+Status read_sums(Config& config) {
+  const std::string_view text = variable(setting::kSums);
+  if (!text.empty() && text != "native" && text != "any") return bad(setting::kSums, text, "use native or any");
+  config.sums = text == "any" ? Config::Sums::any : Config::Sums::native;
+  return Done{};
+}
+
+Status read_wait(Config& config) {
+  const std::string_view text = variable(setting::kWait);
+  using enum Config::Wait;
+  if (!text.empty() && text != "auto" && text != "polite" && text != "native") {
+    return bad(setting::kWait, text, "use auto, polite or native");
+  }
+  config.wait = text == "polite" ? polite : text == "native" ? native : automatic;
+  return Done{};
+}
+
+// Files with these names are not what was meant.
+bool names_no_file(std::string_view report) {
+  return report == "-" || report == "live";
+}
+
+Status read_report(Config& config) {
+  config.report = report_path();
   const std::string_view text = variable(setting::kReport);
-  if (text == "-") return bad(setting::kReport, text, "name a file; `outrigger report FILE` shows it");
+  if (names_no_file(text)) {
+    return bad(setting::kReport, text,
+               "name a file; `outrigger report FILE` shows it; OUTRIGGER_LIVE=on shows a running job");
+  }
+  const std::string_view live = variable(setting::kLive);
+  const std::optional<bool> on = parse_switch(live);
+  if (!on && !live.empty()) return bad(setting::kLive, live, "use on or off");
+  config.live = on.value_or(false);
   return Done{};
 }
 
@@ -185,7 +214,7 @@ std::string unknown_setting() {
 
 std::string report_path() {
   const std::string_view value = variable(setting::kReport);
-  return value == setting::kLiveOnly || value == "-" ? std::string() : std::string(value);
+  return names_no_file(value) ? std::string() : std::string(value);
 }
 
 std::string trace_path() {
@@ -195,15 +224,13 @@ std::string trace_path() {
 Result<Config> read_config() {
   Config config;
   config.service_cpus = variable(setting::kServiceCpus);
-  config.report = report_path();
   config.trace = trace_path();
-  config.live = variable(setting::kReport) == setting::kLiveOnly;
   config.transports = variable(setting::kTransports);
   for (const Status& status :
        {read_number(setting::kServices, config.services), read_number(setting::kInitTimeout, config.init_timeout_ms),
         read_number(setting::kPretendNodes, config.pretend_nodes), read_algorithms(config), read_choice(config),
-        read_intranode(config), check_report(), read_memory(config), read_claims(config), read_dpus(config),
-        read_log(config), read_daemon(config)}) {
+        read_intranode(config), read_sums(config), read_wait(config), read_report(config), read_memory(config),
+        read_claims(config), read_dpus(config), read_log(config), read_daemon(config)}) {
     if (!status) return Error{status.error()};
   }
   config.without_services = !variable(setting::kServices).empty() && config.services == 0;
@@ -246,6 +273,7 @@ std::uint64_t Config::digest() const {
   mix(early_trials ? 1 : 0);
   mix(without_services ? 1 : 0);
   mix(static_cast<std::uint64_t>(intranode));
+  mix(static_cast<std::uint64_t>(sums));
   for (const char letter : dpus) mix(static_cast<std::uint64_t>(letter));
   return digest;
 }

@@ -18,7 +18,13 @@ struct Config {
   bool without_services = false;
   // The ranks of a node do blocking collectives by themselves: where trials show that it pays, or wherever they can.
   enum class Intranode : std::uint8_t { off, on, always };
-  Intranode intranode = Intranode::off;
+  Intranode intranode = Intranode::on;
+  // The order of their floating-point sums and products: the MPI's, or our own.
+  enum class Sums : std::uint8_t { native, any };
+  Sums sums = Sums::native;
+  // Ranks give their cores away while they wait in their MPI: automatic: where they share cores.
+  enum class Wait : std::uint8_t { automatic, polite, native };
+  Wait wait = Wait::automatic;
   std::string service_cpus;
   std::string claims_scope;  // empty: the keeper does not tell other jobs its cores
   std::string claims_job;    // empty: not started by `outrigger run`

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "client/start/attach.hpp"
+#include "intranode/sums/order_file.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/native/abi.hpp"
 #include "steer/rank/decision_file.hpp"
@@ -30,6 +31,7 @@ struct Job {
   std::vector<RankPlace> places;   // of all ranks, by world rank
   copy::RankCores cores = copy::RankCores::own;
   std::unique_ptr<steer::DecisionFile> decisions;  // nullptr if nothing is measured
+  std::unique_ptr<intranode::OrderFile> orders;    // of earlier jobs; nullptr if ranks learn none
   steer::DispatchSettings dispatch;                // of all communicators; refers to the members above
   bool on_dpu = false;                             // service processes are, of all nodes
   bool reporting = false;                          // a report is to be written
@@ -38,6 +40,7 @@ struct Job {
   int comm_keyval = MPI_KEYVAL_INVALID;
   int type_keyval = MPI_KEYVAL_INVALID;
   int team_keyval = MPI_KEYVAL_INVALID;
+  int off_keyval = MPI_KEYVAL_INVALID;  // in jobs without service processes
 };
 
 namespace detail {

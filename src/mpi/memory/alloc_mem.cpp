@@ -7,6 +7,8 @@
 #include "mpi/job/job.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/entry.hpp"
+#include "mpi/native/rma_windows.hpp"
+#include "mpi/windows/guards.hpp"
 
 namespace outrigger::mpi {
 namespace {
@@ -64,6 +66,8 @@ struct WindowMemory {
   template <Call call, class... Rest>
   static int run(const CallSite& site, Word base, Rest... rest) {
     client::ProgramMemory::of_process().hold_at_forks(argument<const void*>(base));
+    forbid_guards();
+    note_rma_window();
     return site.pass(call, base, rest...);
   }
 };
@@ -71,6 +75,8 @@ struct AttachedMemory {
   template <Call call>
   static int run(const CallSite& site, Word window, Word base, Word bytes) {
     client::ProgramMemory::of_process().hold_at_forks(argument<const void*>(base));
+    forbid_guards();
+    note_rma_window();
     return site.pass(call, window, base, bytes);
   }
 };

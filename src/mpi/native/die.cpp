@@ -7,7 +7,7 @@
 #include <cstdarg>
 #include <cstdlib>
 
-#include "base/last_words.hpp"
+#include "base/unread_output.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/message.hpp"
 #include "mpi/native/real.hpp"

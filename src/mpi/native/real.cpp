@@ -24,7 +24,7 @@ constexpr std::string_view kAbi = "mpiabi";
 #endif
 
 constexpr std::array kCallNames{
-#define OUTRIGGER_NAME(name) "PMPI_" #name,  // without its first letter the other name
+#define OUTRIGGER_NAME(name, ...) "PMPI_" #name,  // without its first letter the other name
     OUTRIGGER_INTERCEPTED(OUTRIGGER_NAME)
 #undef OUTRIGGER_NAME
 };

@@ -70,11 +70,37 @@
 #else
 #define OUTRIGGER_TOOLS(X) OUTRIGGER_TOOLS_MPI3(X)
 #endif
-#define OUTRIGGER_INTERCEPTED(X) \
-  OUTRIGGER_INTERCEPTED_MPI3(X)  \
-  OUTRIGGER_INTERCEPTED_MPI4(X)  \
-  OUTRIGGER_INTERCEPTED_MPI41(X) \
-  OUTRIGGER_BARRIERS_AND_STARTS(X) OUTRIGGER_PERSISTENT(X) OUTRIGGER_LARGE_PERSISTENT(X) OUTRIGGER_TOOLS(X) X(Abort)
+// Calls that hand data to the MPI, and others by which other processes reach memory (mpi/windows), with the numbers of
+// their arguments. Older MPIs lack those of MPI 4, and programs may look for these names: a library for such an ABI
+// does not define them.
+// clang-format off
+#define OUTRIGGER_DATA_CALLS_MPI3(X)                                                                                  \
+  X(Send, 6) X(Bsend, 6) X(Ssend, 6) X(Rsend, 6) X(Isend, 7) X(Ibsend, 7) X(Issend, 7) X(Irsend, 7) X(Recv, 7)        \
+  X(Irecv, 7) X(Mrecv, 5) X(Imrecv, 5) X(Sendrecv, 12) X(Sendrecv_replace, 9)
+#define OUTRIGGER_DATA_CALLS_MPI4(X)                                                                                  \
+  X(Isendrecv, 12) X(Isendrecv_replace, 9) X(Pready, 2) X(Pready_range, 3) X(Pready_list, 3) X(Send_c, 6)             \
+  X(Bsend_c, 6) X(Ssend_c, 6) X(Rsend_c, 6) X(Isend_c, 7) X(Ibsend_c, 7) X(Issend_c, 7) X(Irsend_c, 7) X(Recv_c, 7)   \
+  X(Irecv_c, 7) X(Mrecv_c, 5) X(Imrecv_c, 5) X(Sendrecv_c, 12) X(Sendrecv_replace_c, 9) X(Isendrecv_c, 12)            \
+  X(Isendrecv_replace_c, 9)
+#define OUTRIGGER_MEMORY_CALLS_MPI3(X)                                                                                \
+  X(Win_allocate, 6) X(Win_allocate_shared, 6) X(Win_create_dynamic, 3) X(File_open, 5)
+#define OUTRIGGER_MEMORY_CALLS_MPI4(X) X(Win_allocate_c, 6) X(Win_allocate_shared_c, 6)
+// clang-format on
+#if OUTRIGGER_MPI4
+#define OUTRIGGER_DATA_CALLS(X) OUTRIGGER_DATA_CALLS_MPI3(X) OUTRIGGER_DATA_CALLS_MPI4(X)
+#define OUTRIGGER_MEMORY_CALLS(X) OUTRIGGER_MEMORY_CALLS_MPI3(X) OUTRIGGER_MEMORY_CALLS_MPI4(X)
+#else
+#define OUTRIGGER_DATA_CALLS(X) OUTRIGGER_DATA_CALLS_MPI3(X)
+#define OUTRIGGER_MEMORY_CALLS(X) OUTRIGGER_MEMORY_CALLS_MPI3(X)
+#endif
+#define OUTRIGGER_INTERCEPTED(X)   \
+  OUTRIGGER_INTERCEPTED_MPI3(X)    \
+  OUTRIGGER_INTERCEPTED_MPI4(X)    \
+  OUTRIGGER_INTERCEPTED_MPI41(X)   \
+  OUTRIGGER_BARRIERS_AND_STARTS(X) \
+  OUTRIGGER_PERSISTENT(X)          \
+  OUTRIGGER_LARGE_PERSISTENT(X)    \
+  OUTRIGGER_TOOLS(X) X(Abort) X(Pcontrol) OUTRIGGER_DATA_CALLS(X) OUTRIGGER_MEMORY_CALLS(X)
 
 // Further functions that the library itself calls.
 // clang-format off
@@ -84,7 +110,7 @@
   X(Comm_group) X(Comm_rank) X(Comm_remote_size) X(Comm_set_attr) X(Comm_set_errhandler) X(Comm_size)                \
   X(Comm_test_inter) X(Dist_graph_neighbors) X(Dist_graph_neighbors_count) X(Errhandler_free) X(Error_class)         \
   X(Get_library_version) X(Graph_neighbors) X(Graph_neighbors_count) X(Grequest_complete) X(Grequest_start)          \
-  X(Group_free) X(Group_translate_ranks) X(Info_get) X(Irecv) X(Isend) X(Pack) X(Start)                              \
+  X(Group_free) X(Group_translate_ranks) X(Info_get) X(Irecv) X(Isend) X(Pack) X(Query_thread) X(Start)                              \
   X(Status_set_cancelled) X(Status_set_elements) X(Topo_test) X(Type_commit) X(Type_contiguous)                      \
   X(Type_create_hindexed) X(Type_create_keyval) X(Type_free) X(Type_free_keyval) X(Type_get_attr) X(Type_get_contents)           \
   X(Type_get_envelope) X(Type_get_extent) X(Type_get_true_extent) X(Type_set_attr) X(Type_size_x) X(Unpack)
@@ -105,7 +131,7 @@ namespace outrigger::mpi {
 using Word = std::uintptr_t;
 
 enum class Call : std::size_t {
-#define OUTRIGGER_ENUMERATOR(name) name,
+#define OUTRIGGER_ENUMERATOR(name, ...) name,
   OUTRIGGER_INTERCEPTED(OUTRIGGER_ENUMERATOR)
 #undef OUTRIGGER_ENUMERATOR
       count

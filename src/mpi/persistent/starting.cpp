@@ -4,8 +4,10 @@
 #include "mpi/job/job.hpp"
 #include "mpi/native/entry.hpp"
 #include "mpi/persistent/persistent.hpp"
+#include "mpi/report/call_sites.hpp"
 #include "mpi/report/native_requests.hpp"
 #include "mpi/report/report.hpp"
+#include "mpi/windows/guards.hpp"
 #include "steer/rank/trial_clock.hpp"
 
 namespace outrigger::mpi {
@@ -80,6 +82,7 @@ int start_natively(const MPI_Request* requests, int count, const Start& start) {
 struct Starting {
   template <Call call>
   static int run(const CallSite& site, Word request) {
+    end_guards(GuardEnd::mpi_call);
     if (steer::measuring()) [[unlikely]]
       return run_measured<call>(site, request);
     return start<call>(site, request);
@@ -93,6 +96,7 @@ struct Starting {
   }
   template <Call call>
   static int start(const CallSite& site, Word word) {
+    const StartOrigin origin(site.caller);
     auto* const request = argument<MPI_Request*>(word);
     const auto native = [&](MPI_Request* /*first*/, int /*count*/) {
       return start_natively(request, 1, [&] { return site.pass(call, word); });
@@ -105,6 +109,7 @@ struct Starting {
 struct StartingAll {
   template <Call call>
   static int run(const CallSite& site, Word count, Word requests) {
+    end_guards(GuardEnd::mpi_call);
     if (steer::measuring()) [[unlikely]]
       return run_measured<call>(site, count, requests);
     return start<call>(site, count, requests);
@@ -118,6 +123,7 @@ struct StartingAll {
   }
   template <Call call>
   static int start(const CallSite& site, Word count, Word words) {
+    const StartOrigin origin(site.caller);
     auto* const requests = argument<MPI_Request*>(words);
     const auto native = [&](MPI_Request* first, int some) {
       return start_natively(first, some,

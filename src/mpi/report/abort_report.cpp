@@ -4,7 +4,7 @@
 #include <atomic>
 #include <chrono>
 
-#include "base/last_words.hpp"
+#include "base/unread_output.hpp"
 #include "mpi/job/job.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/entry.hpp"

@@ -3,7 +3,7 @@
 
 #include "mpi/native/constants.hpp"
 #include "mpi/native/entry.hpp"
-#include "mpi/report/counting.hpp"
+#include "mpi/report/call_count.hpp"
 
 namespace outrigger::mpi {
 namespace {

@@ -4,17 +4,13 @@
 #include <string_view>
 
 #include "mpi/communicators/comm_state.hpp"
+#include "mpi/native/attributes.hpp"
 #include "mpi/native/real.hpp"
 
 namespace outrigger::mpi {
 namespace {
 
 constinit int record_keyval = MPI_KEYVAL_INVALID;
-
-int no_copy(MPI_Comm /*comm*/, int /*keyval*/, void* /*extra*/, void* /*value*/, void* /*copy*/, int* flag) {
-  *flag = 0;
-  return MPI_SUCCESS;
-}
 
 // Records stay.
 int note_freed(MPI_Comm /*comm*/, int /*keyval*/, void* /*value*/, void* /*extra*/) {
@@ -40,7 +36,7 @@ CommRecord* find_attached(MPI_Comm comm) {
 
 bool register_comm_records() {
   if (record_keyval != MPI_KEYVAL_INVALID) return true;
-  return real().Comm_create_keyval(&no_copy, &note_freed, &record_keyval, nullptr) == MPI_SUCCESS;
+  return real().Comm_create_keyval(&attribute_not_copied, &note_freed, &record_keyval, nullptr) == MPI_SUCCESS;
 }
 
 void forget_comm_records() {

@@ -5,7 +5,10 @@
 #include <array>
 
 #include "mpi/native/entry.hpp"
-#include "mpi/report/counting.hpp"
+#include "mpi/report/call_count.hpp"
+#include "mpi/report/call_sites.hpp"
+#include "mpi/report/native_requests.hpp"
+#include "mpi/report/window_rows.hpp"
 #include "protocol/collective_calls.hpp"
 #include "steer/rank/trial_clock.hpp"
 
@@ -43,12 +46,23 @@ struct Counted {
 
   template <Call call, class... Words>
   [[gnu::noinline]] static int run_counted(const CallSite& site, Words... words) {
+    end_guards(report::WindowEnd::mpi_call);
     if (site.inside_mpi()) return Handler::template run<call>(site, words...);
     const std::array all{words...};
     CallCount count(CallKind{collective, form}, all, counts == Counts::large);
+    count.begins(counting() ? row_of_site(CallOrigin{site.caller, &count}) : nullptr);
     const int code = Handler::template run<call>(site, words...);
     count.ended(code);
+    if (!counting()) return code;
+    report::LedgerRow* watched = count.count();
+    if (watched != nullptr) watch_request(count, *watched);
+    if (measuring_windows() && code == MPI_SUCCESS) begin_window(count);
     return code;
+  }
+
+  // Persistent collectives are counted when they start.
+  static report::LedgerRow* row_of_site(const CallOrigin& origin) {
+    return form != CallForm::persistent ? site_row(CallKind{collective, form}, origin) : nullptr;
   }
 };
 

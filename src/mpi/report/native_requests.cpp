@@ -10,6 +10,8 @@
 
 #include "mpi/job/job.hpp"
 #include "mpi/native/constants.hpp"
+#include "mpi/report/call_sites.hpp"
+#include "mpi/report/present_call.hpp"
 #include "mpi/report/report.hpp"
 
 namespace outrigger::mpi {
@@ -21,6 +23,7 @@ struct Entry {
   NativeReason why = NativeReason::none;
   std::int64_t started_ns = 0;  // 0: not active, or already waited for
   bool active = false;
+  std::uint64_t ordinal = 0;  // report::PresentCall
 };
 
 constinit std::mutex entries_mutex;
@@ -109,12 +112,12 @@ void watch_all_completions() {
   publish_count();
 }
 
-void watch_native_request(MPI_Request request, report::LedgerRow& row, std::int64_t started_ns) {
-  watch(request, Entry{&row, std::nullopt, NativeReason::none, started_ns, true});
-}
-
-void watch_persistent_request(MPI_Request request, report::LedgerRow& row, std::uint64_t bytes, NativeReason why) {
-  watch(request, Entry{&row, bytes, why, 0, false});
+void watch_request(const CallCount& call, report::LedgerRow& row) {
+  if (call.kind().form == CallForm::nonblocking) {
+    const std::uint64_t ordinal = next_ordinal(row) - 1;  // it has been counted
+    return watch(call.request(), Entry{&row, std::nullopt, NativeReason::none, call.ended_ns(), true, ordinal});
+  }
+  watch(call.request(), Entry{&row, call.bytes(), call.reason(), 0, false});
 }
 
 void forget_native_request(MPI_Request request) {
@@ -132,15 +135,18 @@ void count_start(MPI_Request request, std::int64_t nanoseconds, NativeReason why
     if (found == entries().end() || !found->second.bytes) return;
     found->second.active = true;
     found->second.started_ns = monotonic_ns();
+    found->second.ordinal = next_ordinal(*found->second.row);
     if (why == NativeReason::none) why = found->second.why;
     started = WatchedStart{found->second.row, *found->second.bytes};
   }
-  change_row(*started.row, [&](report::LedgerRow& row) {
+  const auto change = [&](report::LedgerRow& row) {
     ++row.calls;
     ++row.native[static_cast<std::size_t>(why)];
     row.call_ns += nanoseconds;
     add_bytes(row, started.bytes);
-  });
+  };
+  change_row(*started.row, change);
+  if (report::LedgerRow* site = StartOrigin::site_of(*started.row)) change_row(*site, change);
 }
 
 std::optional<WatchedStart> offloaded_start(MPI_Request request) {
@@ -166,15 +172,23 @@ void TimedCompletion::begin(const CallSite& site, Call call, std::span<const Wor
 }
 
 void TimedCompletion::begin_counting(const MPI_Request* requests, int count) {
+  find_watched(requests, count);
+  if (row_ == nullptr) return;
+  // Its place in the code may take long to find.
+  const Watched& last = watched_[watched_.size() - 1];
+  if (!tests_) CompletionOrigin::waits_for(*last.row, last.ordinal);
+  began_ns_ = monotonic_ns();
+}
+
+void TimedCompletion::find_watched(const MPI_Request* requests, int count) {
   const std::scoped_lock lock(entries_mutex);
   for (int i = 0; i < count; ++i) {
     const auto found = entries().find(handle_key(requests[i]));
     if (found == entries().end() || !found->second.active) continue;
     if (row_ == nullptr) row_ = found->second.row;
     const std::int64_t started_ns = tests_ ? 0 : std::exchange(found->second.started_ns, 0);
-    watched_.push_back({requests + i, requests[i], found->second.row, started_ns});
+    watched_.push_back({requests + i, requests[i], found->second.row, started_ns, found->second.ordinal});
   }
-  if (row_ != nullptr) began_ns_ = monotonic_ns();
 }
 
 void TimedCompletion::end() {
@@ -193,13 +207,16 @@ void TimedCompletion::end_counting() {
     ++counted.waited;
     counted.before_wait_ns += began_ns_ - watched.started_ns;
   };
+  const bool is_first = !CompletionOrigin::has_counted();
   change_row(*row_, [&](report::LedgerRow& counted) {
-    counted.wait_ns += spent;
     count_wait(counted, watched_[0]);
+    if (!is_first) return;
+    counted.wait_ns += spent;
     if (!tests_) return;
     ++counted.tests;
     counted.test_ns += spent;
   });
+  if (is_first) CompletionOrigin::add_wait(*row_, spent);
   for (std::size_t i = 1; i < watched_.size(); ++i) {
     change_row(*watched_[i].row, [&](report::LedgerRow& counted) { count_wait(counted, watched_[i]); });
   }

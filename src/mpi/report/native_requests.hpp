@@ -14,6 +14,7 @@
 #include "base/mostly_one.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/native/entry.hpp"
+#include "mpi/report/call_count.hpp"
 #include "mpi/trace/traced_requests.hpp"
 #include "report/ledger.hpp"
 
@@ -28,10 +29,8 @@ extern constinit std::atomic<std::uint32_t> watched_requests;
   return detail::watched_requests.load(std::memory_order_relaxed) == 0;
 }
 
-void watch_native_request(MPI_Request request, report::LedgerRow& row, std::int64_t started_ns);
-// A persistent request with `bytes` bytes per start; `why`: set if it is always native.
-void watch_persistent_request(MPI_Request request, report::LedgerRow& row, std::uint64_t bytes,
-                              report::NativeReason why);
+// The request of a native call, nonblocking or persistent, that has succeeded.
+void watch_request(const CallCount& call, report::LedgerRow& row);
 void forget_native_request(MPI_Request request);
 // A native MPI_Start of `nanoseconds`, counted if the request is a persistent collective's. `why`: none if it is always
 // native.
@@ -61,6 +60,7 @@ class TimedCompletion {
  private:
   void begin(const CallSite& site, Call call, std::span<const Word> words);
   void begin_counting(const MPI_Request* requests, int count);
+  void find_watched(const MPI_Request* requests, int count);
   void end();
   void end_counting();
 
@@ -69,6 +69,7 @@ class TimedCompletion {
     MPI_Request request{};               // its value before the call
     report::LedgerRow* row = nullptr;
     std::int64_t started_ns = 0;  // 0: it was waited for before, or this is a test
+    std::uint64_t ordinal = 0;    // report::PresentCall
   };
 
   MostlyOne<Watched> watched_;

@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "mpi/report/counting.hpp"
+#include "mpi/report/ledger_rows.hpp"
 #include "mpi/trace/traced_phases.hpp"
 
 namespace outrigger::mpi {
@@ -16,9 +16,10 @@ using report::LedgerRow;
 
 struct PhaseStack {
   std::array<LedgerRow*, kMaxPhaseDepth> rows{};
+  std::array<std::array<char, report::kNameBytes>, kMaxPhaseDepth> names{};
   std::array<TracedPhase, kMaxPhaseDepth> traced{};
   std::size_t depth = 0;
-  std::int64_t since_ns = 0;  // earlier time is in the innermost phase's row
+  std::uint64_t refused = 0;  // begun by name beyond the limit, and not ended
 };
 constinit thread_local PhaseStack stack;
 
@@ -49,30 +50,21 @@ LedgerRow* row_named(const char* name) {
 void note_time() {
   LedgerRow* innermost = current_phase();
   if (innermost == nullptr) return;
-  const std::int64_t now_ns = monotonic_ns();
-  const std::int64_t passed_ns = now_ns - std::exchange(stack.since_ns, now_ns);
+  const std::int64_t passed_ns = take_phase_time_ns();
   change_row(*innermost, [passed_ns](LedgerRow& row) { row.inside_ns += passed_ns; });
 }
 
 }  // namespace
 
-namespace detail {
-constinit std::atomic<bool> any_phase = false;
-
-LedgerRow* find_current_phase() {
-  return stack.depth == 0 || !counting() ? nullptr : stack.rows[stack.depth - 1];
-}
-}  // namespace detail
-
 bool push_phase(const char* name) {
   if (stack.depth == kMaxPhaseDepth) return false;
-  detail::any_phase.store(true, std::memory_order_relaxed);
   note_time();
   LedgerRow* row = counting() ? row_named(name) : nullptr;
   stack.traced[stack.depth] = begin_traced_phase(name);
+  report::set_text(stack.names[stack.depth], name);
   stack.rows[stack.depth++] = row;
+  set_current_phase(row);
   if (row == nullptr) return true;
-  stack.since_ns = monotonic_ns();
   change_row(*row, [](LedgerRow& entered) { ++entered.entered; });
   return true;
 }
@@ -82,8 +74,23 @@ bool pop_phase() {
   note_time();
   --stack.depth;
   end_traced_phase(stack.traced[stack.depth], stack.depth);
-  if (current_phase() != nullptr) stack.since_ns = monotonic_ns();
+  set_current_phase(stack.depth == 0 ? nullptr : stack.rows[stack.depth - 1]);
   return true;
+}
+
+void begin_phase(const char* name) {
+  if (!push_phase(name)) ++stack.refused;
+}
+
+void end_phase(const char* name) {
+  if (stack.refused > 0) {
+    --stack.refused;
+    return;
+  }
+  const std::string known_as = short_name(name);
+  std::size_t place = stack.depth;
+  while (place > 0 && known_as != stack.names[place - 1].data()) --place;
+  while (place > 0 && stack.depth >= place) static_cast<void>(pop_phase());
 }
 
 void note_open_phases() {

@@ -1,13 +1,10 @@
-// The program's named phases (outrigger_phase_push), which nest, per thread. While something is counted, each has a row
-// in the ledger: the thread's time in it, and the calls of the innermost one. They are also in a trace.
+// The program's named phases (outrigger_phase_push, MPI_Pcontrol), which nest, per thread. While something is counted,
+// each has a row in the ledger: the thread's time in it, and the calls of the innermost one. They are also in a trace.
 //
 // Thread rule: any thread, each for itself.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
-
-#include "report/ledger.hpp"
 
 namespace outrigger::mpi {
 
@@ -18,14 +15,10 @@ inline constexpr std::size_t kMaxPhaseDepth = 32;
 // False: this thread is in no phase.
 [[nodiscard]] bool pop_phase();
 
-namespace detail {
-extern constinit std::atomic<bool> any_phase;
-[[nodiscard]] report::LedgerRow* find_current_phase();
-}  // namespace detail
-// The row of this thread's innermost phase; nullptr if there is none, or nothing was counted when it began.
-[[nodiscard]] inline report::LedgerRow* current_phase() {
-  return detail::any_phase.load(std::memory_order_relaxed) ? detail::find_current_phase() : nullptr;
-}
+// For phases that are ended by name. Beyond the nesting limit, begins and ends are only counted. The end of a phase
+// ends its inner phases; without an open phase of this name nothing happens.
+void begin_phase(const char* name);
+void end_phase(const char* name);
 
 // Adds the time until now; call it before ledger and trace are read for the last time.
 void note_open_phases();

@@ -8,6 +8,8 @@
 #include "base/clock.hpp"
 #include "mpi/collectives/offloaded_collective.hpp"
 #include "mpi/job/job.hpp"
+#include "mpi/report/call_count.hpp"
+#include "mpi/report/call_sites.hpp"
 #include "mpi/report/native_requests.hpp"
 
 namespace outrigger::mpi {
@@ -48,12 +50,14 @@ OffloadedStart::OffloadedStart(Operation& operation) {
 void OffloadedStart::end() {
   if (!counting()) return;
   const std::int64_t spent = monotonic_ns() - began_ns_;
-  change_row(*operation_->counted, [&](report::LedgerRow& row) {
+  const auto change = [&](report::LedgerRow& row) {
     ++row.calls;
     ++row.offloaded;
     row.call_ns += spent;
     add_bytes(row, bytes_);
-  });
+  };
+  change_row(*operation_->counted, change);
+  if (report::LedgerRow* site = StartOrigin::site_of(*operation_->counted)) change_row(*site, change);
 }
 
 void count_post(Operation& operation) {
@@ -64,6 +68,7 @@ void count_post(Operation& operation) {
   operation.hides_until_ns = 0;
   count_start_ended(operation, monotonic_ns());  // another thread may complete it before the call has ended
   change_row(*operation.counted, [&](report::LedgerRow& row) {
+    operation.ordinal = row.calls + 1;
     ++row.algorithms[index_of(operation.asked.algorithm)];
     if (operation.send.staged()) row.reached[report::kBounceBytes] += operation.send.total_bytes();
     if (operation.receive.staged()) row.reached[report::kBounceBytes] += operation.receive.total_bytes();
@@ -78,10 +83,12 @@ void count_start_ended(Operation& operation, std::int64_t now_ns) {
 void count_yield(Operation& operation, std::int64_t spent_ns, std::int64_t now_ns) {
   if (operation.counted == nullptr || operation.posted_ns == 0) return;
   count_start_ended(operation, now_ns);
-  change_row(*operation.counted, [spent_ns](report::LedgerRow& row) {
+  const auto change = [spent_ns](report::LedgerRow& row) {
     row.call_ns += spent_ns;
     row.post_ns += spent_ns;
-  });
+  };
+  change_row(*operation.counted, change);
+  if (report::LedgerRow* site = StartOrigin::site_of(*operation.counted)) change_row(*site, change);
 }
 
 void count_wait(Operation& operation) {
@@ -141,6 +148,7 @@ CallTimer::~CallTimer() {
     ++row.tests;
     row.test_ns += wall;
   });
+  if (kind_ == Kind::completion || kind_ == Kind::test) CompletionOrigin::add_wait(*row_, wall);
 }
 
 }  // namespace outrigger::mpi

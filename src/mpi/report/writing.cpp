@@ -5,7 +5,10 @@
 
 #include <array>
 #include <climits>
+#include <span>
+#include <vector>
 
+#include "base/program_name.hpp"
 #include "base/whole_file.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/message.hpp"
@@ -25,31 +28,21 @@ std::int64_t process_cpu_ns() {
   return nanoseconds(usage.ru_utime) + nanoseconds(usage.ru_stime);
 }
 
-struct Gathered {
-  std::vector<std::byte> bytes;  // of all ranks, concatenated
-  std::vector<int> counts;
-};
+constexpr int kLedgerTag = 1;
 
-Gathered gather(std::span<const std::byte> mine, MPI_Comm comm) {
-  Gathered all;
-  int rank = 0;
-  int size = 0;
-  real().Comm_rank(comm, &rank);
-  real().Comm_size(comm, &size);
-  const int bytes = static_cast<int>(mine.size());
-  all.counts.resize(static_cast<std::size_t>(size));
-  std::vector<int> offsets(all.counts.size());
-  real().Gather(&bytes, 1, constants().int32, all.counts.data(), 1, constants().int32, 0, comm);
-  std::size_t total = 0;
-  for (std::size_t i = 0; rank == 0 && i < offsets.size(); ++i) {
-    offsets[i] = static_cast<int>(total);
-    total += static_cast<std::size_t>(all.counts[i]);
-  }
-  all.bytes.resize(total);
-  real().Gatherv(mine.data(), bytes, constants().byte, all.bytes.data(), all.counts.data(), offsets.data(),
-                 constants().byte, 0, comm);
-  if (rank != 0) all.counts.clear();
-  return all;
+// To rank 0, which needs memory for one ledger at a time.
+void send_ledger(std::span<const std::byte> mine, MPI_Comm comm) {
+  MPI_Request request = constants().request_null;
+  real().Isend(mine.data(), static_cast<int>(mine.size()), constants().byte, 0, kLedgerTag, comm, &request);
+  real().Wait(&request, MPI_STATUS_IGNORE);
+}
+
+std::span<const std::byte> receive_ledger(std::vector<std::byte>& room, int bytes, int from, MPI_Comm comm) {
+  room.resize(static_cast<std::size_t>(bytes));
+  MPI_Request request = constants().request_null;
+  real().Irecv(room.data(), bytes, constants().byte, from, kLedgerTag, comm, &request);
+  real().Wait(&request, MPI_STATUS_IGNORE);
+  return room;
 }
 
 }  // namespace
@@ -66,6 +59,7 @@ void begin_ledger(const LedgerStart& start) {
     header.world_size = start.world_size;
     header.started_ns = monotonic_ns();
     report::set_text(header.mpi, constants().mpi_name);
+    report::set_text(header.program, program_name());
     report::set_text(header.native_because, start.native_because);
     report::set_text(header.path, start.path);
   });
@@ -86,11 +80,23 @@ report::Summary gather_summary(MPI_Comm comm) {
     report::add_ledger(summary, ledger().bytes(), now);
     return summary;
   }
-  const Gathered all = gather(ledger().bytes(), comm);
-  std::span<const std::byte> left(all.bytes);
-  for (const int bytes : all.counts) {
-    report::add_ledger(summary, left.first(static_cast<std::size_t>(bytes)), now);
-    left = left.subspan(static_cast<std::size_t>(bytes));
+  const std::span<const std::byte> mine = ledger().bytes();
+  int rank = 0;
+  int size = 0;
+  real().Comm_rank(comm, &rank);
+  real().Comm_size(comm, &size);
+  const int bytes = static_cast<int>(mine.size());
+  std::vector<int> counts(rank == 0 ? static_cast<std::size_t>(size) : 0);
+  real().Gather(&bytes, 1, constants().int32, counts.data(), 1, constants().int32, 0, comm);
+  real().Barrier(comm);  // rank 0 may still be in callbacks of the program, whose receives would match ledgers
+  if (rank != 0) {
+    send_ledger(mine, comm);
+    return summary;
+  }
+  report::add_ledger(summary, mine, now);
+  std::vector<std::byte> room;
+  for (int from = 1; from < size; ++from) {
+    report::add_ledger(summary, receive_ledger(room, counts[static_cast<std::size_t>(from)], from, comm), now);
   }
   return summary;
 }
@@ -99,7 +105,9 @@ void write_beginning() {
   report::Summary summary = gather_summary(constants().comm_null);
   summary.counted.clear();
   summary.run_seconds = {};
+  summary.outside_seconds = {};
   summary.cpu_calls = {};
+  summary.waits = {};
   write_summary(summary, false);
 }
 

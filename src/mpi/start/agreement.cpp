@@ -114,7 +114,7 @@ class Tree {
 
   Agreement agree(Vote vote, std::chrono::milliseconds limit) {
     const Clock::time_point start = Clock::now();
-    greet_children();
+    open_children();
     const bool has_parent = rank_ == 0 || ask_parent(vote, start, limit);
     if (rank_ == 0) gather(vote, start, limit);
     if (!has_parent) refuse_without(vote, parent());
@@ -130,7 +130,7 @@ class Tree {
   // Children of a rank set one bit below its lowest set bit; rank 0 has one child per bit of the size.
   [[nodiscard]] bool is_child_bit(int bit) const { return (rank_ & bit) == 0 && (rank_ | bit) < size_ && bit > 0; }
 
-  void greet_children() {
+  void open_children() {
     for (int bit = 1; is_child_bit(bit); bit <<= 1) children_.emplace_back(rank_ | bit);
   }
 

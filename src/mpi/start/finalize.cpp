@@ -8,10 +8,13 @@
 
 #include "mpi/collectives/offloaded_collective.hpp"
 #include "mpi/job/job.hpp"
+#include "mpi/native/attributes.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/entry.hpp"
 #include "mpi/native/real.hpp"
+#include "mpi/polite/polite_waits.hpp"
 #include "mpi/report/counting.hpp"
+#include "mpi/report/window_rows.hpp"
 #include "mpi/start/finalize_barrier.hpp"
 #include "mpi/start/lifecycle.hpp"
 
@@ -28,16 +31,13 @@ void wait_for_other_nodes(Job& job) {
 }
 
 void end() {
+  end_windows();
   Job* job = current_job();
   const bool several_machines = job != nullptr && job->nodes > job->keepers_here;
   if (job != nullptr && job->nodes > 1) wait_for_other_nodes(*job);
   end_job();
   if (several_machines) finalize_barrier();
-}
-
-int no_copy(MPI_Comm /*comm*/, int /*keyval*/, void* /*extra*/, void* /*value*/, void* /*copy*/, int* flag) {
-  *flag = 0;
-  return MPI_SUCCESS;
+  end_polite_waits();
 }
 
 int end_in_callback(MPI_Comm /*comm*/, int /*keyval*/, void* /*value*/, void* /*extra*/) {
@@ -48,6 +48,7 @@ int end_in_callback(MPI_Comm /*comm*/, int /*keyval*/, void* /*value*/, void* /*
 struct Finalization {
   template <Call call>
   static int run(const CallSite& site) {
+    end_guards(report::WindowEnd::mpi_call);
     if (!ends_in_callback) end();
     return site.pass(call);
   }
@@ -58,7 +59,7 @@ struct Finalization {
 void end_after_callbacks() {
   if (current_job() == nullptr && !observing()) return;
   int keyval = MPI_KEYVAL_INVALID;
-  if (real().Comm_create_keyval(&no_copy, &end_in_callback, &keyval, nullptr) != MPI_SUCCESS) return;
+  if (real().Comm_create_keyval(&attribute_not_copied, &end_in_callback, &keyval, nullptr) != MPI_SUCCESS) return;
   ends_in_callback = real().Comm_set_attr(constants().comm_self, keyval, nullptr) == MPI_SUCCESS;
   real().Comm_free_keyval(&keyval);
 }

@@ -2,7 +2,9 @@
 
 #include "mpi/native/die.hpp"
 #include "mpi/native/entry.hpp"
+#include "mpi/polite/polite_waits.hpp"
 #include "mpi/report/report.hpp"
+#include "mpi/report/window_rows.hpp"
 #include "mpi/start/children.hpp"
 #include "mpi/start/finalize.hpp"
 #include "mpi/start/lifecycle.hpp"
@@ -17,6 +19,10 @@ struct Initialization {
   template <Call call, class... Words>
   static int run(const CallSite& site, Words... words) {
     const bool was_started = mpi_started;
+    if (!was_started) {
+      prepare_polite_waits();
+      prepare_windows();
+    }
     const int code = site.pass(call, words...);
     if (code != MPI_SUCCESS || site.inside_mpi()) return code;
     if (mpi_started.exchange(true)) {
@@ -27,6 +33,7 @@ struct Initialization {
     spare_children();
     start_job();
     end_after_callbacks();
+    begin_windows();
     return code;
   }
 };

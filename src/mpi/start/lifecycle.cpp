@@ -1,12 +1,20 @@
 #include "mpi/start/lifecycle.hpp"
 
+#include <dlfcn.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <array>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/program_name.hpp"
 #include "base/time_slice.hpp"
 #include "mpi/collectives/offloaded_collective.hpp"
 #include "mpi/communicators/comm_state.hpp"
+#include "mpi/communicators/off_marks.hpp"
 #include "mpi/completion/driving.hpp"
 #include "mpi/completion/native_waits.hpp"
 #include "mpi/completion/waiting.hpp"
@@ -19,6 +27,7 @@
 #include "mpi/native/message.hpp"
 #include "mpi/native/real.hpp"
 #include "mpi/persistent/persistent.hpp"
+#include "mpi/polite/polite_waits.hpp"
 #include "mpi/report/on_demand.hpp"
 #include "mpi/report/phases.hpp"
 #include "mpi/report/report.hpp"
@@ -40,9 +49,46 @@ std::string mpi_name() {
 
 void refuse_decision_file(const std::string& path) {
   print(
-      "%s is not a file of choices for this machine, MPI and placement and is not changed; remove it to keep new "
-      "choices",
+      "%s is not a file of choices for this program, machine, MPI and placement and is not changed; remove it to keep "
+      "new choices",
       path.c_str());
+}
+
+void refuse_order_file(const std::string& path) {
+  print(
+      "%s is not a file of orders of addition for this machine, MPI and placement and is not changed; remove it to "
+      "keep new ones",
+      path.c_str());
+}
+
+// An MPI that is built anew may add in another order.
+std::string mpi_build() {
+  std::string build = mpi_name();
+  Dl_info library{};
+  struct stat file {};
+  if (::dladdr(reinterpret_cast<const void*>(real().Allreduce), &library) == 0) return build;
+  if (::stat(library.dli_fname, &file) != 0) return build;
+  return build + ", " + std::to_string(file.st_size) + " bytes of " + std::to_string(file.st_mtime);
+}
+
+// Settings by which MPIs choose their algorithms.
+std::string mpi_settings() {
+  static constexpr std::array<std::string_view, 11> kPrefixes{
+      "OMPI_MCA_coll", "OMPI_MCA_op",   "OMPI_MCA_pml", "OMPI_MCA_btl", "MPIR_CVAR_", "MPICH_",
+      "I_MPI_ADJUST",  "I_MPI_FABRICS", "MV2_",         "UCC_",         "HCOLL_"};
+  std::vector<std::string_view> settings;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    if (std::ranges::any_of(kPrefixes, [&](std::string_view prefix) { return text.starts_with(prefix); })) {
+      settings.push_back(text);
+    }
+  }
+  std::ranges::sort(settings);
+  std::uint64_t hash = 0xCBF29CE484222325ULL;
+  for (const std::string_view text : settings) {
+    for (const char letter : text) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001B3ULL;
+  }
+  return std::to_string(settings.size()) + " settings of the MPI (" + std::to_string(hash) + ")";
 }
 
 void set_world(Job& job) {
@@ -111,6 +157,14 @@ std::string whose_cores(const Job& job) {
          (job.dispatch.native_at_first ? "are on them" : "have others");
 }
 
+// MPIs look at it when they choose algorithms.
+std::string where_ranks_are(const Job& job) {
+  const bool apart = job.cores != copy::RankCores::shared_with_ranks;
+  return std::to_string(job.world_size) + " ranks, " + std::to_string(job.local_size) + " here, " +
+         std::to_string(job.nodes) + (apart ? " nodes, ranks have their own, " : " nodes, ranks share theirs, ") +
+         mpi_settings();
+}
+
 // Starts the report of a job that runs natively.
 void report_natively(const Job& job, const std::string& because, MPI_Comm comm, bool writes) {
   NativeJob native;
@@ -141,12 +195,18 @@ bool begin_intranode(Job& job) {
   if (job.config.intranode == Config::Intranode::off) return false;
   if (job.type_keyval == MPI_KEYVAL_INVALID && !register_datatypes(job)) return false;
   if (!register_teams(job)) return false;
+  if (job.client == nullptr && !register_off_marks(job)) return false;
+  if (job.config.sums == Config::Sums::native) {
+    job.orders = std::make_unique<intranode::OrderFile>(where_ranks_are(job), mpi_build(), &refuse_order_file);
+  }
   detail::intranode_job.store(&job, std::memory_order_release);
   return true;
 }
 
 void forget_handles(Job& job) {
+  if (job.orders) job.orders->save();
   forget_teams(job);
+  forget_off_marks(job);
   if (job.type_keyval != MPI_KEYVAL_INVALID) forget_datatypes(job);
   free_handles(job);
 }
@@ -202,9 +262,12 @@ std::string try_to_start() {
     return agreement.reason;
   }
   make_handles(*job);
-  if (std::string problem = serve(*job); !problem.empty()) return go_native(std::move(job), problem);
+  std::string problem = serve(*job);
+  begin_polite_waits(*job);
+  if (!problem.empty()) return go_native(std::move(job), problem);
   if (job->config.measured_choice) {
-    job->decisions = std::make_unique<steer::DecisionFile>(whose_cores(*job), &mpi_name, &refuse_decision_file);
+    job->decisions =
+        std::make_unique<steer::DecisionFile>(program_name(), whose_cores(*job), &mpi_name, &refuse_decision_file);
   }
   job->dispatch.table = &job->config.selection;
   job->dispatch.decisions = job->decisions.get();

@@ -28,7 +28,8 @@ struct TracedCall {
   std::int64_t began_ns = 0;
   std::uint64_t bytes = 0;
   CommRecord* record = nullptr;    // of the communicator
-  std::optional<TracedPost> post;  // nullopt: it went natively, for the reason
+  std::optional<TracedPost> post;  // nullopt: the ranks did it, or it went natively, for the reason
+  bool by_ranks = false;
   report::NativeReason reason = report::NativeReason::none;
   const MPI_Request* request = nullptr;  // made by the call; nullptr: it makes none
 };

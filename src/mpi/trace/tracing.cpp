@@ -9,6 +9,7 @@
 
 #include "mpi/collectives/offloaded_collective.hpp"
 #include "mpi/native/message.hpp"
+#include "mpi/report/call_count.hpp"
 #include "mpi/report/counting.hpp"
 #include "mpi/trace/traced_requests.hpp"
 
@@ -99,7 +100,9 @@ void trace_call(const TracedCall& call) {
   event.bytes = call.bytes;
   event.name = static_cast<std::uint16_t>(index_of(call.kind));
   event.group = call.post ? call.post->group : call.record->id;
-  event.detail = call.post ? trace::kOffloaded : static_cast<std::uint8_t>(call.reason);
+  event.detail = call.post       ? trace::kOffloaded
+                 : call.by_ranks ? trace::kByRanks
+                                 : static_cast<std::uint8_t>(call.reason);
   if (call.post) {
     event.sequence = call.post->sequence;
     event.number = static_cast<std::uint32_t>(call.post->algorithm);

@@ -252,12 +252,8 @@ bool is_committed(const Job& job, MPI_Datatype type) {
 }
 
 TypeShape analyse(const Job& job, MPI_Datatype type) {
-  TypeShape shape = measure(type);
-  shape.predefined = is_predefined(Envelope(type).combiner);
+  TypeShape shape = uncommitted_shape_of(type);
   shape.committed = shape.predefined || is_committed(job, type);
-  if (!shape.dense || shape.predefined) return shape;  // a hole somewhere: no order of the pieces can mend it
-  const std::optional<TypeShape> walked = Walk().dense_shape(type);
-  shape.dense = walked && (shape.size == 0 || (walked->size == shape.size && walked->first == shape.first));
   return shape;
 }
 
@@ -283,6 +279,15 @@ int copy_type_attribute(MPI_Datatype /*type*/, int /*keyval*/, void* /*extra*/, 
 }
 
 }  // namespace
+
+TypeShape uncommitted_shape_of(MPI_Datatype type) {
+  TypeShape shape = measure(type);
+  shape.predefined = is_predefined(Envelope(type).combiner);
+  if (!shape.dense || shape.predefined) return shape;  // a hole somewhere: no order of the pieces can mend it
+  const std::optional<TypeShape> walked = Walk().dense_shape(type);
+  shape.dense = walked && (shape.size == 0 || (walked->size == shape.size && walked->first == shape.first));
+  return shape;
+}
 
 bool register_datatypes(Job& job) {
   return real().Type_create_keyval(&copy_type_attribute, &delete_type_attribute, &job.type_keyval, nullptr) ==

@@ -55,4 +55,7 @@ extern constinit std::array<std::atomic<const Predefined*>, 1U << kPredefinedEnt
   return known != nullptr ? *known : detail::find_shape(job, type);
 }
 
+// The same without a job and a cache; `committed` is unknown.
+[[nodiscard]] TypeShape uncommitted_shape_of(MPI_Datatype type);
+
 }  // namespace outrigger::mpi

@@ -26,26 +26,29 @@ inline constexpr const char* kServiceCpus = "OUTRIGGER_SERVICE_CPUS";
 inline constexpr const char* kAlgorithm = "OUTRIGGER_ALGORITHM";
 inline constexpr const char* kChoice = "OUTRIGGER_CHOICE";
 inline constexpr const char* kIntranode = "OUTRIGGER_INTRANODE";
+inline constexpr const char* kWait = "OUTRIGGER_WAIT";
+inline constexpr const char* kSums = "OUTRIGGER_SUMS";
 inline constexpr const char* kBlocking = "OUTRIGGER_BLOCKING";
 inline constexpr const char* kReach = "OUTRIGGER_REACH";
 inline constexpr const char* kSharedHeap = "OUTRIGGER_SHARED_HEAP";
 inline constexpr const char* kWaitCopies = "OUTRIGGER_WAIT_COPIES";
 inline constexpr const char* kHugePages = "OUTRIGGER_HUGE_PAGES";
 inline constexpr const char* kReport = "OUTRIGGER_REPORT";
+inline constexpr const char* kLive = "OUTRIGGER_LIVE";
 inline constexpr const char* kTrace = "OUTRIGGER_TRACE";
+inline constexpr const char* kWindows = "OUTRIGGER_WINDOWS";
 inline constexpr const char* kLog = "OUTRIGGER_LOG";
 inline constexpr const char* kInitTimeout = "OUTRIGGER_INIT_TIMEOUT_MS";
 inline constexpr const char* kDaemon = "OUTRIGGER_DAEMON";
 inline constexpr const char* kTransports = "OUTRIGGER_UCX_TLS";
 inline constexpr const char* kDpus = "OUTRIGGER_DPUS";
 inline constexpr const char* kPretendNodes = "OUTRIGGER_PRETEND_NODES";
+inline constexpr const char* kPretendNode = "OUTRIGGER_PRETEND_NODE";
 inline constexpr const char* kCoreClaims = "OUTRIGGER_CORE_CLAIMS";
 inline constexpr const char* kJob = "OUTRIGGER_JOB";
 inline constexpr const char* kFaults = "OUTRIGGER_FAULTS";
 inline constexpr const char* kBuild = "OUTRIGGER_BUILD";
 
-// Value of OUTRIGGER_REPORT instead of a file: ranks count, without a report.
-inline constexpr std::string_view kLiveOnly = "live";
 // Default of OUTRIGGER_INIT_TIMEOUT_MS. Its row below has the same number.
 inline constexpr std::uint32_t kInitTimeoutMs = 20000;
 }  // namespace setting
@@ -69,9 +72,17 @@ inline constexpr std::array kSettings{
         "and then use the faster way; early: trials start after 140 calls, for short runs that teach later ones; "
         "fixed: no trials, the built-in table decides",
         true, false},
-    SettingRow{setting::kIntranode, "off", "on, off, always",
+    SettingRow{setting::kIntranode, "on", "on, off, always",
                "on: the ranks of a node do blocking collectives by themselves through shared memory, where trials show "
                "that this is faster than their MPI; always: wherever they can, from the first call on",
+               true, false},
+    SettingRow{setting::kWait, "auto", "auto, polite, native",
+               "polite: ranks yield or sleep while they wait in their MPI; auto: where ranks outnumber "
+               "the cores, or other processes use them; native: never",
+               false, false},
+    SettingRow{setting::kSums, "native", "native, any",
+               "order of floating-point sums and products that ranks do by themselves (OUTRIGGER_INTRANODE): native: "
+               "learned from the MPI, so that bits are the same; any: the order of ranks, the same whatever the layout",
                true, false},
     SettingRow{setting::kReach, "all", "names with commas between them, or with - in front",
                "allowed ways to reach memory; -NAME forbids one", true, false},
@@ -85,12 +96,15 @@ inline constexpr std::array kSettings{
                true, false},
     SettingRow{setting::kHugePages, "on", "on, off", "moves buffers that others often copy from to huge pages", true,
                false},
-    SettingRow{setting::kReport, "no report", "a file; live",
-               "a file: writes the report there at the end; also shows the running job in `outrigger top`, `watch` and "
-               "`exporter`; live: only the latter",
+    SettingRow{setting::kReport, "no report", "a file",
+               "writes the report there at the end; the running job is shown as with OUTRIGGER_LIVE=on", true, false},
+    SettingRow{setting::kLive, "off", "on, off", "shows the running job in `outrigger top`, `watch` and `exporter`",
                true, false},
     SettingRow{setting::kTrace, "no trace", "a file",
                "records events of ranks and service processes, for a timeline by `outrigger run --trace`", true, true},
+    SettingRow{setting::kWindows, "off", "on, off",
+               "with a report: measures how long data stay unused after collectives, for `outrigger advise`; slow",
+               false, true},
     SettingRow{setting::kLog, "off", "LEVEL or LEVEL:FILE; off, error, warn, info, debug or trace",
                "info and higher: rank 0 prints the setup and the routes between nodes; FILE: log of keeper and service "
                "processes",
@@ -104,6 +118,9 @@ inline constexpr std::array kSettings{
                "addresses of service processes on DPUs, and the job's secret", true, true},
     SettingRow{setting::kPretendNodes, "1", "a number",
                "splits each machine's ranks into this many nodes without shared memory", true, true},
+    SettingRow{setting::kPretendNode, "none", "a name, or a name for each rank with commas between them",
+               "groups without MPI: the node on which the process pretends to be, without memory of other nodes", false,
+               true},
     SettingRow{setting::kJob, "a random word", "a word", "identifies the keepers of one job on a machine", false, true},
     SettingRow{setting::kFaults, "none", "hang, crash:COLLECTIVE:TIMES", "faults in service processes, for tests",
                false, true},

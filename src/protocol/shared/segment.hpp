@@ -260,6 +260,9 @@ struct alignas(64) SegmentHeader {
   std::atomic<std::uint32_t> overflow_first_region;
   std::atomic<std::uint32_t> groups_used;      // upper bound of the entries ever used
   std::atomic<std::uint32_t> groups_unlisted;  // in use, and without an entry
+  // For service processes on a DPU: the rank's waiting threads that would copy, and their turns, modulo 2^32.
+  std::atomic<std::uint32_t> rank_lends;
+  std::atomic<std::uint32_t> rank_lends_turns;
 
   // Written by the rank's service process. One line, too.
   alignas(64) std::atomic<std::uint32_t> completions;  // a futex word, incremented with every done slot

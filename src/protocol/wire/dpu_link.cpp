@@ -13,6 +13,8 @@
 #include <memory>
 #include <utility>
 
+#include "protocol/wire/plain_bytes.hpp"
+
 namespace outrigger {
 namespace {
 
@@ -72,27 +74,29 @@ std::vector<std::byte> encode_dpu_frame(DpuFrameKind kind, std::uint32_t sp, std
   header.sp = sp;
   header.packet_bytes = static_cast<std::uint32_t>(packet.size());
   header.attached_bytes = attached.size();
-  std::vector<std::byte> bytes(sizeof(header) + packet.size() + attached.size());
-  std::memcpy(bytes.data(), &header, sizeof(header));
-  std::ranges::copy(attached, std::ranges::copy(packet, bytes.begin() + sizeof(header)).out);
+  std::vector<std::byte> bytes;
+  bytes.reserve(sizeof(header) + packet.size() + attached.size());
+  append(bytes, header);
+  append_bytes(bytes, packet);
+  append_bytes(bytes, attached);
   return bytes;
 }
 
 Result<std::optional<ParsedDpuFrame>> parse_dpu_frame(std::span<const std::byte> bytes) {
   FrameHeader header;
-  if (bytes.size() < sizeof(header)) return std::optional<ParsedDpuFrame>();
-  std::memcpy(&header, bytes.data(), sizeof(header));
+  if (!take(bytes, header)) return std::optional<ParsedDpuFrame>();
   if (header.magic != kFrameMagic || !known(header.kind) || header.packet_bytes > kMaxDpuPacketBytes ||
       header.attached_bytes > kMaxDpuAttachedBytes) {
     return Error{"sent a malformed message"};
   }
-  const std::span<const std::byte> rest = bytes.subspan(sizeof(header));
-  if (rest.size() < header.packet_bytes + header.attached_bytes) return std::optional<ParsedDpuFrame>();
+  std::span<const std::byte> packet;
+  std::span<const std::byte> attached;
+  if (!take_bytes(bytes, header.packet_bytes, packet) || !take_bytes(bytes, header.attached_bytes, attached)) {
+    return std::optional<ParsedDpuFrame>();
+  }
   ParsedDpuFrame parsed;
   parsed.frame.kind = static_cast<DpuFrameKind>(header.kind);
   parsed.frame.sp = header.sp;
-  const auto packet = rest.first(header.packet_bytes);
-  const auto attached = rest.subspan(header.packet_bytes, header.attached_bytes);
   parsed.frame.packet.assign(packet.begin(), packet.end());
   parsed.frame.attached.assign(attached.begin(), attached.end());
   parsed.bytes = sizeof(header) + packet.size() + attached.size();
@@ -128,7 +132,14 @@ void DpuLink::fail(std::string problem) {
   socket_.reset();
 }
 
+void DpuLink::closed_by_other() {
+  ended_by_other_ = true;
+  fail("the connection was closed");
+}
+
+// A process that ends with bytes unread resets its connections, so this is what closing looks like then.
 void DpuLink::broken(int error) {
+  if (error == ECONNRESET || error == EPIPE) return closed_by_other();
   fail(std::string("the connection broke: ") + std::strerror(error));
 }
 
@@ -167,8 +178,7 @@ void DpuLink::work(Clock::time_point now) {
       heard_ = now;
       last_came_ = now;
     } else if (got == 0) {
-      ended_by_other_ = true;
-      return fail("the connection was closed");
+      return closed_by_other();
     } else if (errno == EAGAIN) {
       return;
     } else if (errno != EINTR) {

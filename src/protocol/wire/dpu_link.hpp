@@ -189,6 +189,7 @@ class DpuLink {
 
  private:
   void fail(std::string problem);
+  void closed_by_other();
   void broken(int error);
   void flush();
 

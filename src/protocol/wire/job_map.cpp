@@ -1,100 +1,75 @@
 #include "protocol/wire/job_map.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <utility>
+
+#include "protocol/wire/plain_bytes.hpp"
 
 namespace outrigger {
 namespace {
 
 constexpr std::uint32_t kCardMagic = 0x4352414F;  // "OARC"
 
-void put_u32(std::vector<std::byte>& out, std::uint32_t value) {
-  const auto* bytes = reinterpret_cast<const std::byte*>(&value);
-  out.insert(out.end(), bytes, bytes + sizeof(value));
-}
-
-void put_bytes(std::vector<std::byte>& out, const void* bytes, std::size_t count) {
-  const auto* first = static_cast<const std::byte*>(bytes);
-  out.insert(out.end(), first, first + count);
-}
-
-// Reads fields, and remembers a read past the end.
-class Reader {
- public:
-  explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
-
-  [[nodiscard]] bool failed() const { return failed_; }
-  [[nodiscard]] bool at_end() const { return rest_.empty(); }
-  [[nodiscard]] std::size_t left() const { return rest_.size(); }
-
-  std::span<const std::byte> take(std::size_t count) {
-    if (failed_ || count > rest_.size()) {
-      failed_ = true;
-      return {};
-    }
-    const auto taken = rest_.first(count);
-    rest_ = rest_.subspan(count);
-    return taken;
-  }
-  std::uint32_t take_u32() {
-    std::uint32_t value = 0;
-    const auto bytes = take(sizeof(value));
-    if (!failed_) std::memcpy(&value, bytes.data(), sizeof(value));
-    return value;
-  }
-
- private:
-  std::span<const std::byte> rest_;
-  bool failed_ = false;
+// Layouts on the wire. A descriptor has its name and secret next, then each address behind its length, then the ranks,
+// then the keeper's place with its addresses.
+struct PlainDescriptor {
+  std::uint32_t magic = kCardMagic;
+  std::uint32_t name_bytes = 0;
+  std::uint32_t services = 0;
+  std::uint32_t ranks = 0;
+};
+struct PlainRank {
+  std::uint32_t rank = 0;
+  std::uint32_t sp = 0;
+};
+struct PlainKeeper {
+  std::uint32_t port = 0;
+  std::uint32_t addresses = 0;
 };
 
-std::optional<KeeperPlace> read_keeper(Reader& reader) {
-  KeeperPlace keeper;
-  const std::uint32_t port = reader.take_u32();
-  const std::uint32_t addresses = reader.take_u32();
-  if (reader.failed() || port > 0xFFFF || addresses > kMaxKeeperAddresses) return std::nullopt;
-  keeper.port = static_cast<std::uint16_t>(port);
-  for (std::uint32_t i = 0; i < addresses; ++i) {
-    KeeperPlace::Address address{};
-    const auto bytes = reader.take(address.size());
-    if (reader.failed()) return std::nullopt;
-    std::memcpy(address.data(), bytes.data(), address.size());
-    keeper.addresses.push_back(address);
+std::uint32_t length_of(std::size_t count) {
+  return static_cast<std::uint32_t>(count);
+}
+
+std::optional<KeeperPlace> take_keeper(std::span<const std::byte>& rest) {
+  PlainKeeper plain;
+  if (!take(rest, plain) || plain.port > 0xFFFF || plain.addresses > kMaxKeeperAddresses) return std::nullopt;
+  KeeperPlace keeper{static_cast<std::uint16_t>(plain.port), std::vector<KeeperPlace::Address>(plain.addresses)};
+  for (KeeperPlace::Address& address : keeper.addresses) {
+    if (!take(rest, address)) return std::nullopt;
   }
   return keeper;
 }
 
-std::optional<NodeDescriptor> read_descriptor(Reader& reader) {
-  NodeDescriptor descriptor;
-  if (reader.take_u32() != kCardMagic) return std::nullopt;
-  const std::uint32_t name_bytes = reader.take_u32();
-  const std::uint32_t services = reader.take_u32();
-  const std::uint32_t ranks = reader.take_u32();
-  if (reader.failed() || name_bytes > kMaxNodeNameBytes || services == 0 || services > kMaxServices || ranks == 0 ||
-      ranks > kMaxLocalRanks) {
+bool take_address(std::span<const std::byte>& rest, std::vector<std::byte>& address) {
+  std::uint32_t length = 0;
+  std::span<const std::byte> bytes;
+  if (!take(rest, length) || length > kMaxWireAddressBytes || !take_bytes(rest, length, bytes)) return false;
+  address.assign(bytes.begin(), bytes.end());
+  return true;
+}
+
+std::optional<NodeDescriptor> take_descriptor(std::span<const std::byte>& rest) {
+  PlainDescriptor plain;
+  if (!take(rest, plain) || plain.magic != kCardMagic || plain.name_bytes > kMaxNodeNameBytes || plain.services == 0 ||
+      plain.services > kMaxServices || plain.ranks == 0 || plain.ranks > kMaxLocalRanks) {
     return std::nullopt;
   }
-  const auto name = reader.take(name_bytes);
-  const auto secret = reader.take(descriptor.secret.size());
-  if (reader.failed()) return std::nullopt;
+  NodeDescriptor descriptor;
+  std::span<const std::byte> name;
+  if (!take_bytes(rest, plain.name_bytes, name) || !take(rest, descriptor.secret)) return std::nullopt;
   descriptor.name.assign(reinterpret_cast<const char*>(name.data()), name.size());
-  std::memcpy(descriptor.secret.data(), secret.data(), secret.size());
-  for (std::uint32_t i = 0; i < services; ++i) {
-    const std::uint32_t bytes = reader.take_u32();
-    if (bytes > kMaxWireAddressBytes) return std::nullopt;
-    const auto address = reader.take(bytes);
-    if (reader.failed()) return std::nullopt;
-    descriptor.addresses.emplace_back(address.begin(), address.end());
+  descriptor.addresses.resize(plain.services);
+  for (std::vector<std::byte>& address : descriptor.addresses) {
+    if (!take_address(rest, address)) return std::nullopt;
   }
-  for (std::uint32_t i = 0; i < ranks; ++i) {
-    const WorldRank rank{reader.take_u32()};
-    const std::uint32_t sp = reader.take_u32();
-    if (reader.failed() || sp >= services) return std::nullopt;
-    descriptor.ranks.push_back(RankAssignment{rank, sp});
+  for (std::uint32_t i = 0; i < plain.ranks; ++i) {
+    PlainRank place;
+    if (!take(rest, place) || place.sp >= plain.services) return std::nullopt;
+    descriptor.ranks.push_back(RankAssignment{WorldRank{place.rank}, place.sp});
   }
-  std::optional<KeeperPlace> keeper = read_keeper(reader);
+  std::optional<KeeperPlace> keeper = take_keeper(rest);
   if (!keeper) return std::nullopt;
   descriptor.keeper = std::move(*keeper);
   return descriptor;
@@ -104,26 +79,18 @@ std::optional<NodeDescriptor> read_descriptor(Reader& reader) {
 
 void encode_descriptor(const NodeDescriptor& descriptor, std::vector<std::byte>& out) {
   const std::string name = descriptor.name.substr(0, kMaxNodeNameBytes);
-  put_u32(out, kCardMagic);
-  put_u32(out, static_cast<std::uint32_t>(name.size()));
-  put_u32(out, static_cast<std::uint32_t>(descriptor.addresses.size()));
-  put_u32(out, static_cast<std::uint32_t>(descriptor.ranks.size()));
-  put_bytes(out, name.data(), name.size());
-  put_bytes(out, descriptor.secret.data(), descriptor.secret.size());
+  append(out, PlainDescriptor{kCardMagic, length_of(name.size()), length_of(descriptor.addresses.size()),
+                              length_of(descriptor.ranks.size())});
+  append_bytes(out, std::as_bytes(std::span(name)));
+  append(out, descriptor.secret);
   for (const auto& address : descriptor.addresses) {
-    put_u32(out, static_cast<std::uint32_t>(address.size()));
-    put_bytes(out, address.data(), address.size());
+    append(out, length_of(address.size()));
+    append_bytes(out, address);
   }
-  for (const RankAssignment& place : descriptor.ranks) {
-    put_u32(out, place.rank.value());
-    put_u32(out, place.sp);
-  }
+  for (const RankAssignment& place : descriptor.ranks) append(out, PlainRank{place.rank.value(), place.sp});
   const std::size_t addresses = std::min(descriptor.keeper.addresses.size(), kMaxKeeperAddresses);
-  put_u32(out, descriptor.keeper.port);
-  put_u32(out, static_cast<std::uint32_t>(addresses));
-  for (std::size_t i = 0; i < addresses; ++i) {
-    put_bytes(out, descriptor.keeper.addresses[i].data(), descriptor.keeper.addresses[i].size());
-  }
+  append(out, PlainKeeper{descriptor.keeper.port, length_of(addresses)});
+  for (std::size_t i = 0; i < addresses; ++i) append(out, descriptor.keeper.addresses[i]);
 }
 
 std::uint32_t JobMap::node_of(SpId sp) const {
@@ -141,9 +108,8 @@ Result<JobMap> decode_job_map(std::span<const std::byte> bytes, std::uint32_t wo
   std::vector<bool> named(world_size, false);
   job_map.sp_of_rank.resize(world_size);
   std::uint32_t ranks = 0;
-  Reader reader(bytes);
-  while (!reader.at_end()) {
-    std::optional<NodeDescriptor> descriptor = read_descriptor(reader);
+  while (!bytes.empty()) {
+    std::optional<NodeDescriptor> descriptor = take_descriptor(bytes);
     if (!descriptor) return Error{"the job map is malformed"};
     for (const RankAssignment& place : descriptor->ranks) {
       if (place.rank.value() >= world_size || named[place.rank.value()]) {

@@ -1,9 +1,9 @@
 #include "protocol/wire/node_news.hpp"
 
-#include <cstring>
 #include <utility>
 
 #include "protocol/wire/job_map.hpp"
+#include "protocol/wire/plain_bytes.hpp"
 
 namespace outrigger {
 namespace {
@@ -43,26 +43,23 @@ void encode_node_news(const NodeNews& news, std::vector<std::byte>& out) {
   plain.sp = news.sp.value();
   plain.epoch = news.epoch.value();
   plain.bytes = static_cast<std::uint32_t>(news.bytes.size());
-  const auto* first = reinterpret_cast<const std::byte*>(&plain);
-  out.insert(out.end(), first, first + sizeof(plain));
-  out.insert(out.end(), news.bytes.begin(), news.bytes.end());
+  append(out, plain);
+  append_bytes(out, news.bytes);
 }
 
 Result<std::optional<ParsedNodeNews>> parse_node_news(std::span<const std::byte> bytes) {
   PlainNews plain;
-  if (bytes.size() < sizeof(plain)) return std::optional<ParsedNodeNews>();
-  std::memcpy(&plain, bytes.data(), sizeof(plain));
+  if (!take(bytes, plain)) return std::optional<ParsedNodeNews>();
   if (!makes_sense(plain)) return Error{"it sent a malformed message"};
-  const std::size_t all = sizeof(plain) + plain.bytes;
-  if (bytes.size() < all) return std::optional<ParsedNodeNews>();
+  std::span<const std::byte> after;
+  if (!take_bytes(bytes, plain.bytes, after)) return std::optional<ParsedNodeNews>();
   ParsedNodeNews parsed;
   parsed.news.kind = static_cast<NodeNewsKind>(plain.kind);
   parsed.news.to_node = plain.to_node;
   parsed.news.sp = SpId{plain.sp};
   parsed.news.epoch = Epoch{plain.epoch};
-  const auto after = bytes.subspan(sizeof(plain), plain.bytes);
   parsed.news.bytes.assign(after.begin(), after.end());
-  parsed.bytes = all;
+  parsed.bytes = sizeof(plain) + after.size();
   return std::optional(std::move(parsed));
 }
 

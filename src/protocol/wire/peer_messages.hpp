@@ -20,7 +20,7 @@
 
 namespace outrigger::peer {
 
-inline constexpr std::uint16_t kVersion = 6;
+inline constexpr std::uint16_t kVersion = 7;
 
 // In an announcement, in place of a pair's bytes: the pair is settled.
 inline constexpr std::uint64_t kSettled = ~std::uint64_t{0};
@@ -73,7 +73,11 @@ struct Delivered {
   std::uint64_t moved_bytes = 0;  // bytes written
 };
 
-// `destination` needs nothing more from `source`'s buffer (sent by the destination's side).
+// In place of a release's source: each of the receiver's ranks.
+inline constexpr GroupRank kEachSource{~std::uint32_t{0}};
+
+// `destination` needs nothing more from `source`'s buffer (sent by the destination's side). With kEachSource it has
+// taken the blocks of all the receiver's ranks.
 struct Release {
   GroupRank source;
   GroupRank destination;

@@ -2,8 +2,9 @@
 
 #include <array>
 #include <cstdio>
-#include <cstring>
 #include <utility>
+
+#include "protocol/wire/plain_bytes.hpp"
 
 namespace outrigger {
 namespace {
@@ -16,10 +17,12 @@ struct Plain {
   std::uint32_t key_bytes = 0;
   std::uint32_t trial_key_bytes = 0;
   std::uint32_t trial_export_bytes = 0;
-  std::uint32_t reserved = 0;
+  std::int32_t pid = 0;
   std::uint64_t segment_base = 0;
   std::uint64_t machine = 0;
   std::uint64_t trial_base = 0;
+  std::uint64_t probe_address = 0;
+  std::uint64_t probe_value = 0;
 };
 
 constexpr std::uint64_t kPage = 4096;
@@ -32,15 +35,15 @@ bool is_sound(const Plain& plain, std::uint64_t rest_bytes) {
   const std::uint64_t claimed =
       std::uint64_t{plain.worker_bytes} + plain.key_bytes + plain.trial_key_bytes + plain.trial_export_bytes;
   const bool tries = plain.trial_key_bytes != 0;
-  return plain.magic == kMagic && plain.reserved == 0 && plain.worker_bytes != 0 && plain.key_bytes != 0 &&
+  return plain.magic == kMagic && plain.pid >= 0 && plain.worker_bytes != 0 && plain.key_bytes != 0 &&
          plain.segment_base % kPage == 0 && claimed == rest_bytes && tries == (plain.trial_export_bytes != 0) &&
          tries == (plain.trial_base != 0) && plain.trial_base % kPage == 0;
 }
 
-// Removes the next bytes from `rest` and returns them.
-std::vector<std::byte> take(std::span<const std::byte>& rest, std::uint32_t bytes) {
-  const std::span<const std::byte> taken = rest.first(bytes);
-  rest = rest.subspan(bytes);
+// At most what `rest` has.
+std::vector<std::byte> next(std::span<const std::byte>& rest, std::uint32_t bytes) {
+  std::span<const std::byte> taken;
+  static_cast<void>(take_bytes(rest, bytes, taken));
   return {taken.begin(), taken.end()};
 }
 
@@ -56,10 +59,13 @@ std::vector<std::byte> encode_rank_address(const RankAddress& address) {
   plain.segment_base = address.segment_base;
   plain.machine = address.machine;
   plain.trial_base = trial.base;
-  std::vector<std::byte> bytes(sizeof(plain));
-  std::memcpy(bytes.data(), &plain, sizeof(plain));
+  plain.pid = address.process.pid;
+  plain.probe_address = address.process.probe_address;
+  plain.probe_value = address.process.probe_value;
+  std::vector<std::byte> bytes;
+  append(bytes, plain);
   for (const auto* part : {&address.worker, &address.segment_key, &trial.key, &trial.exported}) {
-    bytes.insert(bytes.end(), part->begin(), part->end());
+    append_bytes(bytes, *part);
   }
   return bytes;
 }
@@ -67,18 +73,16 @@ std::vector<std::byte> encode_rank_address(const RankAddress& address) {
 Result<RankAddress> decode_rank_address(std::span<const std::byte> bytes) {
   const Error malformed{"a rank's address is malformed"};
   Plain plain;
-  if (bytes.size() < sizeof(plain) || bytes.size() > kMaxRankAddressBytes) return malformed;
-  std::memcpy(&plain, bytes.data(), sizeof(plain));
-  std::span<const std::byte> rest = bytes.subspan(sizeof(plain));
-  if (!is_sound(plain, rest.size())) return malformed;
+  if (bytes.size() > kMaxRankAddressBytes || !take(bytes, plain) || !is_sound(plain, bytes.size())) return malformed;
   RankAddress address;
   address.segment_base = plain.segment_base;
   address.machine = plain.machine;
-  address.worker = take(rest, plain.worker_bytes);
-  address.segment_key = take(rest, plain.key_bytes);
+  address.process = {plain.pid, plain.probe_address, plain.probe_value};
+  address.worker = next(bytes, plain.worker_bytes);
+  address.segment_key = next(bytes, plain.key_bytes);
   if (plain.trial_base == 0) return address;
-  ExportTrial trial{plain.trial_base, take(rest, plain.trial_key_bytes), {}};
-  trial.exported = take(rest, plain.trial_export_bytes);
+  ExportTrial trial{plain.trial_base, next(bytes, plain.trial_key_bytes), {}};
+  trial.exported = next(bytes, plain.trial_export_bytes);
   address.trial = std::move(trial);
   return address;
 }

@@ -24,12 +24,22 @@ struct ExportTrial {
   bool operator==(const ExportTrial&) const = default;
 };
 
+// The rank's process, for copies by other processes of its host: a word in its memory and the word's value tell it from
+// a process of another namespace with the same number.
+struct RankProcess {
+  std::int32_t pid = 0;  // 0: not named
+  std::uint64_t probe_address = 0;
+  std::uint64_t probe_value = 0;
+  bool operator==(const RankProcess&) const = default;
+};
+
 struct RankAddress {
   std::uint64_t segment_base = 0;      // in the rank's address space
   std::uint64_t machine = 0;           // see this_machine()
   std::vector<std::byte> worker;       // an address of UCX
   std::vector<std::byte> segment_key;  // a packed key of UCX
   std::optional<ExportTrial> trial;    // nullopt: the rank exports nothing
+  RankProcess process{};
   bool operator==(const RankAddress&) const = default;
 };
 

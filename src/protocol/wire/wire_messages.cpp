@@ -5,6 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include "protocol/wire/plain_bytes.hpp"
+
 namespace outrigger::wire {
 namespace {
 
@@ -50,12 +52,6 @@ struct PlainOperand {
 };
 static_assert(sizeof(PlainOperand) == 16);
 
-template <class Value>
-void append(std::vector<std::byte>& out, const Value& value) {
-  const auto* first = reinterpret_cast<const std::byte*>(&value);
-  out.insert(out.end(), first, first + sizeof(value));
-}
-
 constexpr std::uint16_t kStatuses = 3;  // of fabric::MoveStatus
 
 }  // namespace
@@ -99,10 +95,10 @@ std::optional<Header> decode_wire(std::span<const std::byte> bytes) {
   return header;
 }
 
-EncodedShown encode_shown(const EncodedHeader& header, const Pass& pass) {
+EncodedShown encode_shown(const EncodedHeader& header, const Token& token) {
   EncodedShown bytes;
   std::memcpy(bytes.data(), header.data(), header.size());
-  std::memcpy(bytes.data() + header.size(), pass.data(), pass.size());
+  std::memcpy(bytes.data() + header.size(), token.data(), token.size());
   return bytes;
 }
 
@@ -111,25 +107,23 @@ std::optional<Shown> decode_shown(std::span<const std::byte> bytes) {
   const std::optional<Header> header = decode_wire(bytes.first(kHeaderBytes));
   if (!header) return std::nullopt;
   Shown shown{*header, {}};
-  std::memcpy(shown.pass.data(), bytes.data() + kHeaderBytes, sizeof(Pass));
+  std::memcpy(shown.token.data(), bytes.data() + kHeaderBytes, sizeof(Token));
   return shown;
 }
 
-bool same_pass(const Pass& left, const Pass& right) {
+bool same_token(const Token& left, const Token& right) {
   std::array<std::uint64_t, 2> a{};
   std::array<std::uint64_t, 2> b{};
-  static_assert(sizeof(a) == sizeof(Pass));
+  static_assert(sizeof(a) == sizeof(Token));
   std::memcpy(a.data(), left.data(), sizeof(a));
   std::memcpy(b.data(), right.data(), sizeof(b));
   return ((a[0] ^ b[0]) | (a[1] ^ b[1])) == 0;
 }
 
 void append_framed(std::vector<std::byte>& batch, const EncodedHeader& header, std::span<const std::byte> payload) {
-  const auto length = static_cast<std::uint32_t>(payload.size());
-  const auto* first = reinterpret_cast<const std::byte*>(&length);
-  batch.insert(batch.end(), first, first + sizeof(length));
-  batch.insert(batch.end(), header.begin(), header.end());
-  batch.insert(batch.end(), payload.begin(), payload.end());
+  append(batch, static_cast<std::uint32_t>(payload.size()));
+  append_bytes(batch, header);
+  append_bytes(batch, payload);
 }
 
 std::optional<Framed> next_framed(std::span<const std::byte>& rest) {
@@ -157,8 +151,7 @@ EncodedBlockId encode_block_id(const BlockId& id) {
 
 std::optional<BlockId> decode_block_id(std::span<const std::byte> bytes) {
   PlainBlockId plain;
-  if (bytes.size() < sizeof(plain)) return std::nullopt;
-  std::memcpy(&plain, bytes.data(), sizeof(plain));
+  if (!take(bytes, plain)) return std::nullopt;
   BlockId id;
   id.operation = OperationId{GroupId{plain.group_high, plain.group_low}, plain.sequence};
   id.source = GroupRank{plain.source};
@@ -180,17 +173,13 @@ void encode_operands(const OtherOperands& operands, std::vector<std::byte>& out)
 
 std::optional<OtherOperands> decode_operands(std::span<const std::byte> bytes) {
   PlainOperands plain;
-  if (bytes.size() < sizeof(plain)) return std::nullopt;
-  std::memcpy(&plain, bytes.data(), sizeof(plain));
+  if (!take(bytes, plain)) return std::nullopt;
   const std::optional<Reduction> reduction = decode_reduction(plain.operation, plain.type);
   if (!reduction || plain.reserved != 0 || plain.others == 0 || plain.others > kMaxOtherOperands) return std::nullopt;
-  bytes = bytes.subspan(sizeof(plain));
   if (bytes.size() != plain.others * sizeof(PlainOperand)) return std::nullopt;
   OtherOperands operands{*reduction, {}};
   operands.others.reserve(plain.others);
-  for (; !bytes.empty(); bytes = bytes.subspan(sizeof(PlainOperand))) {
-    PlainOperand other;
-    std::memcpy(&other, bytes.data(), sizeof(other));
+  for (PlainOperand other; take(bytes, other);) {
     operands.others.push_back(MemoryRef{WorldRank{other.owner}, RegionId{other.region}, other.address});
   }
   return operands;

@@ -14,8 +14,8 @@
 //   ping      -> pong
 //   bye       the sender ends: in order, or, with a status that is not ok, because it has lost its node
 //
-// Before the first of these two service processes have greeted each other (proof/handshake.hpp). From there both know a
-// pass for each direction, which each message shows once, however many a batch has.
+// Before the first of these, two service processes complete a handshake (proof/handshake.hpp). It gives both a token
+// for each direction. Each message shows it once, however many a batch has.
 //
 // Plain values; safe from any thread.
 #pragma once
@@ -69,19 +69,19 @@ using EncodedHeader = std::array<std::byte, kHeaderBytes>;
 [[nodiscard]] std::optional<Header> decode_wire(std::span<const std::byte> bytes);
 
 // Token that proves that a message comes from the peer of the handshake.
-using Pass = std::array<std::uint8_t, 16>;
+using Token = std::array<std::uint8_t, 16>;
 
 // In front of a message or a batch: the header, then the token.
-inline constexpr std::size_t kShownBytes = kHeaderBytes + sizeof(Pass);
+inline constexpr std::size_t kShownBytes = kHeaderBytes + sizeof(Token);
 using EncodedShown = std::array<std::byte, kShownBytes>;
 struct Shown {
   Header header;
-  Pass pass{};
+  Token token{};
 };
-[[nodiscard]] EncodedShown encode_shown(const EncodedHeader& header, const Pass& pass);
+[[nodiscard]] EncodedShown encode_shown(const EncodedHeader& header, const Token& token);
 [[nodiscard]] std::optional<Shown> decode_shown(std::span<const std::byte> bytes);
 // Compares in constant time.
-[[nodiscard]] bool same_pass(const Pass& left, const Pass& right);
+[[nodiscard]] bool same_token(const Token& left, const Token& right);
 
 // A message of a batch.
 struct Framed {

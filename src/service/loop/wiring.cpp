@@ -185,6 +185,7 @@ void Wiring::add_rank(const RankJoinedBody& body, std::vector<UniqueFd>& fds) {
   memory.set_probe(body.probe_address);
   if (!degraded_) memory.set_windows(std::move(found.windows));
   if (body.sp == configuration_->sp) {
+    (void)take_back_all(view.header().copies);  // jobs of a service process that has died
     if ((found.reach & kReachCopier) != 0 && !degraded_) host_.expect_copier(rank);
     sleeper_.watch_doorbell(std::move(fds[1]));
     posts_.serve(rank, view);
@@ -230,6 +231,7 @@ Status Wiring::open_dpu() {
   options.transports = allowed_transports(*configuration_);
   options.attach_limit = std::chrono::milliseconds(configuration_->attach_limit_ms);
   options.alias = (configuration_->reach_allowed & kReachAlias) != 0;
+  options.host_copies = (configuration_->reach_allowed & kReachCopier) != 0;
   options.stands_by = configuration_->epoch == 0;
   Result<std::unique_ptr<fabric::dpu::DpuFabric>> opened =
       fabric::dpu::DpuFabric::open(options, host_, configuration_->process, configuration_->world_size);

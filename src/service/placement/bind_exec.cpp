@@ -117,9 +117,11 @@ void set_environment(BindPolicy policy, const NodePlacement& placement, const Ra
   const std::vector<int>& cpus = placement.service_cpus;
   if (!cpus.empty()) set_unless_set(kServiceCpus, joined(cpus));
   // A waiting rank must yield to one that computes on the same core.
-  if (rank.shared) {
+  if (rank.shared && variable(setting::kWait) != "native") {
     set_unless_set("OMPI_MCA_mpi_yield_when_idle", "1");
-    set_unless_set("I_MPI_WAIT_MODE", "1");
+    set_unless_set("I_MPI_THREAD_YIELD", "3");               // Intel MPI sleeps
+    set_unless_set("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");  // MPICH 5
+    set_unless_set("MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT", "10");
   }
   if (policy == BindPolicy::hybrid) set_unless_set("OMP_NUM_THREADS", std::to_string(rank.shared ? 1 : rank.cores));
 }

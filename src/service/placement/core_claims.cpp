@@ -9,11 +9,11 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
-#include <fstream>
 #include <iterator>
 #include <utility>
 
 #include "base/abstract_name.hpp"
+#include "base/file_text.hpp"
 #include "protocol/options/settings.hpp"
 
 namespace outrigger::service {
@@ -106,9 +106,7 @@ std::vector<CoreClaim> parse_claims(std::string_view sockets, std::string_view s
 
 std::vector<CoreClaim> read_claims(std::string_view scope) {
   if (scope.empty()) return {};
-  std::ifstream file("/proc/net/unix");
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  return parse_claims(text, scope);
+  return parse_claims(text_of_file("/proc/net/unix"), scope);
 }
 
 pid_t OtherJobs::one_at(const std::vector<int>& cpus) const {

@@ -97,13 +97,14 @@ struct ServiceModel {
   std::uint32_t per_node = 1;
   bool own_core = true;          // false: ranks compute on its core and lose the time it takes
   std::uint32_t processors = 0;  // own cores shared by the service processes of all nodes; 0: one each
-  bool ranks_copy = false;  // waiting ranks copy within the node; if service processes have no core, only ranks copy
+  // Waiting ranks copy within the node; if service processes have no core, only ranks copy. On a DPU it is the default.
+  bool ranks_copy = false;
   std::uint64_t notice_ns = 0;    // from a rank to its service process, and back
   std::uint64_t event_ns = 0;     // per post, message and end of a move that it handles
   std::uint64_t message_ns = 0;   // per batch of messages that it sends to a peer
   std::uint64_t move_ns = 0;      // to begin a move, or a chunk of it
   std::uint64_t mark_ns = 0;      // per delivered mark and completion
-  double copy_bytes_per_s = 0;    // its core's copy, and that of a rank that copies for it
+  double copy_bytes_per_s = 0;    // its core's copy; on a host core also that of a rank that copies for it
   double missed_bytes_per_s = 0;  // copying data that is in no cache; 0: by host.memory_bytes_per_s
   double reduce_bytes_per_s = 0;
   double memory_bytes_per_s = 0;     // of the DPU

@@ -87,8 +87,8 @@ class Table {
     }
     value = *number;
   }
-  void flag(const char* key, bool& value) {
-    const toml::node* node = find(key, Presence::needed);
+  void flag(const char* key, bool& value, bool needed = true) {
+    const toml::node* node = find(key, needed ? Presence::needed : Presence::optional);
     if (node == nullptr) return;
     const std::optional<bool> read = node->value_exact<bool>();
     if (!read) return problem(key, "true or false");
@@ -288,6 +288,8 @@ void read_service(Table& table, ServiceModel& service) {
   if (service.placement == Placement::dpu) {
     table.rate("memory", service.memory_bytes_per_s);
     table.time_ns("latency", service.dpu_latency_ns);
+    service.ranks_copy = true;
+    table.flag("ranks_copy", service.ranks_copy, false);
   } else {
     table.flag("own_core", service.own_core);
     table.flag("ranks_copy", service.ranks_copy);

@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "copy/policy.hpp"
+
 namespace outrigger::sim::model {
 namespace {
 
@@ -14,6 +16,7 @@ constexpr std::size_t kEventsATurn = 16;
 constexpr std::uint64_t kSignalBytes = 64;
 // Per peer, for blocks it has not asked for yet; the same value as in outriggerd (fabric/ucx/wire_options.hpp).
 constexpr std::uint64_t kEagerRoomBytes = 256U << 10U;
+constexpr std::uint64_t kUntilComputes_ns = std::chrono::nanoseconds(copy::kUntilComputes).count();
 
 }  // namespace
 
@@ -46,6 +49,7 @@ class Service::Transfer final : public Receiver {
     const auto is_here = [](const std::unique_ptr<Transfer>& part) { return part->is_here(); };
     for (auto here = std::ranges::count_if(parts, is_here); here != 0; --here) part_done();
   }
+  [[nodiscard]] bool start_anywhere();
   [[nodiscard]] bool is_here() const { return placed_bytes_ == bytes_ && !done_; }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
@@ -77,6 +81,7 @@ class Service::Transfer final : public Receiver {
     return mover_.world_.service(SpId{machine().places.service_of(target_rank_->value())});
   }
   void start_within_host();
+  void start_from_dpu();
   void copy_by_service();
   void start_by_cards();
   void start_by_processors();
@@ -96,18 +101,49 @@ class Service::Transfer final : public Receiver {
   std::uint64_t placed_bytes_ = 0;
   std::size_t parts_done_ = 0;
   bool copied_itself_ = false;
+  bool by_card_ = false;  // counted in card_bytes_
 };
 
 void Service::Transfer::start() {
   if (by_processors()) return start_by_processors();
-  const bool copied = on_one_node() && mover_.costs_.placement == Placement::host_core;
-  return copied ? start_within_host() : start_by_cards();
+  return on_one_node() ? start_within_host() : start_by_cards();
 }
 
 void Service::Transfer::start_within_host() {
+  if (mover_.costs_.placement == Placement::dpu) return start_from_dpu();
   if (!target_rank_) return placed(bytes_);  // it is read in place
   const auto copied = [this] { placed(bytes_); };
   if (!mover_.world_.copy_by_rank(*target_rank_, bytes_, copied, [this] { copy_by_service(); })) copy_by_service();
+}
+
+void Service::Transfer::start_from_dpu() {
+  if (!target_rank_ || !mover_.costs_.ranks_copy || bytes_ < copy::kLeastBytesToLend) return start_by_cards();
+  mover_.held_.push_back(this);
+  mover_.share_out();
+}
+
+// False: it still waits.
+bool Service::Transfer::start_anywhere() {
+  const WorldRank from{source_rank_};
+  const ServiceWorld::Lender source = mover_.lender(from);
+  const ServiceWorld::Lender target = mover_.lender(*target_rank_);
+  const bool may_lend =
+      source.waits || target.waits || mover_.has_just_posted(from) || mover_.has_just_posted(*target_rank_);
+  const copy::HostMover mover = copy::host_mover_of(target.lends, source.lends, may_lend, mover_.card_bytes_);
+  if (mover == copy::HostMover::none) return false;
+  if (mover == copy::HostMover::card) {
+    by_card_ = true;
+    mover_.card_bytes_ += bytes_;
+    start_by_cards();
+    return true;
+  }
+  const auto left = [this] {
+    mover_.held_.push_front(this);
+    mover_.share_out();
+  };
+  const WorldRank rank = mover == copy::HostMover::destination ? *target_rank_ : from;
+  return mover_.world_.copy_by_rank(
+      rank, bytes_, [this] { placed(bytes_); }, left);
 }
 
 void Service::Transfer::copy_by_service() {
@@ -173,6 +209,10 @@ void Service::Transfer::placed(std::uint64_t bytes) {
 }
 
 void Service::Transfer::finished() {
+  if (std::exchange(by_card_, false)) {
+    mover_.card_bytes_ -= bytes_;
+    mover_.share_out();
+  }
   // A push ends with a message from the other side.
   const bool far = target_.node != mover_.place_.node;
   const Place other{target_.node, mover_.place_.memory};
@@ -232,6 +272,11 @@ void Service::turn() {
   burst_.then([this] { core_jobs_.empty() ? end_turn() : do_core_job(); });
 }
 
+// Those that cannot be given away keep their order.
+void Service::share_out() {
+  std::erase_if(held_, [](Transfer* transfer) { return transfer->start_anywhere(); });
+}
+
 void Service::end_turn() {
   busy_ = false;
   if (!inbox_.empty() || !core_jobs_.empty()) wake();
@@ -270,7 +315,21 @@ std::uint64_t Service::core_job_ns(Part part, std::uint64_t bytes) const {
   return bytes_ns(bytes, costs_.reduce_bytes_per_s);
 }
 
+// A rank lends to the service process that serves it.
+ServiceWorld::Lender Service::lender(WorldRank rank) const {
+  return machine_.places.service_of(rank.value()) == self_.value() ? world_.lender(rank) : ServiceWorld::Lender();
+}
+
+bool Service::has_just_posted(WorldRank rank) const {
+  const auto posted = posted_ns_.find(rank);
+  return posted != posted_ns_.end() && machine_.time.now_ns() < posted->second + kUntilComputes_ns;
+}
+
 void Service::post(engine::PostedOperation operation) {
+  if (costs_.placement == Placement::dpu && costs_.ranks_copy) {
+    posted_ns_[operation.rank] = machine_.time.now_ns();
+    machine_.time.after(kUntilComputes_ns, [this] { share_out(); });
+  }
   take(costs_.event_ns, [this, posted = std::make_shared<engine::PostedOperation>(std::move(operation))] {
     engine_->post(std::move(*posted));
   });
@@ -385,7 +444,10 @@ void Service::ended(Transfer& transfer) {
 
 // Only at an early end of a run: time stands still, so nothing on its way arrives any more.
 void Service::cancel(fabric::MoveCompletion& completion) {
-  transfers_.erase(&completion);
+  const auto found = transfers_.find(&completion);
+  if (found == transfers_.end()) return;
+  std::erase(held_, found->second.get());
+  transfers_.erase(found);
 }
 
 std::uint64_t Service::control_ns_to(const Service& peer) const {

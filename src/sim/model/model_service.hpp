@@ -5,8 +5,8 @@
 //
 //   How a block moves:
 //   within a node, on a host core   the core copies it, or a waiting rank does
-//   ... on a DPU                    the card moves it, directly or through the DPU's memory
-//   between nodes, by memory        the card moves it, on request of the destination's (pull) or source's side (push)
+//   ... on a DPU                    a waiting rank copies it, or the card moves it, if needed by the DPU's memory
+//   between nodes, by memory        the card moves it, as the destination's (pull) or the source's side (push) asks
 //   ... by processors               the source's core sends chunks, the destination's core receives each; before the
 //                                   request, as many as there is room for
 #pragma once
@@ -46,10 +46,16 @@ class ServiceWorld {
   virtual void asked_for_block() {}
   // A rank has been told that the operation in that slot has ended.
   virtual void completed(WorldRank rank, SlotIndex slot, bool ok) = 0;
-  // Lets `rank` copy for itself while it waits: its core is busy with it, after earlier copies. `left`: called instead
-  // of `done` if it did not copy and the service process must. False: it cannot copy.
+  // Lets `rank` copy while it waits: its core is busy with it, after earlier copies. `left`: called instead of `done`
+  // if it did not copy and the service process must. False: it cannot copy.
   virtual bool copy_by_rank(WorldRank rank, std::uint64_t bytes, std::function<void()> done,
                             std::function<void()> left) = 0;
+  // For a service process on a DPU.
+  struct Lender {
+    bool waits = false;
+    bool lends = false;  // it waits, and copy_by_rank() would accept a block
+  };
+  [[nodiscard]] virtual Lender lender(WorldRank rank) const = 0;
 
  protected:
   ~ServiceWorld() = default;
@@ -63,6 +69,8 @@ class Service final : public fabric::BlockMover, public fabric::PeerMessenger, p
   // A rank's post has arrived here.
   void post(engine::PostedOperation operation);
   void receive(const std::shared_ptr<const Batch>& batch);
+  // On a DPU: a rank of this host may be able to copy from now on.
+  void share_out();
 
   void move(const Block& from, const Block& to, const BlockId* name, fabric::MoveCompletion& completion) override;
   void reduce(const Reduction& reduction, std::span<const Block> operands, std::span<const BlockId> names,
@@ -101,6 +109,8 @@ class Service final : public fabric::BlockMover, public fabric::PeerMessenger, p
   [[nodiscard]] std::uint64_t core_job_ns(Part part, std::uint64_t bytes) const;
   void end_turn();
   void send_all();
+  [[nodiscard]] ServiceWorld::Lender lender(WorldRank rank) const;
+  [[nodiscard]] bool has_just_posted(WorldRank rank) const;
   void ended(Transfer& transfer);
   Transfer& begin(const Block& from, const Block& to, fabric::MoveCompletion* completion);
   void add_part(Transfer& whole, std::unique_ptr<Transfer> part);
@@ -123,8 +133,12 @@ class Service final : public fabric::BlockMover, public fabric::PeerMessenger, p
   };
   std::deque<Event> inbox_;
   std::deque<CoreJob> core_jobs_;
-  std::vector<Batch> batches_;                        // of this turn
-  std::unordered_map<SpId, std::uint64_t> arrivals_;  // by peer: arrival time of the last batch
+  // On a DPU: blocks between ranks of the host that wait for a rank or the card, and those that the card moves.
+  std::deque<Transfer*> held_;
+  std::uint64_t card_bytes_ = 0;
+  std::unordered_map<WorldRank, std::uint64_t> posted_ns_;  // time of each rank's last post
+  std::vector<Batch> batches_;                              // of this turn
+  std::unordered_map<SpId, std::uint64_t> arrivals_;        // by peer: arrival time of the last batch
   std::unordered_map<fabric::MoveCompletion*, std::unique_ptr<Transfer>> transfers_;
   std::unordered_map<BlockId, std::unique_ptr<Transfer>> eager_;  // from peers, before the request
   struct SentEagerly {

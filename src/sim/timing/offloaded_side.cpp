@@ -2,13 +2,18 @@
 
 #include <utility>
 
+#include "copy/policy.hpp"
+
 namespace outrigger::sim::timing {
 namespace {
 
-// Service processes without a core (docs/inside/memory.md): the smallest blocks left to ranks, and the longest wait for
-// a rank.
-constexpr std::uint64_t kLeastBytesToLeave = 16U << 10;
+// The longest wait of a service process for a rank (docs/inside/memory.md).
 constexpr std::uint64_t kRankLimit_ns = 2'000'000;
+// Messages between a DPU and its host: a read; a job with its acknowledgement, and the
+// count of jobs; a recall with its acknowledgement, and two reads.
+constexpr std::uint64_t kMessagesOfRead = 2;
+constexpr std::uint64_t kMessagesOfJob = 3;
+constexpr std::uint64_t kMessagesOfRecall = 6;
 
 }  // namespace
 
@@ -66,7 +71,22 @@ void OffloadedSide::wait(std::uint32_t rank, bool inside) {
   if (state.waits == inside) return;
   state.waits = inside;
   state.processor.poll(state.process, inside);
+  if (machine_.cluster.service.placement == model::Placement::dpu) show_wait_to_dpu(rank);
   if (inside) copy_next(rank);
+}
+
+// The service process reads it from the rank's memory, and takes back the jobs of a rank that does not wait any more.
+void OffloadedSide::show_wait_to_dpu(std::uint32_t rank) {
+  const std::uint64_t notice_ns = machine_.cluster.service.notice_ns;
+  machine_.time.after(kMessagesOfRead * notice_ns, [this, rank, notice_ns, inside = ranks_[rank]->waits] {
+    Rank& state = *ranks_[rank];
+    state.seen_waiting = inside;
+    services_[machine_.places.service_of(rank)]->share_out();
+    if (inside) return;
+    machine_.time.after(kMessagesOfRecall * notice_ns, [this, &state] {
+      if (!state.seen_waiting) take_back(state);
+    });
+  });
 }
 
 void OffloadedSide::completed(WorldRank rank, SlotIndex slot, bool ok) {
@@ -79,19 +99,50 @@ void OffloadedSide::completed(WorldRank rank, SlotIndex slot, bool ok) {
 bool OffloadedSide::left_to_ranks(std::uint64_t bytes) const {
   const model::Cluster& cluster = machine_.cluster;
   return cluster.service.relays() && machine_.places.shape().ranks_per_node >= cluster.host.cores &&
-         bytes >= kLeastBytesToLeave;
+         bytes >= copy::kLeastBytesToLend;
 }
 
 bool OffloadedSide::copy_by_rank(WorldRank rank, std::uint64_t bytes, std::function<void()> done,
                                  std::function<void()> left) {
   const model::ServiceModel& service = machine_.cluster.service;
-  Rank& copier = *ranks_[rank.value()];
-  const bool helps = service.ranks_copy && !service.relays() && copier.waits;
+  if (service.placement == model::Placement::dpu) {
+    copy_for_dpu(rank.value(), bytes, std::move(done), std::move(left));
+    return true;
+  }
+  const bool helps = service.ranks_copy && !service.relays() && ranks_[rank.value()]->waits;
   if (!helps && !left_to_ranks(bytes)) return false;
-  copier.jobs.push_back(CopyJob{bytes, std::move(done), std::move(left)});
-  copy_next(rank.value());
-  if (copier.jobs.size() == 1 && !copier.copies) time_out_later(rank.value());
+  const std::uint64_t core_ns = model::service_copy_ns(machine_, bytes) + service.notice_ns;
+  give(rank.value(), CopyJob{bytes, core_ns, std::move(done), std::move(left)});
   return true;
+}
+
+model::ServiceWorld::Lender OffloadedSide::lender(WorldRank rank) const {
+  const Rank& state = *ranks_[rank.value()];
+  return {state.seen_waiting, state.seen_waiting && state.lent_bytes < copy::kMostBytesLent};
+}
+
+void OffloadedSide::copy_for_dpu(std::uint32_t rank, std::uint64_t bytes, std::function<void()> done,
+                                 std::function<void()> left) {
+  const std::uint64_t notice_ns = machine_.cluster.service.notice_ns;
+  ranks_[rank]->lent_bytes += bytes;
+  const auto told = [this, rank, bytes](const std::function<void()>& what) {
+    ranks_[rank]->lent_bytes -= bytes;
+    what();
+    services_[machine_.places.service_of(rank)]->share_out();
+  };
+  CopyJob job{bytes, model::host_copy_ns(machine_, bytes),
+              [this, notice_ns, told, done = std::move(done)] {
+                machine_.time.after(kMessagesOfRead * notice_ns, [told, done] { told(done); });
+              },
+              [told, left = std::move(left)] { told(left); }};
+  machine_.time.after(kMessagesOfJob * notice_ns, [this, rank, job = std::move(job)] { give(rank, job); });
+}
+
+void OffloadedSide::give(std::uint32_t rank, CopyJob job) {
+  Rank& copier = *ranks_[rank];
+  copier.jobs.push_back(std::move(job));
+  copy_next(rank);
+  if (copier.jobs.size() == 1 && !copier.copies) time_out_later(rank);
 }
 
 void OffloadedSide::copy_next(std::uint32_t rank) {
@@ -101,8 +152,7 @@ void OffloadedSide::copy_next(std::uint32_t rank) {
   copier.jobs.pop_front();
   copier.copies = true;
   ++copier.progress;
-  const std::uint64_t core_ns = model::service_copy_ns(machine_, job.bytes) + machine_.cluster.service.notice_ns;
-  copier.copy.begin(machine_.places.node_of(rank), job.bytes, core_ns,
+  copier.copy.begin(machine_.places.node_of(rank), job.bytes, job.core_ns,
                     [this, rank, &copier, done = std::move(job.done)] {
                       copier.copies = false;
                       ++copier.progress;

@@ -34,6 +34,7 @@ class OffloadedSide final : public Side, private model::ServiceWorld {
   // A copy that a rank makes while it waits.
   struct CopyJob {
     std::uint64_t bytes;
+    std::uint64_t core_ns;
     std::function<void()> done;
     std::function<void()> left;
   };
@@ -48,7 +49,9 @@ class OffloadedSide final : public Side, private model::ServiceWorld {
     std::deque<CopyJob> jobs;  // without the current one
     bool copies = false;
     bool waits = false;
-    std::uint64_t progress = 0;  // changes whenever it begins or ends a job
+    bool seen_waiting = false;     // by its service process on the DPU
+    std::uint64_t lent_bytes = 0;  // given by service processes on the DPU, and not known to be copied
+    std::uint64_t progress = 0;    // changes whenever it begins or ends a job
   };
 
   model::Service& service(SpId id) override { return *services_[id.value()]; }
@@ -56,8 +59,12 @@ class OffloadedSide final : public Side, private model::ServiceWorld {
   void completed(WorldRank rank, SlotIndex slot, bool ok) override;
   bool copy_by_rank(WorldRank rank, std::uint64_t bytes, std::function<void()> done,
                     std::function<void()> left) override;
+  [[nodiscard]] Lender lender(WorldRank rank) const override;
+  void copy_for_dpu(std::uint32_t rank, std::uint64_t bytes, std::function<void()> done, std::function<void()> left);
+  void show_wait_to_dpu(std::uint32_t rank);
   // True if ranks make the copies while they wait, because service processes have no core.
   [[nodiscard]] bool left_to_ranks(std::uint64_t bytes) const;
+  void give(std::uint32_t rank, CopyJob job);
   void copy_next(std::uint32_t rank);
   void time_out_later(std::uint32_t rank);
   void take_back(Rank& rank);

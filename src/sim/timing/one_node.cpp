@@ -190,6 +190,7 @@ class OneNode final : private model::ServiceWorld {
                     std::function<void()> /*left*/) override {
     return false;
   }
+  [[nodiscard]] Lender lender(WorldRank /*rank*/) const override { return {}; }
   void completed(WorldRank /*rank*/, SlotIndex /*slot*/, bool ok) override {
     failed_ = failed_ || !ok;
     if (++completed_ == options_.shape.ranks_per_node) end_ns_ = machine_.time.now_ns();

@@ -44,8 +44,10 @@ bool is_line(const std::string& words, const std::string& name) {
 
 }  // namespace
 
-DecisionFile::DecisionFile(std::string cores, std::string (*mpi_name)(), void (*refuse)(const std::string& path))
-    : cache_({"outrigger-choices 3", "choices", kMostLines, &is_line}, std::move(cores), mpi_name, refuse) {}
+DecisionFile::DecisionFile(std::string program, std::string cores, std::string (*mpi_name)(),
+                           void (*refuse)(const std::string& path))
+    : cache_({"outrigger-choices 4", "choices", kMostLines, &is_line, std::move(program)}, std::move(cores), mpi_name,
+             refuse) {}
 
 std::optional<Method> DecisionFile::method(const GroupShape& shape, CallKey key) {
   if (!has_alike_blocks(key.collective())) return std::nullopt;

@@ -1,12 +1,14 @@
 // Decisions of earlier runs (steer/plan/decision.hpp), kept in the user's cache directory (base/line_cache.hpp), with a
-// line for each kind of call on each shape of communicator. The first rank of a communicator reads it at first use, and
-// adds to it at the end of the job. Nothing is kept for v-forms, whose kinds do not tell sizes apart: another program
-// has other ones.
+// line for each kind of call on each shape of communicator. They are for the same program in the same placement:
+// another program computes at other times. The first rank of a communicator reads the file at first use, and adds to it
+// at the end of the job. Nothing is kept for v-forms, whose kinds do not tell sizes apart: another input has other
+// ones.
 //
-//   outrigger-choices 3
+//   outrigger-choices 4
 //   machine Intel(R) Xeon(R) ..., 64 CPUs
 //   mpi Open MPI v4.1.4, ...
 //   cores ranks have their own, service processes have others
+//   program lmp
 //   ialltoall nonblocking 17 64 2 32 4 native 1764300000
 //
 // A line has the size class; ranks, nodes, ranks per node, service processes per node; the decision; and since when it
@@ -27,8 +29,9 @@ namespace outrigger::steer {
 
 class DecisionFile {
  public:
-  // As LineCache has them.
-  DecisionFile(std::string cores, std::string (*mpi_name)(), void (*refuse)(const std::string& path));
+  // `program`: as program_name() has it (base/program_name.hpp). Others as LineCache has them.
+  DecisionFile(std::string program, std::string cores, std::string (*mpi_name)(),
+               void (*refuse)(const std::string& path));
 
   // Nothing: not known.
   [[nodiscard]] std::optional<Method> method(const GroupShape& shape, CallKey key);

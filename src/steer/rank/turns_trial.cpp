@@ -53,6 +53,7 @@ void TurnsTrial::judge(std::span<const TurnTimes> all) {
   const double native = median_cost(all, Way::native);
   const double ranks = median_cost(all, Way::ranks);
   way_ = ranks <= kMargin * native ? Way::ranks : Way::native;
+  saved_ns_ = way_ == Way::ranks ? static_cast<std::int64_t>((native - ranks) / static_cast<double>(all.size())) : 0;
   const bool far = ranks > kFarFromIt * native || native > kFarFromIt * ranks;
   left_ = std::min(far ? kLonger * quiet_ : quiet_, kLongestQuiet);
   quiet_ = std::min(kLonger * quiet_, kLongestQuiet);

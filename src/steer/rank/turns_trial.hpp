@@ -27,6 +27,15 @@ struct TurnTimes {
     std::int64_t ended_ns = 0;
   };
   std::array<std::array<Call, kTimed>, 2> calls{};  // natively and by ranks
+
+  // By another node's clock.
+  [[nodiscard]] TurnTimes later_by(std::int64_t ns) const {
+    TurnTimes moved = *this;
+    for (auto& way : moved.calls) {
+      for (Call& call : way) call = {call.began_ns + ns, call.ended_ns + ns};
+    }
+    return moved;
+  }
 };
 
 class TurnsTrial {
@@ -37,6 +46,8 @@ class TurnsTrial {
     std::uint32_t slot = 0;  // of the timed ones of this way
   };
 
+  // The last call, by next(), is part of a trial.
+  [[nodiscard]] bool is_under_way() const { return tried_ != 0; }
   // A trial has been made: judge() comes before the next call.
   [[nodiscard]] bool is_over() const { return tried_ == kCalls; }
   // The next call.
@@ -47,6 +58,12 @@ class TurnsTrial {
     }
     return next_of_trial();
   }
+  // The next call, if it is native and in no trial. False: next() says.
+  [[nodiscard]] bool passes() {
+    if (left_ == 0 || way_ != Way::native) return false;
+    --left_;
+    return true;
+  }
   void note(const Turn& turn, const TurnTimes::Call& call);
   // This rank's, of the trial that has just been made.
   [[nodiscard]] const TurnTimes& times() const { return *times_; }
@@ -55,6 +72,8 @@ class TurnsTrial {
 
   // The way of all calls outside trials.
   [[nodiscard]] Way way() const { return way_; }
+  // Time that each rank saves in a call by ranks, by the last trial. 0: such calls are native, or not tried yet.
+  [[nodiscard]] std::int64_t saved_ns() const { return saved_ns_; }
 
  private:
   static constexpr std::uint32_t kWarmUps = 2;  // of each way: memory is touched, caches fill
@@ -65,6 +84,7 @@ class TurnsTrial {
   [[nodiscard]] Turn next_of_trial();
 
   Way way_ = Way::native;
+  std::int64_t saved_ns_ = 0;
   std::uint32_t tried_ = 0;  // calls of the trial under way
   std::uint64_t left_ = 0;   // calls until the next one begins
   std::uint64_t quiet_ = kFirstQuiet;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -83,6 +84,54 @@ TEST(Table, IsNativeForGoodAfterManyNaNs) {
   }
   EXPECT_EQ(next(table, 8).step, OrderStep::native);
   EXPECT_EQ(name_of(table.entries().front().refusal), "nans");
+}
+
+TEST(Table, VerifiesNowAndThen) {
+  OrderTable table;
+  OrderTable::settle(*next(table, 8).entry, SumOrder(SumTree::linear(4)), SumRefusal::none);
+  std::uint64_t uses = 0;
+  std::uint64_t before = 0;
+  for (int time = 0; time < 3; ++time, before = uses, uses = 0) {
+    auto step = next(table, 8);
+    for (; step.step == OrderStep::use; ++uses) step = next(table, 8);
+    ASSERT_EQ(step.step, OrderStep::verify);
+    ASSERT_GT(uses, 3 * before);
+    OrderTable::verified(*step.entry);
+  }
+  while (next(table, 8).step == OrderStep::use) {
+  }
+  OrderTable::settle(const_cast<OrderTable::Entry&>(table.entries().front()), std::nullopt, SumRefusal::other_bits);
+  EXPECT_EQ(next(table, 8).step, OrderStep::native);
+}
+
+TEST(Table, LearnsNoVeryLongVectors) {
+  OrderTable table(true);
+  const std::uint64_t elements = OrderTable::kMostBytes / sizeof(double);
+  EXPECT_EQ(next(table, elements).step, OrderStep::look_up);
+  EXPECT_EQ(next(table, elements + 1).step, OrderStep::native);
+}
+
+// Members find entries in different ways: that must make no difference.
+TEST(Table, CountsAlikeByPlaces) {
+  OrderTable by_keys;
+  OrderTable by_places;
+  std::uint64_t state = 1;
+  std::array<OrderTable::Place, OrderTable::kMostKeys + 20> places;
+  for (int call = 0; call < 30'000; ++call) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    const std::uint64_t elements = 1 + (state >> 33) % places.size() / (call % 3 == 0 ? 1 : 20);
+    const auto expected = next(by_keys, elements);
+    std::optional<OrderTable::Next> got = by_places.next_at(places.at(elements - 1));
+    if (!got) {
+      got = next(by_places, elements);
+      places.at(elements - 1) = by_places.place();
+    }
+    ASSERT_EQ(got->step, expected.step) << call;
+    ASSERT_EQ(got->entry->calls, expected.entry->calls) << call;
+    if (expected.entry->settled || call % 5 != 0) continue;
+    OrderTable::settle(*expected.entry, SumOrder(SumTree::linear(4)), SumRefusal::none);
+    OrderTable::settle(*got->entry, SumOrder(SumTree::linear(4)), SumRefusal::none);
+  }
 }
 
 TEST(Table, DropsTheLeastRecentlyUsed) {

@@ -1,8 +1,9 @@
 // Tests that offloaded neighbor collectives put the same bytes in the same places as the native MPI, and change no
-// others. Seeded and random: grids, graphs and distributed graphs, with parallel edges, self edges, borders and ranks
-// without neighbors; calls and their forms, datatypes, displacements, buffers, windows of several outstanding
-// operations in each rank's own order, completion calls. Expected bytes are sent as packed messages, and placed where
-// the same form puts small blocks natively on a communicator with info outrigger=off. Whole buffers are compared.
+// others. A seed draws the topologies: grids, graphs and distributed graphs, with parallel edges, self edges, borders
+// and ranks without neighbors. It also draws calls and their forms, datatypes, displacements, buffers and completion
+// calls. Several operations are outstanding, in each rank's own order. Expected bytes are sent as packed messages, and
+// placed where the same form puts small blocks natively on a communicator with info outrigger=off. Whole buffers are
+// compared.
 //
 //   neighbors [--seed S] [--operations N] [--max-bytes B] [--blocking 1] [--persistent N] [--spoil 1] [--careful 1]
 //

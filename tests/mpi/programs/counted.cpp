@@ -214,9 +214,16 @@ int main(int argc, char** argv) {
     for (int i = 0; i < 3; ++i)
       MPI_Allreduce(buffers.send.data(), buffers.receive.data(), kBlock, MPI_SIGNED_CHAR, MPI_MAX, MPI_COMM_WORLD);
     const char* named = std::getenv("TEST_RANK");
-    const bool ends = rank == (named != nullptr ? std::atoi(named) : 1);
-    if (ends) sleep(1);  // the others have finished
-    if (ends) end_here(argv[2], argc > 3 ? std::atoi(argv[3]) : 0);
+    const int ender = named != nullptr ? std::atoi(named) : 1;
+    const bool ends = rank == ender;
+    int word = 0;
+    if (ends) {
+      for (int i = 1; i < ranks; ++i)
+        MPI_Recv(&word, 1, MPI_INT, MPI_ANY_SOURCE, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);  // they have finished
+      end_here(argv[2], argc > 3 ? std::atoi(argv[3]) : 0);
+    } else {
+      MPI_Send(&word, 1, MPI_INT, ender, 0, MPI_COMM_WORLD);
+    }
     sleep(30);
   }
   MPI_Finalize();

@@ -1,6 +1,6 @@
-// Counts the instructions of a rank inside MPI_Ialltoall, inside an MPI_Wait after the data has arrived, and inside
-// MPI_Start and MPI_Wait of the persistent form, for blocks of different sizes in memory from MPI_Alloc_mem and from
-// malloc.
+// Counts the instructions of a rank inside MPI_Ialltoall and inside an MPI_Wait after the data has arrived, and the
+// same for MPI_Start and MPI_Wait of the persistent form. Blocks have different sizes, in memory from MPI_Alloc_mem and
+// from malloc.
 //
 //   instructions BYTES...
 //

@@ -2,8 +2,6 @@
 // same bytes in all memory. On several communicators, of several threads, each with communicators of its own.
 //
 //     intranode [--seed N] [--operations N] [--threads N] [--duplicates N]
-#include <dlfcn.h>
-#include <link.h>
 #include <mpi.h>
 
 #include <algorithm>
@@ -16,42 +14,9 @@
 #include <thread>
 #include <vector>
 
+#include "native_functions.hpp"
+
 namespace {
-
-// The library that defines MPI, which others may be loaded before.
-void* the_mpi() {
-  static void* handle = [] {
-    std::string path;
-    dl_iterate_phdr(
-        [](dl_phdr_info* info, std::size_t, void* found) {
-          const char* slash = std::strrchr(info->dlpi_name, '/');
-          const char* name = slash == nullptr ? info->dlpi_name : slash + 1;
-          auto* text = static_cast<std::string*>(found);
-          if (std::strncmp(name, "libmpi", 6) != 0) return 0;
-          void* library = dlopen(info->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
-          if (library != nullptr && dlsym(library, "PMPI_Alltoallv") != nullptr) *text = info->dlpi_name;
-          return 0;
-        },
-        &path);
-    return dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
-  }();
-  return handle;
-}
-
-template <class Function>
-Function* native_of(Function* /*same type*/, const char* name) {
-  void* address = dlsym(the_mpi(), name);
-  if (address == nullptr) {
-    std::printf("the MPI has no %s\n", name);
-    std::abort();
-  }
-  return reinterpret_cast<Function*>(address);
-}
-#define CALL(name, ...)                                                       \
-  do {                                                                        \
-    static auto* const native_##name = native_of(&MPI_##name, "PMPI_" #name); \
-    native ? native_##name(__VA_ARGS__) : MPI_##name(__VA_ARGS__);            \
-  } while (false)
 
 using Random = std::mt19937_64;
 int below(Random& random, int limit) {
@@ -103,7 +68,7 @@ class Calls {
   }
   // False: something is different.
   bool one() {
-    const int call = below(random_, 16);
+    const int call = below(random_, 17);
     const std::uint64_t choices = random_();
     std::vector<unsigned char> results[2];
     for (const bool native : {true, false}) {
@@ -173,7 +138,7 @@ class Calls {
     std::vector<std::vector<int>> pairs(static_cast<std::size_t>(size_),
                                         std::vector<int>(static_cast<std::size_t>(size_)));
     for (auto& row : pairs) {
-      for (int& pair : row) pair = below(random, 4) == 0 ? 0 : below(random, std::max(2, std::min(elements, 3000)));
+      for (int& pair : row) pair = below(random, 4) == 0 ? 0 : below(random, std::max(2, std::min(elements, 12'000)));
     }
     const Reduced reduced = pick_reduced(random);
     const auto all = static_cast<std::int64_t>(elements) * size_;
@@ -222,6 +187,7 @@ class Calls {
         return receive;
       }
       case 9: return irregular(call, random, native, comm, root, in_place, kind, salt, pairs);
+      case 16: return typed(native, comm, in_place, salt, pairs);
       default: return reduce(call, native, comm, root, in_place, reduced, elements, salt, pairs);
     }
   }
@@ -279,6 +245,36 @@ class Calls {
       CALL(Gatherv, from, own, kind.type, receive.data(), received.data(), receive_places.data(), kind.type, root,
            comm);
     }
+    return receive;
+  }
+
+  // Each pair has a type of its own.
+  std::vector<unsigned char> typed(bool native, MPI_Comm comm, bool in_place, std::uint64_t salt,
+                                   const std::vector<std::vector<int>>& pairs) {
+    const auto members = static_cast<std::size_t>(size_);
+    const auto me = static_cast<std::size_t>(me_);
+    const MPI_Datatype some[] = {MPI_INT, types_.vector, types_.spread, types_.backward, MPI_DOUBLE};
+    std::vector<MPI_Datatype> types;
+    std::vector<int> sent;
+    std::vector<int> received;
+    std::vector<int> send_places;
+    std::vector<int> receive_places;
+    std::size_t out = 0;
+    std::size_t in = 0;
+    for (std::size_t i = 0; i < members; ++i) {
+      types.push_back(some[(i + me) % 5]);
+      sent.push_back(in_place ? pairs[std::min(i, me)][std::max(i, me)] : pairs[me][i]);
+      received.push_back(in_place ? sent[i] : pairs[i][me]);
+      send_places.push_back(static_cast<int>(out));
+      receive_places.push_back(static_cast<int>(in));
+      out += room(kind_of(types[i]), sent[i]);
+      in += room(kind_of(types[i]), received[i]);
+    }
+    auto send = filled(out, salt);
+    auto receive = filled(in, salt + 1);
+    const void* from = in_place ? MPI_IN_PLACE : send.data();
+    CALL(Alltoallw, from, sent.data(), send_places.data(), types.data(), receive.data(), received.data(),
+         receive_places.data(), types.data(), comm);
     return receive;
   }
 
@@ -436,7 +432,9 @@ int main(int count, char** words) {
     MPI_Comm_dup(MPI_COMM_WORLD, &whole);
     MPI_Comm reversed;
     MPI_Comm_split(MPI_COMM_WORLD, 0, size - me, &reversed);
-    for (const MPI_Comm comm : {thread == 0 ? MPI_COMM_WORLD : whole, reversed}) {
+    MPI_Comm cyclic;  // ranks of a node are not neighbors
+    MPI_Comm_split(MPI_COMM_WORLD, 0, me % 2 * size + me, &cyclic);
+    for (const MPI_Comm comm : {thread == 0 ? MPI_COMM_WORLD : whole, reversed, cyclic}) {
       MPI_Comm twin;
       MPI_Comm_dup(comm, &twin);
       pairs[static_cast<std::size_t>(thread)].push_back({comm, twin});

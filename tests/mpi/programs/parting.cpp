@@ -1,6 +1,7 @@
 // Programs communicate in delete callbacks of MPI_COMM_SELF, the first step of MPI_Finalize:
 //
-//     parting server       clients tell the server, rank 0, to end, and wait for its answer
+//     parting server       clients tell the server, rank 0, to end, and wait for its answer. For a while it then looks
+//                          for messages that no client has sent.
 //     parting collectives  collectives are posted, completed and started in callbacks; the last one set runs first
 //     parting failing      the last callback returns an error
 #include <mpi.h>
@@ -14,6 +15,7 @@ namespace {
 constexpr int kWork = 1;
 constexpr int kEnd = 2;
 constexpr int kAnswer = 3;
+constexpr double kLookSeconds = 0.2;
 
 int rank = 0;
 int size = 0;
@@ -55,6 +57,12 @@ void serve() {
     MPI_Send(&word, 1, MPI_INT, status.MPI_SOURCE, kAnswer, MPI_COMM_WORLD);
     if (status.MPI_TAG == kEnd) --clients;
   }
+  const double began = MPI_Wtime();
+  int found = 0;
+  while (found == 0 && MPI_Wtime() < began + kLookSeconds) {
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
+  }
+  say("no message of others", found == 0);
 }
 
 // A sum over all ranks.

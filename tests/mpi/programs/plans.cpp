@@ -1,6 +1,6 @@
-// Calls whose dispatch plan may change: blocks of a size that is offloaded unless the service process's core is taken,
-// and v-forms with phases of small and of large blocks, several outstanding on two communicators. Every byte is
-// checked.
+// Calls whose dispatch plan may change. Some have blocks of a size that is offloaded unless the service process's core
+// is taken; v-forms have phases of small and of large blocks. Several are outstanding on two communicators. Every byte
+// is checked.
 //
 //   plans SECONDS [v]     v: v-forms only, on one communicator
 //

@@ -10,7 +10,7 @@
 //   steady idle SECONDS         nothing outstanding, ranks asleep
 //
 // Rank 0 prints "steady: rank R is process P" for each rank and, when all work, "steady: ready": launchers keep only
-// one rank's lines in order.
+// one rank's lines in order. It prints "steady: under way" after the first 20 operations without pause.
 
 #include <mpi.h>
 #include <sys/wait.h>
@@ -20,6 +20,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -38,6 +39,12 @@ void say_ready() {
     std::printf("steady: rank %d is process %d\n", i, processes[static_cast<std::size_t>(i)]);
   }
   std::printf("steady: ready\n");
+  std::fflush(stdout);
+}
+
+void say_under_way() {
+  if (rank != 0) return;
+  std::printf("steady: under way\n");
   std::fflush(stdout);
 }
 
@@ -122,12 +129,14 @@ int main(int argc, char** argv) {
   const Clock::time_point end = Clock::now() + std::chrono::seconds(seconds);
   if (mode == "operations" || mode == "fork") {
     Exchange exchange(30'000);
+    bool first_round = true;
     do {
       for (int i = 0; i < 20; ++i) {
         exchange.post();
         if (mode == "fork" && i % 4 == rank % 4) exchange.spoil_in_child();
         exchange.wait();
       }
+      if (std::exchange(first_round, false)) say_under_way();
     } while (go_on(end));
   } else if (mode == "large" || mode == "larger" || mode == "overlap") {
     Exchange exchange(mode == "larger" ? 4'000'000 : 500'000);

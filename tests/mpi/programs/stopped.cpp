@@ -2,9 +2,9 @@
 //
 //   stopped BYTES LIMIT_S   a block from every rank to every rank, ROUNDS times; natively it fails at the limit
 //
-// A child of each rank, forked before MPI_Init, shares the rank's receive buffer. When its rank is stopped it waits for
-// the blocks of all others and continues the rank. (The rank copies its own block.) Rank 0 posts when the others have
-// been stopped for a while.
+// A child of each rank, forked before MPI_Init, shares the rank's receive buffer. When its rank is stopped, the child
+// waits for the blocks of all others and continues the rank, which copies its own block. Rank 0 posts when the others
+// have been stopped for a while.
 
 #include <mpi.h>
 #include <signal.h>

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
@@ -41,13 +42,17 @@ bool parse(const std::string& line, Range& range) {
   return access[3] == 's' && line.find("/dev/zero") != std::string::npos;
 }
 
+// The part of the mapping that lies in the attachment.
 void overlay(std::int64_t pid, const Range& there, std::uint64_t wanted, std::size_t bytes, char* base) {
-  if (there.first < wanted || there.end > wanted + bytes) return;
+  const std::uint64_t first = std::max(there.first, wanted);
+  const std::uint64_t end = std::min(there.end, wanted + bytes);
+  if (first >= end) return;
   char name[96];
   std::snprintf(name, sizeof name, "/proc/%" PRId64 "/map_files/%" PRIx64 "-%" PRIx64, pid, there.first, there.end);
   const int fd = ::open(name, O_RDWR | O_CLOEXEC);
   if (fd < 0) return;
-  ::mmap(base + (there.first - wanted), there.end - there.first, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+  ::mmap(base + (first - wanted), end - first, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+         static_cast<off_t>(first - there.first));
   ::close(fd);
 }
 

@@ -86,6 +86,25 @@ TEST(DpuLink, EndsWithASilentOrNonsensicalOtherEnd) {
   EXPECT_NE(mad.host.problem().find("malformed"), std::string::npos);
 }
 
+// The other end may have left bytes unread (ECONNRESET), or this end may be the first to notice by sending (EPIPE).
+TEST(DpuLink, OtherEndClosesWithAndWithoutUnreadBytes) {
+  for (const bool unread : {false, true}) {
+    for (const bool sends : {false, true}) {
+      std::array<int, 2> fds{};
+      ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds.data()), 0);
+      DpuLink host((UniqueFd(fds[0])));
+      UniqueFd dpu(fds[1]);
+      if (unread) host.send(DpuFrameKind::alive, 0, {});
+      dpu.reset();
+      if (sends) host.send(DpuFrameKind::alive, 0, {});
+      host.work(DpuLink::Clock::now());
+      EXPECT_FALSE(host.open());
+      EXPECT_TRUE(host.ended_by_other());
+      EXPECT_EQ(host.problem(), "the connection was closed") << unread << sends;
+    }
+  }
+}
+
 TEST(DpuLink, DoesNotCountTheTimeInWhichItStoodStillItself) {
   Ends ends = make_ends();
   auto now = DpuLink::Clock::now();

@@ -125,20 +125,20 @@ TEST(WireHeader, WhatIsLetThroughEncodesToTheSameBytes) {
   EXPECT_GT(accepted, 1000);
 }
 
-TEST(WirePass, StandsBehindTheHeaderAndIsComparedWhole) {
-  Pass pass{};
-  for (std::size_t i = 0; i < pass.size(); ++i) pass[i] = static_cast<std::uint8_t>(i + 1);
-  const EncodedShown bytes = encode_shown(encode_wire(some_header()), pass);
+TEST(WireToken, StandsBehindTheHeaderAndIsComparedWhole) {
+  Token token{};
+  for (std::size_t i = 0; i < token.size(); ++i) token[i] = static_cast<std::uint8_t>(i + 1);
+  const EncodedShown bytes = encode_shown(encode_wire(some_header()), token);
   const auto shown = decode_shown(bytes);
   ASSERT_TRUE(shown);
   EXPECT_EQ(encode_wire(shown->header), encode_wire(some_header()));
-  EXPECT_EQ(shown->pass, pass);
-  EXPECT_EQ(std::memcmp(bytes.data() + kHeaderBytes, pass.data(), pass.size()), 0);
-  EXPECT_TRUE(same_pass(shown->pass, pass));
-  for (std::size_t i = 0; i < pass.size(); ++i) {
-    Pass other = pass;
+  EXPECT_EQ(shown->token, token);
+  EXPECT_EQ(std::memcmp(bytes.data() + kHeaderBytes, token.data(), token.size()), 0);
+  EXPECT_TRUE(same_token(shown->token, token));
+  for (std::size_t i = 0; i < token.size(); ++i) {
+    Token other = token;
     other[i] ^= 0x80;
-    EXPECT_FALSE(same_pass(other, pass)) << i;
+    EXPECT_FALSE(same_token(other, token)) << i;
   }
   for (std::size_t length = 0; length < bytes.size(); ++length) {
     EXPECT_FALSE(decode_shown(std::span(bytes).first(length))) << length;

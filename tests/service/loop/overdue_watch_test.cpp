@@ -43,8 +43,8 @@ engine::PostedOperation some_operation() {
   operation.id = OperationId{GroupId{7, 9}, 0};
   operation.members = std::make_shared<const std::vector<WorldRank>>(std::vector{WorldRank{0}, WorldRank{1}});
   operation.send.base.owner = operation.receive.base.owner = operation.rank;
-  operation.send.block_bytes = operation.send.stride_bytes = 8;
-  operation.receive.block_bytes = operation.receive.stride_bytes = 8;
+  operation.send.block_bytes = operation.receive.block_bytes = 8;
+  operation.send.stride_bytes = operation.receive.stride_bytes = 8;
   operation.own_block_done = true;
   return operation;
 }

@@ -84,6 +84,21 @@ TEST(ClusterFile, EveryKeyIsRead) {
   EXPECT_FALSE(cluster.value().pcie.present);
 }
 
+// Ranks copy for a DPU unless the file forbids it.
+TEST(ClusterFile, RanksCopyForADpuByDefault) {
+  const auto copies = [](const std::string& line) {
+    std::string text = with("own_core = true\nranks_copy = false", line + "memory = \"80 GB/s\"\nlatency = \"0.1 us\"");
+    const std::string host = "placement = \"host_core\"";
+    text.replace(text.find(host), host.size(), "placement = \"dpu\"");
+    const Result<Cluster> read = parse_cluster(text + "[pcie]\nrate = \"10 GB/s\"\nlatency = \"1 us\"\n", "f.toml");
+    EXPECT_TRUE(read.ok()) << read.error();
+    return read.ok() && read.value().service.ranks_copy;
+  };
+  EXPECT_TRUE(copies(""));
+  EXPECT_TRUE(copies("ranks_copy = true\n"));
+  EXPECT_FALSE(copies("ranks_copy = false\n"));
+}
+
 TEST(ClusterFile, ErrorsNameLineKeyAndAllowedValues) {
   const auto error = [](const std::string& text) { return parse_cluster(text, "f.toml").error(); };
   const auto says = [](const std::string& whole, const std::string& part) {

@@ -49,14 +49,68 @@ TEST(Timing, ServiceProcessesOverlapComputation) {
   EXPECT_LT(part(run(cluster, options).native.exposed_ns, result.native.pure_ns), 0.3);
 }
 
-// Each node receives 12 blocks for each of its 4 ranks through its link, or its PCIe if that is slower.
+// Without copies by ranks: each node receives 12 blocks for each of its 4 ranks through its link, or its PCIe if that
+// is slower.
 TEST(Timing, LargeAlltoallSaturatesTheSlowestPort) {
-  const model::Cluster cluster = cluster_named("graham2024-bluefield3");
+  model::Cluster cluster = cluster_named("graham2024-bluefield3");
+  cluster.service.ranks_copy = false;
   const ExperimentResult result = run(cluster, options_for("ialltoall:4MiB", 4, 4, 4));
   // Blocks within the node turn round in the card and use PCIe as well.
   const double least_ns = 15.0 * 4 * (4U << 20U) / cluster.pcie.bytes_per_s * 1e9;
   EXPECT_GT(part(result.offloaded.pure_ns, 1) / least_ns, 1.0);
   EXPECT_LT(part(result.offloaded.pure_ns, 1) / least_ns, 1.1);
+}
+
+// With service processes on a DPU, ranks that wait copy what stays on their host.
+TEST(Timing, WaitingRanksCopyForADpu) {
+  model::Cluster cluster = cluster_named("graham2024-bluefield3");
+  for (const std::uint32_t ranks : {8U, 16U, 32U}) {
+    ExperimentOptions options = options_for("ialltoall:512KiB", 1, ranks, 4);
+    options.rounds = 1;
+    cluster.service.ranks_copy = true;
+    const ExperimentResult copied = run(cluster, options);
+    EXPECT_LT(part(copied.offloaded.pure_ns, copied.native.pure_ns), 1.45) << ranks;
+    cluster.service.ranks_copy = false;
+    const ExperimentResult by_card = run(cluster, options);
+    EXPECT_GT(part(by_card.offloaded.pure_ns, by_card.native.pure_ns), 2.9) << ranks;
+    // And still beside computation.
+    EXPECT_LT(part(copied.offloaded.total_ns, by_card.offloaded.total_ns), 1.01) << ranks;
+  }
+}
+
+// The card moves all blocks of ranks that compute, as if they never copied.
+TEST(Timing, ComputingRanksAreNotWaitedFor) {
+  model::Cluster cluster = cluster_named("graham2024-bluefield3");
+  ExperimentOptions options = options_for("ialltoall:512KiB", 2, 8, 2);
+  options.work = parse_work_rule("60 ms").value();
+  const ExperimentResult copies = run(cluster, options);
+  cluster.service.ranks_copy = false;
+  const ExperimentResult by_card = run(cluster, options);
+  EXPECT_LT(part(copies.offloaded.exposed_ns, copies.offloaded.pure_ns), 0.04);  // its own block
+  EXPECT_NEAR(part(copies.offloaded.total_ns, by_card.offloaded.total_ns), 1, 0.001);
+}
+
+// Small blocks cost less by the card than a job costs.
+TEST(Timing, RanksDoNotCopySmallBlocksForADpu) {
+  model::Cluster cluster = cluster_named("graham2024-bluefield3");
+  const ExperimentOptions options = options_for("ialltoall:8KiB", 2, 8, 2);
+  const ExperimentResult copies = run(cluster, options);
+  cluster.service.ranks_copy = false;
+  EXPECT_EQ(copies.offloaded.pure_ns, run(cluster, options).offloaded.pure_ns);
+}
+
+// A rank that ends its wait leaves jobs behind: they go back, and the operation ends. Many small steps with waits of
+// different lengths reach that.
+TEST(Timing, JobsOfRanksThatStopWaitingAreTakenBack) {
+  model::Cluster cluster = cluster_named("graham2024-bluefield3");
+  cluster.noise.work = 0.5;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    for (const char* pattern : {"ialltoall:64KiB", "iallgather:64KiB", "ibcast:1MiB"}) {
+      ExperimentOptions options = options_for(pattern, 2, 6, 2);
+      options.seed = seed;
+      EXPECT_GT(run(cluster, options).offloaded.total_ns, 0U);
+    }
+  }
 }
 
 TEST(Timing, EveryModelledCollectiveAndAlgorithmEnds) {

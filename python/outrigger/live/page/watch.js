@@ -128,7 +128,8 @@ function showCalls(job) {
     put(to[7], percent(call.exposed));
     put(to[8], percent(call.hidden));
     put(to[9], call.latest_rank < 0 ? "-" : `rank ${call.latest_rank}, ${seconds(call.latest_mean_seconds)}`);
-    const why = Object.entries(call.native).map(([reason, calls]) => `${count(calls)} ${reason}`).join(", ");
+    const reasons = Object.entries(call.native).map(([reason, calls]) => `${count(calls)} ${reason}`);
+    const why = [...(call.by_ranks ? [`by ranks ${count(call.by_ranks)}`] : []), ...reasons].join(", ");
     put(to[10], why || "-");
     to[10].title = why;
   });
@@ -307,7 +308,7 @@ function words(job) {
   if (ranks.rank.length === 0) return "No rank counts yet.";
   const most = mostOf(ranks.exposed);
   const late = mostOf(ranks.late);
-  const last = ranks.late[late] > 0 ? ` Rank ${ranks.rank[late]} comes last: ${seconds(ranks.late[late])} a second behind the first, in all its calls.` : "";
+  const last = ranks.late[late] > 0 ? ` Rank ${ranks.rank[late]} is the latest: ${seconds(ranks.late[late])} per second behind the first, in all its calls.` : "";
   return `Rank ${ranks.rank[most]} spends most in collectives, ${percent(ranks.exposed[most])}.${last}`;
 }
 
@@ -356,7 +357,7 @@ function showJobs() {
 function showNotes(job) {
   const notes = [...view.problems, ...(job ? job.warnings : [])];
   if (job && job.rows_left_out) notes.push(`${count(job.rows_left_out)} rows are left out: too many communicators.`);
-  if (view.refused) notes.push(`Keepers of other users' jobs tell these users and root alone: ${count(view.refused)} refused to.`);
+  if (view.refused) notes.push(`Jobs of other users on this machine: ${count(view.refused)}. Only these users and root can see their data.`);
   const list = $("notes");
   if ([...list.children].map((item) => item.textContent).join("\n") === notes.join("\n")) return;
   list.replaceChildren(...notes.map((note) => Object.assign(document.createElement("li"), { textContent: note })));

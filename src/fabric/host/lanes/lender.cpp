@@ -43,6 +43,7 @@ void LenderQueue::give(const CopyJob& job, const Chunk& chunk) {
   if (pending() == 0) last_progress_ = Clock::now();
   ++given_;
   end_ = given_;
+  copy_queue_->recalled.store(collected_, std::memory_order_relaxed);  // never far behind `taken`
   copy_queue_->given.store(given_, std::memory_order_seq_cst);
 }
 

@@ -9,7 +9,7 @@
 #include <array>
 #include <cerrno>
 
-#include "base/last_words.hpp"
+#include "base/unread_output.hpp"
 #include "protocol/shared/segment.hpp"
 #include "service/notices/fatal.hpp"
 #include "service/notices/log.hpp"

@@ -4,10 +4,10 @@
 #include <sys/ioctl.h>
 
 #include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string>
+
+#include "base/file_text.hpp"
 
 namespace outrigger::service {
 namespace {
@@ -32,13 +32,12 @@ std::optional<int> status_by_pidfd(int pidfd) {
 
 // Status of a process that its parent has not waited for yet.
 std::optional<int> status_of_zombie(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::string text = text_of_file("/proc/" + std::to_string(pid) + "/stat");
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return std::nullopt;
   std::istringstream fields(text.substr(name_end + 1));
-  const std::string state(*std::istream_iterator<std::string>(fields));
-  if (state != "Z") return std::nullopt;
+  std::string state;
+  if (!(fields >> state) || state != "Z") return std::nullopt;
   std::string last;
   while (fields >> last) {
   }

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <utility>
+
+#include "base/file_text.hpp"
 
 namespace outrigger::service {
 namespace {
@@ -21,8 +21,7 @@ bool is_stopped_or_traced(char state) {
 
 std::optional<ProcessSign> sign_of_process(pid_t pid) {
   if (pid <= 0) return std::nullopt;
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::string text = text_of_file("/proc/" + std::to_string(pid) + "/stat");
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return std::nullopt;
   std::istringstream fields(text.substr(name_end + 1));

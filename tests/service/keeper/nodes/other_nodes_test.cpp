@@ -301,7 +301,7 @@ TEST_F(OtherNodesTest, StrangersAreIgnored) {
     ssize_t all = 0;
     while ((got = ::recv(stranger.get(), heard.data(), heard.size(), MSG_DONTWAIT)) > 0) all += got;
     EXPECT_FALSE(got < 0 && errno == EAGAIN) << "it is still connected";
-    EXPECT_LE(all, 48) << "it has been greeted, and told nothing";
+    EXPECT_LE(all, 48) << "it has been answered, and told nothing";
   }
   for (const std::uint32_t node : {0U, 2U}) EXPECT_TRUE(all_[node].moved().empty());
   EXPECT_TRUE(all_[0].watched().empty());

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "service/node.hpp"
+#include "support/eventually.hpp"
 
 namespace outrigger::service {
 namespace {
@@ -169,11 +170,6 @@ class Jobs : public ::testing::Test {
     return options;
   }
   static pid_t other_job(const Clients& clients) { return clients[0].value()->statistics().service_other_job; }
-  static bool comes_true(const std::function<bool()>& condition) {
-    const auto end = Clock::now() + std::chrono::milliseconds(kHeardWithinMs);
-    while (!condition() && Clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    return condition();
-  }
 };
 
 TEST_F(Jobs, FirstJobsServiceProcessIsToldOfTheSecondJob) {
@@ -187,8 +183,8 @@ TEST_F(Jobs, FirstJobsServiceProcessIsToldOfTheSecondJob) {
     ASSERT_TRUE(others[0] && others[1]);
     EXPECT_NE(others[0].value()->welcome().other_job, 0);
     EXPECT_EQ(others[0].value()->welcome().core_share, copy::CoreShare::shared);
-    EXPECT_TRUE(comes_true([&] { return other_job(others) == ::getpid(); }));
-    EXPECT_TRUE(comes_true([&] { return other_job(ranks) == ::getpid(); }));
+    EXPECT_TRUE(eventually([&] { return other_job(others) == ::getpid(); }));
+    EXPECT_TRUE(eventually([&] { return other_job(ranks) == ::getpid(); }));
   }
 }
 

@@ -198,7 +198,7 @@ TEST_F(ServiceProcessesTest, LossIsReportedOnceWithTheFaultReport) {
   ASSERT_TRUE(starter_.service[1].send(ControlKind::fault_report, make_fault_report(7, "a bad slot")));
   starter_.service[1].close();
   const std::vector<ServiceMessage> messages = receive_all();
-  ASSERT_EQ(messages.size(), 1U) << "its last words are no message";
+  ASSERT_EQ(messages.size(), 1U) << "its captured stderr is no message";
   EXPECT_EQ(messages[0].sp, 1U);
   EXPECT_EQ(messages[0].message.body<FaultReportBody>().world_rank, 7U);
   const std::vector<LostService> lost = processes_.take_lost();

@@ -1,4 +1,4 @@
-#include "base/last_words.hpp"
+#include "base/unread_output.hpp"
 
 #include <linux/sockios.h>
 #include <sys/ioctl.h>

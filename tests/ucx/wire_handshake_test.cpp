@@ -1,4 +1,4 @@
-// Peers that have not proven that they belong to the job, and what has been recorded of those that have.
+// Peers that have not proven that they belong to the job, and replays of recorded handshakes.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -17,7 +17,7 @@ using proof::Step;
 using Channel = RawPeer::Channel;
 using Texts = std::vector<std::string>;
 
-class Greetings : public RawPeers {
+class WireHandshakes : public RawPeers {
  protected:
   void SetUp() override { start_unknown({}); }
   Texts heard() {
@@ -31,7 +31,7 @@ class Greetings : public RawPeers {
   }
 };
 
-TEST_P(Greetings, NothingIsSaidToWhoHasNotGreeted) {
+TEST_P(WireHandshakes, NothingIsSentBeforeTheHandshake) {
   Moved pushed;
   Moved pulled;
   fill(memory(0).range(kPrivateRegion), 9);
@@ -47,15 +47,15 @@ TEST_P(Greetings, NothingIsSaidToWhoHasNotGreeted) {
   EXPECT_GE(count(Step::call), 3U) << "it calls again";
   EXPECT_EQ(count(Step::call), raw_->handshakes.size());
   EXPECT_FALSE(wire(0).all_sent());
-  greet();
+  shake_hands();
   ASSERT_TRUE(run([&] { return raw_->count(wire::Kind::message) == 2 && raw_->count(wire::Kind::push) >= 1; }));
   EXPECT_EQ(raw_->count(wire::Kind::request), 1U);
-  for (const wire::Pass& pass : raw_->passes) EXPECT_EQ(pass, handshake_.token_in());
+  for (const wire::Token& token : raw_->tokens) EXPECT_EQ(token, handshake_.token_in());
   wire(0).cancel(pushed);
   wire(0).cancel(pulled);
 }
 
-TEST_P(Greetings, WhatComesBeforeTheGreetingChangesNothing) {
+TEST_P(WireHandshakes, DataBeforeTheHandshakeChangesNothing) {
   const std::vector<std::byte> some(5000, std::byte{1});
   wire::Header push = header(wire::Kind::push);
   push.bytes = some.size();
@@ -69,11 +69,11 @@ TEST_P(Greetings, WhatComesBeforeTheGreetingChangesNothing) {
   EXPECT_EQ(memory(0).range(kPrivateRegion)[0], std::byte{0});
   EXPECT_EQ(memory(0).range(FakeMemory::kMapped)[0], std::byte{0});
   EXPECT_TRUE(raw_->headers.empty());
-  greet();
+  shake_hands();
   EXPECT_EQ(heard_until("in time", 0), Texts{"in time"});
 }
 
-TEST_P(Greetings, WhoKnowsNoSecretIsNotListenedTo) {
+TEST_P(WireHandshakes, PeersWithoutTheSecretAreIgnored) {
   job_.key[5] ^= 1;
   answers_handshakes_ = true;
   send(0, 1, "x");
@@ -85,8 +85,8 @@ TEST_P(Greetings, WhoKnowsNoSecretIsNotListenedTo) {
   EXPECT_EQ(*failure, "node n1 is lost: service process 1 there does not prove that it belongs to this job");
 }
 
-TEST_P(Greetings, ARecordedGreetingIsRefused) {
-  greet();
+TEST_P(WireHandshakes, ARecordedHandshakeIsRefused) {
+  shake_hands();
   EXPECT_EQ(heard_until("recorded", 0), Texts{"recorded"});
   const auto said = said_;
   const auto message = shown(header(wire::Kind::message));
@@ -97,9 +97,9 @@ TEST_P(Greetings, ARecordedGreetingIsRefused) {
   EXPECT_EQ(heard(), Texts{});
   EXPECT_EQ(count(Step::answer), 1U) << "of the call; nothing else is answered";
   EXPECT_EQ(raw_->handshakes.size(), 1U);
-  greet();
+  shake_hands();
   raw_->send(Channel::control, message, text);
-  EXPECT_EQ(heard(), Texts{}) << "the pass of another greeting";
+  EXPECT_EQ(heard(), Texts{}) << "the token of another handshake";
   EXPECT_EQ(heard_until("mine", 0), Texts{"mine"});
   // In the middle of it, too.
   for (const auto& handshake : said) raw_->send(Channel::control, handshake);
@@ -110,7 +110,7 @@ TEST_P(Greetings, ARecordedGreetingIsRefused) {
   EXPECT_FALSE(wire(0).failure());
 }
 
-TEST_P(Greetings, AGreetingSentBackToItsSenderIsRefused) {
+TEST_P(WireHandshakes, AHandshakeSentBackToItsSenderIsRefused) {
   send(0, 1, "for the one that knows the secret");
   for (int turn = 0; turn < 3; ++turn) {
     run_a_while();
@@ -126,11 +126,11 @@ TEST_P(Greetings, AGreetingSentBackToItsSenderIsRefused) {
   }
   EXPECT_TRUE(raw_->headers.empty());
   EXPECT_FALSE(wire(0).failure());
-  greet();
+  shake_hands();
   EXPECT_TRUE(run([&] { return raw_->count(wire::Kind::message) == 1; }));
 }
 
-TEST_P(Greetings, StrangersCallsAreAnsweredToThePeerAndNotOften) {
+TEST_P(WireHandshakes, StrangersCallsAreAnsweredToThePeerAndNotOften) {
   HandshakeMessage call = handshake_.call().value();
   for (int i = 0; i < 1000; ++i) {
     call.mine = proof::fresh_nonce();
@@ -140,7 +140,7 @@ TEST_P(Greetings, StrangersCallsAreAnsweredToThePeerAndNotOften) {
   EXPECT_EQ(raw_->handshakes.size(), static_cast<std::size_t>(proof::Handshake::kAnswersAtOnce));
   raw_->handshakes.clear();
   wire(0).tick(false);
-  greet();
+  shake_hands();
   for (int i = 0; i < 1000; ++i) {
     call.mine = proof::fresh_nonce();
     raw_->send(Channel::control, proof::encode_handshake(call));
@@ -149,7 +149,7 @@ TEST_P(Greetings, StrangersCallsAreAnsweredToThePeerAndNotOften) {
   EXPECT_TRUE(raw_->handshakes.empty()) << "calls of others than the one that is known";
 }
 
-TEST_P(Greetings, StrangersCallsMakeNobodyALoss) {
+TEST_P(WireHandshakes, StrangersCallsMakeNobodyALoss) {
   const HandshakeMessage call = handshake_.call().value();
   RawPeer stranger;
   stranger.connect(addresses_[0]);
@@ -164,7 +164,7 @@ TEST_P(Greetings, StrangersCallsMakeNobodyALoss) {
   EXPECT_TRUE(stranger.handshakes.empty()) << "answers go to where the job map says";
 }
 
-TEST_P(Greetings, RubbishIsNoGreeting) {
+TEST_P(WireHandshakes, GarbageIsNoHandshake) {
   std::mt19937_64 random(5);
   const auto good = proof::encode_handshake(handshake_.call().value());
   for (int i = 0; i < 500; ++i) {
@@ -180,7 +180,7 @@ TEST_P(Greetings, RubbishIsNoGreeting) {
   raw_->send(Channel::control, good, std::vector<std::byte>(100'000), true);
   run_a_while();
   EXPECT_TRUE(raw_->handshakes.empty());
-  greet();
+  shake_hands();
   EXPECT_EQ(heard_until("well", 0), Texts{"well"});
 }
 
@@ -268,12 +268,12 @@ TEST_P(Unanswered, CallersConnectAnew) {
   }
   EXPECT_GE(raw_->handshakes.size(), 1U);
   raw_->connect(addresses_[0]);
-  greet();
+  shake_hands();
   ASSERT_TRUE(run([&] { return raw_->count(wire::Kind::message) == 1; }));
   EXPECT_EQ(wire(0).failure(), nullptr);
 }
 
-INSTANTIATE_TEST_SUITE_P(Networks, Greetings, kNetworks, network_name);
+INSTANTIATE_TEST_SUITE_P(Networks, WireHandshakes, kNetworks, network_name);
 INSTANTIATE_TEST_SUITE_P(Networks, Unanswered, kNetworks, network_name);
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "base/last_words.hpp"
+#include "base/unread_output.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -43,9 +43,9 @@ void say(const TwoEnds& ends) {
   ASSERT_EQ(::write(ends.writes.get(), kWords.data(), kWords.size()), static_cast<ssize_t>(kWords.size()));
 }
 
-class LastWords : public ::testing::TestWithParam<TwoEnds (*)()> {};
+class UnreadOutput : public ::testing::TestWithParam<TwoEnds (*)()> {};
 
-TEST_P(LastWords, AreWaitedForUntilTheyAreRead) {
+TEST_P(UnreadOutput, AreWaitedForUntilTheyAreRead) {
   const TwoEnds ends = GetParam()();
   say(ends);
   std::atomic<bool> read{false};
@@ -60,7 +60,7 @@ TEST_P(LastWords, AreWaitedForUntilTheyAreRead) {
   late.join();
 }
 
-TEST_P(LastWords, AreNotWaitedForForLong) {
+TEST_P(UnreadOutput, AreNotWaitedForForLong) {
   const TwoEnds ends = GetParam()();
   say(ends);
   const auto began = Clock::now();
@@ -68,17 +68,17 @@ TEST_P(LastWords, AreNotWaitedForForLong) {
   EXPECT_GE(Clock::now() - began, kLate);
 }
 
-TEST_P(LastWords, WithNothingToReadThereIsNothingToWaitFor) {
+TEST_P(UnreadOutput, WithNothingToReadThereIsNothingToWaitFor) {
   const TwoEnds ends = GetParam()();
   const auto began = Clock::now();
   wait_until_read(ends.writes.get(), 60s);
   EXPECT_LT(Clock::now() - began, 30s);
 }
 
-INSTANTIATE_TEST_SUITE_P(, LastWords, ::testing::Values(&make_pipe, &make_socket),
+INSTANTIATE_TEST_SUITE_P(, UnreadOutput, ::testing::Values(&make_pipe, &make_socket),
                          [](const auto& made) { return made.index == 0 ? "ByPipe" : "BySocket"; });
 
-TEST(LastWordsInFiles, AreNotWaitedFor) {
+TEST(OutputInFiles, AreNotWaitedFor) {
   const UniqueFd file(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   const auto began = Clock::now();
   wait_until_read(file.get(), 60s);

@@ -1,0 +1,131 @@
+"""One or two sentences about a job that does not move: what to look at first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from outrigger.live.present import MERGED, Key, place_text
+from outrigger.live.waits import Waits, ranges
+from outrigger.report_data import format_seconds, plural
+
+_MOST_RANGES = 8
+_HINT = "It computes, or is in a call that is not counted, such as MPI_Recv."
+_HINT_SEVERAL = "They compute, or are in calls that are not counted, such as MPI_Recv."
+
+
+def _who(ranks: Sequence[int]) -> str:
+    return f"rank{'s' if len(ranks) > 1 else ''} {ranges(ranks, _MOST_RANGES)}"
+
+
+def _are(ranks: Sequence[int]) -> str:
+    return f"{_who(ranks)} {'are' if len(ranks) > 1 else 'is'}"
+
+
+def _have(ranks: Sequence[int]) -> str:
+    return f"{_who(ranks)} {'have' if len(ranks) > 1 else 'has'}"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _in_call(waits: Waits, key: Key) -> str:
+    """MPI_Barrier on MPI_COMM_WORLD, at solver.c:12."""
+    thread = waits.thread_in(key)
+    places = {(one.where.object, one.where.offset) for one in waits.inside[key].values()}
+    place = place_text(thread.where.object, thread.where.offset, thread.may_name)
+    at = f" at {place}" if place and len(places) == 1 else ""
+    verb = "waiting for" if thread.waits else "in"
+    return f"{verb} {waits.called(key)}{at}"
+
+
+def _deadlock(waits: Waits, circle: Sequence[Key]) -> str:
+    parts = []
+    for key, following in zip(circle, [*circle[1:], circle[0]], strict=True):
+        missing = [rank for rank in waits.absent[key] if rank in waits.inside[following]]
+        parts.append(f"{_are(list(waits.inside[key]))} {_in_call(waits, key)}, without {_who(missing)}")
+    unless = ", unless a wait also has other requests" if any(waits.thread_in(key).waits for key in circle) else ""
+    text = f"Deadlock{unless}: {'; '.join(parts)}."
+    if len({key.communicator for key in circle}) == 1 and circle[0].communicator != MERGED:
+        text += " The ranks call different collectives on the same communicator."
+    elif len(circle) > 1:
+        text += " The ranks call collectives on these communicators in different orders."
+    return text
+
+
+def _waiting(waits: Waits, key: Key) -> str:
+    return f"{_have(list(waits.inside[key]))} been {_in_call(waits, key)} for {format_seconds(waits.longest(key))}"
+
+
+def _missing(waits: Waits, key: Key) -> str:
+    """Ranks in no collective that this call needs."""
+    free = [rank for rank in waits.absent[key] if not waits.ranks[rank].open()]
+    lost = [rank for rank in free if waits.ranks[rank].gone or waits.ranks[rank].ended]
+    late = [rank for rank in free if rank not in lost]
+    texts = []
+    if lost:
+        how = "has ended" if len(lost) == 1 else "have ended"
+        texts.append(f"{_capital(_who(lost))} {how} without {waits.called(key)}.")
+    if late:
+        texts.append(f"{_capital(_have(late))} not arrived at {waits.called(key)}{_since(waits, late)}")
+    return f"{' '.join(texts)} {_capital(_waiting(waits, key))}."
+
+
+def _since(waits: Waits, ranks: Sequence[int]) -> str:
+    """Text about ranks outside of collectives."""
+    does = waits.what_do(ranks)
+    seconds = format_seconds(min(one.least_seconds for one in does))
+    one = does[0]
+    after = f", since {one.call}" + (f" at {one.place}" if one.place else "") if one.call else ""
+    if len(does) > 1:
+        after = ""
+    been = "it has" if len(ranks) == 1 else "they have"
+    if all(each.state == "tests" for each in does):
+        return f": {been} tested requests, and been in no collective for {seconds}{after}."
+    hint = _HINT if len(ranks) == 1 else _HINT_SEVERAL
+    return f": {been} been in no collective for {seconds}{after}. {hint}"
+
+
+def _open_end(waits: Waits) -> str:
+    """No rank outside of collectives is missing in them."""
+    complete = [key for key in waits.inside if not waits.absent[key]]
+    if not complete:
+        key = max(waits.inside, key=waits.longest)
+        absent = waits.absent[key]
+        has_threads = any(len(waits.ranks[rank].threads) > 1 for rank in absent)
+        where = "with threads in other collectives" if has_threads else "in other collectives"
+        return f"{_capital(_waiting(waits, key))}. {_capital(_are(absent))} absent, {where}."
+    key = max(complete, key=waits.longest)
+    shown = waits.open_call(key)
+    waiting = _capital(_waiting(waits, key))
+    if shown.unseen:
+        return f"{waiting}. Ranks {shown.unseen} of it are on nodes that were not asked: use --hosts or --from."
+    if shown.unknown or not shown.size:
+        which = plural(shown.unknown, "rank") if shown.unknown else "some ranks"
+        return f"{waiting}. Of this communicator, {which} may be missing: which ranks it has is not known."
+    or_else = ", or they wait for another request of the same call" if waits.thread_in(key).waits else ""
+    return f"{waiting}. All its ranks have arrived: the collective itself does not go on{or_else}."
+
+
+def verdict(waits: Waits) -> str:
+    """One to three sentences."""
+    once = " Some ranks have been seen once only: they may be moving." if waits.inside and not waits.interval else ""
+    return _verdict(waits) + once
+
+
+def _verdict(waits: Waits) -> str:
+    moved = sum(rank.moved for rank in waits.ranks.values())
+    seen = f"{moved:,} of {plural(len(waits.ranks), 'rank')}"
+    if moved:
+        return f"The job moves: {seen} entered or left a collective within the last {format_seconds(waits.interval)}."
+    if not waits.inside:
+        here = [rank for rank, one in waits.ranks.items() if not (one.gone or one.ended)]
+        if not here:
+            return "All ranks have called MPI_Finalize, or have ended."
+        return f"No rank is in a collective{_since(waits, here)}"
+    if circle := waits.circle():
+        return _deadlock(waits, circle)
+    needing = [key for key in waits.inside if any(not waits.ranks[rank].open() for rank in waits.absent[key])]
+    if needing:
+        return _missing(waits, max(needing, key=waits.longest))
+    return _open_end(waits)

@@ -1,0 +1,348 @@
+"""Objects on which torch waits: operations of a group's queue, and messages."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch._C._distributed_c10d import Work
+
+from outrigger.torch import library
+
+_NO_TIMEOUT = timedelta()
+# The time that cancel() of a message waits at most for a thread that waits for the message.
+_SLICE_MS = 100
+
+
+def milliseconds(timeout: timedelta) -> int:
+    """At least one."""
+    return max(1, int(timeout.total_seconds() * 1000))
+
+
+class QueuedWork(Work):  # type: ignore[misc]
+    """One operation that has been done, is being done, or waits in its group's queue."""
+
+    def __init__(self, tensors: list[Any]) -> None:
+        super().__init__()
+        self._tensors = tensors
+        self._done = threading.Event()
+        self._lock = threading.Lock()
+        self._error: Exception | None = None
+        self._future: Any = None
+
+    def finish(self, error: Exception | None = None) -> None:
+        """The operation has ended."""
+        with self._lock:
+            self._error = error
+            self._done.set()
+            future = self._future
+        if future is not None:
+            self._resolve(future)
+
+    def _resolve(self, future: Any) -> None:
+        if self._error is None:
+            future.set_result(self._tensors)
+        else:
+            future.set_exception(self._error)
+
+    def wait(self, timeout: timedelta = _NO_TIMEOUT) -> bool:
+        """Returns when the operation is complete; raises its error."""
+        if not self._done.wait(timeout.total_seconds() if timeout > _NO_TIMEOUT else None):
+            raise RuntimeError(f"the operation is not complete after {timeout.total_seconds():g} s")
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def synchronize(self) -> None:
+        """As wait()."""
+        self.wait()
+
+    def block_current_stream(self) -> None:
+        """As wait(): the CPU has no streams."""
+        self.wait()
+
+    def is_completed(self) -> bool:
+        """True once the operation has ended, also by an error."""
+        return self._done.is_set()
+
+    def is_success(self) -> bool:
+        """True once the operation has ended without an error."""
+        return self._done.is_set() and self._error is None
+
+    def exception(self) -> Any:
+        """The error, or None."""
+        return self._error
+
+    def result(self) -> list[Any]:
+        """The output tensors."""
+        return self._tensors
+
+    def get_future(self) -> Any:
+        """A future with the output tensors; DDP takes its results from it."""
+        with self._lock:
+            is_new = self._future is None
+            if is_new:
+                self._future = torch.futures.Future()
+            ended = self._done.is_set()
+        if is_new and ended:
+            self._resolve(self._future)
+        return self._future
+
+    def source_rank(self) -> int:
+        """Only messages have one."""
+        raise RuntimeError("only a receive has a source rank")
+
+    _source_rank = source_rank
+
+
+class WorkQueue:
+    """Operations of a group, one after the other, in the order in which they were put in.
+
+    A thread does them, so that they go on whatever the program does. Each group has its own, so groups do not wait for
+    each other. Operations for which the caller waits at once are done by the caller, when those before are done.
+
+    Callbacks of futures belong to their operation. They run in this thread, or in the caller's if the operation has
+    ended before. Operations that they call are done at once, before those in the queue: so all ranks have one order.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._jobs: deque[tuple[Callable[[], None], QueuedWork]] = deque()
+        self._changed = threading.Condition()
+        self._busy = False
+        self._in_caller = False  # busy, but not in the queue's thread
+        self._ends = False
+        self._thread: threading.Thread | None = None
+        self._last: Callable[[], None] | None = None
+
+    def put(self, job: Callable[[], None], work: QueuedWork) -> None:
+        """Does the operation in the background."""
+        if self._is_own_thread():
+            work.finish(_error_of(job))
+            return
+        with self._changed:
+            if self._ends:
+                raise RuntimeError("the process group has been destroyed")
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
+            self._jobs.append((job, work))
+            self._changed.notify_all()
+
+    def do(self, job: Callable[[], None]) -> None:
+        """Does the operation in this thread."""
+        if self._is_own_thread():
+            job()
+            return
+        with self._changed:
+            while self._jobs or self._busy:
+                self._changed.wait()
+            if self._ends:
+                raise RuntimeError("the process group has been destroyed")
+            self._busy = self._in_caller = True
+        try:
+            job()
+        finally:
+            self._set_idle()
+
+    def close(self, interrupt: Callable[[], None]) -> None:
+        """Returns when all operations have ended. `interrupt` ends one that another thread is doing for itself."""
+        with self._changed:
+            self._ends = True
+            self._changed.notify_all()
+            thread = self._thread
+            if self._in_caller:
+                interrupt()
+        if self._is_own_thread():
+            while self._jobs:
+                job, work = self._jobs.popleft()
+                work.finish(_error_of(job))
+            return
+        if thread is not None:
+            thread.join()
+        with self._changed:
+            while self._busy:
+                self._changed.wait()
+
+    def end_by(self, last: Callable[[], None]) -> None:
+        """`last` is the end of all operations. Does not wait for it if the queue has a thread."""
+        with self._changed:
+            self._ends = True
+            self._last = last
+            self._changed.notify_all()
+        if self._thread is None:
+            last()
+
+    def _is_own_thread(self) -> bool:
+        return self._thread is threading.current_thread()
+
+    def _set_idle(self) -> None:
+        with self._changed:
+            self._busy = self._in_caller = False
+            self._changed.notify_all()
+
+    def _take(self) -> tuple[Callable[[], None], QueuedWork] | None:
+        with self._changed:
+            while not self._jobs or self._busy:
+                if self._ends and not self._jobs:
+                    return None
+                self._changed.wait()
+            self._busy = True
+            return self._jobs.popleft()
+
+    def _run(self) -> None:
+        while (taken := self._take()) is not None:
+            job, work = taken
+            try:
+                work.finish(_error_of(job))
+            finally:
+                # The thread must not keep the group that it waits for.
+                del taken, job, work
+                self._set_idle()
+        if self._last is not None:
+            self._last()
+
+
+def _error_of(job: Callable[[], None]) -> Exception | None:
+    try:
+        job()
+    except Exception as error:
+        return error
+    return None
+
+
+class MessageWork(Work):  # type: ignore[misc]
+    """A send or a receive. A wait that runs into its timeout cancels it."""
+
+    def __init__(
+        self,
+        handle: int,
+        tensors: list[Any],
+        finish: Callable[[], None],
+        raised: Callable[..., Exception],
+        timeout_ms: int,
+        group: object,
+    ):
+        """`group` is not freed as long as this is in use."""
+        super().__init__()
+        self._group = group
+        self._library = library.load()
+        self._handle = handle
+        self._tensors = tensors
+        self._finish = finish
+        self._raised = raised
+        self._timeout_ms = timeout_ms
+        self._lock = threading.Lock()
+        self._cancelled = False
+        self._ended = threading.Event()
+        self._error: Exception | None = None
+        self._source = -1
+        self._future: Any = None
+        self.is_late = False
+        """It has ended because its time was over."""
+
+    def _take(self, result: int) -> None:
+        """Takes a result of the library, with the lock."""
+        if result == library.PENDING:
+            return
+        try:
+            self._library.check(result)
+            self._source = self._library.function("source")(self._handle)
+            self._finish()
+        except library.GroupError as failure:
+            self.is_late = failure.result == library.TIMEOUT
+            self._error = self._raised(failure)
+        except Exception as error:
+            self._error = error
+        finally:
+            self._library.function("free")(self._handle)
+            self._ended.set()
+
+    def cancel(self) -> None:
+        """Ends it, unless it has ended."""
+        if self.is_completed():
+            return
+        self._cancelled = True  # ends a wait that has the lock
+        with self._lock:
+            if self._ended.is_set():
+                return
+            self._error = RuntimeError("the process group was destroyed before the message had ended")
+            self._library.function("free")(self._handle)
+            self._ended.set()
+
+    def wait(self, timeout: timedelta = _NO_TIMEOUT) -> bool:
+        """Returns when the message has been sent or received; raises its error."""
+        limit_ms = milliseconds(timeout) if timeout > _NO_TIMEOUT else self._timeout_ms
+        end = time.monotonic() + limit_ms / 1000
+        while not self._ended.is_set() and not self._cancelled:
+            with self._lock:
+                if not self._ended.is_set():
+                    self._wait_a_little(end)
+        self._ended.wait()
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def _wait_a_little(self, end: float) -> None:
+        """Waits with the lock, not longer than cancel() may wait for it."""
+        left_ms = int((end - time.monotonic()) * 1000)
+        result = self._library.function("wait")(self._handle, max(1, min(left_ms, _SLICE_MS)))
+        if result != library.TIMEOUT or left_ms <= _SLICE_MS:
+            self._take(result)
+
+    def synchronize(self) -> None:
+        """As wait()."""
+        self.wait()
+
+    def block_current_stream(self) -> None:
+        """As wait(): the CPU has no streams."""
+        self.wait()
+
+    def is_completed(self) -> bool:
+        """True once the message has been sent or received, or has failed."""
+        # Another thread that has the lock waits for it.
+        if not self._ended.is_set() and self._lock.acquire(blocking=False):
+            try:
+                if not self._ended.is_set():
+                    self._take(self._library.function("test")(self._handle))
+            finally:
+                self._lock.release()
+        return self._ended.is_set()
+
+    def is_success(self) -> bool:
+        """True once the message has been sent or received."""
+        return self.is_completed() and self._error is None
+
+    def exception(self) -> Any:
+        """The error, or None."""
+        return self._error
+
+    def result(self) -> list[Any]:
+        """The tensors."""
+        return self._tensors
+
+    def source_rank(self) -> int:
+        """The rank from which a completed receive came."""
+        return self._source
+
+    _source_rank = source_rank
+
+    def get_future(self) -> Any:
+        """A future with the tensors. A thread waits for it."""
+        if self._future is None:
+            self._future = torch.futures.Future()
+            threading.Thread(target=self._resolve, daemon=True).start()
+        return self._future
+
+    def _resolve(self) -> None:
+        try:
+            self.wait()
+        except Exception as error:
+            self._future.set_exception(error)
+        else:
+            self._future.set_result(self._tensors)

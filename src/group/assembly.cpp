@@ -1,0 +1,312 @@
+#include "group/assembly.hpp"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "protocol/options/settings.hpp"
+
+namespace outrigger::group {
+namespace {
+
+constexpr std::uint64_t kMagic = 0x6f75747267727032;  // with the version of this record
+
+struct Descriptor {
+  std::int64_t fd = -1;
+  std::uint64_t device = 0;  // process ids may be used again
+  std::uint64_t inode = 0;
+};
+
+// Told by each member.
+struct Whereabouts {
+  std::uint64_t magic = kMagic;
+  std::uint32_t size = 0;
+  std::uint32_t rank = 0;
+  std::array<char, 40> boot{};  // the running kernel's identity
+  std::uint64_t pid_namespace = 0;
+  std::uint64_t pretended_node = 0;
+  std::int64_t pid = 0;
+  Descriptor control{};  // only the first member's, for a group on one node
+  Descriptor area{};
+  std::array<std::uint64_t, 16> cpus{};  // that it may run on
+};
+
+// Told by each member of a group on several nodes.
+struct Place {
+  std::uint64_t magic = kMagic;
+  Descriptor control{};  // only of the first member of a node
+  Descriptor area{};
+  Contact contact{};
+};
+
+// Told when a member has tried to attach: 0 or an enum outrigger_group_result.
+struct Attached {
+  std::uint64_t magic = kMagic;
+  std::int64_t result = 0;
+};
+
+// Members have all attached before they connect.
+constexpr std::chrono::seconds kMostForConnecting{60};
+
+// OUTRIGGER_PRETEND_NODE: the node's name, or a name for each rank with commas between them.
+std::uint64_t pretended_node(std::uint32_t rank) {
+  const char* value = std::getenv(setting::kPretendNode);
+  std::string_view names = value == nullptr ? "" : value;
+  for (std::size_t comma = names.find(','); rank > 0 && comma != std::string_view::npos; comma = names.find(',')) {
+    names.remove_prefix(comma + 1);
+    --rank;
+  }
+  names = names.substr(0, names.find(','));
+  return names.empty() ? 0 : std::hash<std::string_view>{}(names) | 1;
+}
+
+std::array<char, 40> boot_identity() {
+  std::array<char, 40> identity{};
+  const UniqueFd file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
+  if (file.valid() && ::read(file.get(), identity.data(), identity.size() - 1) < 0) identity = {};
+  return identity;
+}
+
+Descriptor described(const UniqueFd& fd) {
+  struct stat status {};
+  if (!fd.valid() || ::fstat(fd.get(), &status) != 0) return {};
+  return {.fd = fd.get(), .device = status.st_dev, .inode = status.st_ino};
+}
+
+UniqueFd opened(std::int64_t pid, const Descriptor& one) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(one.fd);
+  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  const Descriptor found = described(fd);
+  return found.device == one.device && found.inode == one.inode ? std::move(fd) : UniqueFd();
+}
+
+std::array<std::uint64_t, 16> allowed_cpus() {
+  std::array<std::uint64_t, 16> mask{};
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return mask;
+  for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) mask[cpu / 64] |= std::uint64_t{1} << cpu % 64;
+  }
+  return mask;
+}
+
+class Assembler {
+ public:
+  Assembler(const struct outrigger_group_config& config, std::int64_t timeout_ms, Refusal& refusal)
+      : config_(config), timeout_ms_(timeout_ms), refusal_(refusal), all_(config.size) {}
+
+  std::unique_ptr<Assembly> run() {
+    const Whereabouts mine = own();
+    // A member that has no memory tells so, too.
+    if (!set("member", config_.rank, mine) || !get_all("member", all_) || !agree()) return nullptr;
+    const Layout layout = this->layout();
+    if (layout.nodes() > 1 && !tell_places(layout)) return nullptr;
+    std::unique_ptr<Assembly> assembly = attached(layout);
+    const Attached told{.result = refusal_.result};
+    if (!set("attached", config_.rank, told) || !all_have_attached()) return nullptr;
+    if (layout.nodes() > 1 && !connect(*assembly)) return nullptr;
+    return assembly;
+  }
+
+ private:
+  Whereabouts own() {
+    Whereabouts mine{.size = config_.size,
+                     .rank = config_.rank,
+                     .boot = boot_identity(),
+                     .pretended_node = pretended_node(config_.rank),
+                     .pid = ::getpid(),
+                     .cpus = allowed_cpus()};
+    struct stat status {};
+    if (::stat("/proc/self/ns/pid", &status) == 0) mine.pid_namespace = status.st_ino;
+    if (config_.rank == 0) make_memory(config_.size, mine.control, mine.area);
+    return mine;
+  }
+
+  void make_memory(std::uint32_t members, Descriptor& control, Descriptor& area) {
+    Result<UniqueFd> made_control = intranode::ControlArea::create(members);
+    Result<UniqueFd> made_area = GroupArea::create(members);
+    if (made_control) control_ = std::move(made_control).value();
+    if (made_area) area_ = std::move(made_area).value();
+    control = described(control_);
+    area = described(area_);
+  }
+
+  // Where members of other nodes connect; and the memory of each node, as rank 0 has made some for one node.
+  bool tell_places(const Layout& layout) {
+    Place mine;
+    if (layout.place() == 0) make_memory(static_cast<std::uint32_t>(layout.here().size()), mine.control, mine.area);
+    Result<Listener> listener = Listener::open();
+    if (listener) {
+      mine.contact = listener.value().contact();
+      listener_.emplace(std::move(listener).value());
+    } else {
+      (void)refuse(OUTRIGGER_GROUP_NO_MEMORY, listener.error());
+    }
+    places_.resize(config_.size);
+    if (!set("place", config_.rank, mine) || !get_all("place", places_)) return false;
+    all_[layout.here().front()].control = places_[layout.here().front()].control;
+    all_[layout.here().front()].area = places_[layout.here().front()].area;
+    return true;
+  }
+
+  bool connect(Assembly& assembly) {
+    std::vector<Contact> contacts;
+    for (const Place& one : places_) contacts.push_back(one.contact);
+    const std::chrono::milliseconds timeout(timeout_ms_);
+    Result<Listener::Connections> made =
+        listener_->connect(assembly.layout, contacts, std::min<std::chrono::milliseconds>(timeout, kMostForConnecting));
+    if (!made) return refuse(OUTRIGGER_GROUP_NO_MEMORY, made.error());
+    assembly.connections = std::move(made).value();
+    return true;
+  }
+
+  template <class Record>
+  bool set(const char* what, std::uint32_t rank, const Record& record) {
+    const std::string key = std::string(what) + "/" + std::to_string(rank);
+    if (config_.store.set(config_.store.context, key.c_str(), &record, sizeof record) == 0) return true;
+    return refuse(OUTRIGGER_GROUP_STORE_FAILED, "the store did not set " + key);
+  }
+  template <class Record>
+  bool get(const char* what, std::uint32_t rank, Record& record) {
+    const std::string key = std::string(what) + "/" + std::to_string(rank);
+    if (config_.store.get(config_.store.context, key.c_str(), &record, sizeof record, timeout_ms_) != 0) {
+      return refuse(OUTRIGGER_GROUP_STORE_FAILED,
+                    "the store has no " + key + ": rank " + std::to_string(rank) + " has not come to create the group");
+    }
+    if (record.magic == kMagic) return true;
+    return refuse(
+        OUTRIGGER_GROUP_STORE_FAILED,
+        "the store's " + key + " is no record of this version; all ranks must have the same liboutrigger_group");
+  }
+
+  template <class Record>
+  bool get_all(const char* what, std::vector<Record>& records) {
+    for (std::uint32_t rank = 0; rank < config_.size; ++rank) {
+      if (!get(what, rank, records[rank])) return false;
+    }
+    return true;
+  }
+
+  bool agree() {
+    for (std::uint32_t rank = 0; rank < config_.size; ++rank) {
+      const Whereabouts& one = all_[rank];
+      if (one.size == config_.size) continue;
+      return refuse(OUTRIGGER_GROUP_DIFFERENT, "rank " + std::to_string(rank) + " says that the group has " +
+                                                   std::to_string(one.size) + " ranks, and rank " +
+                                                   std::to_string(config_.rank) + " that it has " +
+                                                   std::to_string(config_.size));
+    }
+    return true;
+  }
+
+  // Members share memory if they are on one machine, in one container. Machines without an identity may differ.
+  [[nodiscard]] Layout layout() const {
+    const auto share = [](const Whereabouts& one, const Whereabouts& other) {
+      return one.boot.front() != '\0' && one.boot == other.boot && one.pid_namespace == other.pid_namespace &&
+             one.pretended_node == other.pretended_node;
+    };
+    std::vector<std::uint32_t> first_of(config_.size);
+    for (std::uint32_t rank = 0; rank < config_.size; ++rank) {
+      first_of[rank] = rank;
+      for (std::uint32_t other = 0; other < rank && all_[rank].pid_namespace != 0; ++other) {
+        if (!share(all_[rank], all_[other])) continue;
+        first_of[rank] = other;
+        break;
+      }
+    }
+    return Layout(config_.rank, first_of);
+  }
+
+  std::unique_ptr<Assembly> attached(const Layout& layout) {
+    if (refusal_.result != OUTRIGGER_GROUP_OK) return nullptr;
+    const std::uint32_t maker = layout.here().front();
+    const Whereabouts& first = all_[maker];
+    if (config_.rank != maker) {
+      control_ = opened(first.pid, first.control);
+      area_ = opened(first.pid, first.area);
+    }
+    if (!control_.valid() || !area_.valid()) {
+      (void)refuse(OUTRIGGER_GROUP_NO_MEMORY, "rank " + std::to_string(config_.rank) +
+                                                  " cannot reach the shared memory of rank " + std::to_string(maker) +
+                                                  " (process " + std::to_string(first.pid) +
+                                                  "): both must run as the same user, with /proc");
+      return nullptr;
+    }
+    const auto members = static_cast<std::uint32_t>(layout.here().size());
+    Result<intranode::ControlArea> control = intranode::ControlArea::attach(control_.get(), members);
+    Result<GroupArea> area = GroupArea::attach(area_.get(), members);
+    if (!control || !area) {
+      (void)refuse(OUTRIGGER_GROUP_NO_MEMORY, control ? area.error() : control.error());
+      return nullptr;
+    }
+    std::vector<pid_t> pids;
+    for (const Whereabouts& one : all_) pids.push_back(static_cast<pid_t>(one.pid));
+    return std::make_unique<Assembly>(Assembly{.layout = layout,
+                                               .control = std::move(control).value(),
+                                               .area = std::move(area).value(),
+                                               .pids = std::move(pids),
+                                               .policy = policy()});
+  }
+
+  bool all_have_attached() {
+    for (std::uint32_t rank = 0; rank < config_.size; ++rank) {
+      Attached one;
+      if (!get("attached", rank, one)) return false;
+      if (one.result != OUTRIGGER_GROUP_OK && refusal_.result == OUTRIGGER_GROUP_OK) {
+        return refuse(static_cast<int>(one.result), "rank " + std::to_string(rank) + " could not join the group: " +
+                                                        outrigger_group_result_text(static_cast<int>(one.result)));
+      }
+    }
+    return refusal_.result == OUTRIGGER_GROUP_OK;
+  }
+
+  // For all members on this machine, also on pretended nodes.
+  [[nodiscard]] intranode::WaitPolicy policy() const {
+    std::array<std::uint64_t, 16> any{};
+    std::size_t members = 0;
+    for (const Whereabouts& one : all_) {
+      if (one.boot != all_[config_.rank].boot) continue;
+      ++members;
+      for (std::size_t word = 0; word < any.size(); ++word) any[word] |= one.cpus[word];
+    }
+    std::size_t cpus = 0;
+    for (const std::uint64_t word : any) cpus += static_cast<std::size_t>(__builtin_popcountll(word));
+    return cpus >= members ? intranode::WaitPolicy::own_core() : intranode::WaitPolicy::shared_core();
+  }
+
+  // Keeps the first reason.
+  bool refuse(int result, std::string sentence) {
+    if (refusal_.result == OUTRIGGER_GROUP_OK) refusal_ = {.result = result, .sentence = std::move(sentence)};
+    return false;
+  }
+
+  const struct outrigger_group_config& config_;
+  std::int64_t timeout_ms_;
+  Refusal& refusal_;
+  std::vector<Whereabouts> all_;
+  UniqueFd control_;  // open until all have attached
+  UniqueFd area_;
+  std::vector<Place> places_;  // of a group on several nodes
+  std::optional<Listener> listener_;
+};
+
+}  // namespace
+
+std::unique_ptr<Assembly> assemble(const struct outrigger_group_config& config, std::int64_t timeout_ms,
+                                   Refusal& refusal) {
+  return Assembler(config, timeout_ms, refusal).run();
+}
+
+}  // namespace outrigger::group

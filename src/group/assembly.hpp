@@ -1,0 +1,38 @@
+// How the members of a group come together. Those of a node share memory: the first one makes it, and the others open
+// it by the process id and the descriptors that the store tells. It has no name, so nothing is left of it when the last
+// member ends. Members of different nodes are connected.
+#pragma once
+
+#include <outrigger/group.h>
+
+#include <string>
+#include <vector>
+
+#include "group/group_area.hpp"
+#include "group/layout.hpp"
+#include "group/nodes/connections.hpp"
+#include "intranode/control_area.hpp"
+#include "intranode/waiter.hpp"
+
+namespace outrigger::group {
+
+struct Assembly {
+  Layout layout;
+  intranode::ControlArea control;  // of the node
+  GroupArea area;                  // of the node
+  std::vector<pid_t> pids;         // of the members
+  intranode::WaitPolicy policy;    // do they have a core each?
+  Listener::Connections connections{};
+};
+
+struct Refusal {
+  int result = OUTRIGGER_GROUP_OK;
+  std::string sentence;
+};
+
+// Collective. A member that cannot join tells the others, so that all of them are refused. `refusal` is set if nothing
+// is returned.
+[[nodiscard]] std::unique_ptr<Assembly> assemble(const struct outrigger_group_config& config, std::int64_t timeout_ms,
+                                                 Refusal& refusal);
+
+}  // namespace outrigger::group

@@ -1,0 +1,583 @@
+// The functions of outrigger/group.h.
+#include <outrigger/group.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "group/assembly.hpp"
+#include "group/combines.hpp"
+#include "group/failure.hpp"
+#include "group/mailroom.hpp"
+#include "group/member_processes.hpp"
+#include "group/member_waiter.hpp"
+#include "group/member_watch.hpp"
+#include "group/nodes/node_collectives.hpp"
+#include "group/nodes/socket_stream.hpp"
+#include "group/ring_stream.hpp"
+#include "group/team_slices.hpp"
+#include "intranode/peer_memory.hpp"
+#include "intranode/team.hpp"
+
+namespace outrigger::group {
+namespace {
+
+using intranode::Blocks;
+using intranode::Outcome;
+
+constexpr std::int64_t kDefaultTimeoutMs = 1800'000;
+constexpr std::uint64_t kMostKeptScratch = std::uint64_t{32} << 20;
+
+thread_local std::string last_error;
+
+int report(int result, std::string sentence) {
+  last_error = std::move(sentence);
+  return result;
+}
+// Without memory of its own.
+int report_no_memory() noexcept {
+  last_error.assign("no memory");
+  return OUTRIGGER_GROUP_NO_MEMORY;
+}
+int bad(std::string sentence) {
+  return report(OUTRIGGER_GROUP_BAD_ARGUMENT, std::move(sentence));
+}
+
+std::chrono::milliseconds timeout_of(std::int64_t timeout_ms) {
+  return std::chrono::milliseconds(timeout_ms > 0 ? timeout_ms : kDefaultTimeoutMs);
+}
+
+std::span<const std::byte> bytes_at(const void* from, std::uint64_t bytes) {
+  return {static_cast<const std::byte*>(from), bytes};
+}
+std::span<std::byte> bytes_at(void* from, std::uint64_t bytes) {
+  return {static_cast<std::byte*>(from), bytes};
+}
+
+Blocks blocks_of(const struct outrigger_group_blocks& blocks) {
+  return {.base = static_cast<std::byte*>(blocks.base),
+          .each = blocks.each,
+          .bytes = blocks.bytes,
+          .offsets = blocks.offsets};
+}
+
+// Sentences of intranode name the calls as MPI does.
+std::string without_mpi(std::string sentence) {
+  for (std::size_t at = sentence.find("MPI_"); at != std::string::npos; at = sentence.find("MPI_", at)) {
+    sentence.erase(at, 4);
+  }
+  return sentence;
+}
+
+std::vector<pid_t> pids_here(const Assembly& assembly) {
+  std::vector<pid_t> pids;
+  for (const std::uint32_t member : assembly.layout.here()) pids.push_back(assembly.pids[member]);
+  return pids;
+}
+
+// By rank; invalid for members of this node.
+std::vector<UniqueFd> connections_for(Assembly& assembly, Channel channel) {
+  std::vector<UniqueFd> taken;
+  for (auto& one : assembly.connections) taken.push_back(std::move(one[static_cast<std::size_t>(channel)]));
+  return taken;
+}
+
+std::vector<std::unique_ptr<Stream>> streams_to_nodes(Assembly& assembly, Channel channel) {
+  std::vector<std::unique_ptr<Stream>> streams(assembly.layout.size());
+  std::vector<UniqueFd> connections = connections_for(assembly, channel);
+  for (std::uint32_t member = 0; member < connections.size(); ++member) {
+    if (!connections[member].valid()) continue;
+    streams[member] = std::make_unique<SocketStream>(std::move(connections[member]));
+  }
+  return streams;
+}
+
+std::vector<std::unique_ptr<Stream>> streams_for_messages(Assembly& assembly) {
+  const Layout& layout = assembly.layout;
+  std::vector<std::unique_ptr<Stream>> streams = streams_to_nodes(assembly, Channel::messages);
+  for (const std::uint32_t member : layout.here()) {
+    streams[member] = std::make_unique<RingStream>(assembly.area, layout.place(), layout.place_of(member));
+  }
+  return streams;
+}
+
+}  // namespace
+}  // namespace outrigger::group
+
+using namespace outrigger;
+using namespace outrigger::group;
+
+struct outrigger_group {
+  explicit outrigger_group(std::unique_ptr<Assembly> assembly)
+      : layout(assembly->layout),
+        pids(assembly->pids),
+        watch(layout, assembly->area, MemberProcesses(pids_here(*assembly)),
+              connections_for(*assembly, Channel::watch)),
+        waiter(assembly->policy, layout, watch),
+        memory(pids_here(*assembly)),
+        team(std::move(assembly->control), layout.place(), waiter),
+        order(intranode::SumTree::linear(layout.size())),
+        mailroom(assembly->policy, layout, assembly->area, watch, streams_for_messages(*assembly)) {
+    if (layout.nodes() == 1) return;
+    nodes.emplace(team, layout, streams_to_nodes(*assembly, Channel::collectives), watch, waiter);
+  }
+
+  ~outrigger_group() {
+    if (nodes && watch.failure().is_set()) nodes->abandon();
+  }
+  outrigger_group(const outrigger_group&) = delete;
+  outrigger_group& operator=(const outrigger_group&) = delete;
+
+  [[nodiscard]] std::uint32_t rank() const { return layout.rank(); }
+  [[nodiscard]] std::uint32_t size() const { return layout.size(); }
+
+  // Runs a collective of the team, or of the nodes.
+  template <class Call>
+  int collective(Call call) {
+    if (nodes) watch.look();
+    return run(call);
+  }
+  template <class Call>
+  int run(Call call) {
+    const std::scoped_lock held(one_at_a_time);
+    if (const Failure failure = watch.failure(); failure.is_set()) return report_failure(failure);
+    const Outcome outcome = call();
+    if (scratch.capacity() > kMostKeptScratch) scratch = {};
+    if (nodes) nodes->shrink(kMostKeptScratch);
+    if (outcome == Outcome::done) return OUTRIGGER_GROUP_OK;
+    if (const auto difference = this->difference()) {
+      (void)watch.fail({.kind = FailureKind::different, .about = difference->other, .noticed = rank()});
+      return report(OUTRIGGER_GROUP_DIFFERENT, without_mpi(difference->description(rank())));
+    }
+    return report_failure(watch.failure());
+  }
+  // In ranks of the group.
+  [[nodiscard]] std::optional<intranode::Difference> difference() const {
+    if (nodes && nodes->difference()) return nodes->difference();
+    std::optional<intranode::Difference> found = team.difference();
+    if (found) found->other = layout.here()[found->other];
+    return found;
+  }
+  // No member returns before all have come.
+  int open() {
+    return run([&] {
+      const Outcome outcome = team.open(memory);
+      return outcome == Outcome::done && nodes ? nodes->barrier() : outcome;
+    });
+  }
+  // Runs a function of the C interface. Others must not wait for a member that has no memory for its call.
+  template <class Function>
+  int guarded(Function function) {
+    try {
+      return function();
+    } catch (const std::exception&) {
+      mailroom.fail({.kind = FailureKind::no_memory, .about = rank(), .noticed = rank()});
+      return report_no_memory();
+    }
+  }
+  int report_failure(const Failure& failure) const {
+    const bool is_far = layout.node_of(failure.about) != layout.node_of(failure.noticed);
+    return report(result_of(failure), sentence_of(failure, rank(), pids[failure.about], is_far));
+  }
+
+  Layout layout;
+  std::vector<pid_t> pids;
+  MemberWatch watch;
+  MemberWaiter waiter;
+  intranode::CrossMemory memory;
+  intranode::Team team;
+  intranode::SumOrder order;
+  Mailroom mailroom;
+  std::optional<NodeCollectives> nodes;  // of a group on several nodes
+  std::mutex one_at_a_time;
+  // Memory of a collective. It is kept up to kMostKeptScratch, because fresh memory costs page faults.
+  std::vector<std::byte> scratch;
+};
+
+struct outrigger_group_request {
+  outrigger_group* group;
+  std::shared_ptr<Letter> letter;
+};
+
+namespace outrigger::group {
+namespace {
+
+int check_rank(const outrigger_group* group, std::uint32_t rank) {
+  if (rank < group->size()) return OUTRIGGER_GROUP_OK;
+  return bad("there is no rank " + std::to_string(rank) + " in a group of " + std::to_string(group->size()));
+}
+
+int check_blocks(const outrigger_group_blocks* blocks) {
+  if (blocks == nullptr) return bad("the blocks are NULL");
+  return (blocks->bytes == nullptr) == (blocks->offsets == nullptr)
+             ? static_cast<int>(OUTRIGGER_GROUP_OK)
+             : bad("blocks have bytes and offsets, or none of the two");
+}
+
+// One call's reduction.
+struct Reducing {
+  std::unique_ptr<intranode::Combine> combine;
+  int result = OUTRIGGER_GROUP_OK;
+};
+Reducing reducing(const outrigger_group* group, int type, int operation) {
+  Reducing made{.combine = combine_for(type, operation, group->order)};
+  if (made.combine == nullptr) {
+    made.result = bad("operation " + std::to_string(operation) + " is not defined for type " + std::to_string(type));
+  }
+  return made;
+}
+
+// A reduction that is defined for the type.
+template <class Call>
+int across_nodes(outrigger_group& group, int type, int operation, Call call) {
+  const std::optional<NodesCombine> combine = NodesCombine::of(type, operation, group.nodes->orders());
+  return group.collective([&] { return call(*combine); });
+}
+
+Outcome all_reduce_by_slices(outrigger_group& group, const std::byte* from, std::byte* into, std::uint64_t elements,
+                             const intranode::Combine& combine) {
+  const Row slices = slices_of(elements, combine.element_bytes(), group.size());
+  std::byte* own = into + slices.offsets[group.rank()];
+  const Outcome outcome =
+      reduce_own_slice(group.team, from, own, slices, combine, CollectiveCall::allreduce, group.scratch);
+  if (outcome != Outcome::done) return outcome;
+  const intranode::CallWord call(CollectiveCall::allreduce, 0, elements * combine.element_bytes());
+  return group.team.allgather({own, slices.bytes[group.rank()]}, slices.at(into), call);
+}
+
+int report_letter(const outrigger_group& group, const Letter& letter, Mailroom::Waited waited) {
+  if (waited == Mailroom::Waited::done) return OUTRIGGER_GROUP_OK;
+  if (letter.failure.is_set()) {
+    const int result = group.report_failure(letter.failure);
+    // TIMEOUT is a wait that may be repeated.
+    return letter.failure.kind == FailureKind::late ? static_cast<int>(OUTRIGGER_GROUP_ABORTED) : result;
+  }
+  if (!letter.fits) {
+    return report(OUTRIGGER_GROUP_DIFFERENT, "a message of " + std::to_string(letter.other_bytes) +
+                                                 " bytes from rank " + std::to_string(letter.peer) +
+                                                 " has come for a receive of " + std::to_string(letter.bytes) +
+                                                 " bytes");
+  }
+  const std::string peer = letter.peer == kAnyMember ? "any rank" : "rank " + std::to_string(letter.peer);
+  return report(OUTRIGGER_GROUP_TIMEOUT, letter.is_send ? peer + " has not received a message in time"
+                                                        : "no message has come from " + peer + " in time");
+}
+
+// A blocking send or receive.
+int finish(outrigger_group& group, const std::shared_ptr<Letter>& letter) {
+  const Mailroom::Waited waited = group.mailroom.wait(letter, group.waiter.timeout());
+  const int result = report_letter(group, *letter, waited);
+  if (waited == Mailroom::Waited::late) group.mailroom.cancel(letter);
+  return result;
+}
+
+int create(const struct outrigger_group_config& config, outrigger_group*& group) {
+  const std::chrono::milliseconds timeout = timeout_of(config.timeout_ms);
+#ifdef PR_SET_PTRACER
+  // Lets the other members copy, where Yama would only allow a process's parents.
+  (void)::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+#endif
+  Refusal refusal;
+  std::unique_ptr<Assembly> assembly = assemble(config, timeout.count(), refusal);
+  if (assembly == nullptr) return report(refusal.result, std::move(refusal.sentence));
+  auto made = std::make_unique<outrigger_group>(std::move(assembly));
+  made->waiter.set_timeout(timeout);
+  const int result = made->guarded([&] { return made->open(); });
+  if (result != OUTRIGGER_GROUP_OK) return result;
+  group = made.release();
+  return OUTRIGGER_GROUP_OK;
+}
+
+int check_peer(const outrigger_group* group, const void* buffer, std::uint64_t bytes, std::uint32_t peer) {
+  if (buffer == nullptr && bytes > 0) return bad("the buffer is NULL");
+  return check_rank(group, peer);
+}
+
+}  // namespace
+}  // namespace outrigger::group
+
+extern "C" {
+
+const char* outrigger_group_result_text(int result) {
+  switch (result) {
+    case OUTRIGGER_GROUP_OK: return "done";
+    case OUTRIGGER_GROUP_BAD_ARGUMENT: return "a wrong argument";
+    case OUTRIGGER_GROUP_TIMEOUT: return "a rank has not come in time";
+    case OUTRIGGER_GROUP_DEAD_RANK: return "a rank's process has ended";
+    case OUTRIGGER_GROUP_DIFFERENT: return "ranks made different calls";
+    case OUTRIGGER_GROUP_ABORTED: return "the group was aborted";
+    case OUTRIGGER_GROUP_NO_MEMORY: return "memory could not be shared";
+    case OUTRIGGER_GROUP_STORE_FAILED: return "the key-value store failed";
+    case OUTRIGGER_GROUP_PENDING: return "not complete yet";
+    default: return "not a result of group.h";
+  }
+}
+
+const char* outrigger_group_last_error(void) {
+  return last_error.c_str();
+}
+
+int outrigger_group_create(const struct outrigger_group_config* config, outrigger_group** group) {
+  if (config == nullptr || group == nullptr) return bad("a NULL pointer");
+  *group = nullptr;
+  if (config->size == 0 || config->size > intranode::kMostMembers || config->rank >= config->size) {
+    return bad("rank " + std::to_string(config->rank) + " of " + std::to_string(config->size) + "; a group has 1 to " +
+               std::to_string(intranode::kMostMembers) + " ranks");
+  }
+  if (config->store.set == nullptr || config->store.get == nullptr) return bad("the store has no set or no get");
+  try {
+    return create(*config, *group);
+  } catch (const std::system_error& error) {
+    return report(OUTRIGGER_GROUP_NO_MEMORY, error.what());
+  } catch (const std::exception&) {
+    return report_no_memory();
+  }
+}
+
+void outrigger_group_destroy(outrigger_group* group) {
+  delete group;
+}
+
+void outrigger_group_abort(outrigger_group* group) {
+  (void)group->watch.fail({.kind = FailureKind::aborted, .about = group->rank(), .noticed = group->rank()});
+}
+
+void outrigger_group_set_timeout(outrigger_group* group, int64_t timeout_ms) {
+  group->waiter.set_timeout(timeout_of(timeout_ms));
+}
+
+int outrigger_group_barrier(outrigger_group* group) {
+  return group->guarded([&]() -> int {
+    return group->collective([&] { return group->nodes ? group->nodes->barrier() : group->team.barrier(); });
+  });
+}
+
+int outrigger_group_broadcast(outrigger_group* group, void* buffer, uint64_t bytes, uint32_t root) {
+  return group->guarded([&]() -> int {
+    if (const int result = check_rank(group, root); result != 0) return result;
+    return group->collective([&] {
+      return group->nodes ? group->nodes->broadcast(bytes_at(buffer, bytes), root)
+                          : group->team.broadcast(bytes_at(buffer, bytes), root);
+    });
+  });
+}
+
+int outrigger_group_all_reduce(outrigger_group* group, const void* from, void* into, uint64_t count, int type,
+                               int operation) {
+  return group->guarded([&]() -> int {
+    const Reducing reduction = reducing(group, type, operation);
+    if (reduction.combine == nullptr || count == 0) return reduction.result;
+    if (group->nodes) {
+      return across_nodes(*group, type, operation, [&](const NodesCombine& combine) {
+        return group->nodes->all_reduce(static_cast<const std::byte*>(from), static_cast<std::byte*>(into), count,
+                                        combine);
+      });
+    }
+    if (is_sliced(group->team, count * bytes_of_type(type))) {
+      return group->collective([&] {
+        return all_reduce_by_slices(*group, static_cast<const std::byte*>(from), static_cast<std::byte*>(into), count,
+                                    *reduction.combine);
+      });
+    }
+    return group->collective([&] {
+      return group->team.allreduce(bytes_at(from, count * bytes_of_type(type)), static_cast<std::byte*>(into),
+                                   *reduction.combine);
+    });
+  });
+}
+
+int outrigger_group_reduce(outrigger_group* group, const void* from, void* into, uint64_t count, int type,
+                           int operation, uint32_t root) {
+  return group->guarded([&]() -> int {
+    if (const int result = check_rank(group, root); result != 0) return result;
+    const Reducing reduction = reducing(group, type, operation);
+    if (reduction.combine == nullptr || count == 0) return reduction.result;
+    if (group->nodes) {
+      return across_nodes(*group, type, operation, [&](const NodesCombine& combine) {
+        return group->nodes->reduce(static_cast<const std::byte*>(from), static_cast<std::byte*>(into), count, combine,
+                                    root);
+      });
+    }
+    return group->collective([&] {
+      return group->team.reduce(bytes_at(from, count * bytes_of_type(type)), static_cast<std::byte*>(into),
+                                *reduction.combine, root);
+    });
+  });
+}
+
+int outrigger_group_reduce_scatter(outrigger_group* group, const void* from, void* into, const uint64_t* counts,
+                                   int type, int operation) {
+  return group->guarded([&]() -> int {
+    if (counts == nullptr) return bad("the counts are NULL");
+    const Reducing reduction = reducing(group, type, operation);
+    if (reduction.combine == nullptr) return reduction.result;
+    std::vector<std::uint64_t> bytes(counts, counts + group->size());
+    if (group->nodes) {
+      return across_nodes(*group, type, operation, [&](const NodesCombine& combine) {
+        return group->nodes->reduce_scatter(static_cast<const std::byte*>(from), static_cast<std::byte*>(into), bytes,
+                                            combine);
+      });
+    }
+    for (std::uint64_t& one : bytes) one *= bytes_of_type(type);
+    const std::uint64_t total = std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0});
+    if (total == 0) return OUTRIGGER_GROUP_OK;
+    if (is_sliced(group->team, total)) {
+      return group->collective([&] {
+        return reduce_own_slice(group->team, static_cast<const std::byte*>(from), static_cast<std::byte*>(into),
+                                Row(std::move(bytes)), *reduction.combine, CollectiveCall::reduce_scatter,
+                                group->scratch);
+      });
+    }
+    return group->collective([&] {
+      return group->team.reduce_scatter(static_cast<const std::byte*>(from), bytes, static_cast<std::byte*>(into),
+                                        *reduction.combine);
+    });
+  });
+}
+
+int outrigger_group_all_gather(outrigger_group* group, const void* from, uint64_t bytes,
+                               const struct outrigger_group_blocks* into) {
+  return group->guarded([&]() -> int {
+    if (const int result = check_blocks(into); result != 0) return result;
+    const Blocks blocks = blocks_of(*into);
+    if (blocks.of(group->rank()).size() != bytes) return bad("the own block has another length than `from`");
+    return group->collective([&] {
+      return group->nodes ? group->nodes->all_gather(bytes_at(from, bytes), blocks)
+                          : group->team.allgather(bytes_at(from, bytes), blocks);
+    });
+  });
+}
+
+int outrigger_group_gather(outrigger_group* group, const void* from, uint64_t bytes,
+                           const struct outrigger_group_blocks* into, uint32_t root) {
+  return group->guarded([&]() -> int {
+    if (const int result = check_rank(group, root); result != 0) return result;
+    Blocks blocks{.each = bytes};
+    if (group->rank() == root) {
+      if (const int result = check_blocks(into); result != 0) return result;
+      blocks = blocks_of(*into);
+      if (blocks.each != bytes) return bad("blocks of gather() are as long as `from`");
+    }
+    return group->collective([&] {
+      return group->nodes ? group->nodes->gather(bytes_at(from, bytes), blocks, root)
+                          : group->team.gather(bytes_at(from, bytes), blocks, root);
+    });
+  });
+}
+
+int outrigger_group_scatter(outrigger_group* group, const struct outrigger_group_blocks* from, void* into,
+                            uint64_t bytes, uint32_t root) {
+  return group->guarded([&]() -> int {
+    if (const int result = check_rank(group, root); result != 0) return result;
+    Blocks blocks{.each = bytes};
+    if (group->rank() == root) {
+      if (const int result = check_blocks(from); result != 0) return result;
+      blocks = blocks_of(*from);
+      if (blocks.each != bytes) return bad("blocks of scatter() are as long as `into`");
+    }
+    return group->collective([&] {
+      return group->nodes ? group->nodes->scatter(blocks, bytes_at(into, bytes), root)
+                          : group->team.scatter(blocks, bytes_at(into, bytes), root);
+    });
+  });
+}
+
+int outrigger_group_all_to_all(outrigger_group* group, const struct outrigger_group_blocks* from,
+                               const struct outrigger_group_blocks* into) {
+  return group->guarded([&]() -> int {
+    if (const int result = check_blocks(from); result != 0) return result;
+    if (const int result = check_blocks(into); result != 0) return result;
+    if (from->each != into->each) return bad("blocks of all_to_all() are equally long");
+    if (from->each == 0) return OUTRIGGER_GROUP_OK;
+    return group->collective([&] {
+      return group->nodes ? group->nodes->all_to_all(blocks_of(*from), blocks_of(*into))
+                          : group->team.alltoall(blocks_of(*from), blocks_of(*into));
+    });
+  });
+}
+
+int outrigger_group_all_to_allv(outrigger_group* group, const struct outrigger_group_blocks* from,
+                                const struct outrigger_group_blocks* into) {
+  return group->guarded([&]() -> int {
+    if (const int result = check_blocks(from); result != 0) return result;
+    if (const int result = check_blocks(into); result != 0) return result;
+    return group->collective([&] {
+      return group->nodes ? group->nodes->all_to_allv(blocks_of(*from), blocks_of(*into))
+                          : group->team.alltoallv(blocks_of(*from), blocks_of(*into));
+    });
+  });
+}
+
+int outrigger_group_send(outrigger_group* group, const void* from, uint64_t bytes, uint32_t to, int64_t tag) {
+  return group->guarded([&]() -> int {
+    if (const int result = check_peer(group, from, bytes, to); result != 0) return result;
+    return finish(*group, group->mailroom.send(bytes_at(from, bytes), to, tag, false));
+  });
+}
+
+int outrigger_group_recv(outrigger_group* group, void* into, uint64_t bytes, uint32_t source, int64_t tag) {
+  return group->guarded([&]() -> int {
+    const std::uint32_t peer = source == OUTRIGGER_GROUP_ANY_RANK ? 0 : source;
+    if (const int result = check_peer(group, into, bytes, peer); result != 0) return result;
+    return finish(*group, group->mailroom.receive(bytes_at(into, bytes), source, tag, false));
+  });
+}
+
+int outrigger_group_isend(outrigger_group* group, const void* from, uint64_t bytes, uint32_t to, int64_t tag,
+                          outrigger_group_request** request) {
+  return group->guarded([&]() -> int {
+    if (const int result = check_peer(group, from, bytes, to); result != 0) return result;
+    *request = new outrigger_group_request{group, group->mailroom.send(bytes_at(from, bytes), to, tag, true)};
+    return OUTRIGGER_GROUP_OK;
+  });
+}
+
+int outrigger_group_irecv(outrigger_group* group, void* into, uint64_t bytes, uint32_t source, int64_t tag,
+                          outrigger_group_request** request) {
+  return group->guarded([&]() -> int {
+    const std::uint32_t peer = source == OUTRIGGER_GROUP_ANY_RANK ? 0 : source;
+    if (const int result = check_peer(group, into, bytes, peer); result != 0) return result;
+    *request = new outrigger_group_request{group, group->mailroom.receive(bytes_at(into, bytes), source, tag, true)};
+    return OUTRIGGER_GROUP_OK;
+  });
+}
+
+int outrigger_group_test(outrigger_group_request* request) {
+  return request->group->guarded([&]() -> int {
+    const Mailroom::Waited waited = request->group->mailroom.test(request->letter);
+    if (waited == Mailroom::Waited::late) return OUTRIGGER_GROUP_PENDING;
+    return report_letter(*request->group, *request->letter, waited);
+  });
+}
+
+int outrigger_group_wait(outrigger_group_request* request, int64_t timeout_ms) {
+  return request->group->guarded([&]() -> int {
+    outrigger_group& group = *request->group;
+    const std::chrono::milliseconds timeout = timeout_ms > 0 ? timeout_of(timeout_ms) : group.waiter.timeout();
+    return report_letter(group, *request->letter, group.mailroom.wait(request->letter, timeout));
+  });
+}
+
+uint32_t outrigger_group_source(const outrigger_group_request* request) {
+  return request->letter->peer;
+}
+
+void outrigger_group_free(outrigger_group_request* request) {
+  if (request == nullptr) return;
+  (void)request->group->guarded([&] {
+    request->group->mailroom.cancel(request->letter);
+    return static_cast<int>(OUTRIGGER_GROUP_OK);
+  });
+  delete request;
+}
+
+}  // extern "C"

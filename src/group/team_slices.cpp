@@ -1,0 +1,47 @@
+#include "group/team_slices.hpp"
+
+namespace outrigger::group {
+namespace {
+
+using intranode::Blocks;
+using intranode::Outcome;
+
+// Bytes of a vector from which members read each other's contributions directly, where they can. Slots need a step for
+// each 32 KiB, and each step waits for the scheduler where members share cores.
+constexpr std::uint64_t kSlicedBytes = std::uint64_t{256} << 10;
+
+}  // namespace
+
+Row slices_of(std::uint64_t elements, std::uint64_t element_bytes, std::uint32_t members) {
+  std::vector<std::uint64_t> bytes(members);
+  for (std::uint32_t member = 0; member < members; ++member) {
+    const std::uint64_t first = elements * member / members;
+    bytes[member] = (elements * (member + 1) / members - first) * element_bytes;
+  }
+  return Row(std::move(bytes));
+}
+
+bool is_sliced(const intranode::Team& team, std::uint64_t bytes) {
+  return team.size() > 1 && team.copies_directly() && bytes >= kSlicedBytes;
+}
+
+Outcome reduce_own_slice(intranode::Team& team, const std::byte* from, std::byte* into, const Row& slices,
+                         const intranode::Combine& combine, CollectiveCall call, std::vector<std::byte>& scratch) {
+  const std::uint64_t own = slices.bytes[team.rank()];
+  scratch.resize(own * team.size());
+  const Row contributions(std::vector<std::uint64_t>(team.size(), own));
+  // Blocks have no const form; these are read.
+  const Blocks given = slices.at(const_cast<std::byte*>(from));
+  const Outcome outcome =
+      team.alltoallv(given, contributions.at(scratch.data()), intranode::CallWord(call, 0, slices.total()));
+  if (outcome != Outcome::done || own == 0) return outcome;
+  std::vector<const std::byte*> members(team.size());
+  for (std::uint32_t member = 0; member < team.size(); ++member) {
+    members[member] = scratch.data() + contributions.offsets[member];
+  }
+  const std::uint64_t first = slices.offsets[team.rank()] / combine.element_bytes();
+  combine.apply(members, into, first, own / combine.element_bytes());
+  return outcome;
+}
+
+}  // namespace outrigger::group

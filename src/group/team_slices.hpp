@@ -1,0 +1,42 @@
+// Reductions in which each member of a team combines a part of the vector.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "intranode/combine.hpp"
+#include "intranode/member_blocks.hpp"
+#include "intranode/team.hpp"
+
+namespace outrigger::group {
+
+// Blocks in a row.
+struct Row {
+  explicit Row(std::vector<std::uint64_t> lengths) : bytes(std::move(lengths)), offsets(bytes.size()) {
+    std::exclusive_scan(bytes.begin(), bytes.end(), offsets.begin(), std::uint64_t{0});
+  }
+  [[nodiscard]] intranode::Blocks at(std::byte* base) const {
+    return intranode::Blocks::irregular(base, bytes.data(), offsets.data());
+  }
+  [[nodiscard]] std::uint64_t total() const { return offsets.back() + bytes.back(); }
+
+  std::vector<std::uint64_t> bytes;
+  std::vector<std::uint64_t> offsets;
+};
+
+// Whole elements, as equal as they can be.
+[[nodiscard]] Row slices_of(std::uint64_t elements, std::uint64_t element_bytes, std::uint32_t members);
+
+// Should members read each other's contributions directly? Otherwise they go through slots.
+[[nodiscard]] bool is_sliced(const intranode::Team& team, std::uint64_t bytes);
+
+// Each member reads its slice of all contributions, and combines it in the order of ranks. `scratch` keeps its memory
+// for the next call.
+intranode::Outcome reduce_own_slice(intranode::Team& team, const std::byte* from, std::byte* into, const Row& slices,
+                                    const intranode::Combine& combine, CollectiveCall call,
+                                    std::vector<std::byte>& scratch);
+
+}  // namespace outrigger::group

@@ -1,0 +1,272 @@
+#include "mpi/intranode/team_orders.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "mpi/intranode/rank_waiter.hpp"
+#include "mpi/job/job.hpp"
+#include "mpi/native/die.hpp"
+#include "mpi/native/real.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+using intranode::Learned;
+using intranode::Learning;
+using intranode::OrderStep;
+using intranode::OrderTable;
+using intranode::SumOrder;
+using intranode::SumRefusal;
+using report::NativeReason;
+
+// Vectors of a verification: so many that short ones show the order, too.
+std::size_t vectors_for(const TeamArguments& call) {
+  return std::clamp<std::size_t>(64 / static_cast<std::size_t>(call.send.count), 4, 64);
+}
+
+// The same at all members.
+bool has_one_order(const TeamArguments& call) {
+  return call.call == CollectiveCall::allreduce || call.call == CollectiveCall::reduce;
+}
+
+std::string word_for(std::span<const WorldRank> members) {
+  std::uint64_t hash = 0xCBF29CE484222325ULL;
+  for (const WorldRank member : members) hash = (hash ^ member.value()) * 0x100000001B3ULL;
+  return std::to_string(hash);
+}
+
+std::vector<int> counts_of(const TeamArguments& call, std::uint32_t members) {
+  std::vector<int> counts(members);
+  for (std::uint32_t member = 0; member < members; ++member) {
+    counts[member] = static_cast<int>(call.count_at(call.receive, member));
+  }
+  return counts;
+}
+
+intranode::OrderKey key_of(const TeamArguments& call, std::uint32_t members) {
+  intranode::OrderKey key;
+  key.form = name_of(CallKind{call.call, CallForm::blocking});
+  if (call.call == CollectiveCall::reduce) key.form += "@" + std::to_string(call.root);
+  if (call.receive.listed) {
+    for (const int count : counts_of(call, members)) key.form += "@" + std::to_string(count);
+  }
+  key.members = members;
+  key.reduction = *call.reduction;
+  key.elements = static_cast<std::uint64_t>(call.send.count);
+  return key;
+}
+
+Learning learning_of(const TeamArguments& call, const TeamPlace& team) {
+  const auto elements = static_cast<std::size_t>(call.send.count);
+  Learning learning = Learning::allreduce(team.rank, team.size, *call.reduction, elements);
+  switch (call.call) {
+    case CollectiveCall::reduce: learning.returned = std::cmp_equal(call.root, team.rank) ? elements : 0; break;
+    case CollectiveCall::scan: learning.summed = team.rank + 1; break;
+    case CollectiveCall::exscan: learning.summed = team.rank; break;
+    case CollectiveCall::reduce_scatter:
+    case CollectiveCall::reduce_scatter_block:
+      for (std::uint32_t member = 0; member < team.rank; ++member) {
+        learning.first += static_cast<std::size_t>(call.count_at(call.receive, member));
+      }
+      learning.returned = static_cast<std::size_t>(call.count_at(call.receive, team.rank));
+      learning.whole = false;
+      break;
+    default: break;
+  }
+  return learning;
+}
+
+// The MPI's own calls of one kind.
+class NativeCalls {
+ public:
+  NativeCalls(MPI_Comm comm, const TeamArguments& call, const TeamPlace& team)
+      : comm_(comm),
+        call_(call),
+        is_root_(std::cmp_equal(call.root, team.rank)),
+        bytes_(static_cast<std::size_t>(call.send.count) * call.reduction->element_bytes()),
+        counts_(counts_of(call, team.size)) {}
+
+  [[nodiscard]] bool operator()(const std::byte* contribution, std::byte* result) {
+    // Either half of the calls, without a period: probes come in all periods.
+    const bool in_place = std::popcount(made_++) % 2 != 0 && is_probed_in_place(call_);
+    const bool is_here = in_place && (call_.call != CollectiveCall::reduce || is_root_);
+    if (is_here) std::memcpy(result, contribution, bytes_);
+    return make(is_here ? MPI_IN_PLACE : static_cast<const void*>(contribution), result) == MPI_SUCCESS;
+  }
+
+ private:
+  [[nodiscard]] int make(const void* from, void* into) const {
+    const auto count = static_cast<int>(call_.send.count);
+    const MPI_Datatype type = call_.send.type;
+    const MPI_Op operation = call_.operation;
+    switch (call_.call) {
+      case CollectiveCall::allreduce: return real().Allreduce(from, into, count, type, operation, comm_);
+      case CollectiveCall::reduce: return real().Reduce(from, into, count, type, operation, call_.root, comm_);
+      case CollectiveCall::scan: return real().Scan(from, into, count, type, operation, comm_);
+      case CollectiveCall::exscan: return real().Exscan(from, into, count, type, operation, comm_);
+      case CollectiveCall::reduce_scatter:
+        return real().Reduce_scatter(from, into, counts_.data(), type, operation, comm_);
+      case CollectiveCall::reduce_scatter_block:
+        return real().Reduce_scatter_block(from, into, counts_.front(), type, operation, comm_);
+      default: return MPI_ERR_OTHER;
+    }
+  }
+
+  MPI_Comm comm_;
+  const TeamArguments& call_;
+  bool is_root_;
+  std::size_t bytes_;
+  std::vector<int> counts_;
+  std::uint32_t made_ = 0;
+};
+
+intranode::NativeReduction native_of(MPI_Comm comm, const TeamArguments& call, const TeamPlace& team) {
+  return [calls = NativeCalls(comm, call, team)](const std::byte* contribution, std::byte* result) mutable {
+    return calls(contribution, result);
+  };
+}
+
+}  // namespace
+
+bool is_probed_in_place([[maybe_unused]] const TeamArguments& call) {
+#if defined(OUTRIGGER_ABI_OPENMPI)
+  return true;
+#else
+  return call.call == CollectiveCall::reduce ? call.root == 0 : call.call != CollectiveCall::reduce_scatter;
+#endif
+}
+
+namespace {
+
+std::string why_ended(const intranode::Team& team) {
+  return team.difference() ? team.difference()->description(team.rank()) : "a rank does not come";
+}
+
+}  // namespace
+
+std::uint8_t most_of(intranode::Team& team, std::uint8_t mine) {
+  std::array<std::uint8_t, intranode::kMostMembers> all{};
+  const auto blocks = intranode::Blocks::regular(std::as_writable_bytes(std::span(all)).data(), 1);
+  if (team.allgather(std::as_bytes(std::span(&mine, 1)), blocks) != intranode::Outcome::done)
+    die("the ranks of a communicator could not agree on a sum: %s", why_ended(team).c_str());
+  return *std::max_element(all.begin(), all.begin() + team.size());
+}
+
+TeamOrders::TeamOrders(const Job& job, intranode::Team& team, RankWaiter& waiter, std::span<const WorldRank> members)
+    : team_(team),
+      waiter_(waiter),
+      file_(job.orders.get()),
+      members_(word_for(members)),
+      at_once_(job.config.intranode == Config::Intranode::always),
+      table_(at_once_) {}
+
+TeamOrders::Answer TeamOrders::next(MPI_Comm comm, const TeamArguments& call, OrderTable::Place& place) {
+  std::optional<OrderTable::Next> known = table_.next_at(place);
+  if (!known) {
+    known = table_.next(key_of(call, team_.size()), learning_of(call, own_place()));
+    place = table_.place();
+  }
+  OrderTable::Entry& entry = *known->entry;
+  switch (known->step) {
+    case OrderStep::use: return {&entry};
+    case OrderStep::look_up:
+      if (look_up(comm, call, entry)) break;
+      OrderTable::not_found(entry);
+      if (at_once_) learn(comm, call, entry);
+      break;
+    case OrderStep::learn: learn(comm, call, entry); break;
+    case OrderStep::verify: verify(comm, call, entry); break;
+    case OrderStep::native: break;
+  }
+  if (entry.order) return {&entry};
+  return {nullptr, entry.settled ? NativeReason::order_not_found : NativeReason::order_not_learned};
+}
+
+intranode::OrderKey TeamOrders::key_in_file(const OrderTable::Entry& entry) const {
+  intranode::OrderKey key = entry.key;
+  key.form += "#" + members_;
+  return key;
+}
+
+// True: what an earlier job has found is right.
+bool TeamOrders::look_up(MPI_Comm comm, const TeamArguments& call, OrderTable::Entry& entry) {
+  const std::size_t calls = intranode::learning_calls(learning_of(call, own_place()));
+  if (!has_one_order(call) || vectors_for(call) >= calls) return false;
+  waiter_.enters();
+  std::string found;
+  if (team_.rank() == 0 && file_ != nullptr) {
+    const std::optional<intranode::OrderFile::Found> kept = file_->find(key_in_file(entry));
+    if (kept) found = kept->order ? kept->order->text() : "native";
+  }
+  found = text_of(0, std::move(found));
+  if (found == "native") {
+    OrderTable::settle(entry, std::nullopt, SumRefusal::varies);
+    return true;
+  }
+  const std::optional<SumOrder> order = SumOrder::parse(found);
+  if (!order || order->members() != team_.size()) return false;
+  if (compare(comm, call, *order, 0, vectors_for(call)) != SumRefusal::none) return false;
+  OrderTable::settle(entry, order, SumRefusal::none);
+  return true;
+}
+
+void TeamOrders::keep(const OrderTable::Entry& entry) const {
+  if (team_.rank() == 0 && file_ != nullptr) file_->note(key_in_file(entry), entry.order);
+}
+
+void TeamOrders::learn(MPI_Comm comm, const TeamArguments& call, OrderTable::Entry& entry) {
+  waiter_.enters();
+  Learned learned = intranode::learn(native_of(comm, call, own_place()), learning_of(call, own_place()));
+  auto refusal = static_cast<SumRefusal>(most_of(team_, static_cast<std::uint8_t>(learned.refusal)));
+  if (refusal == SumRefusal::none && call.call == CollectiveCall::reduce) {
+    learned.order = order_of(static_cast<std::uint32_t>(call.root), learned.order);
+  } else if (refusal == SumRefusal::none && call.call == CollectiveCall::allreduce) {
+    const bool same = order_of(0, learned.order) == learned.order;
+    if (most_of(team_, same ? 0 : 1) != 0) refusal = SumRefusal::varies;
+  }
+  if (refusal != SumRefusal::none) learned.order.reset();
+  // Members without a result need none.
+  if (refusal == SumRefusal::none && !learned.order) learned.order = SumOrder(intranode::SumTree::linear(1));
+  OrderTable::settle(entry, std::move(learned.order), refusal);
+  if (has_one_order(call) && refusal != SumRefusal::native_failed) keep(entry);
+}
+
+void TeamOrders::verify(MPI_Comm comm, const TeamArguments& call, OrderTable::Entry& entry) {
+  waiter_.enters();
+  const SumRefusal refusal = compare(comm, call, *entry.order, entry.calls, vectors_for(call));
+  if (refusal == SumRefusal::none) return OrderTable::verified(entry);
+  OrderTable::settle(entry, std::nullopt, refusal);
+  if (has_one_order(call)) keep(entry);
+}
+
+// The worst of all members.
+SumRefusal TeamOrders::compare(MPI_Comm comm, const TeamArguments& call, const SumOrder& order,
+                               std::uint64_t first_vector, std::size_t vectors) {
+  const SumRefusal mine = intranode::verify(native_of(comm, call, own_place()), learning_of(call, own_place()), order,
+                                            first_vector, vectors);
+  return static_cast<SumRefusal>(most_of(team_, static_cast<std::uint8_t>(mine)));
+}
+
+// The order of one member, which has one, to all.
+SumOrder TeamOrders::order_of(std::uint32_t member, const std::optional<SumOrder>& own) {
+  const std::string text = text_of(member, own ? own->text() : std::string());
+  const std::optional<SumOrder> order = SumOrder::parse(text);
+  if (!order) die("a rank sent a malformed order of addition: %s; this is a bug, please report it", text.c_str());
+  return *order;
+}
+
+std::string TeamOrders::text_of(std::uint32_t member, std::string own) {
+  using intranode::Outcome;
+  std::uint64_t length = own.size();
+  bool told = team_.broadcast(std::as_writable_bytes(std::span(&length, 1)), member) == Outcome::done;
+  if (member != team_.rank()) own.assign(length, ' ');
+  told = told && team_.broadcast(std::as_writable_bytes(std::span(own)), member) == Outcome::done;
+  if (!told) die("the ranks could not tell each other the MPI's order of addition: %s", why_ended(team_).c_str());
+  return own;
+}
+
+}  // namespace outrigger::mpi

@@ -1,0 +1,80 @@
+// In which order a call's ranks reduce floating-point numbers, so that the result has the bits of their MPI.
+//
+// intranode/sums learns the orders; this is what it needs of MPI and of the team:
+//
+//     probes       the MPI's own call on the same communicator, with the call's count, root and operation. All members
+//                  are in such a call anyway. Half of the probes are in place
+//     agreement    members tell each other over the team what they have learned. An allreduce needs the same order
+//                  everywhere, a reduce the root's, all others each member's own
+//     keys         the collective, its root or its list of counts, the operation, the type, and the exact count
+//     file         the first member keeps the orders of MPI_Allreduce and MPI_Reduce for later jobs
+//                  (order_file.hpp). An order of an earlier job is verified by vectors first. It is learned again if
+//                  that takes no more calls. Other calls have an order for each member, and are learned in each job
+//
+// The key has nothing that ranks of one call may give differently. So a call in place has the order of the others,
+// which the probes check. MPICH 4.0 crashes for some calls in place: reduce with another root than 0, and
+// reduce_scatter. So these are not probed in place under MPICH, and such calls remain native (is_probed_in_place()).
+//
+// Thread rule: the team's.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "intranode/sums/order_file.hpp"
+#include "intranode/sums/order_table.hpp"
+#include "intranode/team.hpp"
+#include "mpi/intranode/team_arguments.hpp"
+#include "mpi/native/abi.hpp"
+#include "protocol/ids.hpp"
+#include "report/native_reason.hpp"
+
+namespace outrigger::mpi {
+
+struct Job;
+class RankWaiter;
+
+// The largest number that a member gives. Collective.
+[[nodiscard]] std::uint8_t most_of(intranode::Team& team, std::uint8_t mine);
+
+// Is the order of the call's root or members known to be the one of calls in place?
+[[nodiscard]] bool is_probed_in_place(const TeamArguments& call);
+
+class TeamOrders {
+ public:
+  // `members`: their ranks in the world. Learns in the first call if ranks shall do all that they can.
+  TeamOrders(const Job& job, intranode::Team& team, RankWaiter& waiter, std::span<const WorldRank> members);
+
+  struct Answer {
+    intranode::OrderTable::Entry* entry = nullptr;  // with an order; valid until the next next()
+    report::NativeReason native = report::NativeReason::none;
+  };
+  // A call whose reduction has its order. Collective: learns or verifies the order when it is time. `place`: of the
+  // call before with the same words, or empty.
+  [[nodiscard]] Answer next(MPI_Comm comm, const TeamArguments& call, intranode::OrderTable::Place& place);
+
+ private:
+  [[nodiscard]] bool look_up(MPI_Comm comm, const TeamArguments& call, intranode::OrderTable::Entry& entry);
+  void keep(const intranode::OrderTable::Entry& entry) const;
+  [[nodiscard]] intranode::OrderKey key_in_file(const intranode::OrderTable::Entry& entry) const;
+  void learn(MPI_Comm comm, const TeamArguments& call, intranode::OrderTable::Entry& entry);
+  void verify(MPI_Comm comm, const TeamArguments& call, intranode::OrderTable::Entry& entry);
+  [[nodiscard]] intranode::SumRefusal compare(MPI_Comm comm, const TeamArguments& call,
+                                              const intranode::SumOrder& order, std::uint64_t first_vector,
+                                              std::size_t vectors);
+  [[nodiscard]] intranode::SumOrder order_of(std::uint32_t member, const std::optional<intranode::SumOrder>& own);
+  [[nodiscard]] std::string text_of(std::uint32_t member, std::string own);
+
+  [[nodiscard]] TeamPlace own_place() const { return {team_.rank(), team_.size()}; }
+
+  intranode::Team& team_;
+  RankWaiter& waiter_;
+  intranode::OrderFile* file_;
+  std::string members_;  // who they are, in one word
+  bool at_once_;
+  intranode::OrderTable table_;
+};
+
+}  // namespace outrigger::mpi

@@ -1,0 +1,117 @@
+"""Floating-point reductions by the ranks themselves have the bits of the MPI, or of the user's choice."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from conftest import Mpi, Result
+from test_intranode import ALWAYS, by_ranks
+from test_sum_orders import yielding
+
+ANY = {"OUTRIGGER_SUMS": "any"}
+
+
+def politely(mpi: Mpi) -> dict[str, str]:
+    """MPICH 4.0's ranks never yield: native calls take long where ranks share cores."""
+    wanted = yielding(mpi)
+    if "LD_PRELOAD" in wanted:
+        wanted["LD_PRELOAD"] = mpi.preloaded() + ":" + wanted["LD_PRELOAD"]
+    return wanted
+
+
+def native_calls(result: Result, reason: str) -> int:
+    assert result.report is not None, result.out
+    return sum(call["native"].get(reason, 0) for call in result.report["calls"])
+
+
+def sums(lengths: int, calls: int) -> list[str]:
+    return ["native_sums", "--lengths", str(lengths), "--kinds", "0", "--calls", str(calls)]
+
+
+@pytest.mark.parametrize("seed", (1, 2))
+@pytest.mark.parametrize("ranks", (2, 3, 4, 5))
+def test_bits_are_natives(offload: Mpi, ranks: int, seed: int) -> None:
+    kinds = {2: 60, 3: 40, 4: 30, 5: 20}[ranks]
+    program = ["native_sums", "--seed", str(10 * ranks + seed), "--kinds", str(kinds)]
+    result = offload.run(ranks, program, services=0, env=ALWAYS | politely(offload), timeout_s=150).ok()
+    assert "no difference" in result.out
+    calls = kinds * 6 * ranks
+    assert by_ranks(result) > 0.4 * calls
+    assert native_calls(result, "nan results") > 0
+    assert native_calls(result, "order not found") < 0.3 * calls
+
+
+def test_learns_when_calls_repay_it(offload: Mpi) -> None:
+    """Few calls of a kind teach nothing; many do."""
+    env = {"OUTRIGGER_INTRANODE": "on"} | politely(offload)
+    result = offload.run(2, sums(lengths=2, calls=100), services=0, env=env, timeout_s=100).ok()
+    assert "no difference" in result.out
+    assert by_ranks(result) == 0 and native_calls(result, "order not learned") > 2 * 2 * 80
+    result = offload.run(2, sums(lengths=1, calls=1500), services=0, env=env, timeout_s=150).ok()
+    assert "no difference" in result.out
+    assert native_calls(result, "order not learned") < 2 * 1000
+
+
+def test_orders_beyond_the_limit_are_learned_again(offload: Mpi) -> None:
+    """More lengths than a communicator keeps, twice."""
+    program = ["native_sums", "--lengths", "140", "--kinds", "280", "--calls", "2"]
+    result = offload.run(2, program, services=0, env=ALWAYS | politely(offload), timeout_s=150).ok()
+    assert "no difference" in result.out
+    assert by_ranks(result) == 2 * (280 * 2 + 1)
+
+
+def test_orders_are_kept_and_verified(offload: Mpi) -> None:
+    """The second job reads what the first one has learned, the third one finds that it is wrong."""
+    program = sums(lengths=20, calls=3)
+    learned = ""
+    for expected in ("learned", "kept", "verified"):
+        result = offload.run(4, program, services=0, env=ALWAYS | politely(offload), timeout_s=100).ok()
+        assert "no difference" in result.out
+        assert by_ranks(result) == 4 * (20 * 3 + 1), expected
+        (file,) = (offload.directory / "cache" / "outrigger").glob("sums-*.txt")
+        text = file.read_text()
+        assert text.count("MPI_Allreduce") == 20
+        if expected == "kept":
+            assert text == learned
+            file.write_text(re.sub(r"\(\(.*\)\)", "(((3,1),2),0)", text))
+        elif expected == "learned":
+            learned = text
+    assert "((0,1),(2,3))" in text or "(((0,1),2),3)" in text
+
+
+def digest(mpi: Mpi, ranks: int, env: dict[str, str], longest: int = 100_000) -> str:
+    program = ["native_sums", "--own-order", "1", "--elements", str(longest)]
+    result = mpi.run(ranks, program, services=0, env=env | politely(mpi), timeout_s=100).ok()
+    assert by_ranks(result) >= (80 if longest < 1000 else 160) * ranks
+    found = re.search(r"digest (\w+)", result.out)
+    assert found, result.out
+    return found[1]
+
+
+OWN_ORDER: dict[int, str] = {}
+"""Digests by ranks, of whichever MPI was first."""
+
+
+@pytest.mark.parametrize("ranks", (2, 3, 4))
+@pytest.mark.parametrize("way", ("on", "always"))
+def test_own_order_is_the_same_everywhere(offload: Mpi, ranks: int, way: str) -> None:
+    """All MPIs, and all runs, whether there are trials or not."""
+    found = digest(offload, ranks, ANY | {"OUTRIGGER_INTRANODE": way})
+    assert found == OWN_ORDER.setdefault(ranks, found)
+
+
+@pytest.mark.parametrize("nodes", (2, 3))
+def test_own_order_of_short_vectors_is_the_same_on_several_nodes(offload: Mpi, nodes: int) -> None:
+    on_one = digest(offload, 4, ANY, longest=5)
+    assert digest(offload, 4, ANY | {"OUTRIGGER_PRETEND_NODES": str(nodes)}, longest=5) == on_one
+
+
+@pytest.mark.parametrize("mpi", ("openmpi",), indirect=True)
+@pytest.mark.parametrize("ranks", (2, 3))
+def test_both_buffers_may_be_one(offload: Mpi, ranks: int) -> None:
+    """Ranks agree about the native call, and it finds the contributions as the program gave them."""
+    env = ALWAYS | politely(offload)
+    result = offload.run(ranks, ["aliased_sums"], services=0, env=env, timeout_s=100).ok()
+    assert "all right" in result.out
+    assert by_ranks(result) > 50 and native_calls(result, "nan results") > 0
