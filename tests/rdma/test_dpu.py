@@ -44,6 +44,8 @@ TAKEN_BY_HOST = "service processes on this node replace it"
 ON_DPU = "service process(es) on a DPU"
 """In the log of OUTRIGGER_LOG=info, if the job uses its DPUs."""
 BY_PROCESSES_OF_THE_HOST = {"mapped", "xpmem", "cma", "copier", "relay"}
+DPUS_ALONE = VERBS | {"OUTRIGGER_WAIT_COPIES": "off"}
+"""Ranks that wait do not copy for the DPU, which they do by default."""
 NOT_USED = "outrigger: the DPUs are not used: "
 ALGORITHMS = {
     "first": "ialltoall=ring_pull,ialltoallv=ring_pull,ialltoallw=ring_pull,iallgather=flat,iallgatherv=flat,"
@@ -151,9 +153,18 @@ def test_random_operations(site, algorithms):
     """The same bytes in the same places as natively, and all of them by the DPUs."""
     settings = {"OUTRIGGER_ALGORITHM": ALGORITHMS[algorithms], "OUTRIGGER_BLOCKING": "on"}
     before = site.packets()
-    output = site.run(f"differential --seed 2 --operations 20 --stall-s {STALL_S}", VERBS | settings)
+    output = site.run(f"differential --seed 2 --operations 20 --stall-s {STALL_S}", DPUS_ALONE | settings)
     assert "no difference" in output, output
     site.must_have_carried(output, before)
+
+
+def test_ranks_that_wait_copy_for_the_dpu(site):
+    """How much depends on when they wait; the bytes are the same."""
+    settings = {"OUTRIGGER_BLOCKING": "on"}
+    output = site.run(f"differential --seed 5 --operations 40 --stall-s {STALL_S}", VERBS | settings)
+    assert "no difference" in output, output
+    assert ON_DPU in output, output
+    assert site.jobs.carried().keys() & BY_PROCESSES_OF_THE_HOST <= {"copier"}
 
 
 @pytest.mark.parametrize("site", SIZES, indirect=True)
@@ -161,7 +172,7 @@ def test_launcher_starts_dpus(site):
     """`outrigger run` with hosts and DPUs from files, as a user starts it: it starts the DPUs by ssh, and ends them."""
     before = site.packets()
     program = f"differential --seed 3 --operations 20 --stall-s {STALL_S}"
-    must_have_run(site, site.jobs.ran(site.jobs.by_ssh(program, site.dpus, VERBS), MPI_S), before)
+    must_have_run(site, site.jobs.ran(site.jobs.by_ssh(program, site.dpus, DPUS_ALONE), MPI_S), before)
 
 
 def must_have_run(site: Site, outcome: Outcome, packets_before: list[int]) -> None:
@@ -200,13 +211,13 @@ def test_slurm_starts_dpus(site):
     with under_slurm(site) as slurm:
         before = site.packets()
         program = f"differential --seed 4 --operations 20 --stall-s {STALL_S}"
-        must_have_run(site, site.jobs.ran(site.jobs.by_slurm(slurm, program, site.dpus, VERBS), MPI_S), before)
+        must_have_run(site, site.jobs.ran(site.jobs.by_slurm(slurm, program, site.dpus, DPUS_ALONE), MPI_S), before)
 
 
 @pytest.mark.parametrize("site", SIZES, indirect=True)
 def test_hosts_that_stand_still_are_served(site):
     before = site.packets()
-    output = site.run(f"stopped 262144 {STALL_S}", VERBS)
+    output = site.run(f"stopped 262144 {STALL_S}", DPUS_ALONE)
     assert output.count("was served while it stood still") == 2, output
     site.must_have_carried(output, before)
 
@@ -215,7 +226,7 @@ def test_memory_comes_and_goes(site):
     """Registered memory that is freed, unmapped, remapped, inherited between operations: the device finds the pages
     that are there now. Every byte is checked."""
     before = site.packets()
-    output = site.run(f"soak {SOAK_OPERATIONS} 5 20", VERBS)
+    output = site.run(f"soak {SOAK_OPERATIONS} 5 20", DPUS_ALONE)
     assert output.count("all right") == 2, output
     site.must_have_carried(output, before)
 
