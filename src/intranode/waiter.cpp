@@ -35,7 +35,7 @@ bool Waiter::wait_long(Flag& flag, std::uint64_t value, std::uint32_t whose) {
     if (look % kYieldsPerClock == 0 && gives_up(since, late)) return false;
   }
   for (;;) {
-    progress();
+    if (comes_during_looks(flag, value)) return true;
     sleep(flag, value);
     if (steps::load(flag.value) >= value) return true;
     if (gives_up(since, late)) return false;
@@ -51,6 +51,18 @@ bool Waiter::gives_up(Overdue& since, const Late& late) {
   return !overdue(now_late);
 }
 
+// The program's messages are served as they come, without a sleep for each of their steps.
+bool Waiter::comes_during_looks(const Flag& flag, std::uint64_t value) {
+  do {
+    const Clock::time_point began = Clock::now();
+    progress();
+    pace_.looked(Clock::now() - began);
+    if (!long_yields_.lately()) yield();
+    if (steps::load(flag.value) >= value) return true;
+  } while (pace_.looks_on());
+  return false;
+}
+
 void Waiter::yield() {
   const Clock::time_point began = Clock::now();
   (void)::sched_yield();
@@ -62,9 +74,10 @@ void Waiter::yield() {
 void Waiter::sleep(Flag& flag, std::uint64_t value) {
   flag.sleepers.fetch_add(1, std::memory_order_seq_cst);
   const std::uint64_t seen = steps::load(flag.value);
-  if (seen < value) futex_wait_at(&flag.value, static_cast<std::uint32_t>(seen), policy_.sleep);
+  if (seen < value) futex_wait_at(&flag.value, static_cast<std::uint32_t>(seen), pace_.sleep(policy_.sleep));
   flag.sleepers.fetch_sub(1, std::memory_order_relaxed);
   long_yields_.slept();
+  pace_.slept();
 }
 
 void Waiter::wake(Flag& flag) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/long_yields.hpp"
+#include "base/traffic_pace.hpp"
 #include "intranode/flag.hpp"
 
 namespace outrigger::intranode {
@@ -64,8 +65,8 @@ class Waiter {
   }
 
  protected:
-  // Lets the program's other communication go on. Called every few hundred looks, every few yields and before each
-  // sleep.
+  // Lets the program's other communication go on. Called every few hundred looks, every few yields, and before each
+  // sleep as often as it finds something to do.
   virtual void progress() {}
   // Called once every `patience`. False: the wait cannot end well (the member has died, the job aborts), and the
   // operation ends with Outcome::ended.
@@ -81,11 +82,13 @@ class Waiter {
   [[nodiscard]] bool wait_long(Flag& flag, std::uint64_t value, std::uint32_t whose);
   [[nodiscard]] bool gives_up(Overdue& since, const Late& late);
   void yield();
+  [[nodiscard]] bool comes_during_looks(const Flag& flag, std::uint64_t value);
   void sleep(Flag& flag, std::uint64_t value);
   static void wake(Flag& flag);
 
   WaitPolicy policy_;
   LongYields long_yields_;
+  TrafficPace pace_;
 };
 
 }  // namespace outrigger::intranode

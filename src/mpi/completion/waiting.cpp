@@ -98,15 +98,37 @@ void Waiter::pause() {
     job_.cores == copy::RankCores::own ? relax() : static_cast<void>(sched_yield());
     return;
   }
-  const bool yields = rounds_ < spins + kYieldRounds;
   // The first turns go to ranks that share the core: often one has not posted yet, and driving the native MPI costs as
   // much as a turn.
-  if (!yields || rounds_ % kYieldsPerDrive == 0) drive();
-  if (yields) {
-    sched_yield();
-    return;
+  if (rounds_ < spins + kYieldRounds) {
+    if (rounds_ % kYieldsPerDrive == 0) drive();
+    yield();
+  } else {
+    look();
+    pace_.looks_on() ? yield() : sleep();
   }
-  job_.client->wait_for_completion(kSleep, helps_);
+  returned_ = Clock::now();
+}
+
+// Where the caller drives the native MPI, the look is what it has done since the last pause.
+void Waiter::look() {
+  const Clock::time_point began = drives_ == Drives::native ? Clock::now() : returned_;
+  drive();
+  pace_.looked(Clock::now() - began);
+}
+
+void Waiter::yield() {
+  if (long_yields_.lately()) return relax();
+  const Clock::time_point began = Clock::now();
+  (void)::sched_yield();
+  long_yields_.yielded(Clock::now() - began);
+}
+
+void Waiter::sleep() {
+  const auto at_most = std::chrono::duration_cast<std::chrono::microseconds>(pace_.sleep(kSleep));
+  job_.client->wait_for_completion(at_most, helps_);
+  long_yields_.slept();
+  pace_.slept();
 }
 
 void let_others_post() {

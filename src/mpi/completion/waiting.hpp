@@ -1,9 +1,14 @@
 // Waits for the service process, drives the native MPI and leaves the core to others. It spins briefly, or yields if
 // the service process may need the core. Then it yields, and then sleeps for at most a millisecond until the service
-// process wakes it. On request it also makes copies for the service process (client/wait_helper.hpp).
+// process wakes it. Before each sleep it serves the program's messages as long as there are any. On request it also
+// makes copies for the service process (client/wait_helper.hpp).
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+
+#include "base/long_yields.hpp"
+#include "base/traffic_pace.hpp"
 
 namespace outrigger::mpi {
 
@@ -21,10 +26,18 @@ class Waiter {
   void pause();
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   void drive();
+  void look();
+  void yield();
+  void sleep();
 
   Job& job_;
   const Drives drives_;
+  LongYields long_yields_;
+  TrafficPace pace_;
+  Clock::time_point returned_;  // from the last pause
   std::uint32_t rounds_ = 0;
   bool waits_ = false;  // has announced that it waits
   bool helps_ = false;  // and copies meanwhile
