@@ -20,14 +20,14 @@ class TrafficPace {
   using Nanoseconds = std::chrono::nanoseconds;
 
   // The next step of a rank that has a core comes within some microseconds.
-  static constexpr std::uint32_t kLooks = 8;
+  static constexpr std::uint32_t kLooks = 16;
   // Looks without a find end after this time, too: over TCP each is a system call.
   static constexpr Nanoseconds kLongestSearch{20'000};
   // Then a sleep follows in any case: a rank that only yields may keep others off its core for seconds (Linux 6.18).
   static constexpr std::uint32_t kMostLooks = 256;
   static constexpr Nanoseconds kShortestSleep{100'000};
   // A find takes so much longer than four times the shortest look.
-  static constexpr Nanoseconds kFind{2'000};
+  static constexpr Nanoseconds kFind{1'000};
   // After a sleep, when caches are cold.
   static constexpr Nanoseconds kFindWhenCold{5'000};
 
@@ -41,9 +41,9 @@ class TrafficPace {
     searched_ = found ? Nanoseconds(0) : searched_ + took;
     if (found) sleep_ = kShortestSleep;
   }
-  // Before a sleep.
-  [[nodiscard]] constexpr bool looks_on() const {
-    return fruitless_ < kLooks && searched_ < kLongestSearch && looks_ < kMostLooks;
+  // Before a sleep. If others want the core, one look for nothing is enough.
+  [[nodiscard]] constexpr bool looks_on(bool core_is_wanted = false) const {
+    return fruitless_ < (core_is_wanted ? 1 : kLooks) && searched_ < kLongestSearch && looks_ < kMostLooks;
   }
   [[nodiscard]] constexpr Nanoseconds sleep(Nanoseconds at_most) const { return std::min(sleep_, at_most); }
   constexpr void slept() {

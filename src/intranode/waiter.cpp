@@ -59,7 +59,7 @@ bool Waiter::comes_during_looks(const Flag& flag, std::uint64_t value) {
     pace_.looked(Clock::now() - began);
     if (!long_yields_.lately()) yield();
     if (steps::load(flag.value) >= value) return true;
-  } while (pace_.looks_on());
+  } while (pace_.looks_on(long_yields_.lately()));
   return false;
 }
 

@@ -38,6 +38,16 @@ TEST(TrafficPace, SlowLooksForNothingAreFewer) {
   EXPECT_EQ(looks_before_sleep(slower, 50us), 1U);
 }
 
+TEST(TrafficPace, OneLookForNothingIsEnoughWhereOthersWantTheCore) {
+  TrafficPace pace;
+  pace.looked(kNothing);
+  EXPECT_FALSE(pace.looks_on(true));
+  pace.looked(kMessage);
+  EXPECT_TRUE(pace.looks_on(true));
+  pace.looked(kNothing);
+  EXPECT_FALSE(pace.looks_on(true));
+}
+
 TEST(TrafficPace, EachFindIsFollowedByLooks) {
   TrafficPace pace;
   (void)looks_before_sleep(pace, kNothing);

@@ -105,7 +105,7 @@ void Waiter::pause() {
     yield();
   } else {
     look();
-    pace_.looks_on() ? yield() : sleep();
+    pace_.looks_on(long_yields_.lately()) ? yield() : sleep();
   }
   returned_ = Clock::now();
 }
