@@ -1,6 +1,13 @@
 #include "intranode/control_area.hpp"
 
+#include <sys/mman.h>
+
+#include <cerrno>
 #include <string>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 namespace outrigger::intranode {
 namespace {
@@ -23,6 +30,11 @@ Result<ControlArea> ControlArea::attach(int fd, std::uint32_t members) {
   Result<Mapping> mapping = Mapping::map(fd, bytes(members));
   if (!mapping) return Error{mapping.error()};
   return ControlArea(std::move(mapping).value(), members);
+}
+
+bool ControlArea::allocate(std::uint32_t rank) const {
+  if (::madvise(&member(rank), sizeof(MemberArea), MADV_POPULATE_WRITE) == 0) return true;
+  return errno != ENOMEM && errno != EFAULT;
 }
 
 }  // namespace outrigger::intranode

@@ -4,7 +4,7 @@
 //     member 0: arrived, little, calls | left, calls | slot 0 | slot 1 |
 //     member 1: ...
 //
-// Pages of slots get memory when they are first written.
+// Pages of slots get memory when they are first written, or when their member asks for it.
 #pragma once
 
 #include <array>
@@ -49,6 +49,9 @@ class ControlArea {
   [[nodiscard]] static Result<UniqueFd> create(std::uint32_t members);
   // Maps it. The descriptor stays the caller's. Errors: `fd` is not such memory.
   [[nodiscard]] static Result<ControlArea> attach(int fd, std::uint32_t members);
+  // Gives the member's part memory, near the calling thread. False: there is none, and to write there would end the
+  // process. Does nothing before Linux 5.14.
+  [[nodiscard]] bool allocate(std::uint32_t member) const;
   // Shared address space.
   [[nodiscard]] static constexpr std::uint64_t bytes(std::uint32_t members) { return members * sizeof(MemberArea); }
 

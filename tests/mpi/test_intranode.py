@@ -47,6 +47,17 @@ def test_without_direct_copies(offload, call):
     assert by_ranks(result) > 300
 
 
+@pytest.mark.parametrize("mpi", ("openmpi",), indirect=True)  # MPICH 4.0 then hangs in MPI_Finalize, natively, too
+def test_a_sandbox_in_the_middle(offload):
+    """It would kill ranks that copy directly, or that meet in another communicator."""
+    of_mpi = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}  # nor may the MPI
+    result = offload.run(3, ["sandboxed"], services=0, env=ALWAYS | of_mpi, timeout_s=60)
+    if result.returncode == 77:
+        pytest.skip("this system installs no seccomp filters")
+    assert result.ok().out.count("all right") == 3
+    assert by_ranks(result) >= 3 * 80
+
+
 @pytest.mark.parametrize("services", (0, 1))
 def test_trials_change_nothing(offload, services):
     program = ["intranode", "--seed", "3", "--operations", "1500", "--duplicates", "5"]

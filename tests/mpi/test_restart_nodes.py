@@ -30,7 +30,7 @@ ALGORITHMS = {
 }
 
 
-UCX_GIVES_UP = re.compile(r"signal 6 \(Aborted\), saying \"[^\"]*wireup_ep.*pending_count == 0")
+UCX_GIVES_UP = re.compile(r"signal 6 \(Aborted\), saying \"(?=[^\"]*wireup)[^\"]*Assertion")
 """UCX ends a process whose connection breaks while it is being made."""
 
 

@@ -25,7 +25,9 @@ struct ByRanks {
     const std::array all{words...};
     RankTeam* team = team_of(*intranode_job(), comm_of(words...));
     RankTeam::LastCall* last = team != nullptr ? team->known_call(collective) : nullptr;
-    const Likeness likeness = last != nullptr ? likeness_of(all, last->words) : Likeness::none;
+    // The unused half of an int's word may be anything, so calls of the other binding may have the same words.
+    const bool may_be_like = last != nullptr && last->arguments.large == large_counts;
+    const Likeness likeness = may_be_like ? likeness_of(all, last->words) : Likeness::none;
     const bool again =
         likeness == Likeness::same || (likeness == Likeness::moved && takes_over(*last, all, team->rank()));
     if (again && !observing() && team->passes(*last)) return Handler::template run<call>(site, words...);

@@ -77,6 +77,7 @@ std::optional<MeetingPlace> meet(MPI_Comm comm, std::uint32_t rank, const NodesM
   std::vector<Whereabouts> here;
   for (const std::uint32_t one : together) here.push_back(all[one]);
   std::optional<intranode::ControlArea> area = attach_to(here, memory);
+  if (area && !area->allocate(map.local_of(rank))) area.reset();
   const bool spans_nodes = map.nodes() > 1;
   std::optional<Leaders> leaders = spans_nodes ? Leaders::make(comm, leads) : std::nullopt;
   std::int32_t has_come = area && leaders.has_value() == spans_nodes ? 1 : 0;

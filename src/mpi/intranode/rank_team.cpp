@@ -3,8 +3,10 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
+#include "base/accessible_memory.hpp"
 #include "mpi/communicators/off_marks.hpp"
 #include "mpi/intranode/meeting_place.hpp"
 #include "mpi/intranode/rank_waiter.hpp"
@@ -26,6 +28,8 @@ constinit std::atomic<std::uint32_t> teams = 0;
 constexpr std::uint32_t kSetUpAt = 16;
 // Limit for a communicator. Each rank keeps a list of the others, and of their times after a trial.
 constexpr std::uint32_t kMostRanks = 4096;
+// Limit for the blocks of a call. Ranks may have to pack them, and gain least with long ones.
+constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;
 // Scratch memory up to this size is kept for the next call.
 constexpr std::size_t kKeptScratch = std::size_t{1} << 20;
 
@@ -56,7 +60,7 @@ void RankTeam::set_up(Job& job, MPI_Comm comm) {
   native_.store(true, std::memory_order_relaxed);
   const std::optional<NodesMap> map = map_of(job, comm);
   if (!map) return;
-  const bool has_room = teams.fetch_add(1, std::memory_order_relaxed) < kMostTeams;
+  const bool has_room = teams.fetch_add(1, std::memory_order_relaxed) < kMostTeams && may_make_rare_calls();
   std::optional<MeetingPlace> met = meet(comm, rank_, *map, has_room);
   if (!met) {
     teams.fetch_sub(1, std::memory_order_relaxed);
@@ -91,8 +95,8 @@ std::optional<NodesMap> RankTeam::map_of(const Job& job, MPI_Comm comm) const {
 }
 
 bool RankTeam::takes(const TeamArguments& arguments) const {
-  if (nodes_ == nullptr) return true;
   const std::optional<std::uint64_t> bytes = arguments.block_bytes();
+  if (nodes_ == nullptr) return is_reduction(arguments.call) || bytes.value_or(0) <= kMostBytes / size_;
   if (!bytes || !nodes_->takes(arguments.call, *bytes)) return false;
   if (!arguments.reduction || has_native_bits(*arguments.reduction)) return true;
   return arguments.order == RankOrder::ranks && nodes_->takes_in_order(*bytes);
@@ -135,13 +139,19 @@ const intranode::SumOrder& RankTeam::rank_order(std::uint32_t members) {
 }
 
 std::byte* RankTeam::scratch(std::size_t which, std::size_t bytes) {
-  if (scratch_[which].size() < bytes) scratch_[which].resize(bytes);
-  return scratch_[which].data();
+  Scratch& memory = scratch_[which];
+  if (memory.bytes < bytes) {
+    memory = {};
+    memory.base.reset(new (std::nothrow) std::byte[bytes]);
+    if (memory.base == nullptr) die("there is no memory to pack %zu bytes (OUTRIGGER_INTRANODE=off needs none)", bytes);
+    memory.bytes = bytes;
+  }
+  return memory.base.get();
 }
 
 void RankTeam::give_back_scratch() {
-  for (std::vector<std::byte>& memory : scratch_) {
-    if (memory.size() > kKeptScratch) std::vector<std::byte>().swap(memory);
+  for (Scratch& memory : scratch_) {
+    if (memory.bytes > kKeptScratch) memory = {};
   }
 }
 
@@ -159,8 +169,9 @@ int RankTeam::fail(MPI_Comm comm, CollectiveCall call) {
   if (nodes_ != nullptr && nodes_->error() != MPI_SUCCESS) {
     print("%s on a communicator of %u ranks failed: the MPI's call between the nodes returned an error", name.c_str(),
           size_);
-    real().Comm_call_errhandler(comm, nodes_->error());
-    return nodes_->error();
+    const int code = nodes_->error();
+    real().Comm_call_errhandler(comm, code);  // which may free the communicator, and so this team
+    return code;
   }
   const std::optional<intranode::Difference> difference =
       nodes_ == nullptr ? team_->difference() : nodes_->difference();

@@ -170,7 +170,11 @@ class RankTeam {
   std::unique_ptr<TeamOrders> orders_;
   std::array<std::unique_ptr<const intranode::SumOrder>, intranode::kMostMembers + 1> rank_orders_;
   std::vector<steer::TurnTimes> times_;
-  std::array<std::vector<std::byte>, 2> scratch_;
+  struct Scratch {
+    std::unique_ptr<std::byte[]> base;
+    std::size_t bytes = 0;
+  };
+  std::array<Scratch, 2> scratch_;
   std::array<Lists, 2> lists_;
 };
 

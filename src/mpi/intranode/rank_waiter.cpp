@@ -9,6 +9,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/accessible_memory.hpp"
 #include "base/unique_fd.hpp"
 #include "mpi/completion/waiting.hpp"
 #include "mpi/job/job.hpp"
@@ -41,7 +42,7 @@ intranode::WaitPolicy policy_of(const Job& job) {
 // Also true for one that its parent has not waited for yet.
 bool has_ended(pid_t pid) {
 #if defined(SYS_pidfd_open)
-  const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  const UniqueFd process(may_make_rare_calls() ? static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)) : -1);
   if (process.valid()) {
     pollfd ends{.fd = process.get(), .events = POLLIN, .revents = 0};
     return ::poll(&ends, 1, 0) == 1;
