@@ -26,12 +26,14 @@ class TrafficPace {
   // Then a sleep follows in any case: a rank that only yields may keep others off its core for seconds (Linux 6.18).
   static constexpr std::uint32_t kMostLooks = 256;
   static constexpr Nanoseconds kShortestSleep{100'000};
+  static constexpr Nanoseconds kLongestSleep = std::chrono::hours(1);  // callers have a limit of their own
   // A find takes so much longer than four times the shortest look.
   static constexpr Nanoseconds kFind{1'000};
   // After a sleep, when caches are cold.
   static constexpr Nanoseconds kFindWhenCold{5'000};
 
-  constexpr TrafficPace() = default;
+  // `first_sleep`: the longest before the first find.
+  constexpr explicit TrafficPace(Nanoseconds first_sleep = kLongestSleep) : sleep_(first_sleep) {}
 
   constexpr void looked(Nanoseconds took) {
     shortest_ = std::min(took, shortest_ + shortest_ / 64 + Nanoseconds(1));
@@ -53,11 +55,9 @@ class TrafficPace {
   }
 
  private:
-  static constexpr Nanoseconds kLongestSleep = std::chrono::hours(1);  // keeps the doubling finite
-
   Nanoseconds shortest_ = std::chrono::seconds(1);  // rises slowly, as looks may become slower for good
   Nanoseconds searched_{0};
-  Nanoseconds sleep_ = kLongestSleep;
+  Nanoseconds sleep_;
   std::uint32_t looks_ = 0;  // since the last sleep
   std::uint32_t fruitless_ = 0;
 };

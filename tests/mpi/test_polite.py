@@ -62,6 +62,19 @@ def test_waits_are_counted(offload, services):
     assert slept["sum"] + yielded["sum"] < waited["sum"] + 1e-6
 
 
+@pytest.mark.parametrize("mpi", ("openmpi",), indirect=True)
+def test_the_users_setting_in_a_file_stays(offload):
+    home = offload.directory / "home"
+    (home / ".openmpi").mkdir(parents=True)
+    (home / ".openmpi" / "mca-params.conf").write_text("mpi_yield_when_idle = 0\n")
+    program = ["/usr/bin/env", "-u", "OMPI_MCA_mpi_yield_when_idle", str(offload.programs / "waits"), "10"]
+    settings = {}
+    for name, env in {"without": {}, "with": {"HOME": str(home)}}.items():
+        result = offload.run(2, program, services=0, env=POLITE | env, timeout_s=150).ok()
+        settings[name] = result.report["waits"]["setting"]
+    assert settings == {"without": "mpi_yield_when_idle=1", "with": ""}
+
+
 def test_native_waits_are_not_counted(offload):
     report = run(offload, 2, "10", wait="native").report
     assert report is not None

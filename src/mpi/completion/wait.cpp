@@ -4,6 +4,7 @@
 #include "mpi/completion/waiting.hpp"
 #include "mpi/job/job.hpp"
 #include "mpi/native/entry.hpp"
+#include "mpi/native/poll_pauses.hpp"
 #include "mpi/report/call_count.hpp"
 #include "mpi/report/call_sites.hpp"
 #include "mpi/report/report.hpp"
@@ -52,6 +53,7 @@ int wait_all(Job& job, OurRequests& ours, int count, MPI_Request* requests, MPI_
     if (tests) {
       int flag = kUnwritten;
       NativeRequests all_open(ours, requests, count, NativeRequests::Done::open);
+      const PollsWithoutPauses scope;
       const int code = real().Testall(count, all_open.data(), &flag, statuses);
       if (flag == kUnwritten) return code;
       if (code != MPI_SUCCESS) return collect_all(ours, count, requests, statuses, code);
@@ -71,6 +73,7 @@ int wait_any(Job& job, OurRequests& ours, int count, MPI_Request* requests, int*
   while (true) {
     ours.progress_any(job);
     int found = kUnwritten;
+    const PollsWithoutPauses scope;
     const int code = real().Testany(count, NativeRequests(ours, requests, count).data(), index, &found, status);
     if (found == kUnwritten || code != MPI_SUCCESS) return code;
     const bool none = found != 0 && *index == MPI_UNDEFINED;
@@ -91,6 +94,7 @@ int wait_some(Job& job, OurRequests& ours, int count, MPI_Request* requests, int
   while (true) {
     ours.progress_any(job);
     int found = kUnwritten;
+    const PollsWithoutPauses scope;
     const int code = real().Testsome(count, NativeRequests(ours, requests, count).data(), &found, indices, statuses);
     if (found == kUnwritten) return code;
     if (code == MPI_SUCCESS) collect_some(ours, requests, &found, indices, statuses);

@@ -18,7 +18,7 @@ class Waiter {
  public:
   // Nothing: the caller makes the native MPI progress.
   enum class Drives : std::uint8_t { nothing, native };
-  Waiter(Job& job, Drives drives) : job_(job), drives_(drives) {}
+  Waiter(Job& job, Drives drives) : job_(job), drives_(drives), pace_(first_sleep(drives)) {}
   Waiter(const Waiter&) = delete;
   Waiter& operator=(const Waiter&) = delete;
   ~Waiter();
@@ -28,6 +28,10 @@ class Waiter {
  private:
   using Clock = std::chrono::steady_clock;
 
+  // A caller that drives the native MPI waits for its messages, too.
+  [[nodiscard]] static std::chrono::nanoseconds first_sleep(Drives drives) {
+    return drives == Drives::nothing ? TrafficPace::kShortestSleep : TrafficPace::kLongestSleep;
+  }
   void drive();
   void look();
   void yield();

@@ -120,7 +120,7 @@ int open_fabric(void* attributes, Object** fabric, void* context) {
 
 void prepare_fabric_reads(const void* inside) {
   void** const slot = library_slot(inside, kOpenFabric);
-  if (slot == nullptr || *slot == reinterpret_cast<void*>(&open_fabric)) return;
+  if (slot == nullptr || *slot == reinterpret_cast<void*>(&open_fabric) || !may_call_by(slot)) return;
   open_fabric_natively = reinterpret_cast<OpenFabric*>(*slot);
   fabric_slot = slot;
   static_cast<void>(write_slot(slot, reinterpret_cast<void*>(&open_fabric)));

@@ -83,6 +83,16 @@ void** library_slot(const void* inside, const char* function) {
   return Relocations(*map).slot_of(function);
 }
 
+bool may_call_by([[maybe_unused]] void* const* slot) {
+#if defined(__x86_64__)
+  return true;
+#else
+  Dl_info code{};
+  Dl_info own{};
+  return ::dladdr(*slot, &code) != 0 && ::dladdr(slot, &own) != 0 && code.dli_fbase != own.dli_fbase;
+#endif
+}
+
 bool write_slot(void** slot, void* function) {
   const auto page_bytes = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   auto* page = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(slot) & ~(page_bytes - 1));

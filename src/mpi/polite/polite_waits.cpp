@@ -41,11 +41,26 @@ void note_own_setting() {
 namespace outrigger::mpi {
 namespace {
 
+// Anywhere: in the environment, on the command line or in a file.
+bool user_has_set_yields() {
+  using Find = int(const char* project, const char* framework, const char* component, const char* variable);
+  using Value = int(int variable, const void* value, int* source, const char** file);
+  static auto* const find = reinterpret_cast<Find*>(function_if_there("mca_base_var_find"));
+  static auto* const value_of = reinterpret_cast<Value*>(function_if_there("mca_base_var_get_value"));
+  if (std::getenv(kOpenMpiYields) != nullptr) return true;
+  if (find == nullptr || value_of == nullptr) return false;
+  constexpr int kByDefault = 0;  // MCA_BASE_VAR_SOURCE_DEFAULT
+  int source = kByDefault;
+  const void* value = nullptr;
+  const int variable = find("ompi", "mpi", nullptr, "yield_when_idle");
+  return variable >= 0 && value_of(variable, static_cast<void*>(&value), &source, nullptr) == 0 && source != kByDefault;
+}
+
 // Open MPI yields by itself where it is told to. The user's own setting stays.
 bool make_polite() {
   static auto* const yields = reinterpret_cast<void (*)(bool)>(function_if_there("opal_progress_set_yield_when_idle"));
   if (yields == nullptr) return false;
-  if (std::getenv(kOpenMpiYields) != nullptr) return true;
+  if (user_has_set_yields()) return true;
   yields(true);
   note_setting("mpi_yield_when_idle=1");
   return true;
@@ -205,8 +220,10 @@ bool make_polite() {
   return true;
 }
 
+// Waits that only yield leave the core to a computing process for its whole turn.
 bool watch_core() {
-  return find_calls() && start_contention_watch([](bool polite) { static_cast<void>(redirect_calls(polite)); });
+  return find_calls() && may_sleep.load(std::memory_order_relaxed) &&
+         start_contention_watch([](bool polite) { static_cast<void>(redirect_calls(polite)); });
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "mpi/native/constants.hpp"
 #include "mpi/native/entry.hpp"
+#include "mpi/native/origin.hpp"
 
 #if !defined(OUTRIGGER_ABI_MPICH)
 
@@ -75,7 +76,7 @@ extern "C" OUTRIGGER_EXPORT int ucp_request_is_completed(void* request) {
   static const auto ask =
       reinterpret_cast<int (*)(void*)>(callers_symbol("ucp_request_is_completed", __builtin_return_address(0)));
   const int completed = ask(request);
-  if (!parting.load(std::memory_order_acquire)) return completed;
+  if (!parting.load(std::memory_order_acquire) || !called_by_mpi(__builtin_return_address(0))) return completed;
   return others_have_had_answers(completed != 0) ? 1 : 0;
 }
 
