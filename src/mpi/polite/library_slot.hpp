@@ -7,8 +7,8 @@ namespace outrigger::mpi {
 // The slot through which the library that contains `inside` calls the function; nullptr if it does not.
 [[nodiscard]] void** library_slot(const void* inside, const char* function);
 
-// What is in the slot may be called directly. False: the loader has not written it yet, and its code there needs to
-// know the slot.
+// The function in the slot may be called directly. False: the loader has not written the slot yet. Its code there would
+// look for the slot in a register.
 [[nodiscard]] bool may_call_by(void* const* slot);
 
 // Writes the slot, which the loader may have made read-only. False: the kernel refuses.
