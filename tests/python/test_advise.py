@@ -411,6 +411,21 @@ def test_a_failing_program_is_told_with_the_end_of_its_output(tmp_path: Path) ->
     assert "exit code 3" in text and "line 99" in text and "line 50" not in text and str(output) in text
 
 
+def test_only_files_of_earlier_runs_are_removed(tmp_path: Path) -> None:
+    (tmp_path / "native-7.json").mkdir()
+    stale = {f"{key}-{number}.{end}" for key in variants.KEYS for number in (1, 12) for end in ("out", "json")}
+    kept = {"job-1.out", "mesh-2026.json", "my-native-1.out", "native-1.output", "native-x.out", "native-1a.json"}
+    for name in stale | kept:
+        (tmp_path / name).touch()
+    command._prepared(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == kept | {"native-7.json"}
+
+
+def test_every_variant_is_known_by_its_files(built: Artifacts) -> None:
+    every = [*variants.first(GIVEN, Node(8, 4, many=True)), variants.together(GIVEN, [])]
+    assert {one.key for one in every} <= set(variants.KEYS)
+
+
 def outrigger(*words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "outrigger", "advise", *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

@@ -16,7 +16,7 @@ from rich.console import Console
 from outrigger import artifacts, binding, busy, choice, cores, linked, mpis, options, report
 from outrigger.advise import sentences, show, variants
 from outrigger.advise.given import Given
-from outrigger.advise.trials import Limits, ProgramFailed, Trials
+from outrigger.advise.trials import FILES, Limits, ProgramFailed, Trials
 from outrigger.artifacts import Artifacts
 from outrigger.bar import Bar
 from outrigger.bench import jobs
@@ -39,6 +39,11 @@ def _yielding(given: Given, many: bool) -> list[str]:
     crowded = many or given.ranks > len(cores.allowed_cores())
     asked = any(word.startswith(_YIELDS) for word in given.variables) or _YIELDS in os.environ
     return [f"{_YIELDS}=1"] if chosen.mpi.implementation == "openmpi" and crowded and not asked else []
+
+
+def _prepared(place: Path) -> Path:
+    """Without outputs and reports of earlier runs, which would be taken for new ones."""
+    return directory(place, FILES)
 
 
 def _run_all(console: Console, given: Given, found: Artifacts, limits: Limits, place: Path) -> Trials:
@@ -171,7 +176,7 @@ def advise(
     )  # fmt: skip
     given.request(found, None).check()
     try:
-        trials = _run_all(screen, given, found, limits, directory(out, "*-[0-9]*.out", "*-[0-9]*.json"))
+        trials = _run_all(screen, given, found, limits, _prepared(out))
     except ProgramFailed as failed:
         note(str(failed))
         raise typer.Exit(failed.code) from failed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ from outrigger.advise.variants import Variant
 from outrigger.artifacts import Artifacts
 from outrigger.errors import UserError
 
+FILES = re.compile(rf"({'|'.join(map(re.escape, variants.KEYS))})-\d+\.(out|json)")
+"""Names of outputs and reports."""
 _TAIL_LINES = 20
 _FEWEST = 3
 """Rounds for which time is reserved before more variants are tried."""

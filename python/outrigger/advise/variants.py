@@ -18,6 +18,10 @@ NO_CORE, TWO, HEAP, BLOCKING, MIXED, TOGETHER = (
     "no-core", "two-services", "shared-heap", "blocking", "some-native", "together",
 )  # fmt: skip
 
+KEYS = (
+    NATIVE, ALL_CORES, DEFAULT, COUNTED, WINDOWS, PLAIN, NO_CORE, TWO, HEAP, BLOCKING, MIXED, TOGETHER,
+)  # fmt: skip
+
 _LEAST_SHARE = 0.01
 """Fraction of the run time below which a collective cannot gain enough."""
 _LEAST_PRIVATE = 0.2
