@@ -109,6 +109,12 @@ def _start(planned: launch.Plan, looks: Callable[[], None]) -> int:
     return launch.run(planned, looks=looks)[0]
 
 
+def _look(fleet: dpus.Fleet, meter: energy.Meter) -> None:
+    """While the program runs."""
+    fleet.pass_on_logs()
+    meter.look_in_time()
+
+
 class _Run:
     """A job and its DPUs, from the request to the program's exit code."""
 
@@ -192,7 +198,7 @@ class _Run:
             collect.forget(self._trace)
         started = datetime.now().astimezone()
         with energy.metering() as meter:
-            code = self._start_plan(planned, fleet.pass_on_logs)
+            code = self._start_plan(planned, lambda: _look(fleet, meter))
         if self._trace is not None:
             with self._saying_errors():
                 self._say(collect.finish(self._trace, planned.placement.cores))
