@@ -52,7 +52,7 @@ def _works(reason: str, entry: Call, report: Report) -> bool:
     if reason == BLOCKING:
         return could_block(entry, report)
     if reason == NOT_TRIED:
-        return report_choice.calls_of_a_rank(entry, entry.native.get(reason, 0), report) >= BEFORE_A_TRIAL
+        return report_choice.calls_of_a_rank(entry, entry.native.get(reason, 0)) >= BEFORE_A_TRIAL
     return reason != NATIVE_JOB or (NO_SERVICES in report.native_because and entry.collective is not None)
 
 

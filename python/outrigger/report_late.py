@@ -57,7 +57,7 @@ def _posted(report: Report) -> list[tuple[Cell, ...]]:
         late = entry.late_seconds
         if late is None or late.max <= 0 or entry.size < 2 or not entry.offloaded:
             continue
-        each = late.max * entry.size / entry.offloaded
+        each = late.max * late.ranks / entry.offloaded
         where = dim(f"{entry.communicator}, {entry.size} ranks")
         rows.append((cell(entry.collective, where), cell(str(late.max_rank)), cell(format_seconds(each))))
     return rows[:_ROWS]

@@ -16,7 +16,7 @@ from test_report import EXAMPLE
 
 from outrigger import report
 from outrigger.advise import command, sentences, show, variants
-from outrigger.advise.figures import Results, Row, Trial, ratio_of
+from outrigger.advise.figures import Results, Row, Trial, ratio_of, seconds_in_collectives
 from outrigger.advise.given import Given, added
 from outrigger.advise.trials import Limits, ProgramFailed, Trials
 from outrigger.advise.variants import Node, Variant
@@ -209,6 +209,17 @@ def test_tests_can_go_only_where_it_is_offloaded() -> None:
     )
     text = texts(sentences.of_report(made(call("ialltoall", 1.0, offloaded=False, **tests))))
     assert "Keep the MPI_Test calls for MPI_Ialltoall (8,000 calls)" in text and "can go" not in text
+
+
+def test_times_of_a_rank_are_means_over_the_counted_ranks() -> None:
+    """One of the four ranks was killed."""
+    three = {"seconds": {"sum": 3.0, "min": 1.0, "max": 1.0, "ranks": 3}, "calls": 300, "offloaded": 300}
+    tests = {"tests": {"calls": 8000, "seconds": 1.5}, "before_wait": {"operations": 300, "seconds": 0.0}}
+    killed = made(call("ialltoall", 1.0, **tests) | three, counted_ranks=[[0, 1], [3, 3]])
+    assert seconds_in_collectives(killed) == pytest.approx(1.0)
+    assert "MPI_Ialltoall, 500 ms of a rank, 5% of the run" in texts(sentences.of_report(killed))
+    native = made(call("ialltoall", 0.5, offloaded=False))
+    assert variants.longer_offloaded(killed, native) == {"ialltoall": (pytest.approx(1.0), pytest.approx(0.5))}
 
 
 def test_tests_are_kept_where_ranks_copy_in_them() -> None:

@@ -23,7 +23,7 @@ from outrigger import cli, itself, learned, report, report_advice, report_end, r
 from outrigger.errors import UserError
 from outrigger.report_reasons import NO_SERVICES, REASONS, because
 
-SPREAD = {"sum": 0.5, "min": 0.1, "max": 0.2}
+SPREAD = {"sum": 0.5, "min": 0.1, "max": 0.2, "ranks": 4}
 EXAMPLE: dict[str, Any] = {
     "version": 1,
     "mpi": "MPICH",
@@ -48,7 +48,7 @@ EXAMPLE: dict[str, Any] = {
             "completion_seconds": SPREAD,
         }
     ],
-    "rank_cpu_seconds": {"offloaded_calls": SPREAD, "process": {"sum": 8.0, "min": 1.9, "max": 2.1}},
+    "rank_cpu_seconds": {"offloaded_calls": SPREAD, "process": {"sum": 8.0, "min": 1.9, "max": 2.1, "ranks": 4}},
 }
 
 
@@ -81,6 +81,17 @@ def test_everything_counted_is_shown() -> None:
     for word in ("125 ms (200 ms)", "17", "4 ranks under MPICH", "1 service process per node on CPU 1", "2 s (2.1 s)"):
         assert word in text
     assert "cma" not in text
+
+
+def test_means_are_over_the_ranks_of_each_sum() -> None:
+    """A rank was killed, one rank was in the phase, and the collective was on communicators of several sizes."""
+    three, one = ({"sum": 6.0, "min": 0.5, "max": 6.0, "ranks": ranks} for ranks in (3, 1))
+    data = changed(size=0, communicator="(other communicators)", post_seconds=three, completion_seconds=three)
+    cpu = {"offloaded_calls": three, "process": SPREAD}
+    phase = {"phase": "write", "entered": 1, "calls": 0, "offloaded": 0, "bytes": 0, "seconds": one}
+    text = shown(data | {"rank_cpu_seconds": cpu, "phases": [phase | {"collective_seconds": one}]})
+    assert text.count("2 s (6 s)") == 3 and text.count("6 s (6 s)") == 2
+    assert "CPU time of a rank, mean (max): 2 s (6 s) in offloaded calls" in text
 
 
 def test_what_is_not_well_is_said() -> None:
@@ -611,7 +622,9 @@ def test_the_whole_starting_call_is_shown(width: int) -> None:
 
 def test_one_rank_without_a_core_and_without_offloaded_calls() -> None:
     process = {"node": 2, "number": 0, "core": -1, "core_is_free": False, "core_taken": 0.5, "other_job": 7}
+    cpu = {"offloaded_calls": SPREAD, "process": {"sum": 8.0, "min": 1.9, "max": 2.1, "ranks": 1}}
     data = changed(offloaded=0, native={"blocking form": 4000}) | {"ranks": 1, "services": [process]}
+    data |= {"rank_cpu_seconds": cpu}
     text = shown(data)
     assert "1 rank under MPICH" in text and "-1" not in text
     assert "Service process 0, node 2: the service's core was taken by others for 50% of the time." in text

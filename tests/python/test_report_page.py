@@ -224,6 +224,8 @@ def test_late_ranks_are_named() -> None:
     assert any(row.startswith("ialltoall") and row.endswith("14 ms") for row in rows), (
         rows
     )  # rank 1, 0.4 s in 100 calls
+    killed = offloaded | {"offloaded": 300, "late_seconds": late | {"ranks": 3}}  # the last of four ranks
+    assert "14 ms" in text_of(report.as_page(read(BY_HAND | {"collectives": [killed]})))
     alone = BY_HAND | {"calls": [ALLTOALLV | {"size": 2}], "collectives": []}
     assert "Late ranks" not in report.as_page(read(alone))
 

@@ -136,7 +136,7 @@ def _why_longer(report: Report, collective: str, natively_s: float) -> str:
     if apart is None:
         return ""
     operations, mean = apart
-    each = natively_s * report.ranks / operations
+    each = natively_s * report.counted / operations
     if mean < _APART * each:
         return f" Its wait begins {format_seconds(mean)} after its start: there is nothing to overlap."
     return ""
@@ -190,7 +190,7 @@ def _tests(report: Report) -> Iterator[Advice]:
         yield Advice(f"Keep the MPI_Test calls ({calls:,}): without a core for service processes ranks copy in them.")
     elif offloaded:
         calls = sum(row.tests.calls for row in offloaded)
-        seconds = sum(row.tests.seconds for row in offloaded) / max(report.ranks, 1)
+        seconds = sum(row.tests.seconds for row in offloaded) / max(report.counted, 1)
         run = report.run_seconds
         part = f", {report_calls.percent(seconds / run.mean)} of the run" if run is not None and run.mean else ""
         names = ", ".join(dict.fromkeys(row.call for row in offloaded))

@@ -105,7 +105,7 @@ def _seconds(report: Report) -> dict[str, float]:
     found: dict[str, float] = {}
     for entry in report.calls:
         if entry.collective is not None and entry.form == "nonblocking" and entry.size != 1:
-            found[entry.collective] = found.get(entry.collective, 0.0) + entry.seconds.sum / max(report.ranks, 1)
+            found[entry.collective] = found.get(entry.collective, 0.0) + entry.seconds.sum / max(report.counted, 1)
     return found
 
 
