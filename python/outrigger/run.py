@@ -191,8 +191,8 @@ class _Run:
         if request.dry_run:
             self._show_dry_run(planned)
             return 0
-        here = written is not None and not self._where.shares
-        if here and written is not None:
+        here = all(is_this_host(share.host.name) for share in self._where.shares)
+        if written is not None:
             report_end.forget(written)
         if self._trace is not None:
             collect.forget(self._trace)
