@@ -64,7 +64,7 @@ def _measured(entry: Call, report: Report) -> str:
 def _late(entry: Call) -> str:
     """The last rank in a synchronizing call: it waits least."""
     seconds = entry.seconds
-    if not meets(entry) or entry.size == 0 or seconds.ranks < entry.size or seconds.max < _UNEVEN * seconds.min:
+    if not meets(entry) or seconds.max < _UNEVEN * seconds.min:
         return ""
     return (
         f" Rank {seconds.min_rank} was in it for {format_seconds(seconds.min)}, rank {seconds.max_rank} for "

@@ -21,16 +21,20 @@ from dataclasses import dataclass
 from outrigger.report_data import Call, Phase, Report, Spread, format_seconds
 from outrigger.report_model import Cell, Column, Line, Table, Tone, cell
 
-_MEET = ("alltoall", "allgather", "allreduce", "reduce_scatter", "barrier")
-_OWN_PEERS = ("alltoallv", "alltoallw")
-"""A rank may have no data in them while others have some."""
+_MEET = {
+    "MPI_Alltoall", "MPI_Allgather", "MPI_Allgatherv", "MPI_Allreduce", "MPI_Reduce_scatter",
+    "MPI_Reduce_scatter_block", "MPI_Barrier",
+}  # fmt: skip
+"""Those of src/protocol/collective_calls.hpp: in others a rank may have no data while others have some."""
 _KNOWN = 0.99
 """Part of the time in communication. A bound above it tells nothing."""
 
 
 def meets(entry: Call) -> bool:
-    """True for collectives that no rank leaves before the last has arrived."""
-    return entry.call.removeprefix("MPI_").lower().removeprefix("i").startswith(_MEET)
+    """True for calls that no rank leaves before the last one of their communicator, of which all are counted, has
+    arrived. Waits of nonblocking calls tell nothing: they may be short because the transfer was hidden.
+    """
+    return entry.form == "blocking" and entry.call in _MEET and entry.seconds.ranks == entry.size
 
 
 @dataclass(frozen=True)
@@ -56,17 +60,9 @@ class Efficiencies:
 def _most_transfer_seconds(report: Report) -> float:
     """Upper bound of the time for transfers on a rank."""
     return sum(
-        entry.seconds.min if _all_meet(entry, report) else entry.seconds.max
+        entry.seconds.min if meets(entry) and entry.size == report.ranks else entry.seconds.max
         for entry in report.calls
         if entry.size != 1
-    )
-
-
-def _all_meet(entry: Call, report: Report) -> bool:
-    """Waits of nonblocking calls may be short because the transfer was hidden."""
-    all_transfer = meets(entry) and not entry.call.lower().endswith(_OWN_PEERS)
-    return (
-        entry.form == "blocking" and all_transfer and entry.size == report.ranks and entry.seconds.ranks == report.ranks
     )
 
 

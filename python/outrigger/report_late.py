@@ -43,7 +43,7 @@ def _waited(report: Report) -> list[tuple[Cell, ...]]:
     rows: list[tuple[Cell, ...]] = []
     for entry in sorted(report.calls, key=lambda entry: -_waited_seconds(entry)):
         seconds, part = entry.seconds, _waited_seconds(entry) / run.mean
-        if not meets(entry) or entry.size < 2 or seconds.ranks != entry.size or part < _LEAST_SHARE:
+        if not meets(entry) or entry.size < 2 or part < _LEAST_SHARE:
             continue
         ends = of_rank(seconds.min, seconds.min_rank), of_rank(seconds.max, seconds.max_rank)
         time = format_seconds(_waited_seconds(entry))
