@@ -165,6 +165,9 @@ def test_what_is_tried_next_is_what_the_report_asks_for() -> None:
     assert variants.further(GIVEN, made(call("ialltoall", 1.0)), None) == []
     private = made(call("ialltoall", 1.0), moved={"mapped": 1, "copier": 1 << 30})
     assert [one.given.shared_heap for one in variants.further(GIVEN, private, None)] == ["on"]
+    heap_is_on = {"shared_heap": {"allocations": 12, "bytes": 3 << 30, "refused": 2, "forks": 1}}  # by its variable
+    moved = {"mapped": 1, "copier": 1 << 30}
+    assert variants.further(GIVEN, made(call("ialltoall", 1.0), moved=moved, **heap_is_on), None) == []
     blocking = made(call("ialltoall", 1.0), call("alltoall", 2.0, form="blocking", offloaded=False))
     assert [one.given.blocking for one in variants.further(GIVEN, blocking, None)] == ["on"]
     small = {"calls": 400, "sum": 3200, "min": 8, "max": 8}
@@ -242,6 +245,10 @@ def test_private_memory_is_named_with_what_to_do() -> None:
     found = sentences.of_report(made(call("ialltoall", 1.0), moved=moved))
     assert "3 GiB of 4 GiB received came from or went to memory of malloc, 1 GiB of them by two copies" in texts(found)
     assert any(one.option == "--shared-heap on" for one in found)
+    heap_is_on = {"allocations": 12, "bytes": 3 << 30, "refused": 2, "forks": 1}
+    on = texts(sentences.of_report(made(call("ialltoall", 1.0), moved=moved, shared_heap=heap_is_on)))
+    assert "by two copies, not to the shared heap: take the buffers from MPI_Alloc_mem." in on
+    assert "--shared-heap" not in on and "try the shared heap" not in on
     assert "MPI_Alloc_mem" not in texts(sentences.of_report(made(call("ialltoall", 1.0))))
     heap = results(
         NATIVE, row(variants.DEFAULT, [8.0] * 3, read=made(call("ialltoall", 1.0), moved=moved)),

@@ -79,6 +79,9 @@ def _memory_moved(report: Report) -> str:
     return f"{format_bytes(private)} of {format_bytes(whole)} received came from or went to memory of malloc"
 
 
+_ALLOCATE = "take the buffers from MPI_Alloc_mem"
+
+
 def _memory(results: Results) -> Iterator[Advice]:
     report = results.report(variants.DEFAULT)
     if report is None or variants.private_bytes(report) <= _LEAST_PRIVATE * variants.received_bytes(report):
@@ -105,10 +108,11 @@ def _memory_of(report: Report) -> Iterator[Advice]:
         return
     relayed = sum(entry.bytes.get("relay", 0) for entry in report.collectives)
     twice = f", {format_bytes(relayed)} of them by two copies" if relayed else ""
-    yield Advice(
-        f"{_memory_moved(report)}{twice}: take the buffers from MPI_Alloc_mem, or try the shared heap.",
-        "--shared-heap on",
-    )
+    moved = f"{_memory_moved(report)}{twice}"
+    if report.shared_heap is None:
+        yield Advice(f"{moved}: {_ALLOCATE}, or try the shared heap.", "--shared-heap on")
+    else:
+        yield Advice(f"{moved}, not to the shared heap: {_ALLOCATE}.")
 
 
 def _blocking(results: Results) -> Iterator[Advice]:

@@ -128,7 +128,8 @@ def further(given: Given, offloaded: Report, native: Report | None) -> list[Vari
     """Variants that the reports suggest."""
     found = []
     whole = received_bytes(offloaded)
-    if given.shared_heap is None and not offloaded.service.xpmem and private_bytes(offloaded) > _LEAST_PRIVATE * whole:
+    heap_is_open = given.shared_heap is None and offloaded.shared_heap is None and not offloaded.service.xpmem
+    if heap_is_open and private_bytes(offloaded) > _LEAST_PRIVATE * whole:
         found.append(Variant(HEAP, "offloaded, shared heap", replace(given, shared_heap="on")))
     blocks = sum(
         share(entry, offloaded) for entry in offloaded.calls if could_block(entry, offloaded) and entry.size != 1
