@@ -19,7 +19,7 @@ from outrigger.advise import command, sentences, show, variants
 from outrigger.advise.figures import Results, Row, Trial, ratio_of, seconds_in_collectives
 from outrigger.advise.given import Given, added
 from outrigger.advise.trials import Limits, ProgramFailed, Trials
-from outrigger.advise.variants import Node, Variant
+from outrigger.advise.variants import Variant
 from outrigger.artifacts import Artifacts
 from outrigger.durations import parse_duration
 from outrigger.errors import UserError
@@ -118,14 +118,14 @@ def test_plain_run_is_used_where_it_is_as_fast_as_the_fastest() -> None:
     fixed = row(variants.DEFAULT, [8.0, 8.1, 7.9], GIVEN)
     assert results(NATIVE, fixed, row(variants.PLAIN, [8.1, 8.0, 8.0])).best.variant.key == variants.PLAIN
     assert results(NATIVE, fixed, row(variants.PLAIN, [9.0, 9.1, 8.9])).best.variant.key == variants.DEFAULT
-    assert [one.given.choice for one in variants.first(GIVEN, Node(8, 4))[1:3]] == ["fixed", None]
+    assert [one.given.choice for one in variants.first(GIVEN)[1:3]] == ["fixed", None]
 
 
 def test_few_runs_conclude_nothing() -> None:
-    few = results(NATIVE, row(variants.DEFAULT, [5.0, 5.0]), row(variants.TWO, [4.0, 4.0]))
+    few = results(NATIVE, row(variants.DEFAULT, [5.0, 5.0]), row(variants.MORE, [4.0, 4.0]))
     assert not few.concluded and few.best is few.best_native
     assert "Too few runs to tell if Outrigger pays here: " in sentences.headline(few).text
-    assert "wo service" not in texts(sentences.of_results(few))
+    assert "service processes a node" not in texts(sentences.of_results(few))
     assert results(NATIVE, row(variants.DEFAULT, [5.0, 5.0, 5.0])).concluded
     again = command._again(GIVEN, Limits(20.0, 2))
     assert again == "outrigger advise -n 4 --budget=40s --runs=3 -- ./app big"
@@ -144,21 +144,18 @@ def test_ratios_are_to_the_better_native() -> None:
     assert "the free core costs time" in texts(sentences.of_results(found))
 
 
-def test_what_is_tried_first_depends_on_the_cores() -> None:
-    keys = [one.key for one in variants.first(GIVEN, Node(cores=2, ranks=4))]
+def test_what_is_tried_first_depends_on_the_binding() -> None:
+    keys = [one.key for one in variants.first(GIVEN)]
     assert keys == [
         variants.NATIVE, variants.DEFAULT, variants.PLAIN, variants.ALL_CORES, variants.NO_CORE, variants.COUNTED
     ]  # fmt: skip
-    assert variants.TWO in [one.key for one in variants.first(GIVEN, Node(cores=8, ranks=4))]
     unbound = Given(program=("./app",), bind="none")
-    assert [one.key for one in variants.first(unbound, Node(8, 4))] == [
+    assert [one.key for one in variants.first(unbound)] == [
         variants.NATIVE,
         variants.DEFAULT,
         variants.PLAIN,
         variants.COUNTED,
     ]
-    fixed = Given(program=("./app",), services=1)
-    assert variants.TWO not in [one.key for one in variants.first(fixed, Node(8, 4))]
 
 
 def test_what_is_tried_next_is_what_the_report_asks_for() -> None:
@@ -181,6 +178,44 @@ def test_what_is_tried_next_is_what_the_report_asks_for() -> None:
     assert mixed.given.algorithms == ("ibcast=native",)
     settled = Given(program=("./app",), shared_heap="off", blocking="off", intranode="off")
     assert variants.further(settled, private, None) == variants.further(settled, blocking, None) == []
+
+
+def with_services(processes: int, ranks: int, *, core_is_free: bool = True) -> Report:
+    service = EXAMPLE["service"] | {"processes": processes, "core_is_free": core_is_free}
+    return made(call("ialltoall", 1.0), service=service, ranks=ranks)
+
+
+@pytest.mark.parametrize(
+    ("read", "count"),
+    [
+        (with_services(1, 4), 2),
+        (with_services(2, 16), 4),  # one for eight ranks
+        (with_services(1, 1), None),
+        (with_services(2, 3), 3),
+        (with_services(50, 400), 64),
+        (with_services(64, 512), None),
+        (with_services(0, 4), None),
+        (with_services(1, 4, core_is_free=False), None),
+    ],
+)
+def test_twice_the_service_processes_are_tried(read: Report, count: int | None) -> None:
+    assert [one.given.services for one in variants.more_services(GIVEN, read, 64)] == ([count] if count else [])
+    for given in (replace(GIVEN, services=1), replace(GIVEN, bind="none")):
+        assert variants.more_services(given, read, 64) == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        ([6.0, 6.1, 5.9], "pay: 6 s instead of 8 s, 0.75 (0.71-0.79). --services 4"),
+        ([9.0, 9.1, 8.9], "cost time: 9 s instead of 8 s, 1.12 (1.09-1.16). Leave it at 2."),
+    ],
+)
+def test_service_processes_are_told_by_their_numbers(seconds: list[float], words: str) -> None:
+    usual = row(variants.DEFAULT, [8.0, 8.0, 8.0], read=with_services(2, 16))
+    more = row(variants.MORE, seconds, replace(GIVEN, services=4))
+    told = texts(sentences.of_results(results(NATIVE, usual, more)))
+    assert f"4 service processes a node instead of 2 {words}" in told
 
 
 def test_what_pays_alone_is_put_together() -> None:
@@ -348,7 +383,7 @@ class _Planned(Trials):
 
 def test_rounds_are_interleaved_and_turned_round(tmp_path: Path, built: Artifacts) -> None:
     trials = _Planned(tmp_path, built, Limits(1000, 3), {})
-    trials.measure(variants.first(GIVEN, Node(2, 4))[:2])
+    trials.measure(variants.first(GIVEN)[:2])
     one, other = variants.NATIVE, variants.DEFAULT
     assert trials.made == [(0, one), (0, other), (1, other), (1, one), (2, one), (2, other)]
     assert not trials.out_of_time
@@ -357,21 +392,21 @@ def test_rounds_are_interleaved_and_turned_round(tmp_path: Path, built: Artifact
 def test_what_there_is_no_time_for_is_not_begun(tmp_path: Path, built: Artifacts) -> None:
     """Three rounds of two variants take 24 of the 25 s."""
     trials = _Planned(tmp_path, built, Limits(25, 3), {variants.NATIVE: 4.0, variants.DEFAULT: 4.0})
-    trials.measure(variants.first(GIVEN, Node(2, 4)))
+    trials.measure(variants.first(GIVEN))
     assert {key for _, key in trials.made} == {variants.NATIVE, variants.DEFAULT}
     assert trials.clock <= 25
 
 
 def test_an_interrupt_keeps_what_there_is(tmp_path: Path, built: Artifacts) -> None:
     trials = _Planned(tmp_path, built, Limits(1000, 3), {})
-    trials.measure([*variants.first(GIVEN, Node(2, 4))[:2], Variant("stop", "", GIVEN)])
+    trials.measure([*variants.first(GIVEN)[:2], Variant("stop", "", GIVEN)])
     assert trials.interrupted and set(trials.results.rows) == {variants.NATIVE, variants.DEFAULT}
 
 
 def test_what_gains_alone_is_tried_together_beside_native(tmp_path: Path, built: Artifacts) -> None:
     takes = {variants.NATIVE: 4.0, variants.DEFAULT: 4.0, "a": 2.0, "b": 3.0}
     trials = _Planned(tmp_path, built, Limits(1000, 3), takes)
-    trials.measure([*variants.first(GIVEN, Node(2, 4))[:2], Variant("a", "", GIVEN), Variant("b", "", GIVEN)])
+    trials.measure([*variants.first(GIVEN)[:2], Variant("a", "", GIVEN), Variant("b", "", GIVEN)])
     assert {key for number, key in trials.made if number >= 3} == {variants.NATIVE, "a", variants.TOGETHER}
 
 
@@ -388,7 +423,7 @@ def with_sites(tmp_path: Path, built: Artifacts, limits: Limits, windows_take_s:
 
 def test_first_uses_are_measured_last(tmp_path: Path, built: Artifacts) -> None:
     trials = with_sites(tmp_path, built, Limits(1000, 3), windows_take_s=500.0)
-    trials.measure(variants.first(GIVEN, Node(2, 4)))
+    trials.measure(variants.first(GIVEN))
     assert trials.made[-1] == (0, variants.WINDOWS) and len(trials.made) == 3 * 5 + 1 + 1
     assert not trials.out_of_time
     windows = trials._variants[variants.WINDOWS].given
@@ -397,7 +432,7 @@ def test_first_uses_are_measured_last(tmp_path: Path, built: Artifacts) -> None:
 
 def test_later_rounds_leave_time_for_first_uses(tmp_path: Path, built: Artifacts) -> None:
     trials = with_sites(tmp_path, built, Limits(22, 50))
-    trials.measure(variants.first(GIVEN, Node(2, 4)))
+    trials.measure(variants.first(GIVEN))
     assert trials.out_of_time and trials.made[-1] == (0, variants.WINDOWS)
     assert trials.clock <= 22
 
@@ -405,7 +440,7 @@ def test_later_rounds_leave_time_for_first_uses(tmp_path: Path, built: Artifacts
 def test_first_uses_are_not_measured_without_notable_collectives(tmp_path: Path, built: Artifacts) -> None:
     trials = _Planned(tmp_path, built, Limits(1000, 3), {})
     trials.reports[variants.COUNTED] = made()
-    trials.measure(variants.first(GIVEN, Node(2, 4)))
+    trials.measure(variants.first(GIVEN))
     assert variants.WINDOWS not in {key for _, key in trials.made}
 
 
@@ -416,7 +451,7 @@ def test_a_program_that_bears_no_guards_is_advised_without(tmp_path: Path, built
     output.write_text("bad address")
     failed = ProgramFailed(Variant(variants.WINDOWS, "", GIVEN), 139, output)
     trials.windows_fail = failed if kind == "code" else UserError("it took longer than 10 s")
-    trials.measure(variants.first(GIVEN, Node(2, 4)))
+    trials.measure(variants.first(GIVEN))
     (text,) = trials.notes
     assert ("exit code 139" if kind == "code" else "longer than 10 s") in text and str(output) in text
     assert trials.results.concluded and variants.WINDOWS not in trials.results.rows
@@ -440,7 +475,7 @@ def test_only_files_of_earlier_runs_are_removed(tmp_path: Path) -> None:
 
 
 def test_every_variant_is_known_by_its_files(built: Artifacts) -> None:
-    every = [*variants.first(GIVEN, Node(8, 4, many=True)), variants.together(GIVEN, [])]
+    every = [*variants.first(GIVEN), variants.together(GIVEN, [])]
     assert {one.key for one in every} <= set(variants.KEYS)
 
 

@@ -48,9 +48,9 @@ def _prepared(place: Path) -> Path:
 
 def _run_all(console: Console, given: Given, found: Artifacts, limits: Limits, place: Path) -> Trials:
     many = given.hosts.hostfile is not None
-    node = variants.Node(len(cores.allowed_cores()), given.ranks, many)
-    chosen = variants.first(given, node, _yielding(given, many))
-    if not many and given.bind != binding.NONE and (why := cores.without_spare(node.ranks, node.cores)):
+    chosen = variants.first(given, _yielding(given, many))
+    bound_here = not many and given.bind != binding.NONE
+    if bound_here and (why := cores.without_spare(given.ranks, len(cores.allowed_cores()))):
         console.print(f"[yellow]{why}[/]", soft_wrap=True)
     busy.warn_of_others()
     with Bar(console) as bar:

@@ -64,14 +64,20 @@ def _core(results: Results) -> Iterator[Advice]:
     if ratio is not None and ratio.verdict < 0:
         measured = _compared(ratio)
         yield Advice(f"Natively the free core costs time: on all cores {measured}.")
-    ratio = results.between(variants.TWO, variants.DEFAULT)
-    if ratio is not None:
-        measured = _compared(ratio)
-        if ratio.verdict < 0:
-            yield Advice(f"Two service processes pay: {measured}.", "--services 2")
-        else:
-            what = "cost time" if ratio.verdict > 0 else "make no difference beyond noise"
-            yield Advice(f"Two service processes {what}: {measured}. Leave it at one.")
+
+
+def _services(results: Results) -> Iterator[Advice]:
+    more, report = results.get(variants.MORE), results.report(variants.DEFAULT)
+    ratio = results.between(variants.MORE, variants.DEFAULT)
+    if more is None or report is None or ratio is None:
+        return
+    count, usual, measured = more.variant.given.services, report.service.processes, _compared(ratio)
+    tried = f"{count} service processes a node instead of {usual}"
+    if ratio.verdict < 0:
+        yield Advice(f"{tried} pay: {measured}.", f"--services {count}")
+    else:
+        what = "cost time" if ratio.verdict > 0 else "make no difference beyond noise"
+        yield Advice(f"{tried} {what}: {measured}. Leave it at {usual}.")
 
 
 def _memory_moved(report: Report) -> str:
@@ -244,7 +250,7 @@ def of_results(results: Results) -> list[Advice]:
     windows = results.report(variants.WINDOWS)
     if windows is not None:
         found += [Advice(line) for line in overlap.sentences(windows, results.report(variants.COUNTED))]
-    found += [*_core(results), *_memory(results), *_blocking(results), *_left_native(results)]
+    found += [*_core(results), *_services(results), *_memory(results), *_blocking(results), *_left_native(results)]
     of_best = results.best.report
     if report is not None:
         found += [*_tests(of_best or report), *_reasons(report)]

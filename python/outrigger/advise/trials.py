@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol
 
-from outrigger import launch, report
+from outrigger import launch, report, tables
 from outrigger import run as running
 from outrigger.advise import overlap, variants
 from outrigger.advise.figures import Results, Row, Trial
@@ -216,7 +216,8 @@ class Trials:
         offloaded = self.results.report(variants.DEFAULT)
         if offloaded is not None:
             given = self._variants[variants.DEFAULT].given
-            more = variants.further(given, offloaded, self.results.report(variants.COUNTED))
+            more = variants.more_services(given, offloaded, tables.read(self.found).limits.services)
+            more += variants.further(given, offloaded, self.results.report(variants.COUNTED))
             kept += self._and_run(kept, more)
         for number in range(1, self.limits.runs):
             self._round(number, kept)

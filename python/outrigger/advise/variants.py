@@ -14,12 +14,12 @@ from outrigger.settings import FIXED
 NATIVE, ALL_CORES, DEFAULT, COUNTED, WINDOWS, PLAIN = (
     "native", "native-all-cores", "offloaded", "native-counted", "windows", "plain",
 )  # fmt: skip
-NO_CORE, TWO, HEAP, BLOCKING, MIXED, TOGETHER = (
-    "no-core", "two-services", "shared-heap", "blocking", "some-native", "together",
+NO_CORE, MORE, HEAP, BLOCKING, MIXED, TOGETHER = (
+    "no-core", "more-services", "shared-heap", "blocking", "some-native", "together",
 )  # fmt: skip
 
 KEYS = (
-    NATIVE, ALL_CORES, DEFAULT, COUNTED, WINDOWS, PLAIN, NO_CORE, TWO, HEAP, BLOCKING, MIXED, TOGETHER,
+    NATIVE, ALL_CORES, DEFAULT, COUNTED, WINDOWS, PLAIN, NO_CORE, MORE, HEAP, BLOCKING, MIXED, TOGETHER,
 )  # fmt: skip
 
 _LEAST_SHARE = 0.01
@@ -46,17 +46,7 @@ class Variant:
     """Time limit of a run. A run of such a variant may also fail: the others count without it."""
 
 
-@dataclass(frozen=True)
-class Node:
-    """The machine of the ranks."""
-
-    cores: int
-    ranks: int
-    many: bool = False
-    """There are further nodes."""
-
-
-def first(given: Given, node: Node, yielding: Sequence[str] = ()) -> list[Variant]:
+def first(given: Given, yielding: Sequence[str] = ()) -> list[Variant]:
     """Variants that need no knowledge of the program.
 
     `yielding`: variables for ranks that share cores unbound. Except for plain `outrigger run`, no run decides by
@@ -77,8 +67,6 @@ def first(given: Given, node: Node, yielding: Sequence[str] = ()) -> list[Varian
             Variant(ALL_CORES, "native, ranks on all cores", replace(unbound, native=True)),
             Variant(NO_CORE, "offloaded, no core for services", unbound),
         ]
-    if given.services is None and given.bind != binding.NONE and node.cores > 2 and node.ranks > 1:
-        found.append(Variant(TWO, "offloaded, two services", replace(given, services=2)))
     counted = replace(given, algorithms=(*given.algorithms, "native"), blocking="off")
     return [*found, Variant(COUNTED, "native, counted", counted, judged=False)]
 
@@ -122,6 +110,15 @@ def longer_offloaded(offloaded: Report, native: Report) -> dict[str, tuple[float
         and seconds > _LONGER * natively[name]
         and seconds - natively[name] > _LEAST_SHARE * run
     }
+
+
+def more_services(given: Given, offloaded: Report, most: int) -> list[Variant]:
+    """Twice the service processes that the job had on a node, if there are cores; `most`: that a node can have."""
+    count = min(2 * offloaded.service.processes, offloaded.ranks, most)
+    asked = given.services is not None or given.bind == binding.NONE
+    if asked or offloaded.no_spare_core or count <= offloaded.service.processes:
+        return []
+    return [Variant(MORE, f"offloaded, {count} services", replace(given, services=count))]
 
 
 def further(given: Given, offloaded: Report, native: Report | None) -> list[Variant]:
