@@ -45,8 +45,9 @@ def _reaches(entry: Collective) -> Cell:
 
 
 def rows_of(report: Report) -> list[Collective]:
-    """Offloaded collectives with their algorithms, which the table of calls does not have."""
-    return [entry for entry in report.collectives if entry.offloaded or not report.calls]
+    """Offloaded collectives with their algorithms, which the table of calls does not have; the longest first."""
+    rows = [entry for entry in report.collectives if entry.offloaded or not report.calls]
+    return sorted(rows, key=lambda entry: -(entry.post_seconds.sum + entry.completion_seconds.sum))
 
 
 _COLLECTIVES = (

@@ -309,6 +309,14 @@ def test_reasons_come_with_remedies() -> None:
     assert "The whole job ran natively: no keeper." in texts(sentences.of_report(whole))
 
 
+def test_communicators_of_a_split_have_one_sentence() -> None:
+    left = call("ialltoall", 1.0, offloaded=False, reason="unknown communicator", communicator="row")
+    at_once = call("iallgather", 1.0, before_wait={"operations": 400, "seconds": 0.0}, communicator="row")
+    text = texts(sentences.of_report(made(*[left] * 12, *[at_once] * 9)))
+    assert text.count("went natively (unknown communicator)") == text.count("there is nothing to overlap") == 1
+    assert "The same for 11 more such communicators." in text and "The same for 8 more such communicators." in text
+
+
 def test_waits_that_follow_at_once_have_nothing_to_overlap() -> None:
     at_once = made(call("iallgather", 1.0, before_wait={"operations": 400, "seconds": 400 * 20e-6}))
     assert "MPI_Iallgather takes 10 ms and its wait begins 20 µs after its start" in texts(sentences.of_report(at_once))

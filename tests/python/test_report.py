@@ -319,6 +319,32 @@ def test_without_service_processes_no_call_is_told_to_be_offloaded() -> None:
     assert "trials found the MPI as fast" in line and "--blocking" not in line
 
 
+def split(count: int, **fields: Any) -> list[dict[str, Any]]:
+    """Rows of so many communicators of four ranks that one MPI_Comm_split made."""
+    one = call("MPI_Alltoallv", (12.4, 1.0, 4.0), collective="ialltoallv", communicator="row", **fields)
+    return [one | {"group": f"{number:032x}"} for number in range(count)]
+
+
+def test_communicators_of_a_split_have_one_line_of_advice() -> None:
+    other = call("MPI_Bcast", (4.0, 1.0, 1.0), collective="ibcast", native={"order not learned": 1408})
+    rows = [*split(16), *split(2, native={"rounding": 1408}), other]
+    lines = report_advice.advice(report.parse(json.dumps(EXAMPLE | {"calls": rows, "run_seconds": RUN})))
+    assert [line.partition(" The same for ")[2] for line in lines] == [
+        "15 more such communicators.", "1 more such communicator.", ""
+    ]  # fmt: skip
+    assert "MPI_Bcast" in lines[-1]
+
+
+def test_tables_on_the_terminal_end_with_what_they_leave_out() -> None:
+    def rows(count: int) -> str:
+        collectives = [changed(group=f"{number:032x}")["collectives"][0] for number in range(count)]
+        return shown(EXAMPLE | {"calls": split(count), "collectives": collectives, "run_seconds": RUN})
+
+    assert rows(30).count("MPI_Alltoallv ") - 1 == rows(30).count(" 3,996 ") == 30 and "more row" not in rows(30)
+    cut = rows(1031)
+    assert cut.count(" 3,996 ") == 30 and cut.count("And 1,001 more rows: `--report-to` writes all.") == 2
+
+
 @pytest.mark.parametrize(
     "other",
     [

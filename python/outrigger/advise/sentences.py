@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from outrigger import report_advice, report_calls
 from outrigger.advise import overlap, variants
 from outrigger.advise.figures import Ratio, Results
-from outrigger.report_data import Report, format_bytes, format_seconds, plural
+from outrigger.report_data import Call, Report, format_bytes, format_seconds, plural
 from outrigger.report_reasons import in_words
 
 _MOST = 8
@@ -171,19 +171,27 @@ def _left_native(results: Results) -> Iterator[Advice]:
         yield Advice(f"{what}: {_compared(ratio)}.")
 
 
+def _waits_at_once(row: Call) -> bool:
+    """Offloaded, and the waits that directly follow the posts still take time."""
+    waits = row.before_wait
+    if row.form != "nonblocking" or row.offloaded < row.calls or not waits.operations:
+        return False
+    return waits.mean < _APART * row.seconds.sum / waits.operations
+
+
+def _notable(rows: Iterable[Call], report: Report) -> list[tuple[Call, str]]:
+    return report_advice.of_kinds(row for row in rows if report_calls.share(row, report) >= _LEAST_SHARE)
+
+
 def _nothing_to_overlap(report: Report) -> Iterator[Advice]:
-    """From one report: waits that directly follow their posts and still take time."""
-    for row in report.calls:
-        waits = row.before_wait
-        if row.form != "nonblocking" or row.offloaded < row.calls or not waits.operations:
-            continue
-        each = row.seconds.sum / waits.operations
-        if report_calls.share(row, report) >= _LEAST_SHARE and waits.mean < _APART * each:
-            yield Advice(
-                f"{row.call} takes {format_seconds(each)} and its wait begins {format_seconds(waits.mean)} after its "
-                "start: there is nothing to overlap. Compute between them, or see whether it is faster natively.",
-                f"--algorithm {row.collective}=native",
-            )
+    """From one report."""
+    for row, more in _notable(filter(_waits_at_once, report.calls), report):
+        each, mean = row.seconds.sum / row.before_wait.operations, row.before_wait.mean
+        yield Advice(
+            f"{row.call} takes {format_seconds(each)} and its wait begins {format_seconds(mean)} after its start: "
+            f"there is nothing to overlap. Compute between them, or see whether it is faster natively.{more}",
+            f"--algorithm {row.collective}=native",
+        )
 
 
 def _has_no_core(report: Report) -> bool:
@@ -232,15 +240,14 @@ def _reasons(report: Report) -> Iterator[Advice]:
     """Native calls, with their reasons and remedies."""
     if report.native_because:
         return
-    for row in sorted(report.calls, key=lambda entry: -entry.seconds.sum):
-        if row.size == 1 or row.collective is None or report_calls.share(row, report) < _LEAST_SHARE:
-            continue
+    rows = (row for row in report.calls if row.size != 1 and row.collective is not None)
+    for row, more in _notable(rows, report):
         for reason, calls in row.native.items():
             remedy = report_advice.remedy(reason, row, report)
             notable = calls >= _NOTABLE * row.calls and calls > row.by_ranks
             if remedy and notable and not report_calls.could_block(row, report):
                 words = in_words(reason, row.form)
-                yield Advice(f"{calls:,} of {row.calls:,} calls of {row.call} went natively ({words}): {remedy}.")
+                yield Advice(f"{calls:,} of {row.calls:,} calls of {row.call} went natively ({words}): {remedy}.{more}")
 
 
 def of_results(results: Results) -> list[Advice]:
