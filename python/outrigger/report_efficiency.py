@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from outrigger import report_times
 from outrigger.report_data import Call, Phase, Report, Spread, format_seconds
 from outrigger.report_model import Cell, Column, Line, Table, Tone, cell
 
@@ -84,7 +85,11 @@ def _of_times(run: Spread | None, outside: Spread | None, transfer: float) -> Ef
 
 
 def of_report(report: Report) -> Efficiencies | None:
-    """None without more than one rank that has computed, or in a report of an earlier version."""
+    """None without more than one rank that has computed, in a report of an earlier version, or if times of threads add
+    up to more than the run.
+    """
+    if report_times.threads_add_up(report):
+        return None
     return _of_times(report.run_seconds, report.outside_seconds, _most_transfer_seconds(report))
 
 
@@ -135,6 +140,12 @@ _FACTORS = (
 )
 _BOUNDS = f"{_FACTORS} The run has sums of times and not each call, so only bounds are known."
 _UNKNOWN = f"{_FACTORS} The run has sums of times and not each call, which do not tell the two apart."
+
+
+_THREADS = (
+    "Times of several threads of a rank add up, here to more than its run: parts of the run are of one thread, and "
+    "efficiencies are not known."
+)
 
 
 def _percent(part: float) -> str:
@@ -206,6 +217,8 @@ def phase_blocks(report: Report) -> Iterator[Line | Table]:
 
 def blocks(report: Report) -> Iterator[Line | Table]:
     """Efficiencies in words and as a table; nothing if they are unknown."""
+    if report_times.threads_add_up(report):
+        yield Line(_THREADS, Tone.WARNING)
     found = of_report(report)
     if found is None or not report.calls:
         return

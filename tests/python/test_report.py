@@ -657,6 +657,15 @@ def test_computed_and_not_hidden_are_no_more_than_the_run() -> None:
     assert several["computed_seconds"] == pytest.approx(1.0 - 0.31)
 
 
+def test_computation_of_several_threads_is_no_more_than_the_run() -> None:
+    """Two threads of each rank were in calls for 0.62 s each: that says nothing about the rest of the run."""
+    seconds = {"sum": 4.96, "min": 1.24, "max": 1.24, "ranks": 4}
+    data = report.as_data(report.parse(json.dumps(timed(4 * 0.67, seconds=seconds))))
+    assert data["computed_seconds"] == pytest.approx(0.67)
+    several = report.as_data(report.parse(json.dumps(timed(40.0, seconds=seconds))))
+    assert several["computed_seconds"] == pytest.approx(1.0)
+
+
 def test_tests_are_no_computation() -> None:
     tests = {"calls": 4000, "seconds": 0.4}
     data = report.as_data(report.parse(json.dumps(timed(4 * 0.57 + 0.4, tests=tests))))
