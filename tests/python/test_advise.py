@@ -167,6 +167,9 @@ def test_what_is_tried_next_is_what_the_report_asks_for() -> None:
     assert variants.further(GIVEN, made(call("ialltoall", 1.0), moved=moved, **heap_is_on), None) == []
     blocking = made(call("ialltoall", 1.0), call("alltoall", 2.0, form="blocking", offloaded=False))
     assert [one.given.blocking for one in variants.further(GIVEN, blocking, None)] == ["on"]
+    pairs = {"sum": 0.06, "min": 0.03, "max": 0.03, "ranks": 2}  # 4 pairs of ranks, each of which takes 0.3%
+    pair = call("alltoall", 0.0, form="blocking", offloaded=False) | {"size": 2, "seconds": pairs}
+    assert variants.further(GIVEN, made(*[pair] * 4), None) == []
     small = {"calls": 400, "sum": 3200, "min": 8, "max": 8}
     reduced = made(call("ialltoall", 1.0), call("allreduce", 2.0, form="blocking", offloaded=False, bytes=small))
     assert variants.further(GIVEN, reduced, None) == []  # --blocking on would do nothing

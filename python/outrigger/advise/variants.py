@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from outrigger import binding
 from outrigger.advise.given import Given
-from outrigger.report_calls import could_block, share
+from outrigger.report_calls import could_block
 from outrigger.report_data import Report
 from outrigger.settings import FIXED
 
@@ -121,6 +121,13 @@ def more_services(given: Given, offloaded: Report, most: int) -> list[Variant]:
     return [Variant(MORE, f"offloaded, {count} services", replace(given, services=count))]
 
 
+def _blocks(report: Report) -> float:
+    """Fraction of the run, over all ranks, in blocking calls that could be offloaded."""
+    rows = (entry for entry in report.calls if entry.size != 1 and could_block(entry, report))
+    run = report.run_seconds.sum if report.run_seconds is not None else 0.0
+    return sum(entry.seconds.sum for entry in rows) / run if run > 0 else 0.0
+
+
 def further(given: Given, offloaded: Report, native: Report | None) -> list[Variant]:
     """Variants that the reports suggest."""
     found = []
@@ -128,10 +135,7 @@ def further(given: Given, offloaded: Report, native: Report | None) -> list[Vari
     heap_is_open = given.shared_heap is None and offloaded.shared_heap is None and not offloaded.service.xpmem
     if heap_is_open and private_bytes(offloaded) > _LEAST_PRIVATE * whole:
         found.append(Variant(HEAP, "offloaded, shared heap", replace(given, shared_heap="on")))
-    blocks = sum(
-        share(entry, offloaded) for entry in offloaded.calls if could_block(entry, offloaded) and entry.size != 1
-    )
-    if given.blocking is None and blocks >= _LEAST_SHARE:
+    if given.blocking is None and _blocks(offloaded) >= _LEAST_SHARE:
         found.append(Variant(BLOCKING, "offloaded, blocking forms too", replace(given, blocking="on")))
     names = longer_offloaded(offloaded, native) if native is not None else {}
     served = {entry.collective for entry in offloaded.collectives if entry.offloaded}
