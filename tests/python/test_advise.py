@@ -527,3 +527,22 @@ def test_reports_of_earlier_runs_are_read(tmp_path: Path) -> None:
     assert "MPI_Test calls can go" in done.stdout and "10 s" in done.stdout
     (written,) = json.loads((tmp_path / "advice.json").read_text())
     assert any("MPI_Test" in one["text"] for one in written["advice"])
+
+
+def test_files_may_have_names_like_markup(tmp_path: Path, built: Artifacts) -> None:
+    """Also two reports, whose names are titles then."""
+    data = EXAMPLE | {"run_seconds": {"sum": 40.0, "min": 10.0, "max": 10.0, "ranks": RANKS}}
+    place = tmp_path / "[red]a[" / "b]"
+    place.mkdir(parents=True)
+    names = [place / "[bold].json", place / "one.json"]
+    for name in names:
+        name.write_text(json.dumps(data | {"calls": [call("ialltoall", 1.0)]}))
+    console = Console(file=io.StringIO(), width=400)
+    command._read_reports(console, names, None)
+    trials = _Planned(place, built, Limits(1000, 3), {})
+    trials.measure(variants.first(GIVEN)[:2])
+    command._tell(console, trials, GIVEN, place / "advice.json")
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert text.count(str(names[0])) == 2 and f"reports are in {place}\n" in text
+    assert f"Figures: {place}/advice.json" in text

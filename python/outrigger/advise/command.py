@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from outrigger import artifacts, binding, busy, choice, cores, linked, mpis, options, report
 from outrigger.advise import sentences, show, variants
@@ -51,7 +52,7 @@ def _run_all(console: Console, given: Given, found: Artifacts, limits: Limits, p
     chosen = variants.first(given, _yielding(given, many))
     bound_here = not many and given.bind != binding.NONE
     if bound_here and (why := cores.without_spare(given.ranks, len(cores.allowed_cores()))):
-        console.print(f"[yellow]{why}[/]", soft_wrap=True)
+        console.print(f"[yellow]{escape(why)}[/]", soft_wrap=True)
     busy.warn_of_others()
     with Bar(console) as bar:
         trials = Trials(found, place, limits, bar)
@@ -76,7 +77,7 @@ def _tell(console: Console, trials: Trials, given: Given, json_to: Path | None) 
         console.print(f"[yellow]{'Interrupted' if trials.interrupted else 'At the end of the budget'}: "
                       "figures are from the runs until then.[/]")  # fmt: skip
     show.advice(console, advice)
-    console.print(f"\n[dim]The program's output and the reports are in {trials.place}[/]", soft_wrap=True)
+    console.print(f"\n[dim]The program's output and the reports are in {escape(str(trials.place))}[/]", soft_wrap=True)
     jobs.save_json(console, json_to, json.dumps(show.as_data(results, advice), indent=2))
     if not results.concluded:
         return show.command(console, _again(given, trials.limits), "To conclude, with time for more runs")
@@ -103,7 +104,7 @@ def _read_reports(console: Console, paths: Sequence[Path], json_to: Path | None)
     for name, each in offloaded:
         found = sentences.of_report(each, None if each is native else native)
         if len(offloaded) > 1:
-            console.print(f"\n[bold]{name}[/]")
+            console.print(f"\n[bold]{escape(name)}[/]")
         show.advice(console, found)
         options = list(dict.fromkeys(one.option for one in found if one.option))
         line = " ".join(["outrigger run -n", str(each.ranks), *options, "-- PROGRAM"])
