@@ -371,6 +371,15 @@ def test_an_end_is_said(ended: dict[str, Any], words: str) -> None:
     assert words in text and "Counted are ranks 0 to 1, 3 of 4." in text
 
 
+def test_a_running_job_is_not_said_to_have_ended() -> None:
+    """As world rank 0 writes it in MPI_Init: nobody knows what the ranks will call."""
+    begun = {"ended": {"how": "running"}, "counted_ranks": [], "collectives": []}
+    text = shown(EXAMPLE | begun)
+    assert "The job is still running, or ended without a message." in text and "No rank has counted anything." in text
+    assert "No collective was called" not in text
+    assert "No collective was called" in shown(EXAMPLE | begun | {"counted_ranks": [[0, 3]]})
+
+
 def test_a_whole_end_needs_no_words() -> None:
     text = shown(EXAMPLE | CALLS | {"ended": {"how": "finalized"}, "counted_ranks": [[0, 3]]})
     assert "ended" not in text and "Counted" not in text
