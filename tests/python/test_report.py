@@ -372,7 +372,7 @@ def test_an_end_is_said(ended: dict[str, Any], words: str) -> None:
 
 
 def test_a_running_job_is_not_said_to_have_ended() -> None:
-    """As world rank 0 writes it in MPI_Init: nobody knows what the ranks will call."""
+    """As world rank 0 writes it in MPI_Init: the ranks may still call collectives."""
     begun = {"ended": {"how": "running"}, "counted_ranks": [], "collectives": []}
     text = shown(EXAMPLE | begun)
     assert "The job is still running, or ended without a message." in text and "No rank has counted anything." in text
@@ -428,6 +428,19 @@ def test_the_launcher_says_how_it_ended_where_nobody_else_does(
     report_end.settle(path, code, mpi="MPICH", ranks=4)
     assert (report.read(path).ended.how, report.read(path).ended.signal) == (how, number)
     assert report.read(path).native_because == "no core" and report.read(path).collectives
+
+
+def test_a_report_that_cannot_be_removed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As another user's in /tmp."""
+
+    def refused(path: Path) -> None:
+        raise PermissionError(1, "Operation not permitted", str(path))
+
+    path = tmp_path / "report.json"
+    path.touch()
+    monkeypatch.setattr(Path, "unlink", refused)
+    with pytest.raises(UserError, match=r"report\.json of an earlier job cannot be removed: Operation not permitted"):
+        report_end.forget(path)
 
 
 def test_a_report_has_the_command_and_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
