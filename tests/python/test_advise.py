@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 from test_report import EXAMPLE
 
-from outrigger import report
+from outrigger import cores, report
 from outrigger.advise import command, sentences, show, variants
 from outrigger.advise.figures import Results, Row, Trial, ratio_of, seconds_in_collectives
 from outrigger.advise.given import Given, added
@@ -398,6 +398,17 @@ def test_rounds_are_interleaved_and_turned_round(tmp_path: Path, built: Artifact
     one, other = variants.NATIVE, variants.DEFAULT
     assert trials.made == [(0, one), (0, other), (1, other), (1, one), (2, one), (2, other)]
     assert not trials.out_of_time
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_more_services_need_a_third_core(
+    tmp_path: Path, built: Artifacts, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setattr(cores, "allowed_cores", lambda: [(number,) for number in range(count)])
+    trials = _Planned(tmp_path, built, Limits(1000, 3), {})
+    trials.reports[variants.DEFAULT] = with_services(1, 4)
+    trials.measure(variants.first(GIVEN)[:2])
+    assert trials.made.count((2, variants.MORE)) == (count > 2)
 
 
 def test_what_there_is_no_time_for_is_not_begun(tmp_path: Path, built: Artifacts) -> None:

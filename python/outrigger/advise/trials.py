@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol
 
-from outrigger import launch, report, tables
+from outrigger import cores, launch, report, tables
 from outrigger import run as running
 from outrigger.advise import overlap, variants
 from outrigger.advise.figures import Results, Row, Trial
@@ -216,12 +216,16 @@ class Trials:
         offloaded = self.results.report(variants.DEFAULT)
         if offloaded is not None:
             given = self._variants[variants.DEFAULT].given
-            more = variants.more_services(given, offloaded, tables.read(self.found).limits.services)
+            more = variants.more_services(given, offloaded, self._most_services())
             more += variants.further(given, offloaded, self.results.report(variants.COUNTED))
             kept += self._and_run(kept, more)
         for number in range(1, self.limits.runs):
             self._round(number, kept)
         self._try_together(kept)
+
+    def _most_services(self) -> int:
+        """On a node, if all are like this machine; ranks need a core, too."""
+        return min(tables.read(self.found).limits.services, len(cores.allowed_cores()) - 1)
 
     def _and_run(self, kept: Sequence[Variant], more: Sequence[Variant]) -> list[Variant]:
         chosen = self._affordable(kept, more)

@@ -113,7 +113,7 @@ def longer_offloaded(offloaded: Report, native: Report) -> dict[str, tuple[float
 
 
 def more_services(given: Given, offloaded: Report, most: int) -> list[Variant]:
-    """Twice the service processes that the job had on a node, if there are cores; `most`: that a node can have."""
+    """Twice the service processes of a node, if the ranks leave a core; `most`: that a node can have."""
     count = min(2 * offloaded.service.processes, offloaded.ranks, most)
     asked = given.services is not None or given.bind == binding.NONE
     if asked or offloaded.no_spare_core or count <= offloaded.service.processes:
