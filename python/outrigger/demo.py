@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -269,7 +270,7 @@ def _draw(console: Console, measured: Sequence[Measurement], ranks: int, path: P
         console.print(f"\nNo plot: {why}.", style="yellow", soft_wrap=True)
         return
     plot.save(measured, path, f"All-to-all on {ranks} ranks, native and offloaded")
-    console.print(f"\nPlot: [bold]{path}[/]", soft_wrap=True)
+    console.print(f"\nPlot: [bold]{escape(str(path))}[/]", soft_wrap=True)
 
 
 def run(

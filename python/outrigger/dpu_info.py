@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from outrigger import dpu_process, dpus, formats, launchers, tables
@@ -117,7 +118,7 @@ def show(console: Console, findings: Sequence[DpuFinding], reaches: Sequence[tab
     console.print(table)
     for each in findings:
         if each.problem:
-            console.print(f"[yellow]○[/] [bold]{each.dpu}[/]: {each.problem}", soft_wrap=True)
+            console.print(f"[yellow]○[/] [bold]{each.dpu}[/]: {escape(each.problem)}", soft_wrap=True)
     useless = sum(bool(each.problem) for each in findings)
     if useless:
         jobs = "a job with it" if useless == 1 else "a job with one of them"

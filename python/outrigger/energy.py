@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,17 +47,24 @@ def _packages(root: Path) -> list[_Package]:
 class Meter:
     """Sums up the energy of all packages from its start."""
 
-    def __init__(self, root: Path = POWERCAP) -> None:
+    def __init__(self, root: Path) -> None:
         self._packages = _packages(root)
         self._failed = False
+        self._looked = time.monotonic()
 
     def look(self) -> None:
         """To be called more often than counters wrap around."""
+        self._looked = time.monotonic()
         try:
             for package in self._packages:
                 package.look()
         except (OSError, ValueError):
             self._failed = True
+
+    def look_in_time(self) -> None:
+        """Looks if the last look was long ago: costs nothing in most calls."""
+        if time.monotonic() - self._looked >= _LOOK_SECONDS:
+            self.look()
 
     @property
     def joules(self) -> float | None:
@@ -68,23 +75,10 @@ class Meter:
 
 
 @contextlib.contextmanager
-def metering(root: Path = POWERCAP) -> Iterator[Meter]:
-    """Measures during the context. Without counters nothing is started."""
-    meter = Meter(root)
-    if meter.joules is None:
-        yield meter
-        return
-    end = threading.Event()
-
-    def watch() -> None:
-        while not end.wait(_LOOK_SECONDS):
-            meter.look()
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
+def metering(root: Path | None = None) -> Iterator[Meter]:
+    """Measures during the context, in which `look_in_time` must be called regularly."""
+    meter = Meter(POWERCAP if root is None else root)
     try:
         yield meter
     finally:
-        end.set()
-        thread.join()
         meter.look()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from outrigger import busy, formats, tables
@@ -345,7 +346,7 @@ def show(console: Console, found: Info) -> None:
     table.add_column(style="dim", overflow="fold")
     for finding in findings(found):
         mark = "[green]●[/]" if finding.good else "[yellow]○[/]"
-        table.add_row(mark, finding.name, finding.value, finding.remark)
+        table.add_row(mark, finding.name, escape(finding.value), escape(finding.remark))
     console.print(table)
 
 

@@ -70,8 +70,11 @@ def is_python(program: Path) -> bool:
 
 def _interpreter(program: Path) -> list[str] | None:
     """Words after #! in a script; None if it is not a script."""
-    with program.open("rb") as file:
-        first = file.read(_SHEBANG_LIMIT_BYTES).split(b"\n", 1)[0]
+    try:
+        with program.open("rb") as file:
+            first = file.read(_SHEBANG_LIMIT_BYTES).split(b"\n", 1)[0]
+    except OSError:  # it may be executable and not readable
+        return None
     if not first.startswith(b"#!"):
         return None
     words = first[2:].decode(errors="replace").split()

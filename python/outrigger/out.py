@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from pathlib import Path
 
@@ -10,12 +11,12 @@ from outrigger import pictures
 from outrigger.errors import UserError
 
 
-def directory(place: Path, *stale: str) -> Path:
-    """Makes the directory, and removes files of an earlier command by these names (globs)."""
+def directory(place: Path, stale: re.Pattern[str] | None = None) -> Path:
+    """Makes the directory, and removes files of an earlier command: those of which the whole name is `stale`."""
     try:
         place.mkdir(parents=True, exist_ok=True)
-        for pattern in stale:
-            for old in place.glob(pattern):
+        for old in place.iterdir() if stale is not None else ():
+            if stale is not None and stale.fullmatch(old.name) and old.is_file():
                 old.unlink()
     except OSError as error:
         raise UserError(f"--out {place}: {error.strerror}") from error

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from outrigger import report_choice
 from outrigger.report_calls import could_block, percent, share
-from outrigger.report_data import Call, Report, format_bytes, format_seconds
+from outrigger.report_data import Call, Report, format_bytes, format_seconds, plural
 from outrigger.report_efficiency import meets
 from outrigger.report_reasons import (
     BEFORE_A_TRIAL,
@@ -52,7 +54,7 @@ def _works(reason: str, entry: Call, report: Report) -> bool:
     if reason == BLOCKING:
         return could_block(entry, report)
     if reason == NOT_TRIED:
-        return report_choice.calls_of_a_rank(entry, entry.native.get(reason, 0), report) >= BEFORE_A_TRIAL
+        return report_choice.calls_of_a_rank(entry, entry.native.get(reason, 0)) >= BEFORE_A_TRIAL
     return reason != NATIVE_JOB or (NO_SERVICES in report.native_because and entry.collective is not None)
 
 
@@ -64,7 +66,7 @@ def _measured(entry: Call, report: Report) -> str:
 def _late(entry: Call) -> str:
     """The last rank in a synchronizing call: it waits least."""
     seconds = entry.seconds
-    if not meets(entry) or entry.size == 0 or seconds.ranks < entry.size or seconds.max < _UNEVEN * seconds.min:
+    if not meets(entry) or seconds.max < _UNEVEN * seconds.min:
         return ""
     return (
         f" Rank {seconds.min_rank} was in it for {format_seconds(seconds.min)}, rank {seconds.max_rank} for "
@@ -111,7 +113,22 @@ def _line(entry: Call, report: Report) -> str:
     return _measured(entry, report) + done + _what_to_do(entry, report) + _late(entry)
 
 
+def of_kinds(rows: Iterable[Call]) -> list[tuple[Call, str]]:
+    """The longest row of each kind, the longest kinds first, and a sentence about its other communicators: a program
+    may split its ranks into many.
+    """
+    kinds: dict[tuple[str, str, int, str, str], list[Call]] = {}
+    for row in sorted(rows, key=lambda row: -row.seconds.sum):
+        kinds.setdefault((row.call, row.form, row.size, row.communicator, main_reason(row)), []).append(row)
+    longest_first = sorted(kinds.values(), key=lambda alike: -sum(row.seconds.sum for row in alike))
+    return [(alike[0], _and_more(len(alike) - 1)) for alike in longest_first]
+
+
+def _and_more(count: int) -> str:
+    return f" The same for {plural(count, 'more such communicator')}." if count else ""
+
+
 def advice(report: Report) -> list[str]:
-    """One line for each important row, the longest first."""
-    rows = [entry for entry in report.calls if entry.size != 1 and share(entry, report) >= _LEAST_SHARE]
-    return [_line(entry, report) for entry in sorted(rows, key=lambda row: -row.seconds.sum)[:_LINES]]
+    """One line for each important kind of rows, the longest first."""
+    rows = (entry for entry in report.calls if entry.size != 1 and share(entry, report) >= _LEAST_SHARE)
+    return [f"{_line(entry, report)}{more}" for entry, more in of_kinds(rows)[:_LINES]]

@@ -67,7 +67,7 @@ def end_of(ended: Ended) -> str:
         case "ended":
             return f"The job could not go on{why}."
         case "running":
-            return f"The job ended without a message: no process was left to report how{why}."
+            return f"The job is still running, or ended without a message{why}."
     return f"The job ended without MPI_Finalize{of}{why}."
 
 

@@ -50,9 +50,9 @@ def why(reason: str, row: Call, report: Report, kept: Sequence[learned.Kept]) ->
     return in_words(reason, row.form)
 
 
-def calls_of_a_rank(row: Call, calls: int, report: Report) -> int:
-    """How many of these calls each of its ranks has made."""
-    return calls // max(row.size or report.counted, 1)
+def calls_of_a_rank(row: Call, calls: int) -> int:
+    """How many of these calls each of its counted ranks has made."""
+    return calls // max(row.seconds.ranks, 1)
 
 
 def _chosen(row: Call) -> int:
@@ -66,7 +66,7 @@ def explanation(report: Report, kept: Sequence[learned.Kept]) -> str:
         return f"as learned on {date:%Y-%m-%d}, which `outrigger cache` lists"
     if row.native.get(NOT_TRIED, 0) < row.native.get(MEASURED, 0):
         return "as earlier runs have shown, which `outrigger cache` lists"
-    calls = calls_of_a_rank(row, _chosen(row), report)
+    calls = calls_of_a_rank(row, _chosen(row))
     run = report.run_seconds
     made = f"{calls:,} {row.call} of a rank" + (f" in {format_seconds(run.mean)}" if run is not None else "")
     if calls < BEFORE_A_TRIAL:

@@ -18,19 +18,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from outrigger import report_times
 from outrigger.report_data import Call, Phase, Report, Spread, format_seconds
 from outrigger.report_model import Cell, Column, Line, Table, Tone, cell
 
-_MEET = ("alltoall", "allgather", "allreduce", "reduce_scatter", "barrier")
-_OWN_PEERS = ("alltoallv", "alltoallw")
-"""A rank may have no data in them while others have some."""
+_MEET = {
+    "MPI_Alltoall", "MPI_Allgather", "MPI_Allgatherv", "MPI_Allreduce", "MPI_Reduce_scatter",
+    "MPI_Reduce_scatter_block", "MPI_Barrier",
+}  # fmt: skip
+"""Those of src/protocol/collective_calls.hpp: in others a rank may have no data while others have some."""
 _KNOWN = 0.99
 """Part of the time in communication. A bound above it tells nothing."""
 
 
 def meets(entry: Call) -> bool:
-    """True for collectives that no rank leaves before the last has arrived."""
-    return entry.call.removeprefix("MPI_").lower().removeprefix("i").startswith(_MEET)
+    """True for calls that no rank leaves before the last one of their communicator, of which all are counted, has
+    arrived. Waits of nonblocking calls tell nothing: they may be short because the transfer was hidden.
+    """
+    return entry.form == "blocking" and entry.call in _MEET and entry.seconds.ranks == entry.size
 
 
 @dataclass(frozen=True)
@@ -56,17 +61,9 @@ class Efficiencies:
 def _most_transfer_seconds(report: Report) -> float:
     """Upper bound of the time for transfers on a rank."""
     return sum(
-        entry.seconds.min if _all_meet(entry, report) else entry.seconds.max
+        entry.seconds.min if meets(entry) and entry.size == report.ranks else entry.seconds.max
         for entry in report.calls
         if entry.size != 1
-    )
-
-
-def _all_meet(entry: Call, report: Report) -> bool:
-    """Waits of nonblocking calls may be short because the transfer was hidden."""
-    all_transfer = meets(entry) and not entry.call.lower().endswith(_OWN_PEERS)
-    return (
-        entry.form == "blocking" and all_transfer and entry.size == report.ranks and entry.seconds.ranks == report.ranks
     )
 
 
@@ -88,7 +85,11 @@ def _of_times(run: Spread | None, outside: Spread | None, transfer: float) -> Ef
 
 
 def of_report(report: Report) -> Efficiencies | None:
-    """None without more than one rank that has computed, or in a report of an earlier version."""
+    """None without more than one rank that has computed, in a report of an earlier version, or if times of threads add
+    up to more than the run.
+    """
+    if report_times.threads_add_up(report):
+        return None
     return _of_times(report.run_seconds, report.outside_seconds, _most_transfer_seconds(report))
 
 
@@ -139,6 +140,12 @@ _FACTORS = (
 )
 _BOUNDS = f"{_FACTORS} The run has sums of times and not each call, so only bounds are known."
 _UNKNOWN = f"{_FACTORS} The run has sums of times and not each call, which do not tell the two apart."
+
+
+_THREADS = (
+    "Times of several threads of a rank add up, here to more than its run: parts of the run are of one thread, and "
+    "efficiencies are not known."
+)
 
 
 def _percent(part: float) -> str:
@@ -210,6 +217,8 @@ def phase_blocks(report: Report) -> Iterator[Line | Table]:
 
 def blocks(report: Report) -> Iterator[Line | Table]:
     """Efficiencies in words and as a table; nothing if they are unknown."""
+    if report_times.threads_add_up(report):
+        yield Line(_THREADS, Tone.WARNING)
     found = of_report(report)
     if found is None or not report.calls:
         return

@@ -97,5 +97,8 @@ def note_energy(path: Path, joules: float | None) -> None:
 
 def forget(path: Path) -> None:
     """Files of an earlier job must not be mistaken for this job's."""
-    if path.is_file():
-        path.unlink()
+    try:
+        if path.is_file():
+            path.unlink()
+    except OSError as error:
+        raise UserError(f"the report {path} of an earlier job cannot be removed: {error.strerror}") from error

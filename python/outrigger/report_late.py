@@ -43,7 +43,7 @@ def _waited(report: Report) -> list[tuple[Cell, ...]]:
     rows: list[tuple[Cell, ...]] = []
     for entry in sorted(report.calls, key=lambda entry: -_waited_seconds(entry)):
         seconds, part = entry.seconds, _waited_seconds(entry) / run.mean
-        if not meets(entry) or entry.size < 2 or seconds.ranks != entry.size or part < _LEAST_SHARE:
+        if not meets(entry) or entry.size < 2 or part < _LEAST_SHARE:
             continue
         ends = of_rank(seconds.min, seconds.min_rank), of_rank(seconds.max, seconds.max_rank)
         time = format_seconds(_waited_seconds(entry))
@@ -57,7 +57,7 @@ def _posted(report: Report) -> list[tuple[Cell, ...]]:
         late = entry.late_seconds
         if late is None or late.max <= 0 or entry.size < 2 or not entry.offloaded:
             continue
-        each = late.max * entry.size / entry.offloaded
+        each = late.max * late.ranks / entry.offloaded
         where = dim(f"{entry.communicator}, {entry.size} ranks")
         rows.append((cell(entry.collective, where), cell(str(late.max_rank)), cell(format_seconds(each))))
     return rows[:_ROWS]

@@ -21,12 +21,12 @@ _TAKEN = 0.005
 """Share of the time below which the report has no line about a taken core."""
 
 
-def _spread(spread: Spread, ranks: int) -> str:
-    return f"{format_seconds(spread.sum / max(ranks, 1))} ({format_seconds(spread.max)})"
+def _spread(spread: Spread) -> str:
+    return f"{format_seconds(spread.mean)} ({format_seconds(spread.max)})"
 
 
-def _timed(spread: Spread, ranks: int) -> Cell:
-    return cell(_spread(spread, ranks), short=format_seconds(spread.sum / max(ranks, 1)))
+def _timed(spread: Spread) -> Cell:
+    return cell(_spread(spread), short=format_seconds(spread.mean))
 
 
 def _why_native(entry: Collective) -> Cell:
@@ -45,8 +45,9 @@ def _reaches(entry: Collective) -> Cell:
 
 
 def rows_of(report: Report) -> list[Collective]:
-    """Offloaded collectives with their algorithms, which the table of calls does not have."""
-    return [entry for entry in report.collectives if entry.offloaded or not report.calls]
+    """Offloaded collectives with their algorithms, which the table of calls does not have; the longest first."""
+    rows = [entry for entry in report.collectives if entry.offloaded or not report.calls]
+    return sorted(rows, key=lambda entry: -(entry.post_seconds.sum + entry.completion_seconds.sum))
 
 
 _COLLECTIVES = (
@@ -71,8 +72,8 @@ def collectives_table(report: Report) -> Table:
             _offloaded(entry),
             _why_native(entry),
             _reaches(entry),
-            _timed(entry.post_seconds, entry.size),
-            _timed(entry.completion_seconds, entry.size),
+            _timed(entry.post_seconds),
+            _timed(entry.completion_seconds),
         )
         for entry in rows_of(report)
     ]
@@ -97,8 +98,8 @@ def phases_table(report: Report) -> Table:
             cell(f"{phase.entered:,}"),
             cell(f"{phase.calls:,}"),
             cell(f"{phase.offloaded:,}"),
-            cell(_spread(phase.seconds, report.ranks)),
-            cell(_spread(phase.collective_seconds, report.ranks)),
+            cell(_spread(phase.seconds)),
+            cell(_spread(phase.collective_seconds)),
         )
         for phase in sorted(report.phases, key=lambda each: -each.seconds.sum)
     ]
@@ -182,8 +183,8 @@ def _offloads(report: Report) -> bool:
 def _cpu(report: Report) -> str:
     calls, process = report.rank_cpu_seconds.offloaded_calls, report.rank_cpu_seconds.process
     all_ranks = process.ranks in (0, report.ranks)
-    whole = f"{_spread(process, report.ranks)} in all" if all_ranks and process.sum > 0 else ""
-    inside = f"{_spread(calls, report.ranks)} in offloaded calls and their waits" if _offloads(report) else ""
+    whole = f"{_spread(process)} in all" if all_ranks and process.sum > 0 else ""
+    inside = f"{_spread(calls)} in offloaded calls and their waits" if _offloads(report) else ""
     parts = ", of ".join(filter(None, (inside, whole)))
     return f"CPU time of a rank, mean (max): {parts}." if parts else ""
 

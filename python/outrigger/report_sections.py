@@ -51,7 +51,7 @@ def _calls(report: Report, kept: Sequence[Kept]) -> Iterator[Line | Table]:
 def _offloaded(report: Report) -> Iterator[Line | Table]:
     if report_offloaded.rows_of(report):
         yield report_offloaded.collectives_table(report)
-    elif not report.collectives and not report.native_because and not _only_by_ranks(report):
+    elif report.counted and not (report.collectives or report.native_because or _only_by_ranks(report)):
         yield Line("No collective was called in a form that is offloaded.")
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from outrigger.report_data import plural
 from outrigger.report_model import Cell, Column, Line, Narrow, Pieces, Section, Table, Tone
 
 WIDE = 100
 """Minimum width for the figures of a row on one line."""
+MOST_ROWS = 30
+"""Limit for a table. The page has more, and the report itself has all."""
 _LEAST_NAME = 24
 _LEAST_WRAPPED = 11
 _BETWEEN = 3
@@ -102,6 +106,14 @@ def _fitting(table: Table, width: int) -> RichTable:
     return _wide(table) if width >= max(WIDE, _least_width(table)) else _narrow(table)
 
 
+def _show_table(console: Console, table: Table) -> None:
+    """The first rows, and how many are left out."""
+    console.print(_fitting(replace(table, rows=table.rows[:MOST_ROWS]), console.width))
+    left = len(table.rows) - MOST_ROWS
+    if left > 0:
+        console.print(_line(Line(f"And {plural(left, 'more row')}: `--report-to` writes all.", Tone.DIM)))
+
+
 def show(console: Console, sections: Sequence[Section]) -> None:
     """Prints those of the terminal."""
     for section in sections:
@@ -109,6 +121,6 @@ def show(console: Console, sections: Sequence[Section]) -> None:
             continue
         for block in section.blocks:
             if isinstance(block, Table):
-                console.print(_fitting(block, console.width))
+                _show_table(console, block)
             elif block.on_terminal:
                 console.print(_line(block))

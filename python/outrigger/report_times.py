@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from outrigger.report_data import Call, Collective, Report
 
+_ROUNDED = 1e-4
+"""Figures are rounded to nanoseconds."""
+
 
 def _rows_of(entry: Collective, report: Report) -> list[Call]:
     """Rows of the calls that the entry sums up: those with offloaded calls."""
@@ -27,10 +30,25 @@ def not_hidden_seconds(report: Report) -> float:
     return sum(entry.post_seconds.sum + entry.completion_seconds.sum for entry in report.collectives if entry.offloaded)
 
 
+def _in_calls_seconds(report: Report) -> float:
+    return sum(row.seconds.sum for row in report.calls)
+
+
+def threads_add_up(report: Report) -> bool:
+    """True if several threads of a rank were in collectives at once, for longer together than its run. The rest of its
+    run then counts as 0.
+    """
+    run, outside = report.run_seconds, report.outside_seconds
+    if run is None:
+        return False
+    outside_s = outside.sum if outside is not None else 0.0
+    return _in_calls_seconds(report) + outside_s > (1 + _ROUNDED) * run.sum
+
+
 def computed_seconds(report: Report) -> float:
     """Between the starts of offloaded operations and their waits; several at once count once."""
     computed = sum(_computed(entry, report) for entry in report.collectives)
     run = report.run_seconds
     if run is None:
         return computed
-    return min(computed, max(0.0, run.sum - sum(row.seconds.sum for row in report.calls)))
+    return min(computed, run.sum if threads_add_up(report) else max(0.0, run.sum - _in_calls_seconds(report)))

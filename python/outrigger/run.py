@@ -109,6 +109,12 @@ def _start(planned: launch.Plan, looks: Callable[[], None]) -> int:
     return launch.run(planned, looks=looks)[0]
 
 
+def _look(fleet: dpus.Fleet, meter: energy.Meter) -> None:
+    """While the program runs."""
+    fleet.pass_on_logs()
+    meter.look_in_time()
+
+
 class _Run:
     """A job and its DPUs, from the request to the program's exit code."""
 
@@ -185,14 +191,14 @@ class _Run:
         if request.dry_run:
             self._show_dry_run(planned)
             return 0
-        here = written is not None and not self._where.shares
-        if here and written is not None:
+        here = all(is_this_host(share.host.name) for share in self._where.shares)
+        if written is not None:
             report_end.forget(written)
         if self._trace is not None:
             collect.forget(self._trace)
         started = datetime.now().astimezone()
         with energy.metering() as meter:
-            code = self._start_plan(planned, fleet.pass_on_logs)
+            code = self._start_plan(planned, lambda: _look(fleet, meter))
         if self._trace is not None:
             with self._saying_errors():
                 self._say(collect.finish(self._trace, planned.placement.cores))

@@ -14,12 +14,12 @@ import pytest
 from rich.console import Console
 from test_report import EXAMPLE
 
-from outrigger import report
+from outrigger import cores, report
 from outrigger.advise import command, sentences, show, variants
-from outrigger.advise.figures import Results, Row, Trial, ratio_of
+from outrigger.advise.figures import Results, Row, Trial, ratio_of, seconds_in_collectives
 from outrigger.advise.given import Given, added
 from outrigger.advise.trials import Limits, ProgramFailed, Trials
-from outrigger.advise.variants import Node, Variant
+from outrigger.advise.variants import Variant
 from outrigger.artifacts import Artifacts
 from outrigger.durations import parse_duration
 from outrigger.errors import UserError
@@ -118,14 +118,14 @@ def test_plain_run_is_used_where_it_is_as_fast_as_the_fastest() -> None:
     fixed = row(variants.DEFAULT, [8.0, 8.1, 7.9], GIVEN)
     assert results(NATIVE, fixed, row(variants.PLAIN, [8.1, 8.0, 8.0])).best.variant.key == variants.PLAIN
     assert results(NATIVE, fixed, row(variants.PLAIN, [9.0, 9.1, 8.9])).best.variant.key == variants.DEFAULT
-    assert [one.given.choice for one in variants.first(GIVEN, Node(8, 4))[1:3]] == ["fixed", None]
+    assert [one.given.choice for one in variants.first(GIVEN)[1:3]] == ["fixed", None]
 
 
 def test_few_runs_conclude_nothing() -> None:
-    few = results(NATIVE, row(variants.DEFAULT, [5.0, 5.0]), row(variants.TWO, [4.0, 4.0]))
+    few = results(NATIVE, row(variants.DEFAULT, [5.0, 5.0]), row(variants.MORE, [4.0, 4.0]))
     assert not few.concluded and few.best is few.best_native
     assert "Too few runs to tell if Outrigger pays here: " in sentences.headline(few).text
-    assert "wo service" not in texts(sentences.of_results(few))
+    assert "service processes a node" not in texts(sentences.of_results(few))
     assert results(NATIVE, row(variants.DEFAULT, [5.0, 5.0, 5.0])).concluded
     again = command._again(GIVEN, Limits(20.0, 2))
     assert again == "outrigger advise -n 4 --budget=40s --runs=3 -- ./app big"
@@ -144,29 +144,32 @@ def test_ratios_are_to_the_better_native() -> None:
     assert "the free core costs time" in texts(sentences.of_results(found))
 
 
-def test_what_is_tried_first_depends_on_the_cores() -> None:
-    keys = [one.key for one in variants.first(GIVEN, Node(cores=2, ranks=4))]
+def test_what_is_tried_first_depends_on_the_binding() -> None:
+    keys = [one.key for one in variants.first(GIVEN)]
     assert keys == [
         variants.NATIVE, variants.DEFAULT, variants.PLAIN, variants.ALL_CORES, variants.NO_CORE, variants.COUNTED
     ]  # fmt: skip
-    assert variants.TWO in [one.key for one in variants.first(GIVEN, Node(cores=8, ranks=4))]
     unbound = Given(program=("./app",), bind="none")
-    assert [one.key for one in variants.first(unbound, Node(8, 4))] == [
+    assert [one.key for one in variants.first(unbound)] == [
         variants.NATIVE,
         variants.DEFAULT,
         variants.PLAIN,
         variants.COUNTED,
     ]
-    fixed = Given(program=("./app",), services=1)
-    assert variants.TWO not in [one.key for one in variants.first(fixed, Node(8, 4))]
 
 
 def test_what_is_tried_next_is_what_the_report_asks_for() -> None:
     assert variants.further(GIVEN, made(call("ialltoall", 1.0)), None) == []
     private = made(call("ialltoall", 1.0), moved={"mapped": 1, "copier": 1 << 30})
     assert [one.given.shared_heap for one in variants.further(GIVEN, private, None)] == ["on"]
+    heap_is_on = {"shared_heap": {"allocations": 12, "bytes": 3 << 30, "refused": 2, "forks": 1}}  # by its variable
+    moved = {"mapped": 1, "copier": 1 << 30}
+    assert variants.further(GIVEN, made(call("ialltoall", 1.0), moved=moved, **heap_is_on), None) == []
     blocking = made(call("ialltoall", 1.0), call("alltoall", 2.0, form="blocking", offloaded=False))
     assert [one.given.blocking for one in variants.further(GIVEN, blocking, None)] == ["on"]
+    pairs = {"sum": 0.06, "min": 0.03, "max": 0.03, "ranks": 2}  # 4 pairs of ranks, each of which takes 0.3%
+    pair = call("alltoall", 0.0, form="blocking", offloaded=False) | {"size": 2, "seconds": pairs}
+    assert variants.further(GIVEN, made(*[pair] * 4), None) == []
     small = {"calls": 400, "sum": 3200, "min": 8, "max": 8}
     reduced = made(call("ialltoall", 1.0), call("allreduce", 2.0, form="blocking", offloaded=False, bytes=small))
     assert variants.further(GIVEN, reduced, None) == []  # --blocking on would do nothing
@@ -178,6 +181,44 @@ def test_what_is_tried_next_is_what_the_report_asks_for() -> None:
     assert mixed.given.algorithms == ("ibcast=native",)
     settled = Given(program=("./app",), shared_heap="off", blocking="off", intranode="off")
     assert variants.further(settled, private, None) == variants.further(settled, blocking, None) == []
+
+
+def with_services(processes: int, ranks: int, *, core_is_free: bool = True) -> Report:
+    service = EXAMPLE["service"] | {"processes": processes, "core_is_free": core_is_free}
+    return made(call("ialltoall", 1.0), service=service, ranks=ranks)
+
+
+@pytest.mark.parametrize(
+    ("read", "count"),
+    [
+        (with_services(1, 4), 2),
+        (with_services(2, 16), 4),  # one for eight ranks
+        (with_services(1, 1), None),
+        (with_services(2, 3), 3),
+        (with_services(50, 400), 64),
+        (with_services(64, 512), None),
+        (with_services(0, 4), None),
+        (with_services(1, 4, core_is_free=False), None),
+    ],
+)
+def test_twice_the_service_processes_are_tried(read: Report, count: int | None) -> None:
+    assert [one.given.services for one in variants.more_services(GIVEN, read, 64)] == ([count] if count else [])
+    for given in (replace(GIVEN, services=1), replace(GIVEN, bind="none")):
+        assert variants.more_services(given, read, 64) == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        ([6.0, 6.1, 5.9], "pay: 6 s instead of 8 s, 0.75 (0.71-0.79). --services 4"),
+        ([9.0, 9.1, 8.9], "cost time: 9 s instead of 8 s, 1.12 (1.09-1.16). Leave it at 2."),
+    ],
+)
+def test_service_processes_are_told_by_their_numbers(seconds: list[float], words: str) -> None:
+    usual = row(variants.DEFAULT, [8.0, 8.0, 8.0], read=with_services(2, 16))
+    more = row(variants.MORE, seconds, replace(GIVEN, services=4))
+    told = texts(sentences.of_results(results(NATIVE, usual, more)))
+    assert f"4 service processes a node instead of 2 {words}" in told
 
 
 def test_what_pays_alone_is_put_together() -> None:
@@ -211,6 +252,17 @@ def test_tests_can_go_only_where_it_is_offloaded() -> None:
     assert "Keep the MPI_Test calls for MPI_Ialltoall (8,000 calls)" in text and "can go" not in text
 
 
+def test_times_of_a_rank_are_means_over_the_counted_ranks() -> None:
+    """One of the four ranks was killed."""
+    three = {"seconds": {"sum": 3.0, "min": 1.0, "max": 1.0, "ranks": 3}, "calls": 300, "offloaded": 300}
+    tests = {"tests": {"calls": 8000, "seconds": 1.5}, "before_wait": {"operations": 300, "seconds": 0.0}}
+    killed = made(call("ialltoall", 1.0, **tests) | three, counted_ranks=[[0, 1], [3, 3]])
+    assert seconds_in_collectives(killed) == pytest.approx(1.0)
+    assert "MPI_Ialltoall, 500 ms of a rank, 5% of the run" in texts(sentences.of_report(killed))
+    native = made(call("ialltoall", 0.5, offloaded=False))
+    assert variants.longer_offloaded(killed, native) == {"ialltoall": (pytest.approx(1.0), pytest.approx(0.5))}
+
+
 def test_tests_are_kept_where_ranks_copy_in_them() -> None:
     service = EXAMPLE["service"] | {"core": -1, "core_is_free": False}
     read = made(call("ialltoall", 1.0, tests={"calls": 8000, "seconds": 2.0}), service=service)
@@ -231,6 +283,10 @@ def test_private_memory_is_named_with_what_to_do() -> None:
     found = sentences.of_report(made(call("ialltoall", 1.0), moved=moved))
     assert "3 GiB of 4 GiB received came from or went to memory of malloc, 1 GiB of them by two copies" in texts(found)
     assert any(one.option == "--shared-heap on" for one in found)
+    heap_is_on = {"allocations": 12, "bytes": 3 << 30, "refused": 2, "forks": 1}
+    on = texts(sentences.of_report(made(call("ialltoall", 1.0), moved=moved, shared_heap=heap_is_on)))
+    assert "by two copies, not to the shared heap: take the buffers from MPI_Alloc_mem." in on
+    assert "--shared-heap" not in on and "try the shared heap" not in on
     assert "MPI_Alloc_mem" not in texts(sentences.of_report(made(call("ialltoall", 1.0))))
     heap = results(
         NATIVE, row(variants.DEFAULT, [8.0] * 3, read=made(call("ialltoall", 1.0), moved=moved)),
@@ -254,6 +310,14 @@ def test_reasons_come_with_remedies() -> None:
     assert "had a service process's core for 40%" in texts(sentences.of_report(taken))
     whole = made(call("ialltoall", 1.0, offloaded=False, reason="native job"), native_because="no keeper")
     assert "The whole job ran natively: no keeper." in texts(sentences.of_report(whole))
+
+
+def test_communicators_of_a_split_have_one_sentence() -> None:
+    left = call("ialltoall", 1.0, offloaded=False, reason="unknown communicator", communicator="row")
+    at_once = call("iallgather", 1.0, before_wait={"operations": 400, "seconds": 0.0}, communicator="row")
+    text = texts(sentences.of_report(made(*[left] * 12, *[at_once] * 9)))
+    assert text.count("went natively (unknown communicator)") == text.count("there is nothing to overlap") == 1
+    assert "The same for 11 more such communicators." in text and "The same for 8 more such communicators." in text
 
 
 def test_waits_that_follow_at_once_have_nothing_to_overlap() -> None:
@@ -330,30 +394,41 @@ class _Planned(Trials):
 
 def test_rounds_are_interleaved_and_turned_round(tmp_path: Path, built: Artifacts) -> None:
     trials = _Planned(tmp_path, built, Limits(1000, 3), {})
-    trials.measure(variants.first(GIVEN, Node(2, 4))[:2])
+    trials.measure(variants.first(GIVEN)[:2])
     one, other = variants.NATIVE, variants.DEFAULT
     assert trials.made == [(0, one), (0, other), (1, other), (1, one), (2, one), (2, other)]
     assert not trials.out_of_time
 
 
+@pytest.mark.parametrize("count", [2, 3])
+def test_more_services_need_a_third_core(
+    tmp_path: Path, built: Artifacts, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setattr(cores, "allowed_cores", lambda: [(number,) for number in range(count)])
+    trials = _Planned(tmp_path, built, Limits(1000, 3), {})
+    trials.reports[variants.DEFAULT] = with_services(1, 4)
+    trials.measure(variants.first(GIVEN)[:2])
+    assert trials.made.count((2, variants.MORE)) == (count > 2)
+
+
 def test_what_there_is_no_time_for_is_not_begun(tmp_path: Path, built: Artifacts) -> None:
     """Three rounds of two variants take 24 of the 25 s."""
     trials = _Planned(tmp_path, built, Limits(25, 3), {variants.NATIVE: 4.0, variants.DEFAULT: 4.0})
-    trials.measure(variants.first(GIVEN, Node(2, 4)))
+    trials.measure(variants.first(GIVEN))
     assert {key for _, key in trials.made} == {variants.NATIVE, variants.DEFAULT}
     assert trials.clock <= 25
 
 
 def test_an_interrupt_keeps_what_there_is(tmp_path: Path, built: Artifacts) -> None:
     trials = _Planned(tmp_path, built, Limits(1000, 3), {})
-    trials.measure([*variants.first(GIVEN, Node(2, 4))[:2], Variant("stop", "", GIVEN)])
+    trials.measure([*variants.first(GIVEN)[:2], Variant("stop", "", GIVEN)])
     assert trials.interrupted and set(trials.results.rows) == {variants.NATIVE, variants.DEFAULT}
 
 
 def test_what_gains_alone_is_tried_together_beside_native(tmp_path: Path, built: Artifacts) -> None:
     takes = {variants.NATIVE: 4.0, variants.DEFAULT: 4.0, "a": 2.0, "b": 3.0}
     trials = _Planned(tmp_path, built, Limits(1000, 3), takes)
-    trials.measure([*variants.first(GIVEN, Node(2, 4))[:2], Variant("a", "", GIVEN), Variant("b", "", GIVEN)])
+    trials.measure([*variants.first(GIVEN)[:2], Variant("a", "", GIVEN), Variant("b", "", GIVEN)])
     assert {key for number, key in trials.made if number >= 3} == {variants.NATIVE, "a", variants.TOGETHER}
 
 
@@ -370,7 +445,7 @@ def with_sites(tmp_path: Path, built: Artifacts, limits: Limits, windows_take_s:
 
 def test_first_uses_are_measured_last(tmp_path: Path, built: Artifacts) -> None:
     trials = with_sites(tmp_path, built, Limits(1000, 3), windows_take_s=500.0)
-    trials.measure(variants.first(GIVEN, Node(2, 4)))
+    trials.measure(variants.first(GIVEN))
     assert trials.made[-1] == (0, variants.WINDOWS) and len(trials.made) == 3 * 5 + 1 + 1
     assert not trials.out_of_time
     windows = trials._variants[variants.WINDOWS].given
@@ -379,7 +454,7 @@ def test_first_uses_are_measured_last(tmp_path: Path, built: Artifacts) -> None:
 
 def test_later_rounds_leave_time_for_first_uses(tmp_path: Path, built: Artifacts) -> None:
     trials = with_sites(tmp_path, built, Limits(22, 50))
-    trials.measure(variants.first(GIVEN, Node(2, 4)))
+    trials.measure(variants.first(GIVEN))
     assert trials.out_of_time and trials.made[-1] == (0, variants.WINDOWS)
     assert trials.clock <= 22
 
@@ -387,7 +462,7 @@ def test_later_rounds_leave_time_for_first_uses(tmp_path: Path, built: Artifacts
 def test_first_uses_are_not_measured_without_notable_collectives(tmp_path: Path, built: Artifacts) -> None:
     trials = _Planned(tmp_path, built, Limits(1000, 3), {})
     trials.reports[variants.COUNTED] = made()
-    trials.measure(variants.first(GIVEN, Node(2, 4)))
+    trials.measure(variants.first(GIVEN))
     assert variants.WINDOWS not in {key for _, key in trials.made}
 
 
@@ -398,7 +473,7 @@ def test_a_program_that_bears_no_guards_is_advised_without(tmp_path: Path, built
     output.write_text("bad address")
     failed = ProgramFailed(Variant(variants.WINDOWS, "", GIVEN), 139, output)
     trials.windows_fail = failed if kind == "code" else UserError("it took longer than 10 s")
-    trials.measure(variants.first(GIVEN, Node(2, 4)))
+    trials.measure(variants.first(GIVEN))
     (text,) = trials.notes
     assert ("exit code 139" if kind == "code" else "longer than 10 s") in text and str(output) in text
     assert trials.results.concluded and variants.WINDOWS not in trials.results.rows
@@ -409,6 +484,21 @@ def test_a_failing_program_is_told_with_the_end_of_its_output(tmp_path: Path) ->
     output.write_text("\n".join(f"line {number}" for number in range(100)))
     text = str(ProgramFailed(Variant("native", "native", GIVEN), 3, output))
     assert "exit code 3" in text and "line 99" in text and "line 50" not in text and str(output) in text
+
+
+def test_only_files_of_earlier_runs_are_removed(tmp_path: Path) -> None:
+    (tmp_path / "native-7.json").mkdir()
+    stale = {f"{key}-{number}.{end}" for key in variants.KEYS for number in (1, 12) for end in ("out", "json")}
+    kept = {"job-1.out", "mesh-2026.json", "my-native-1.out", "native-1.output", "native-x.out", "native-1a.json"}
+    for name in stale | kept:
+        (tmp_path / name).touch()
+    command._prepared(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == kept | {"native-7.json"}
+
+
+def test_every_variant_is_known_by_its_files(built: Artifacts) -> None:
+    every = [*variants.first(GIVEN), variants.together(GIVEN, [])]
+    assert {one.key for one in every} <= set(variants.KEYS)
 
 
 def outrigger(*words: str) -> subprocess.CompletedProcess[str]:
@@ -448,3 +538,22 @@ def test_reports_of_earlier_runs_are_read(tmp_path: Path) -> None:
     assert "MPI_Test calls can go" in done.stdout and "10 s" in done.stdout
     (written,) = json.loads((tmp_path / "advice.json").read_text())
     assert any("MPI_Test" in one["text"] for one in written["advice"])
+
+
+def test_files_may_have_names_like_markup(tmp_path: Path, built: Artifacts) -> None:
+    """Also two reports, whose names are titles then."""
+    data = EXAMPLE | {"run_seconds": {"sum": 40.0, "min": 10.0, "max": 10.0, "ranks": RANKS}}
+    place = tmp_path / "[red]a[" / "b]"
+    place.mkdir(parents=True)
+    names = [place / "[bold].json", place / "one.json"]
+    for name in names:
+        name.write_text(json.dumps(data | {"calls": [call("ialltoall", 1.0)]}))
+    console = Console(file=io.StringIO(), width=400)
+    command._read_reports(console, names, None)
+    trials = _Planned(place, built, Limits(1000, 3), {})
+    trials.measure(variants.first(GIVEN)[:2])
+    command._tell(console, trials, GIVEN, place / "advice.json")
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert text.count(str(names[0])) == 2 and f"reports are in {place}\n" in text
+    assert f"Figures: {place}/advice.json" in text

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from waiting import wait_until
 
+from outrigger import energy, report
 from outrigger.energy import Meter, metering
 
 
@@ -51,3 +57,48 @@ def test_energy_is_measured_to_the_end(tmp_path: Path) -> None:
     with metering(tmp_path) as meter:
         counter.write_text("300\n")
     assert meter.joules == pytest.approx(200e-6)
+
+
+def test_counters_are_looked_at_before_they_wrap_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(energy.time, "monotonic", lambda: now)
+    counter = package(tmp_path, "0", "package-0", 100)
+    with metering(tmp_path) as meter:
+        for later, microjoules in ((1.0, 400), (20.0, 900), (21.0, 950), (41.0, 300)):
+            now = 100.0 + later
+            counter.write_text(f"{microjoules}\n")
+            meter.look_in_time()
+    assert meter.joules == pytest.approx((800 + 401) * 1e-6)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_job_in_order_while_energy_is_measured(
+    tmp_path: Path, write_programs: Callable[[Mapping[str, str]], None], number: int
+) -> None:
+    """mpiexec gets the signal, and this command ends with it."""
+    counter = package(tmp_path / "counters", "0", "package-0", 100, most=10**9)
+    version = 'case $1 in --version) echo "HYDRA build details:"; echo "Version: 4.0.2"; exit ;; esac'
+    ends = f"trap 'echo 2000100 >{counter}; exit 7' TERM HUP; touch {tmp_path}/ready; while :; do sleep 0.05; done"
+    placement = '{"version":1,"cores":[],"ranks":[],"services":[],"service_cpus":[]}'
+    write_programs(
+        {
+            "bin/outriggerd": f"echo '{placement}'",
+            "lib/liboutrigger-mpich.so": "",
+            "mpi/bin/mpiexec": f"{version}\n{ends}",
+        }
+    )
+    written = tmp_path / "report.json"
+    words = [*("run", "--build", str(tmp_path), "--mpi", str(tmp_path / "mpi")), "--report-to", str(written), "true"]
+    start = (
+        "import pathlib, sys; from outrigger import cli, energy; energy.POWERCAP = pathlib.Path(sys.argv.pop(1)); "
+        "cli.main()"
+    )
+    process = subprocess.Popen([sys.executable, "-c", start, str(tmp_path / "counters"), *words])
+    try:
+        wait_until((tmp_path / "ready").exists)
+        process.send_signal(number)
+        assert process.wait(60) == 7
+    finally:
+        process.kill()
+        process.wait()
+    assert report.read(written).energy_joules == 2.0

@@ -65,6 +65,21 @@ def test_a_shell_script_does_not_show_its_mpi(tmp_path: Path) -> None:
     assert of_program(script(tmp_path / "job.sh", "#!/bin/sh\nexec ./prog\n")) is None
 
 
+def test_a_program_that_can_only_be_executed_does_not_show_its_mpi(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a user who may not read it; root may read everything."""
+
+    def refused(path: Path, *_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    program = script(tmp_path / "prog", "")
+    monkeypatch.setattr(Path, "open", refused)
+    asked = fake_output(monkeypatch, f"ldd: error: you do not have read permission for `{program}'\n")
+    assert linked.interpreter_of(program) is None and of_program(program) is None
+    assert asked == ["ldd"]
+
+
 def test_a_python_script_is_asked_through_its_interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = fake_output(monkeypatch, "usr/lib/libc.so.6\nopt/lib/libmpi.so.40.30.4\n")
     found = of_program(script(tmp_path / "job.py", f"#!{sys.executable}\n"))

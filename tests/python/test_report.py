@@ -23,7 +23,7 @@ from outrigger import cli, itself, learned, report, report_advice, report_end, r
 from outrigger.errors import UserError
 from outrigger.report_reasons import NO_SERVICES, REASONS, because
 
-SPREAD = {"sum": 0.5, "min": 0.1, "max": 0.2}
+SPREAD = {"sum": 0.5, "min": 0.1, "max": 0.2, "ranks": 4}
 EXAMPLE: dict[str, Any] = {
     "version": 1,
     "mpi": "MPICH",
@@ -48,7 +48,7 @@ EXAMPLE: dict[str, Any] = {
             "completion_seconds": SPREAD,
         }
     ],
-    "rank_cpu_seconds": {"offloaded_calls": SPREAD, "process": {"sum": 8.0, "min": 1.9, "max": 2.1}},
+    "rank_cpu_seconds": {"offloaded_calls": SPREAD, "process": {"sum": 8.0, "min": 1.9, "max": 2.1, "ranks": 4}},
 }
 
 
@@ -81,6 +81,17 @@ def test_everything_counted_is_shown() -> None:
     for word in ("125 ms (200 ms)", "17", "4 ranks under MPICH", "1 service process per node on CPU 1", "2 s (2.1 s)"):
         assert word in text
     assert "cma" not in text
+
+
+def test_means_are_over_the_ranks_of_each_sum() -> None:
+    """A rank was killed, one rank was in the phase, and the collective was on communicators of several sizes."""
+    three, one = ({"sum": 6.0, "min": 0.5, "max": 6.0, "ranks": ranks} for ranks in (3, 1))
+    data = changed(size=0, communicator="(other communicators)", post_seconds=three, completion_seconds=three)
+    cpu = {"offloaded_calls": three, "process": SPREAD}
+    phase = {"phase": "write", "entered": 1, "calls": 0, "offloaded": 0, "bytes": 0, "seconds": one}
+    text = shown(data | {"rank_cpu_seconds": cpu, "phases": [phase | {"collective_seconds": one}]})
+    assert text.count("2 s (6 s)") == 3 and text.count("6 s (6 s)") == 2
+    assert "CPU time of a rank, mean (max): 2 s (6 s) in offloaded calls" in text
 
 
 def test_what_is_not_well_is_said() -> None:
@@ -167,8 +178,30 @@ def test_advice_has_figures_of_this_run_only() -> None:
     assert line == (
         "1,408 calls of MPI_Alltoallv of 96 KiB, 31% of the run time, native because blocking calls are left to the "
         "MPI unless asked for. `--blocking on` offloads it; posted earlier as MPI_Ialltoallv, up to 3.1 s of a rank "
-        "could be hidden behind its computation. Rank 2 was in it for 1 s, rank 0 for 4 s: the last rank waits least."
+        "could be hidden behind its computation."
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "said"),
+    [
+        ("MPI_Alltoall", {}, True),
+        ("MPI_Reduce_scatter_block", {}, True),
+        ("MPI_Ialltoall", {"form": "nonblocking"}, False),  # its transfer may be hidden
+        ("MPI_Alltoallv", {}, False),  # a rank may have nothing to wait for
+        ("MPI_Bcast", {}, False),
+        ("MPI_Alltoall", {"size": 2}, False),  # of a native job: two communicators of the same name
+        ("MPI_Alltoall", {"size": 0}, False),
+        ("MPI_Alltoall", {"size": 5}, False),  # a rank was killed
+    ],
+)
+def test_the_last_rank_is_named_where_all_ranks_meet(name: str, fields: dict[str, Any], said: bool) -> None:
+    rows = [call(name, (12.4, 1.0, 4.0), **fields)]
+    read = report.parse(json.dumps(EXAMPLE | {"calls": rows, "run_seconds": RUN, "collectives": []}))
+    (line,) = report_advice.advice(read)
+    words = " Rank 2 was in it for 1 s, rank 0 for 4 s: the last rank waits least."
+    assert line.endswith(words) if said else "waits least" not in line
+    assert ("Late ranks" in report.as_page(read)) == said
 
 
 def test_small_blocking_calls_are_not_told_to_be_offloaded() -> None:
@@ -286,6 +319,32 @@ def test_without_service_processes_no_call_is_told_to_be_offloaded() -> None:
     assert "trials found the MPI as fast" in line and "--blocking" not in line
 
 
+def split(count: int, **fields: Any) -> list[dict[str, Any]]:
+    """Rows of so many communicators of four ranks that one MPI_Comm_split made."""
+    one = call("MPI_Alltoallv", (12.4, 1.0, 4.0), collective="ialltoallv", communicator="row", **fields)
+    return [one | {"group": f"{number:032x}"} for number in range(count)]
+
+
+def test_communicators_of_a_split_have_one_line_of_advice() -> None:
+    other = call("MPI_Bcast", (4.0, 1.0, 1.0), collective="ibcast", native={"order not learned": 1408})
+    rows = [*split(16), *split(2, native={"rounding": 1408}), other]
+    lines = report_advice.advice(report.parse(json.dumps(EXAMPLE | {"calls": rows, "run_seconds": RUN})))
+    assert [line.partition(" The same for ")[2] for line in lines] == [
+        "15 more such communicators.", "1 more such communicator.", ""
+    ]  # fmt: skip
+    assert "MPI_Bcast" in lines[-1]
+
+
+def test_tables_on_the_terminal_end_with_what_they_leave_out() -> None:
+    def rows(count: int) -> str:
+        collectives = [changed(group=f"{number:032x}")["collectives"][0] for number in range(count)]
+        return shown(EXAMPLE | {"calls": split(count), "collectives": collectives, "run_seconds": RUN})
+
+    assert rows(30).count("MPI_Alltoallv ") - 1 == rows(30).count(" 3,996 ") == 30 and "more row" not in rows(30)
+    cut = rows(1031)
+    assert cut.count(" 3,996 ") == 30 and cut.count("And 1,001 more rows: `--report-to` writes all.") == 2
+
+
 @pytest.mark.parametrize(
     "other",
     [
@@ -310,6 +369,15 @@ def test_no_advice_where_there_is_nothing_to_say(other: dict[str, Any]) -> None:
 def test_an_end_is_said(ended: dict[str, Any], words: str) -> None:
     text = shown(EXAMPLE | CALLS | {"ended": ended, "counted_ranks": [[0, 1], [3, 3]]})
     assert words in text and "Counted are ranks 0 to 1, 3 of 4." in text
+
+
+def test_a_running_job_is_not_said_to_have_ended() -> None:
+    """As world rank 0 writes it in MPI_Init: the ranks may still call collectives."""
+    begun = {"ended": {"how": "running"}, "counted_ranks": [], "collectives": []}
+    text = shown(EXAMPLE | begun)
+    assert "The job is still running, or ended without a message." in text and "No rank has counted anything." in text
+    assert "No collective was called" not in text
+    assert "No collective was called" in shown(EXAMPLE | begun | {"counted_ranks": [[0, 3]]})
 
 
 def test_a_whole_end_needs_no_words() -> None:
@@ -360,6 +428,19 @@ def test_the_launcher_says_how_it_ended_where_nobody_else_does(
     report_end.settle(path, code, mpi="MPICH", ranks=4)
     assert (report.read(path).ended.how, report.read(path).ended.signal) == (how, number)
     assert report.read(path).native_because == "no core" and report.read(path).collectives
+
+
+def test_a_report_that_cannot_be_removed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As another user's in /tmp."""
+
+    def refused(path: Path) -> None:
+        raise PermissionError(1, "Operation not permitted", str(path))
+
+    path = tmp_path / "report.json"
+    path.touch()
+    monkeypatch.setattr(Path, "unlink", refused)
+    with pytest.raises(UserError, match=r"report\.json of an earlier job cannot be removed: Operation not permitted"):
+        report_end.forget(path)
 
 
 def test_a_report_has_the_command_and_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -598,6 +679,15 @@ def test_computed_and_not_hidden_are_no_more_than_the_run() -> None:
     assert several["computed_seconds"] == pytest.approx(1.0 - 0.31)
 
 
+def test_computation_of_several_threads_is_no_more_than_the_run() -> None:
+    """Two threads of each rank were in calls for 0.62 s each: that says nothing about the rest of the run."""
+    seconds = {"sum": 4.96, "min": 1.24, "max": 1.24, "ranks": 4}
+    data = report.as_data(report.parse(json.dumps(timed(4 * 0.67, seconds=seconds))))
+    assert data["computed_seconds"] == pytest.approx(0.67)
+    several = report.as_data(report.parse(json.dumps(timed(40.0, seconds=seconds))))
+    assert several["computed_seconds"] == pytest.approx(1.0)
+
+
 def test_tests_are_no_computation() -> None:
     tests = {"calls": 4000, "seconds": 0.4}
     data = report.as_data(report.parse(json.dumps(timed(4 * 0.57 + 0.4, tests=tests))))
@@ -611,7 +701,9 @@ def test_the_whole_starting_call_is_shown(width: int) -> None:
 
 def test_one_rank_without_a_core_and_without_offloaded_calls() -> None:
     process = {"node": 2, "number": 0, "core": -1, "core_is_free": False, "core_taken": 0.5, "other_job": 7}
+    cpu = {"offloaded_calls": SPREAD, "process": {"sum": 8.0, "min": 1.9, "max": 2.1, "ranks": 1}}
     data = changed(offloaded=0, native={"blocking form": 4000}) | {"ranks": 1, "services": [process]}
+    data |= {"rank_cpu_seconds": cpu}
     text = shown(data)
     assert "1 rank under MPICH" in text and "-1" not in text
     assert "Service process 0, node 2: the service's core was taken by others for 50% of the time." in text

@@ -148,6 +148,24 @@ def test_without_figures_there_are_no_efficiencies(fields: dict[str, Any]) -> No
     assert "parallel efficiency" not in on_terminal(BY_HAND | fields)
 
 
+def test_threads_that_add_up_to_more_than_the_run_have_no_efficiencies() -> None:
+    """Four threads of rank 1 are in a reduction for 10 s each; its run counts as without computation."""
+    rows = [call("MPI_Allreduce", (0, 0, 0)) | {"seconds": spread(4.0, 40.0, 6.0, 4.0)}]
+    threads = BY_HAND | {"calls": rows, "outside_seconds": spread(6, 0, 4, 6)}
+    words = "Times of several threads of a rank add up"
+    for data in (threads, threads | {"outside_seconds": None}):
+        text = on_terminal(data)
+        assert words in text and "parallel efficiency" not in text and "135%" in text
+        assert report.as_data(read(data))["efficiency"] is None
+    assert words not in on_terminal(BY_HAND) and words in text_of(report.as_page(read(threads)))
+
+
+def even(computed: float) -> dict[str, Any]:
+    """All ranks compute so long, and are in one call for the rest of the run."""
+    rest = {"seconds": spread(*[10 - computed] * 4)}
+    return BY_HAND | {"outside_seconds": spread(*[computed] * 4), "calls": [call("MPI_Bcast", (0, 0, 0)) | rest]}
+
+
 def test_efficiencies_are_shown_with_what_they_count() -> None:
     text = on_terminal(BY_HAND)
     lines = {line.split()[0]: line for line in text.splitlines() if line.strip()}
@@ -157,9 +175,8 @@ def test_efficiencies_are_shown_with_what_they_count() -> None:
     assert "at most 94%" in lines["serialization"] and "at least 85%" in lines["transfer"]
     assert "Uneven computation costs most: the others wait for rank 1" in text
     assert "All else counts as computation, also MPI_Send" in text
-    even = BY_HAND | {"outside_seconds": spread(8, 8, 8, 8)}
-    assert "Communication costs most" in on_terminal(even)
-    assert "would gain little" in on_terminal(BY_HAND | {"outside_seconds": spread(9.8, 9.8, 9.8, 9.8)})
+    assert "Communication costs most" in on_terminal(even(8.0))
+    assert "would gain little" in on_terminal(even(9.8))
 
 
 @pytest.mark.parametrize("width", [80, 90, 100, 110, 120, 130, 150])
@@ -224,6 +241,8 @@ def test_late_ranks_are_named() -> None:
     assert any(row.startswith("ialltoall") and row.endswith("14 ms") for row in rows), (
         rows
     )  # rank 1, 0.4 s in 100 calls
+    killed = offloaded | {"offloaded": 300, "late_seconds": late | {"ranks": 3}}  # the last of four ranks
+    assert "14 ms" in text_of(report.as_page(read(BY_HAND | {"collectives": [killed]})))
     alone = BY_HAND | {"calls": [ALLTOALLV | {"size": 2}], "collectives": []}
     assert "Late ranks" not in report.as_page(read(alone))
 

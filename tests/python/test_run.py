@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from outrigger import hosts
+from outrigger import hosts, report
 from outrigger.artifacts import Artifacts
 from outrigger.errors import UserError
 from outrigger.hosts import Hosts, Where, find_where
@@ -252,3 +252,26 @@ def test_the_exit_code_is_the_programs_whatever_cannot_be_written(tmp_path: Path
 def test_a_trace_has_the_name_of_json(tmp_path: Path, started: Run) -> None:
     result = started("true", "--trace", str(tmp_path / "t.txt"))
     assert result.returncode == 2 and "t.txt: a trace is written as JSON" in result.stderr, result.stderr
+
+
+def test_a_report_of_an_earlier_job_is_not_shown(
+    tmp_path: Path, started: Run, write_programs: Callable[[Mapping[str, str]], None]
+) -> None:
+    """With hosts, too, of which this one is not among."""
+    kept, others = tmp_path / "report.json", tmp_path / "hosts"
+    kept.write_text('{"version": 1, "of": "an earlier job"}')
+    others.write_text("there:1\n")
+    write_programs({"agent": "exit 0"})
+    agent = ("--hostfile", str(others), "--launch-agent", str(tmp_path / "agent"))
+    result = started("exit 3", "--report", "--report-to", str(kept), *agent)
+    assert result.returncode == 3 and "there is no report" in result.stderr, result.stderr
+    assert not kept.exists()
+
+
+def test_a_hostfile_of_this_host_alone_is_a_job_of_this_host(tmp_path: Path, started: Run) -> None:
+    kept, here = tmp_path / "report.json", tmp_path / "hosts"
+    here.write_text(f"{HERE}:1\n")
+    result = started("exit 3", "--report-to", str(kept), "--hostfile", str(here))
+    assert result.returncode == 3, result.stderr
+    written = report.read(kept)
+    assert written.ended.code == 3 and written.run is not None and "--hostfile" in written.run.command

@@ -12,11 +12,12 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from outrigger import artifacts, binding, busy, choice, cores, linked, mpis, options, report
 from outrigger.advise import sentences, show, variants
 from outrigger.advise.given import Given
-from outrigger.advise.trials import Limits, ProgramFailed, Trials
+from outrigger.advise.trials import FILES, Limits, ProgramFailed, Trials
 from outrigger.artifacts import Artifacts
 from outrigger.bar import Bar
 from outrigger.bench import jobs
@@ -41,12 +42,17 @@ def _yielding(given: Given, many: bool) -> list[str]:
     return [f"{_YIELDS}=1"] if chosen.mpi.implementation == "openmpi" and crowded and not asked else []
 
 
+def _prepared(place: Path) -> Path:
+    """Without outputs and reports of earlier runs, which would be taken for new ones."""
+    return directory(place, FILES)
+
+
 def _run_all(console: Console, given: Given, found: Artifacts, limits: Limits, place: Path) -> Trials:
     many = given.hosts.hostfile is not None
-    node = variants.Node(len(cores.allowed_cores()), given.ranks, many)
-    chosen = variants.first(given, node, _yielding(given, many))
-    if not many and given.bind != binding.NONE and (why := cores.without_spare(node.ranks, node.cores)):
-        console.print(f"[yellow]{why}[/]", soft_wrap=True)
+    chosen = variants.first(given, _yielding(given, many))
+    bound_here = not many and given.bind != binding.NONE
+    if bound_here and (why := cores.without_spare(given.ranks, len(cores.allowed_cores()))):
+        console.print(f"[yellow]{escape(why)}[/]", soft_wrap=True)
     busy.warn_of_others()
     with Bar(console) as bar:
         trials = Trials(found, place, limits, bar)
@@ -71,7 +77,7 @@ def _tell(console: Console, trials: Trials, given: Given, json_to: Path | None) 
         console.print(f"[yellow]{'Interrupted' if trials.interrupted else 'At the end of the budget'}: "
                       "figures are from the runs until then.[/]")  # fmt: skip
     show.advice(console, advice)
-    console.print(f"\n[dim]The program's output and the reports are in {trials.place}[/]", soft_wrap=True)
+    console.print(f"\n[dim]The program's output and the reports are in {escape(str(trials.place))}[/]", soft_wrap=True)
     jobs.save_json(console, json_to, json.dumps(show.as_data(results, advice), indent=2))
     if not results.concluded:
         return show.command(console, _again(given, trials.limits), "To conclude, with time for more runs")
@@ -98,7 +104,7 @@ def _read_reports(console: Console, paths: Sequence[Path], json_to: Path | None)
     for name, each in offloaded:
         found = sentences.of_report(each, None if each is native else native)
         if len(offloaded) > 1:
-            console.print(f"\n[bold]{name}[/]")
+            console.print(f"\n[bold]{escape(name)}[/]")
         show.advice(console, found)
         options = list(dict.fromkeys(one.option for one in found if one.option))
         line = " ".join(["outrigger run -n", str(each.ranks), *options, "-- PROGRAM"])
@@ -171,7 +177,7 @@ def advise(
     )  # fmt: skip
     given.request(found, None).check()
     try:
-        trials = _run_all(screen, given, found, limits, directory(out, "*-[0-9]*.out", "*-[0-9]*.json"))
+        trials = _run_all(screen, given, found, limits, _prepared(out))
     except ProgramFailed as failed:
         note(str(failed))
         raise typer.Exit(failed.code) from failed

@@ -59,7 +59,7 @@ def ratio_of(trials: Sequence[Trial], base: Sequence[Trial]) -> Ratio | None:
 
 def seconds_in_collectives(report: Report) -> float:
     """Mean time of a rank in collectives and their waits."""
-    return sum(entry.seconds.sum for entry in report.calls if entry.size != 1) / max(report.ranks, 1)
+    return sum(entry.seconds.sum for entry in report.calls if entry.size != 1) / max(report.counted, 1)
 
 
 @dataclass(frozen=True)

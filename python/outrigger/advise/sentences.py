@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from outrigger import report_advice, report_calls
 from outrigger.advise import overlap, variants
 from outrigger.advise.figures import Ratio, Results
-from outrigger.report_data import Report, format_bytes, format_seconds, plural
+from outrigger.report_data import Call, Report, format_bytes, format_seconds, plural
 from outrigger.report_reasons import in_words
 
 _MOST = 8
@@ -64,19 +64,28 @@ def _core(results: Results) -> Iterator[Advice]:
     if ratio is not None and ratio.verdict < 0:
         measured = _compared(ratio)
         yield Advice(f"Natively the free core costs time: on all cores {measured}.")
-    ratio = results.between(variants.TWO, variants.DEFAULT)
-    if ratio is not None:
-        measured = _compared(ratio)
-        if ratio.verdict < 0:
-            yield Advice(f"Two service processes pay: {measured}.", "--services 2")
-        else:
-            what = "cost time" if ratio.verdict > 0 else "make no difference beyond noise"
-            yield Advice(f"Two service processes {what}: {measured}. Leave it at one.")
+
+
+def _services(results: Results) -> Iterator[Advice]:
+    more, report = results.get(variants.MORE), results.report(variants.DEFAULT)
+    ratio = results.between(variants.MORE, variants.DEFAULT)
+    if more is None or report is None or ratio is None:
+        return
+    count, usual, measured = more.variant.given.services, report.service.processes, _compared(ratio)
+    tried = f"{count} service processes a node instead of {usual}"
+    if ratio.verdict < 0:
+        yield Advice(f"{tried} pay: {measured}.", f"--services {count}")
+    else:
+        what = "cost time" if ratio.verdict > 0 else "make no difference beyond noise"
+        yield Advice(f"{tried} {what}: {measured}. Leave it at {usual}.")
 
 
 def _memory_moved(report: Report) -> str:
     private, whole = variants.private_bytes(report), variants.received_bytes(report)
     return f"{format_bytes(private)} of {format_bytes(whole)} received came from or went to memory of malloc"
+
+
+_ALLOCATE = "take the buffers from MPI_Alloc_mem"
 
 
 def _memory(results: Results) -> Iterator[Advice]:
@@ -105,10 +114,11 @@ def _memory_of(report: Report) -> Iterator[Advice]:
         return
     relayed = sum(entry.bytes.get("relay", 0) for entry in report.collectives)
     twice = f", {format_bytes(relayed)} of them by two copies" if relayed else ""
-    yield Advice(
-        f"{_memory_moved(report)}{twice}: take the buffers from MPI_Alloc_mem, or try the shared heap.",
-        "--shared-heap on",
-    )
+    moved = f"{_memory_moved(report)}{twice}"
+    if report.shared_heap is None:
+        yield Advice(f"{moved}: {_ALLOCATE}, or try the shared heap.", "--shared-heap on")
+    else:
+        yield Advice(f"{moved}, not to the shared heap: {_ALLOCATE}.")
 
 
 def _blocking(results: Results) -> Iterator[Advice]:
@@ -136,7 +146,7 @@ def _why_longer(report: Report, collective: str, natively_s: float) -> str:
     if apart is None:
         return ""
     operations, mean = apart
-    each = natively_s * report.ranks / operations
+    each = natively_s * report.counted / operations
     if mean < _APART * each:
         return f" Its wait begins {format_seconds(mean)} after its start: there is nothing to overlap."
     return ""
@@ -161,19 +171,27 @@ def _left_native(results: Results) -> Iterator[Advice]:
         yield Advice(f"{what}: {_compared(ratio)}.")
 
 
+def _waits_at_once(row: Call) -> bool:
+    """Offloaded, and the waits that directly follow the posts still take time."""
+    waits = row.before_wait
+    if row.form != "nonblocking" or row.offloaded < row.calls or not waits.operations:
+        return False
+    return waits.mean < _APART * row.seconds.sum / waits.operations
+
+
+def _notable(rows: Iterable[Call], report: Report) -> list[tuple[Call, str]]:
+    return report_advice.of_kinds(row for row in rows if report_calls.share(row, report) >= _LEAST_SHARE)
+
+
 def _nothing_to_overlap(report: Report) -> Iterator[Advice]:
-    """From one report: waits that directly follow their posts and still take time."""
-    for row in report.calls:
-        waits = row.before_wait
-        if row.form != "nonblocking" or row.offloaded < row.calls or not waits.operations:
-            continue
-        each = row.seconds.sum / waits.operations
-        if report_calls.share(row, report) >= _LEAST_SHARE and waits.mean < _APART * each:
-            yield Advice(
-                f"{row.call} takes {format_seconds(each)} and its wait begins {format_seconds(waits.mean)} after its "
-                "start: there is nothing to overlap. Compute between them, or see whether it is faster natively.",
-                f"--algorithm {row.collective}=native",
-            )
+    """From one report."""
+    for row, more in _notable(filter(_waits_at_once, report.calls), report):
+        each, mean = row.seconds.sum / row.before_wait.operations, row.before_wait.mean
+        yield Advice(
+            f"{row.call} takes {format_seconds(each)} and its wait begins {format_seconds(mean)} after its start: "
+            f"there is nothing to overlap. Compute between them, or see whether it is faster natively.{more}",
+            f"--algorithm {row.collective}=native",
+        )
 
 
 def _has_no_core(report: Report) -> bool:
@@ -190,7 +208,7 @@ def _tests(report: Report) -> Iterator[Advice]:
         yield Advice(f"Keep the MPI_Test calls ({calls:,}): without a core for service processes ranks copy in them.")
     elif offloaded:
         calls = sum(row.tests.calls for row in offloaded)
-        seconds = sum(row.tests.seconds for row in offloaded) / max(report.ranks, 1)
+        seconds = sum(row.tests.seconds for row in offloaded) / max(report.counted, 1)
         run = report.run_seconds
         part = f", {report_calls.percent(seconds / run.mean)} of the run" if run is not None and run.mean else ""
         names = ", ".join(dict.fromkeys(row.call for row in offloaded))
@@ -222,15 +240,14 @@ def _reasons(report: Report) -> Iterator[Advice]:
     """Native calls, with their reasons and remedies."""
     if report.native_because:
         return
-    for row in sorted(report.calls, key=lambda entry: -entry.seconds.sum):
-        if row.size == 1 or row.collective is None or report_calls.share(row, report) < _LEAST_SHARE:
-            continue
+    rows = (row for row in report.calls if row.size != 1 and row.collective is not None)
+    for row, more in _notable(rows, report):
         for reason, calls in row.native.items():
             remedy = report_advice.remedy(reason, row, report)
             notable = calls >= _NOTABLE * row.calls and calls > row.by_ranks
             if remedy and notable and not report_calls.could_block(row, report):
                 words = in_words(reason, row.form)
-                yield Advice(f"{calls:,} of {row.calls:,} calls of {row.call} went natively ({words}): {remedy}.")
+                yield Advice(f"{calls:,} of {row.calls:,} calls of {row.call} went natively ({words}): {remedy}.{more}")
 
 
 def of_results(results: Results) -> list[Advice]:
@@ -240,7 +257,7 @@ def of_results(results: Results) -> list[Advice]:
     windows = results.report(variants.WINDOWS)
     if windows is not None:
         found += [Advice(line) for line in overlap.sentences(windows, results.report(variants.COUNTED))]
-    found += [*_core(results), *_memory(results), *_blocking(results), *_left_native(results)]
+    found += [*_core(results), *_services(results), *_memory(results), *_blocking(results), *_left_native(results)]
     of_best = results.best.report
     if report is not None:
         found += [*_tests(of_best or report), *_reasons(report)]

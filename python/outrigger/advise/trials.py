@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol
 
-from outrigger import launch, report
+from outrigger import cores, launch, report, tables
 from outrigger import run as running
 from outrigger.advise import overlap, variants
 from outrigger.advise.figures import Results, Row, Trial
@@ -16,6 +17,8 @@ from outrigger.advise.variants import Variant
 from outrigger.artifacts import Artifacts
 from outrigger.errors import UserError
 
+FILES = re.compile(rf"({'|'.join(map(re.escape, variants.KEYS))})-\d+\.(out|json)")
+"""Names of outputs and reports."""
 _TAIL_LINES = 20
 _FEWEST = 3
 """Rounds for which time is reserved before more variants are tried."""
@@ -213,11 +216,16 @@ class Trials:
         offloaded = self.results.report(variants.DEFAULT)
         if offloaded is not None:
             given = self._variants[variants.DEFAULT].given
-            more = variants.further(given, offloaded, self.results.report(variants.COUNTED))
+            more = variants.more_services(given, offloaded, self._most_services())
+            more += variants.further(given, offloaded, self.results.report(variants.COUNTED))
             kept += self._and_run(kept, more)
         for number in range(1, self.limits.runs):
             self._round(number, kept)
         self._try_together(kept)
+
+    def _most_services(self) -> int:
+        """On a node, if all are like this machine; ranks need a core, too."""
+        return min(tables.read(self.found).limits.services, len(cores.allowed_cores()) - 1)
 
     def _and_run(self, kept: Sequence[Variant], more: Sequence[Variant]) -> list[Variant]:
         chosen = self._affordable(kept, more)

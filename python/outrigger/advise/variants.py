@@ -7,15 +7,19 @@ from dataclasses import dataclass, replace
 
 from outrigger import binding
 from outrigger.advise.given import Given
-from outrigger.report_calls import could_block, share
+from outrigger.report_calls import could_block
 from outrigger.report_data import Report
 from outrigger.settings import FIXED
 
 NATIVE, ALL_CORES, DEFAULT, COUNTED, WINDOWS, PLAIN = (
     "native", "native-all-cores", "offloaded", "native-counted", "windows", "plain",
 )  # fmt: skip
-NO_CORE, TWO, HEAP, BLOCKING, MIXED, TOGETHER = (
-    "no-core", "two-services", "shared-heap", "blocking", "some-native", "together",
+NO_CORE, MORE, HEAP, BLOCKING, MIXED, TOGETHER = (
+    "no-core", "more-services", "shared-heap", "blocking", "some-native", "together",
+)  # fmt: skip
+
+KEYS = (
+    NATIVE, ALL_CORES, DEFAULT, COUNTED, WINDOWS, PLAIN, NO_CORE, MORE, HEAP, BLOCKING, MIXED, TOGETHER,
 )  # fmt: skip
 
 _LEAST_SHARE = 0.01
@@ -42,17 +46,7 @@ class Variant:
     """Time limit of a run. A run of such a variant may also fail: the others count without it."""
 
 
-@dataclass(frozen=True)
-class Node:
-    """The machine of the ranks."""
-
-    cores: int
-    ranks: int
-    many: bool = False
-    """There are further nodes."""
-
-
-def first(given: Given, node: Node, yielding: Sequence[str] = ()) -> list[Variant]:
+def first(given: Given, yielding: Sequence[str] = ()) -> list[Variant]:
     """Variants that need no knowledge of the program.
 
     `yielding`: variables for ranks that share cores unbound. Except for plain `outrigger run`, no run decides by
@@ -73,8 +67,6 @@ def first(given: Given, node: Node, yielding: Sequence[str] = ()) -> list[Varian
             Variant(ALL_CORES, "native, ranks on all cores", replace(unbound, native=True)),
             Variant(NO_CORE, "offloaded, no core for services", unbound),
         ]
-    if given.services is None and given.bind != binding.NONE and node.cores > 2 and node.ranks > 1:
-        found.append(Variant(TWO, "offloaded, two services", replace(given, services=2)))
     counted = replace(given, algorithms=(*given.algorithms, "native"), blocking="off")
     return [*found, Variant(COUNTED, "native, counted", counted, judged=False)]
 
@@ -101,7 +93,7 @@ def _seconds(report: Report) -> dict[str, float]:
     found: dict[str, float] = {}
     for entry in report.calls:
         if entry.collective is not None and entry.form == "nonblocking" and entry.size != 1:
-            found[entry.collective] = found.get(entry.collective, 0.0) + entry.seconds.sum / max(report.ranks, 1)
+            found[entry.collective] = found.get(entry.collective, 0.0) + entry.seconds.sum / max(report.counted, 1)
     return found
 
 
@@ -120,16 +112,30 @@ def longer_offloaded(offloaded: Report, native: Report) -> dict[str, tuple[float
     }
 
 
+def more_services(given: Given, offloaded: Report, most: int) -> list[Variant]:
+    """Twice the service processes of a node, if the ranks leave a core; `most`: that a node can have."""
+    count = min(2 * offloaded.service.processes, offloaded.ranks, most)
+    asked = given.services is not None or given.bind == binding.NONE
+    if asked or offloaded.no_spare_core or count <= offloaded.service.processes:
+        return []
+    return [Variant(MORE, f"offloaded, {count} services", replace(given, services=count))]
+
+
+def _blocks(report: Report) -> float:
+    """Fraction of the run, over all ranks, in blocking calls that could be offloaded."""
+    rows = (entry for entry in report.calls if entry.size != 1 and could_block(entry, report))
+    run = report.run_seconds.sum if report.run_seconds is not None else 0.0
+    return sum(entry.seconds.sum for entry in rows) / run if run > 0 else 0.0
+
+
 def further(given: Given, offloaded: Report, native: Report | None) -> list[Variant]:
     """Variants that the reports suggest."""
     found = []
     whole = received_bytes(offloaded)
-    if given.shared_heap is None and not offloaded.service.xpmem and private_bytes(offloaded) > _LEAST_PRIVATE * whole:
+    heap_is_open = given.shared_heap is None and offloaded.shared_heap is None and not offloaded.service.xpmem
+    if heap_is_open and private_bytes(offloaded) > _LEAST_PRIVATE * whole:
         found.append(Variant(HEAP, "offloaded, shared heap", replace(given, shared_heap="on")))
-    blocks = sum(
-        share(entry, offloaded) for entry in offloaded.calls if could_block(entry, offloaded) and entry.size != 1
-    )
-    if given.blocking is None and blocks >= _LEAST_SHARE:
+    if given.blocking is None and _blocks(offloaded) >= _LEAST_SHARE:
         found.append(Variant(BLOCKING, "offloaded, blocking forms too", replace(given, blocking="on")))
     names = longer_offloaded(offloaded, native) if native is not None else {}
     served = {entry.collective for entry in offloaded.collectives if entry.offloaded}

@@ -228,5 +228,5 @@ def run(
     jobs.save_json(console, output.json, as_json(measurements))
     if output.plot is not None:
         _draw(measurements, request.ranks, output.plot, output, side_by_side=output.compares)
-        console.print(f"Plot: [bold]{output.plot}[/]", soft_wrap=True)
+        console.print(f"Plot: [bold]{escape(str(output.plot))}[/]", soft_wrap=True)
     interrupts.leave()

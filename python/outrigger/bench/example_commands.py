@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from outrigger import artifacts, binding, cores, formats, options, settings
 from outrigger.bench import example_plot, examples, interrupts, jobs
@@ -31,9 +32,9 @@ def draw_timelines(console: Console, script: Path, traces: Path, family: str, ke
     words = [f"{lane.title}={traces / f'{family}-{lane.key}.json'}" for lane in shown]
     command = [sys.executable, str(script), "--out", str(picture), *words]
     if not script.exists():
-        console.print(f"Traces: [bold]{traces}[/]", soft_wrap=True)
+        console.print(f"Traces: [bold]{escape(str(traces))}[/]", soft_wrap=True)
     elif subprocess.run(command, check=False).returncode == 0:
-        console.print(f"Timeline: [bold]{picture}[/]", soft_wrap=True)
+        console.print(f"Timeline: [bold]{escape(str(picture))}[/]", soft_wrap=True)
 
 
 def launch_options(
@@ -102,7 +103,7 @@ def run(console: Console, benches: Sequence[Bench], traces: Path | None, plot: P
         }
     if plot is not None:
         example_plot.save(panels, plot)
-        console.print(f"Plot: [bold]{plot}[/]", soft_wrap=True)
+        console.print(f"Plot: [bold]{escape(str(plot))}[/]", soft_wrap=True)
     return results
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 
 from outrigger import binding, cores, job_process, launch, libraries, piped, signals
 from outrigger.bench import natives
@@ -218,4 +219,4 @@ def save_json(console: Console, path: Path | None, text: str) -> None:
         path.write_text(text + "\n", encoding="utf-8")
     except OSError as error:
         raise UserError(f"cannot write --json {path}: {error.strerror}") from error
-    console.print(f"Figures: [bold]{path}[/]", soft_wrap=True)
+    console.print(f"Figures: [bold]{escape(str(path))}[/]", soft_wrap=True)

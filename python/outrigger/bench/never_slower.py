@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
 
 from outrigger import artifacts, formats, options, pictures, settings
@@ -209,7 +210,7 @@ def _show(screen: Console, grid: Grid, written: Sequence[Path]) -> None:
     never_slower_table.show(screen, grid)
     never_slower_table.close(screen, grid)
     for path in written:
-        screen.print(f"Written: [bold]{path}[/]", soft_wrap=True)
+        screen.print(f"Written: [bold]{escape(str(path))}[/]", soft_wrap=True)
     if why := pictures.why_none():
         screen.print(f"No pictures: {why}.", style="yellow", soft_wrap=True)
 

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from outrigger import artifacts, binding, busy, cores, formats, options, settings, sizes
@@ -120,8 +121,10 @@ def _fit(screen: Console, readings: Readings, found: Artifacts, out: Path) -> No
     screen.print(_table(file.numbers))
     for note in notes:
         screen.print(note, style="yellow" if not readings.complete else "dim")
-    screen.print(f"Cluster file: [bold]{out}[/]. Use it:", soft_wrap=True)
-    screen.print(f"\n    [bold]outrigger-sim time --cluster {out} --pattern ialltoall:64KiB[/]", soft_wrap=True)
+    screen.print(f"Cluster file: [bold]{escape(str(out))}[/]. Use it:", soft_wrap=True)
+    screen.print(
+        f"\n    [bold]outrigger-sim time --cluster {escape(str(out))} --pattern ialltoall:64KiB[/]", soft_wrap=True
+    )
 
 
 def calibrate(

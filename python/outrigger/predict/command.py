@@ -86,10 +86,12 @@ def _write(asked: Study, figures: Figures, said: list[str], screen: Console, out
     jobs.save_json(screen, outputs.json, formats.as_json(result))
     if outputs.plot is not None:
         show.save(figures, outputs.plot, asked.title())
-        screen.print(f"Plot: [bold]{outputs.plot}[/]", soft_wrap=True)
+        screen.print(f"Plot: [bold]{escape(str(outputs.plot))}[/]", soft_wrap=True)
     if outputs.save is not None:
         study.save(asked, figures, outputs.save)
-        screen.print(f"Study: [bold]{outputs.save}[/]; outrigger lab predict --repeat does it again", soft_wrap=True)
+        screen.print(
+            f"Study: [bold]{escape(str(outputs.save))}[/]; outrigger lab predict --repeat does it again", soft_wrap=True
+        )
 
 
 class _Outputs:

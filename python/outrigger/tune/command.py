@@ -130,10 +130,10 @@ def _write(
     selection.words(found, [str(output.table)])
     jobs.save_json(console, output.json, json.dumps(figures.as_data(), indent=2))
     plotting.save(figures, rules, output.plot, f"{origin.mpi}, {origin.ranks} ranks: collectives by equal work")
-    console.print(f"Plot: [bold]{output.plot}[/]", soft_wrap=True)
+    console.print(f"Plot: [bold]{escape(str(output.plot))}[/]", soft_wrap=True)
     count = "no rule" if not rules else "1 rule" if len(rules) == 1 else f"{len(rules)} rules"
-    console.print(f"Table: [bold]{output.table}[/], {count}. Use it:", soft_wrap=True)
-    console.print(f"\n    [bold]outrigger run --algorithm {output.table} -- PROGRAM[/]", soft_wrap=True)
+    console.print(f"Table: [bold]{escape(str(output.table))}[/], {count}. Use it:", soft_wrap=True)
+    console.print(f"\n    [bold]outrigger run --algorithm {escape(str(output.table))} -- PROGRAM[/]", soft_wrap=True)
 
 
 def tune(
