@@ -69,6 +69,9 @@ def what(one: Doing) -> str:
         return f"in {called}"
     if one.state == "wait":
         return f"wait for {called}"
+    if one.state == "message":
+        several = f", and {plural(one.more_threads, 'more thread')} in such calls" if one.more_threads else ""
+        return f"in {one.call}{one.message and ' ' + one.message}{several}"
     last = f", since {one.call}" if one.call else ", none so far"
     return {
         "tests": f"test requests, in no collective{last}",

@@ -5,6 +5,7 @@
 #include "mpi/memory/preloaded_heap.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/report/comm_records.hpp"
+#include "mpi/report/present_message.hpp"
 #include "mpi/report/report.hpp"
 #include "mpi/report/wire_use.hpp"
 #include "mpi/report/writing.hpp"
@@ -62,6 +63,7 @@ void start_report(Job& job) {
     header.heap_is_used = job.config.memory.heap ? 1 : 0;
     header.service = service_of(*job.client);
   });
+  if (job.config.live) begin_messages();
   if (ledger().fd() >= 0) job.client->control().show(ControlKind::counts, ledger().fd());
   if (job.world_rank == 0 && !job.config.report.empty()) write_beginning();
 }

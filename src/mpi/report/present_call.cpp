@@ -6,7 +6,10 @@
 #include <atomic>
 #include <mutex>
 
+#include "mpi/report/call_count.hpp"
+#include "mpi/report/call_sites.hpp"
 #include "mpi/report/ledger_rows.hpp"
+#include "mpi/report/present_message.hpp"
 
 namespace outrigger::mpi {
 namespace {
@@ -25,10 +28,6 @@ struct PublishedCall {
 template <class Value>
 void publish(Value& place, Value value) {
   std::atomic_ref(place).store(value, std::memory_order_relaxed);
-}
-
-bool thread_lives(std::uint32_t thread) {
-  return ::syscall(SYS_tgkill, ::getpid(), thread, 0) == 0;
 }
 
 // A free entry, or one of a thread that has ended.
@@ -50,9 +49,14 @@ std::uint32_t row_number(const LedgerRow* row) {
 
 }  // namespace
 
+bool thread_lives(std::uint32_t thread) {
+  return ::syscall(SYS_tgkill, ::getpid(), thread, 0) == 0;
+}
+
 void enter_call(const EnteredCall& call, std::int64_t now_ns) {
   if (!published.looked) [[unlikely]]
     find_place();
+  forget_message();
   if (published.call == nullptr) return;
   PresentCall& present = *published.call;
   publish(present.since_ns, now_ns);
@@ -67,6 +71,11 @@ void leave_call(std::int64_t now_ns) {
   if (published.call == nullptr || !counting()) return;
   publish(published.call->inside, std::uint32_t{0});
   publish(published.call->since_ns, now_ns);
+}
+
+void forget_lost_call() {
+  if (published.call == nullptr || published.call->inside == 0) return;
+  if (CallCount::current() == nullptr && !CompletionOrigin::is_here()) leave_call(monotonic_ns());
 }
 
 std::uint64_t next_ordinal(const LedgerRow& row) {

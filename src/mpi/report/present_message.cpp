@@ -1,0 +1,194 @@
+#include "mpi/report/present_message.hpp"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <mutex>
+
+#include "mpi/communicators/comm_state.hpp"
+#include "mpi/job/job.hpp"
+#include "mpi/native/constants.hpp"
+#include "mpi/native/real.hpp"
+#include "mpi/report/counting.hpp"
+#include "mpi/report/message_sites.hpp"
+#include "mpi/report/present_call.hpp"
+#include "mpi/trace/traced_requests.hpp"
+#include "mpi/windows/ending_calls.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+using report::MessagePeer;
+using report::PresentMessage;
+
+// A communicator as messages need it.
+struct MessageComm {
+  MPI_Comm comm{};
+  std::uint64_t freed = 0;             // freed_communicators() at the look-up
+  const CommRecord* record = nullptr;  // nullptr: it is not known
+  const WorldRank* members = nullptr;  // nullptr: the MPI is asked for world ranks
+  std::uint32_t size = 0;              // of the group that messages go to
+  bool is_known = false;
+  int asked = -1;  // the last rank for which the MPI was asked
+  std::int32_t answer = report::kOtherWorld;
+};
+constexpr unsigned kMessageCommsLog2 = 3;
+
+struct MessagesHere {
+  PresentMessage* entry = nullptr;    // nullptr: too many threads have one
+  const CommRecord* named = nullptr;  // the communicator whose name is in the entry
+  bool looked = false;                // for an entry
+};
+[[gnu::tls_model("initial-exec")]] constinit thread_local MessagesHere messages_here;
+[[gnu::tls_model("initial-exec")]] constinit thread_local std::array<MessageComm, 1U << kMessageCommsLog2>
+    message_comms{};
+
+template <class Value>
+void show(Value& place, Value value) {
+  std::atomic_ref(place).store(value, std::memory_order_relaxed);
+}
+
+// A free entry, or one of a thread that has ended.
+[[gnu::noinline]] void find_entry() {
+  messages_here.looked = true;
+  const std::unique_lock lock = lock_ledger();
+  for (PresentMessage& entry : ledger().header().messages) {
+    if (entry.thread != 0 && thread_lives(entry.thread)) continue;
+    show(entry.inside, std::uint32_t{0});
+    show(entry.has_name, std::uint32_t{0});
+    show(entry.thread, static_cast<std::uint32_t>(::syscall(SYS_gettid)));
+    messages_here = {&entry, nullptr, true};
+    return;
+  }
+}
+
+// A communicator without a state: one between groups, of one rank, or with processes of other worlds.
+void ask_about(MessageComm& found, MPI_Comm comm) {
+  int inter = 0;
+  int size = 0;
+  if (comm == constants().comm_null || real().Comm_test_inter(comm, &inter) != MPI_SUCCESS) return;
+  if ((inter != 0 ? real().Comm_remote_size : real().Comm_size)(comm, &size) != MPI_SUCCESS) return;
+  static_cast<void>(record_of(comm));  // it notes that the communicator is freed
+  found.size = static_cast<std::uint32_t>(size);
+  found.is_known = true;
+}
+
+[[gnu::noinline]] void look_up_comm(MessageComm& found, MPI_Comm comm, std::uint64_t freed) {
+  found = {};
+  found.comm = comm;
+  found.freed = freed;
+  const Job* job = current_job();
+  const CommState* state = job == nullptr ? nullptr : state_of(*job, comm);
+  if (state == nullptr) return ask_about(found, comm);
+  CommRecord* record = state->record();
+  if (record != nullptr) name_record(*record, comm);
+  found.record = record == &other_communicators() ? nullptr : record;
+  found.members = state->world_ranks().data();
+  found.size = state->size();
+  found.is_known = true;
+}
+
+MessageComm& message_comm(MPI_Comm comm) {
+  MessageComm& known = message_comms[(handle_key(comm) * 0x9E3779B97F4A7C15ULL) >> (64U - kMessageCommsLog2)];
+  const std::uint64_t freed = freed_communicators();
+  if (!known.is_known || known.comm != comm || known.freed != freed) [[unlikely]]
+    look_up_comm(known, comm, freed);
+  return known;
+}
+
+[[gnu::noinline]] std::int32_t ask_for_world_rank(MessageComm& comm, int rank) {
+  const Job* job = current_job();
+  if (job == nullptr) return report::kOtherWorld;
+  int inter = 0;
+  int there = MPI_UNDEFINED;
+  MPI_Group group{};
+  real().Comm_test_inter(comm.comm, &inter);
+  (inter != 0 ? real().Comm_remote_group : real().Comm_group)(comm.comm, &group);
+  real().Group_translate_ranks(group, 1, &rank, job->world_group, &there);
+  real().Group_free(&group);
+  comm.asked = rank;
+  return comm.answer = there < 0 ? report::kOtherWorld : there;
+}
+
+// A rank of the communicator, in the world.
+std::int32_t shown_rank(MessageComm& comm, int rank) {
+  if (rank == MPI_ANY_SOURCE) return report::kAnySource;
+  if (rank == MPI_PROC_NULL) return report::kNoProcess;
+  if (rank < 0 || static_cast<std::uint32_t>(rank) >= comm.size) return report::kOtherWorld;
+  if (comm.members != nullptr) return static_cast<std::int32_t>(comm.members[rank].value());
+  return rank == comm.asked ? comm.answer : ask_for_world_rank(comm, rank);
+}
+
+MessagePeer shown_peer(MessageComm* comm, std::int8_t rank, std::int8_t tag, std::span<const Word> words) {
+  if (comm == nullptr || rank < 0) return {};
+  const int asked = argument<int>(words[static_cast<std::size_t>(rank)]);
+  const int tagged = argument<int>(words[static_cast<std::size_t>(tag)]);
+  return {shown_rank(*comm, asked), tagged == MPI_ANY_TAG ? report::kAnyTag : tagged};
+}
+
+void show_peer(MessagePeer& place, const MessagePeer& peer) {
+  show(place.rank, peer.rank);
+  show(place.tag, peer.tag);
+}
+
+void show_place(report::CodePlace& place, const report::CodePlace& found) {
+  show(place.offset, found.offset);
+  show(place.object, found.object);
+}
+
+// The name is copied only when the communicator changes.
+void show_comm(PresentMessage& entry, const MessageComm* comm) {
+  const CommRecord* record = comm == nullptr ? nullptr : comm->record;
+  show(entry.has_name, std::uint32_t{record == nullptr ? 0U : 1U});
+  if (record == nullptr || record == messages_here.named) return;
+  entry.name = record->name;
+  show(entry.size, record->size);
+  messages_here.named = record;
+}
+
+}  // namespace
+
+void begin_messages() {
+  change_header([](report::LedgerHeader& header) { header.shows_messages = 1; });
+  publish_messages();
+  watch_all_completions();
+  settle_data_calls_again();
+}
+
+void forget_message() {
+  if (messages_here.entry != nullptr) show(messages_here.entry->inside, std::uint32_t{0});
+}
+
+void PublishedMessage::enter(const CallOrigin& origin, const MessageShape& shape, std::span<const Word> words) {
+  if (!messages_here.looked) [[unlikely]]
+    find_entry();
+  if (messages_here.entry == nullptr) return;
+  forget_lost_call();
+  PresentMessage& entry = *messages_here.entry;
+  const auto at = [&](std::int8_t index) { return words[static_cast<std::size_t>(index)]; };
+  const CallPlaces places = message_places(origin);
+  MessageComm* const comm = shape.comm < 0 ? nullptr : &message_comm(argument<MPI_Comm>(at(shape.comm)));
+  const MessagePeer to = shown_peer(comm, shape.to, shape.to_tag, words);
+  const MessagePeer from = shown_peer(comm, shape.from, shape.from_tag, words);
+  show(entry.since_ns, monotonic_ns());
+  show(entry.calls, entry.calls + 1);
+  show(entry.call, static_cast<std::uint32_t>(shape.call));
+  show(entry.requests, shape.requests < 0 ? 1U : static_cast<std::uint32_t>(argument<int>(at(shape.requests))));
+  show_peer(entry.to, to);
+  show_peer(entry.from, from);
+  show_place(entry.site, places.site);
+  show_place(entry.caller, places.caller);
+  show_comm(entry, comm);
+  show(entry.inside, std::uint32_t{1});
+  entered_ = true;
+}
+
+void PublishedMessage::leave() {
+  if (!publishing_messages()) return;
+  show(messages_here.entry->inside, std::uint32_t{0});
+  show(messages_here.entry->since_ns, monotonic_ns());
+}
+
+}  // namespace outrigger::mpi
