@@ -171,7 +171,7 @@ struct Completion<complete> {
   template <Call call>
   static int run_any(const CallSite& site, WordFor<Args>... words) {
     const CompletionOrigin origin(site.caller);
-    const PublishedWait<call> published(site, words...);
+    const PublishedMessage published(site, message_shape(call), words...);
     const CompletionWindow window(site, call, words...);
     const TimedCompletion timed(site, call, words...);
     Job* job = job_to_complete();

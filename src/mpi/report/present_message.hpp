@@ -6,9 +6,7 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <span>
-#include <type_traits>
 
 #include "mpi/native/abi.hpp"
 #include "mpi/native/entry.hpp"
@@ -75,8 +73,11 @@ void forget_message();
 // The call is published as long as this object lives. Does nothing without live data, or if the MPI itself calls.
 class PublishedMessage {
  public:
-  PublishedMessage(const CallSite& site, const MessageShape& shape, std::span<const Word> words) {
-    if (publishing_messages() && !site.inside_mpi()) enter({site.caller, this}, shape, words);
+  template <class... Words>
+  PublishedMessage(const CallSite& site, const MessageShape& shape, Words... words) {
+    if (!shape.blocks || !publishing_messages() || site.inside_mpi()) return;
+    const std::array all{words...};
+    enter({site.caller, this}, shape, all);
   }
   PublishedMessage(const PublishedMessage&) = delete;
   PublishedMessage& operator=(const PublishedMessage&) = delete;
@@ -89,24 +90,6 @@ class PublishedMessage {
   static void leave();
 
   bool entered_ = false;
-};
-
-// One completion call. Tests are not published.
-template <Call call>
-class PublishedWait {
- public:
-  template <class... Words>
-  explicit PublishedWait(const CallSite& site, Words... words) {
-    if constexpr (message_shape(call).blocks) {
-      if (!publishing_messages()) return;
-      const std::array all{words...};
-      message_.emplace(site, message_shape(call), all);
-    }
-  }
-
- private:
-  struct Nothing {};
-  std::conditional_t<message_shape(call).blocks, std::optional<PublishedMessage>, Nothing> message_;
 };
 
 }  // namespace outrigger::mpi

@@ -1,6 +1,5 @@
 #include "mpi/windows/ending_calls.hpp"
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <utility>
@@ -21,13 +20,8 @@ struct EndsGuards {
   template <Call call, class... Words>
   static int run(const CallSite& site, Words... words) {
     if constexpr (hands_data_over(call)) end_guards(GuardEnd::mpi_call);
-    if constexpr (message_shape(call).blocks) {
-      const std::array all{words...};
-      const PublishedMessage published(site, message_shape(call), all);
-      return site.pass(call, words...);
-    } else {
-      return site.pass(call, words...);
-    }
+    const PublishedMessage published(site, message_shape(call), words...);
+    return site.pass(call, words...);
   }
 };
 
