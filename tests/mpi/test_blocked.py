@@ -112,8 +112,12 @@ def test_calls(offload: Mpi, way: str, text: str, where: str) -> None:
 def test_a_chain(offload: Mpi) -> None:
     def check(state: dict[str, Any]) -> None:
         begin = rf"No rank is in a collective\. Rank 0 has been in MPI_Recv from rank 1, tag 7, on {WORLD}, at "
-        end = rf"\. Rank 1 has been in MPI_Recv from rank 2, tag 7, on {WORLD}, at .*\. Rank 2 is in no such call: it has"
-        reversed_begin = begin.replace("Rank 0 has been in MPI_Recv from rank 1", "Rank 1 has been in MPI_Recv from rank 2")
+        end = (
+            rf"\. Rank 1 has been in MPI_Recv from rank 2, tag 7, on {WORLD}, at .*\. Rank 2 is in no such call: it has"
+        )
+        reversed_begin = begin.replace(
+            "Rank 0 has been in MPI_Recv from rank 1", "Rank 1 has been in MPI_Recv from rank 2"
+        )
         assert re.match(begin + ".*" + end, state["verdict"]) or re.match(reversed_begin, state["verdict"])
         assert what_it_does(state, "0")[1].startswith("MPI_Recv from rank 1") and place("receive") in state["verdict"]
         assert what_it_does(state, "1")[1].startswith("MPI_Recv from rank 2") and "circle" not in state["verdict"]
@@ -174,7 +178,9 @@ def test_a_call_that_was_left_by_a_jump(offload: Mpi) -> None:
 
 def test_messages_move(offload: Mpi) -> None:
     def check(state: dict[str, Any]) -> None:
-        assert state["moved"] == 2 and state["verdict"].startswith("The job moves: 2 of 3 ranks entered or left a call ")
+        assert state["moved"] == 2 and state["verdict"].startswith(
+            "The job moves: 2 of 3 ranks entered or left a call "
+        )
 
     hangs(offload, ["blocked", "moving"], check)
 

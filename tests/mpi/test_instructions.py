@@ -87,4 +87,6 @@ def test_messages_cost_nothing_without_live_data(offload, tmp_path):
     assert set(native) == set(off) == set(on) == set(MOST_MORE)
     for call, (most_off, most_on) in MOST_MORE.items():
         assert off[call] - native[call] <= most_off, f"{call}: {native[call]} instructions natively, and {off[call]}"
-        assert 0 < on[call] - off[call] <= most_on, f"{call}: {off[call]} instructions without live data, and {on[call]}"
+        assert 0 < on[call] - off[call] <= most_on, (
+            f"{call}: {off[call]} instructions without live data, and {on[call]}"
+        )

@@ -1,4 +1,4 @@
-"""What `outrigger stuck` says of ranks that wait for messages: the wording, and that nothing is claimed that is not known."""
+"""`outrigger stuck` on ranks that wait for messages: the wording, and that it claims nothing that is not known."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_a_circle_is_no_more_than_a_circle() -> None:
         (Does(finalized=True), "Rank 1 has called MPI_Finalize."),
         (Does(gone=True), "Rank 1 has ended."),
         (Does([message("MPI_Waitall", source=-1, requests=3)]), "Rank 1 has been in MPI_Waitall for 3 requests at "),
-        (Does([message("MPI_Probe", source=-2)]), "Rank 1 has been in MPI_Probe from any rank, tag 7, on MPI_COMM_WORLD"),
+        (Does([message("MPI_Probe", source=-2)]), "Rank 1 has been in MPI_Probe from any rank, tag 7, on MPI_COMM"),
         (Does([receive(0)], finalized=True), "Rank 1 has called MPI_Finalize."),
     ),
 )
@@ -162,7 +162,7 @@ def test_the_other_rank(peer: Does, text: str) -> None:
 
 def test_a_rank_of_another_node() -> None:
     text = "Rank 9 is on a node that was not asked: use --hosts or --from."
-    assert state(Does([receive(9)]), IDLE, world=10).verdict.endswith(text) or text in state(Does([receive(9)]), IDLE).verdict
+    assert text in state(Does([receive(9)]), IDLE, world=10).verdict
 
 
 def test_long_chains_end() -> None:

@@ -164,9 +164,7 @@ def _thread_of(node: Node, now: Present) -> Thread:
     key = Key(communicator.id, call.name, now.number)
     # Analyzing files of other users is not for root.
     may_name = node.uid == os.geteuid()
-    return Thread(
-        key, call.form, communicator, now.inside, now.waits, now.seconds, _where(node, now.place), may_name
-    )
+    return Thread(key, call.form, communicator, now.inside, now.waits, now.seconds, _where(node, now.place), may_name)
 
 
 def _blocked(node: Node, messages: Iterable[Message]) -> list[Blocked]:

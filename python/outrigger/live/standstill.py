@@ -46,7 +46,11 @@ class JobState:
     @property
     def stands_still(self) -> bool:
         """True if ranks wait and none moves."""
-        return bool((self.calls or self.in_messages) and self.interval_seconds) and not self.moved and self.still_seconds >= STILL_SECONDS
+        return (
+            bool((self.calls or self.in_messages) and self.interval_seconds)
+            and not self.moved
+            and self.still_seconds >= STILL_SECONDS
+        )
 
 
 def _to_look_at_one(number: int, waits: Waits) -> str:

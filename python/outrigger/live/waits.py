@@ -51,7 +51,7 @@ class Doing:
     most_seconds: float
     """Since they began with it."""
     message: str = ""
-    """Of a call with messages: from rank 0, tag 7, on MPI_COMM_WORLD."""
+    """Arguments of a call with messages: from rank 0, tag 7, on MPI_COMM_WORLD."""
     more_threads: int = 0
     """Further threads of the rank that are in calls with messages."""
 

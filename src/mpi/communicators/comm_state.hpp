@@ -54,7 +54,7 @@ class CommState {
 
   [[nodiscard]] GroupId id() const { return id_; }
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(members_->size()); }
-  // Of its members, in the order of the communicator.
+  // The members, in the order of the communicator.
   [[nodiscard]] const std::vector<WorldRank>& world_ranks() const { return *members_; }
   [[nodiscard]] GroupRank me() const { return me_; }
   // For the selection table.

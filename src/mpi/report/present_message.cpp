@@ -1,21 +1,17 @@
 #include "mpi/report/present_message.hpp"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <array>
-#include <atomic>
-#include <mutex>
 
 #include "mpi/communicators/comm_state.hpp"
 #include "mpi/job/job.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/native/real.hpp"
+#include "mpi/report/call_count.hpp"
+#include "mpi/report/call_sites.hpp"
 #include "mpi/report/counting.hpp"
 #include "mpi/report/message_sites.hpp"
 #include "mpi/report/present_call.hpp"
-#include "mpi/trace/traced_requests.hpp"
-#include "mpi/windows/ending_calls.hpp"
+#include "mpi/report/thread_entries.hpp"
 
 namespace outrigger::mpi {
 namespace {
@@ -36,32 +32,17 @@ struct MessageComm {
 };
 constexpr unsigned kMessageCommsLog2 = 3;
 
-struct MessagesHere {
-  PresentMessage* entry = nullptr;    // nullptr: too many threads have one
-  const CommRecord* named = nullptr;  // the communicator whose name is in the entry
-  bool looked = false;                // for an entry
-};
-[[gnu::tls_model("initial-exec")]] constinit thread_local MessagesHere messages_here;
 [[gnu::tls_model("initial-exec")]] constinit thread_local std::array<MessageComm, 1U << kMessageCommsLog2>
     message_comms{};
 
-template <class Value>
-void show(Value& place, Value value) {
-  std::atomic_ref(place).store(value, std::memory_order_relaxed);
+[[gnu::noinline]] void find_entry(MessageEntry& here) {
+  here = {take_entry(ledger().header().messages), nullptr, true};
+  if (here.entry != nullptr) publish(here.entry->has_name, std::uint32_t{0});
 }
 
-// A free entry, or one of a thread that has ended.
-[[gnu::noinline]] void find_entry() {
-  messages_here.looked = true;
-  const std::unique_lock lock = lock_ledger();
-  for (PresentMessage& entry : ledger().header().messages) {
-    if (entry.thread != 0 && thread_lives(entry.thread)) continue;
-    show(entry.inside, std::uint32_t{0});
-    show(entry.has_name, std::uint32_t{0});
-    show(entry.thread, static_cast<std::uint32_t>(::syscall(SYS_gettid)));
-    messages_here = {&entry, nullptr, true};
-    return;
-  }
+// longjmp() may have left a collective.
+void forget_lost_call() {
+  if (is_entered() && CallCount::current() == nullptr && !CompletionOrigin::is_here()) leave_call(monotonic_ns());
 }
 
 // A communicator without a state: one between groups, of one rank, or with processes of other worlds.
@@ -129,66 +110,58 @@ MessagePeer shown_peer(MessageComm* comm, std::int8_t rank, std::int8_t tag, std
 }
 
 void show_peer(MessagePeer& place, const MessagePeer& peer) {
-  show(place.rank, peer.rank);
-  show(place.tag, peer.tag);
+  publish(place.rank, peer.rank);
+  publish(place.tag, peer.tag);
 }
 
 void show_place(report::CodePlace& place, const report::CodePlace& found) {
-  show(place.offset, found.offset);
-  show(place.object, found.object);
+  publish(place.offset, found.offset);
+  publish(place.object, found.object);
 }
 
 // The name is copied only when the communicator changes.
-void show_comm(PresentMessage& entry, const MessageComm* comm) {
+void show_comm(MessageEntry& here, const MessageComm* comm) {
+  PresentMessage& entry = *here.entry;
   const CommRecord* record = comm == nullptr ? nullptr : comm->record;
-  show(entry.has_name, std::uint32_t{record == nullptr ? 0U : 1U});
-  if (record == nullptr || record == messages_here.named) return;
+  publish(entry.has_name, std::uint32_t{record == nullptr ? 0U : 1U});
+  if (record == nullptr || record == here.named) return;
   entry.name = record->name;
-  show(entry.size, record->size);
-  messages_here.named = record;
+  publish(entry.size, record->size);
+  here.named = record;
 }
 
 }  // namespace
 
-void begin_messages() {
-  change_header([](report::LedgerHeader& header) { header.shows_messages = 1; });
-  publish_messages();
-  watch_all_completions();
-  settle_data_calls_again();
-}
-
-void forget_message() {
-  if (messages_here.entry != nullptr) show(messages_here.entry->inside, std::uint32_t{0});
-}
-
 void PublishedMessage::enter(const CallOrigin& origin, const MessageShape& shape, std::span<const Word> words) {
-  if (!messages_here.looked) [[unlikely]]
-    find_entry();
-  if (messages_here.entry == nullptr) return;
+  MessageEntry& here = message_entry();
+  if (!here.looked) [[unlikely]]
+    find_entry(here);
+  if (here.entry == nullptr) return;
   forget_lost_call();
-  PresentMessage& entry = *messages_here.entry;
+  PresentMessage& entry = *here.entry;
   const auto at = [&](std::int8_t index) { return words[static_cast<std::size_t>(index)]; };
   const CallPlaces places = message_places(origin);
   MessageComm* const comm = shape.comm < 0 ? nullptr : &message_comm(argument<MPI_Comm>(at(shape.comm)));
   const MessagePeer to = shown_peer(comm, shape.to, shape.to_tag, words);
   const MessagePeer from = shown_peer(comm, shape.from, shape.from_tag, words);
-  show(entry.since_ns, monotonic_ns());
-  show(entry.calls, entry.calls + 1);
-  show(entry.call, static_cast<std::uint32_t>(shape.call));
-  show(entry.requests, shape.requests < 0 ? 1U : static_cast<std::uint32_t>(argument<int>(at(shape.requests))));
+  publish(entry.since_ns, monotonic_ns());
+  publish(entry.calls, entry.calls + 1);
+  publish(entry.call, static_cast<std::uint32_t>(shape.call));
+  publish(entry.requests, shape.requests < 0 ? 1U : static_cast<std::uint32_t>(argument<int>(at(shape.requests))));
   show_peer(entry.to, to);
   show_peer(entry.from, from);
   show_place(entry.site, places.site);
   show_place(entry.caller, places.caller);
-  show_comm(entry, comm);
-  show(entry.inside, std::uint32_t{1});
+  show_comm(here, comm);
+  publish(entry.inside, std::uint32_t{1});
   entered_ = true;
 }
 
 void PublishedMessage::leave() {
   if (!publishing_messages()) return;
-  show(messages_here.entry->inside, std::uint32_t{0});
-  show(messages_here.entry->since_ns, monotonic_ns());
+  PresentMessage& entry = *message_entry().entry;
+  publish(entry.inside, std::uint32_t{0});
+  publish(entry.since_ns, monotonic_ns());
 }
 
 }  // namespace outrigger::mpi

@@ -1,4 +1,4 @@
-#include "mpi/windows/ending_calls.hpp"
+#include "mpi/report/data_calls.hpp"
 
 #include <atomic>
 #include <cstddef>

@@ -1,6 +1,6 @@
-// Calls that hand data to the MPI, by which other processes may reach them: they end all guards. Collectives and
-// MPI_Start do so by themselves, and the creation of windows that memory/alloc_mem.cpp has. Those that block are
-// published with live data (report/present_message.hpp).
+// Calls that hand data to the MPI, by which other processes may reach them: they end all guards
+// (mpi/windows/guards.hpp). Collectives and MPI_Start do so by themselves, and the creation of windows that
+// memory/alloc_mem.cpp has. Those that block are published with live data (present_message.hpp).
 //
 // Without guards and live data these calls cost one load: each jumps to where `next` says. That is the MPI's function
 // after the first call, unless there may be guards or a profiling tool.
