@@ -43,7 +43,7 @@ constinit FutexLock callers_mutex;
     callers_here{};
 
 // It reads other frames.
-[[gnu::no_sanitize("address")]] bool goes_this_way(const KnownWay& way, const char* depth) {
+[[gnu::no_sanitize_address]] bool goes_this_way(const KnownWay& way, const char* depth) {
   if (!is_on_this_stack(depth, depth + way.slots.back().offset)) return false;
   for (auto slot = way.slots.rbegin(); slot != way.slots.rend(); ++slot) {
     if (*reinterpret_cast<const std::uintptr_t*>(depth + slot->offset) != slot->address) return false;
