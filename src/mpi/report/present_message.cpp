@@ -30,10 +30,14 @@ struct MessageComm {
   int asked = -1;  // the last rank for which the MPI was asked
   std::int32_t answer = report::kOtherWorld;
 };
-constexpr unsigned kMessageCommsLog2 = 3;
+// This thread's last communicators.
+struct MessageComms {
+  std::array<MessageComm, 8> all{};
+  std::size_t last = 0;  // used
+  std::size_t next = 0;  // to be replaced
+};
 
-[[gnu::tls_model("initial-exec")]] constinit thread_local std::array<MessageComm, 1U << kMessageCommsLog2>
-    message_comms{};
+[[gnu::tls_model("initial-exec")]] constinit thread_local MessageComms message_comms;
 
 [[gnu::noinline]] void find_entry(MessageEntry& here) {
   here = {take_entry(ledger().header().messages), nullptr, true};
@@ -72,11 +76,18 @@ void ask_about(MessageComm& found, MPI_Comm comm) {
 }
 
 MessageComm& message_comm(MPI_Comm comm) {
-  MessageComm& known = message_comms[(handle_key(comm) * 0x9E3779B97F4A7C15ULL) >> (64U - kMessageCommsLog2)];
+  MessageComms& comms = message_comms;
   const std::uint64_t freed = freed_communicators();
-  if (!known.is_known || known.comm != comm || known.freed != freed) [[unlikely]]
-    look_up_comm(known, comm, freed);
-  return known;
+  const auto is_it = [&](const MessageComm& one) { return one.comm == comm && one.freed == freed && one.is_known; };
+  if (is_it(comms.all[comms.last])) [[likely]]
+    return comms.all[comms.last];
+  for (comms.last = 0; comms.last < comms.all.size(); ++comms.last) {
+    if (is_it(comms.all[comms.last])) return comms.all[comms.last];
+  }
+  comms.last = comms.next;
+  comms.next = (comms.next + 1) % comms.all.size();
+  look_up_comm(comms.all[comms.last], comm, freed);
+  return comms.all[comms.last];
 }
 
 [[gnu::noinline]] std::int32_t ask_for_world_rank(MessageComm& comm, int rank) {
