@@ -6,7 +6,7 @@
 namespace outrigger::report {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x4F55545245504F35ULL;
+constexpr std::uint64_t kMagic = 0x4F55545245504F36ULL;
 
 }  // namespace
 

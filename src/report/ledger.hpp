@@ -184,6 +184,59 @@ struct PresentCall {
 // Threads with such an entry. Calls of further threads are not shown.
 inline constexpr std::size_t kPresentCalls = 8;
 
+// Calls that wait for a message, or for requests.
+enum class MessageCall : std::uint32_t {
+  send,
+  bsend,
+  ssend,
+  rsend,
+  recv,
+  mrecv,
+  sendrecv,
+  sendrecv_replace,
+  probe,
+  mprobe,
+  wait,
+  waitall,
+  waitany,
+  waitsome
+};
+inline constexpr std::array kMessageCalls{"MPI_Send",    "MPI_Bsend",   "MPI_Ssend",    "MPI_Rsend",
+                                          "MPI_Recv",    "MPI_Mrecv",   "MPI_Sendrecv", "MPI_Sendrecv_replace",
+                                          "MPI_Probe",   "MPI_Mprobe",  "MPI_Wait",     "MPI_Waitall",
+                                          "MPI_Waitany", "MPI_Waitsome"};
+
+// Instead of a world rank.
+inline constexpr std::int32_t kNoSide = -1;      // the call does not send, or does not receive
+inline constexpr std::int32_t kAnySource = -2;   // MPI_ANY_SOURCE
+inline constexpr std::int32_t kNoProcess = -3;   // MPI_PROC_NULL
+inline constexpr std::int32_t kOtherWorld = -4;  // a process outside of this MPI_COMM_WORLD
+inline constexpr std::int32_t kAnyTag = -1;      // MPI_ANY_TAG, instead of a tag
+
+// The other side of a message.
+struct MessagePeer {
+  std::int32_t rank = kNoSide;
+  std::int32_t tag = 0;
+};
+
+// The same for calls that wait for messages or requests, and only with live data (mpi/report/present_message).
+struct PresentMessage {
+  std::int64_t since_ns = 0;  // begin of the call, or its end if the thread has left it
+  std::uint64_t calls = 0;    // such calls of this thread until now, with this one
+  std::uint32_t inside = 0;   // 1: the thread is in it
+  std::uint32_t call = 0;     // MessageCall
+  std::uint32_t thread = 0;   // the kernel's number; 0: this entry is free
+  std::uint32_t requests = 0;
+  MessagePeer to;
+  MessagePeer from;
+  CodePlace site;
+  CodePlace caller;
+  std::uint32_t has_name = 0;           // 0: the communicator is not known
+  std::uint32_t size = 0;               // of the communicator; 0: not known
+  std::array<char, kNameBytes> name{};  // of the communicator
+};
+inline constexpr std::size_t kPresentMessages = 8;
+
 // Known only at the end.
 struct LastFigures {
   std::uint32_t known = 0;
@@ -211,6 +264,9 @@ struct LedgerHeader {
   WaitFigures waits;
   LastFigures last;
   std::array<PresentCall, kPresentCalls> present{};
+  std::uint32_t shows_messages = 0;  // 1: `messages` is kept
+  std::uint32_t reserved = 0;
+  std::array<PresentMessage, kPresentMessages> messages{};
   std::array<char, kNameBytes> mpi{};
   std::array<char, kNameBytes> program{};                            // base/program_name.hpp
   std::array<char, kTextBytes> native_because{};                     // empty: offloaded

@@ -56,11 +56,12 @@ class Frame {
   }
 
   std::vector<std::byte> bytes() {
-    pack_rows();  // these two fill calls_, communicators_ and places_
+    pack_rows();  // these fill calls_, communicators_ and places_
     pack_present();
+    pack_messages();
     MessagePack& out = out_;
     out.bytes().resize(kHeadBytes);
-    out.map(23);
+    out.map(25);
     pack_job();
     pack_names("reaches", kByteNames);
     pack_names("reasons", kReasonNames);
@@ -75,6 +76,11 @@ class Frame {
     out.text("present");
     out.list(present_count_);
     out.bytes().insert(out.bytes().end(), present_.bytes().begin(), present_.bytes().end());
+    out.text("messages");
+    out.list(message_count_);
+    out.bytes().insert(out.bytes().end(), messages_.bytes().begin(), messages_.bytes().end());
+    out.text("shows_messages");
+    out.boolean(std::ranges::any_of(ranks_, [](const Counted& rank) { return rank.header.shows_messages != 0; }));
     pack_services();
     pack_wire();
     pack_links();
@@ -199,12 +205,47 @@ class Frame {
     present_.number(calls_.of(row->kind));
     present_.number(communicators_.of(row->group));
     const bool has_place = site != nullptr && site->is_site();
-    present_.signed_number(!has_place ? -1 : static_cast<std::int64_t>(place_of(counted, *site)));
+    present_.signed_number(!has_place ? -1 : static_cast<std::int64_t>(place_of(counted, site->site, site->caller)));
     present_.boolean(call.inside != 0);
     present_.boolean(call.waits != 0);
     present_.number(call.ordinal);
-    const double passed_ns = static_cast<double>(node_.at_ns) - static_cast<double>(call.since_ns);
-    present_.real(1e-9 * std::max(0.0, passed_ns));
+    present_.real(seconds_since(call.since_ns));
+  }
+
+  [[nodiscard]] double seconds_since(std::int64_t since_ns) const {
+    return 1e-9 * std::max(0.0, static_cast<double>(node_.at_ns) - static_cast<double>(since_ns));
+  }
+
+  void pack_messages() {
+    for (std::size_t place = 0; place < ranks_.size(); ++place) {
+      for (const PresentMessage& message : ranks_[place].header.messages) {
+        if (message.calls != 0 && message.call < kMessageCalls.size()) pack_message(place, message);
+      }
+    }
+  }
+
+  void pack_message(std::size_t rank, const PresentMessage& message) {
+    const Counted& counted = ranks_[rank];
+    ++message_count_;
+    messages_.list(14);
+    messages_.number(rank);
+    messages_.text(kMessageCalls[message.call]);
+    messages_.boolean(message.inside != 0);
+    messages_.boolean(std::ranges::any_of(counted.header.present, [&](const PresentCall& call) {
+      return call.thread == message.thread && call.since_ns != 0;
+    }));
+    messages_.number(message.calls);
+    messages_.real(seconds_since(message.since_ns));
+    const bool has_place = message.site.object != 0;
+    messages_.signed_number(!has_place ? -1
+                                       : static_cast<std::int64_t>(place_of(counted, message.site, message.caller)));
+    message.has_name != 0 ? messages_.text(text_in(message.name)) : messages_.nil();
+    messages_.number(message.has_name != 0 ? message.size : 0);
+    for (const MessagePeer& peer : {message.to, message.from}) {
+      messages_.signed_number(peer.rank);
+      messages_.signed_number(peer.tag);
+    }
+    messages_.number(message.requests);
   }
 
   // The rank writes these numbers without a lock.
@@ -212,9 +253,9 @@ class Frame {
     return number == 0 || number > rank.rows.size() ? nullptr : &rank.rows[number - 1];
   }
 
-  [[nodiscard]] std::size_t place_of(const Counted& rank, const LedgerRow& site) {
+  [[nodiscard]] std::size_t place_of(const Counted& rank, const CodePlace& site, const CodePlace& caller) {
     const auto object = [&](const CodePlace& place) { return object_of(rank.header, place); };
-    return places_.of({object(site.site), site.site.offset, object(site.caller), site.caller.offset});
+    return places_.of({object(site), site.offset, object(caller), caller.offset});
   }
 
   void pack_places() {
@@ -322,6 +363,8 @@ class Frame {
   MessagePack rows_;
   MessagePack present_;
   std::size_t present_count_ = 0;
+  MessagePack messages_;
+  std::size_t message_count_ = 0;
   std::size_t row_count_ = 0;
   std::uint64_t left_out_ = 0;
 };

@@ -15,6 +15,13 @@
 //                 into communicators, into places (-1: unknown),
 //                 the thread is in it, it waits for such an operation, number of the call on this communicator,
 //                 seconds since the thread has entered or left it]],
+//    "messages": [[index into ranks,                  // a thread's last call that waits for a message or requests
+//                  name, the thread is in it, it is also in "present", such calls of it so far,
+//                  seconds since the thread has entered or left it, index into places (-1: unknown),
+//                  communicator or nil, its size (0: unknown),
+//                  to, its tag, from, its tag,        // world ranks, or less than 0: ledger.hpp
+//                  requests]],                        // of a wait
+//    "shows_messages": bool,                          // it has all such calls
 //    "rows": [[index into ranks, into calls, into communicators,
 //              calls, offloaded, bytes, least bytes, most bytes,     // of calls with known sizes
 //              exposed_ns,       // in the calls and in completion calls

@@ -1,5 +1,5 @@
-"""A rank's work inside its MPI calls does not grow with the blocks, and MPI_Start does less than MPI_Ialltoall:
-instructions counted by valgrind.
+"""A rank's work inside its MPI calls does not grow with the blocks, MPI_Start does less than MPI_Ialltoall, and calls
+with messages do almost nothing more than natively: instructions counted by valgrind.
 """
 
 import re
@@ -61,3 +61,32 @@ def test_instructions_do_not_grow_with_size(offload, tmp_path):
         for size in SIZES:
             least = {call: min(found[f"{call} {memory} {size}"]) for call in ("post", "start")}
             assert least["start"] < least["post"], f"{memory} memory, {size} bytes: {least}"
+
+
+# Without live data: a jump, or for a wait a few loads. With it: no search, and no call of the MPI.
+MOST_MORE = {"send": (4, 600), "recv": (4, 600), "probe": (4, 600), "wait": (30, 600)}
+
+
+@pytest.mark.one_machine
+@pytest.mark.parametrize("mpi", ("mpich",), indirect=True)
+def test_messages_cost_nothing_without_live_data(offload, tmp_path):
+    if shutil.which("valgrind") is None:
+        pytest.skip("valgrind is not installed")
+    counts = []
+    for name, services, live in (("native", None, "off"), ("off", 1, "off"), ("on", 1, "on")):
+        directory = tmp_path / name
+        directory.mkdir()
+        program = [str(offload.programs / "message_instructions"), str(directory / "profile")]
+        env = {"OUTRIGGER_LIVE": live, "OUTRIGGER_REPORT": ""}
+        words = ["/bin/bash", "-c", UNDER_VALGRIND, *program]
+        result = offload.run(2, words, env=env, services=services, timeout_s=120).ok()
+        if "without valgrind's header" in result.out:
+            pytest.skip("the test programs were built where valgrind was not installed")
+        counts.append({call: min(each) for call, each in profiles(directory).items()})
+    native, off, on = counts
+    assert set(native) == set(off) == set(on) == set(MOST_MORE)
+    for call, (most_off, most_on) in MOST_MORE.items():
+        assert off[call] - native[call] <= most_off, f"{call}: {native[call]} instructions natively, and {off[call]}"
+        assert 0 < on[call] - off[call] <= most_on, (
+            f"{call}: {off[call]} instructions without live data, and {on[call]}"
+        )

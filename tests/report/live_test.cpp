@@ -138,6 +138,56 @@ TEST(Live, PresentCallsOfNoRowAreLeftOut) {
   EXPECT_EQ(read(live_frame(node))["present"], Json::parse("[[0, 0, 0, -1, true, false, 7, 0.0]]"));
 }
 
+PresentMessage& add_message(Ledger& ledger, std::size_t thread) {
+  PresentMessage& message = ledger.header().messages[thread];
+  message.since_ns = 2 * kSecond;
+  message.calls = 9;
+  message.inside = 1;
+  message.thread = 5;
+  message.requests = 1;
+  message.call = static_cast<std::uint32_t>(MessageCall::sendrecv);
+  message.to = {1, 3};
+  message.from = {kAnySource, kAnyTag};
+  message.has_name = 1;
+  message.size = 2;
+  set_text(message.name, "world");
+  return message;
+}
+
+TEST(Live, SaysWhichMessagesRanksWaitFor) {
+  Ledger ledger = make_ledger(0);
+  add_row(ledger, {CollectiveCall::barrier, CallForm::blocking}, 0);
+  set_text(ledger.header().objects[0], "/bin/solver");
+  add_message(ledger, 0).site = {0x10, 1};
+  PresentMessage& second = add_message(ledger, 1);
+  second.call = static_cast<std::uint32_t>(MessageCall::waitall);
+  second.inside = 0;
+  second.requests = 4;
+  second.has_name = 0;
+  second.thread = 6;
+  second.to = second.from = {};
+  enter(ledger, 0, 1, 0);
+  LiveNode node;
+  node.at_ns = 5 * kSecond;
+  node.ranks = {{ledger.bytes(), 10, false}};
+  Json json = read(live_frame(node));
+  EXPECT_EQ(json["messages"], Json::parse(R"([[0, "MPI_Sendrecv", true, true, 9, 3.0, 0, "world", 2, 1, 3, -2, -1, 1],
+                            [0, "MPI_Waitall", false, false, 9, 3.0, -1, null, 0, -1, 0, -1, 0, 4]])"));
+  EXPECT_EQ(json["places"], Json::parse(R"([["/bin/solver", 16, "", 0]])"));
+  EXPECT_EQ(json["shows_messages"], false);
+  ledger.header().shows_messages = 1;
+  EXPECT_EQ(read(live_frame(node))["shows_messages"], true);
+}
+
+TEST(Live, MessagesThatNoneHasMadeAreLeftOut) {
+  Ledger ledger = make_ledger(0);
+  add_message(ledger, 0).calls = 0;
+  add_message(ledger, 1).call = static_cast<std::uint32_t>(kMessageCalls.size());
+  LiveNode node;
+  node.ranks = {{ledger.bytes(), 10, false}};
+  EXPECT_EQ(read(live_frame(node))["messages"], Json::array());
+}
+
 TEST(Live, LinksAreTheLargestAndTheSumOfAll) {
   LiveNode node;
   for (std::uint32_t i = 0; i < kMostLiveLinks + 2; ++i) node.links.push_back({i, "n", i, 1000});

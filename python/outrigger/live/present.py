@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from outrigger import code_places
 from outrigger.code_places import CodePlace
-from outrigger.live.snapshot import Communicator, Node, Present
+from outrigger.live.snapshot import Communicator, Message, Node, Present
 
 _MOST_THREADS = 8
 """A rank shows the calls of no more (src/report/ledger.hpp)."""
@@ -51,6 +51,15 @@ class Thread:
     """The program's file belongs to this user."""
 
 
+@dataclass(frozen=True)
+class Blocked:
+    """A thread that is in a call with messages, or waits for requests."""
+
+    message: Message
+    where: Where
+    may_name: bool
+
+
 @dataclass
 class RankNow:
     """One rank."""
@@ -65,6 +74,11 @@ class RankNow:
     tests: bool = False
     """It has spent time in tests of requests between two looks."""
     threads: list[Thread] = field(default_factory=list)
+    blocked: list[Blocked] = field(default_factory=list)
+    """Threads in calls with messages, the longest first."""
+    other_threads: int = 0
+    """Threads with messages that have called no collective."""
+    shows_messages: bool = False
     calls: dict[tuple[str, str], int] = field(default_factory=dict)
     """Ended calls, by communicator and function."""
     all_calls: bool = True
@@ -73,6 +87,14 @@ class RankNow:
     def open(self) -> list[Thread]:
         """Threads that are in a call; none of a rank that has ended, wherever it ended."""
         return [] if self.gone or self.ended else [thread for thread in self.threads if thread.inside]
+
+    def in_message(self) -> Blocked | None:
+        """Its longest call with messages, if it is in one and in no collective."""
+        return self.blocked[0] if self.blocked and not (self.open() or self.gone or self.ended) else None
+
+    def has_threads(self) -> bool:
+        """True if it is known to have several."""
+        return len(self.threads) + self.other_threads > 1
 
     def last(self) -> Thread | None:
         """Its latest call."""
@@ -130,16 +152,31 @@ def function_of(thread: Thread) -> str:
     return f"persistent {thread.key.call.removesuffix('_init')}"
 
 
+def _where(node: Node, place: int) -> Where:
+    if place < 0:
+        return Where()
+    found = node.places[place]
+    return Where(found.object, found.offset, found.caller_object, found.caller_offset)
+
+
 def _thread_of(node: Node, now: Present) -> Thread:
     call, communicator = node.calls[now.call], node.communicators[now.communicator]
-    where = Where()
-    if now.place >= 0:
-        place = node.places[now.place]
-        where = Where(place.object, place.offset, place.caller_object, place.caller_offset)
     key = Key(communicator.id, call.name, now.number)
     # Analyzing files of other users is not for root.
     may_name = node.uid == os.geteuid()
-    return Thread(key, call.form, communicator, now.inside, now.waits, now.seconds, where, may_name)
+    return Thread(key, call.form, communicator, now.inside, now.waits, now.seconds, _where(node, now.place), may_name)
+
+
+def _blocked(node: Node, messages: Iterable[Message]) -> list[Blocked]:
+    inside = sorted((one for one in messages if one.inside), key=lambda one: -one.seconds)
+    return [Blocked(one, _where(node, one.place), node.uid == os.geteuid()) for one in inside]
+
+
+def _messages_by_rank(node: Node) -> dict[int, list[Message]]:
+    found: dict[int, list[Message]] = defaultdict(list)
+    for message in node.messages:
+        found[node.ranks[message.rank].world].append(message)
+    return found
 
 
 def _spent(node: Node) -> dict[int, tuple[int, int]]:
@@ -158,14 +195,16 @@ def _threads_by_rank(node: Node) -> dict[int, list[Present]]:
     return found
 
 
-def _has_moved(now: Sequence[Present], before: Sequence[Present], passed: float) -> bool:
+def _state(one: Present | Message) -> tuple[object, ...]:
+    return (one.inside, one.waits, one.number) if isinstance(one, Present) else (one.inside, one.calls)
+
+
+def _has_moved(now: Sequence[Present | Message], before: Sequence[Present | Message], passed: float) -> bool:
     """`passed`: seconds between these looks."""
     if len(now) != len(before):
         return True
     for new, old in zip(now, before, strict=True):
-        if (new.inside, new.waits, new.number) != (old.inside, old.waits, old.number):
-            return True
-        if abs(new.seconds - old.seconds - passed) > _SAME_TIME_SECONDS:
+        if _state(new) != _state(old) or abs(new.seconds - old.seconds - passed) > _SAME_TIME_SECONDS:
             return True
     return False
 
@@ -177,7 +216,8 @@ def seconds_between(before: Node | None, node: Node) -> float:
 
 def ranks_of(node: Node, before: Node | None) -> list[RankNow]:
     """`before`: what the node said before."""
-    threads, rows = _threads_by_rank(node), _spent(node)
+    threads, rows, messages = _threads_by_rank(node), _spent(node), _messages_by_rank(node)
+    old_messages = _messages_by_rank(before) if before is not None else {}
     old_threads = _threads_by_rank(before) if before is not None else {}
     old_rows = _spent(before) if before is not None else {}
     passed = seconds_between(before, node)
@@ -186,11 +226,16 @@ def ranks_of(node: Node, before: Node | None) -> list[RankNow]:
         one = RankNow(rank.world, rank.pid, node.host, rank.gone, rank.ended, rank.run_seconds)
         one.threads = [_thread_of(node, now) for now in threads.get(rank.world, [])]
         one.all_calls = node.rows_left_out == 0
+        one.shows_messages = node.shows_messages
+        mine = messages.get(rank.world, [])
+        one.blocked = _blocked(node, mine)
+        one.other_threads = sum(not message.is_present for message in mine)
         if before is not None and passed > 0:
             now, old = threads.get(rank.world, []), old_threads.get(rank.world, [])
             calls, exposed = rows.get(rank.world, (0, 0))
             old_calls, old_exposed = old_rows.get(rank.world, (0, 0))
             one.moved = _has_moved(now, old, passed) or calls != old_calls
+            one.moved = one.moved or _has_moved(mine, old_messages.get(rank.world, []), passed)
             one.tests = not one.moved and not one.open() and exposed > old_exposed
         found.append(one)
     for row in node.rows:

@@ -80,6 +80,31 @@ class Present(msgspec.Struct, array_like=True, frozen=True):
     """Since the thread has entered or left it."""
 
 
+class Message(msgspec.Struct, array_like=True, frozen=True):
+    """Last call of a thread that waits for a message or for requests."""
+
+    rank: int
+    name: str
+    inside: bool
+    """The thread is in it."""
+    is_present: bool
+    """The thread has also called collectives."""
+    calls: int
+    """Such calls of the thread so far."""
+    seconds: float
+    """Since the thread has entered or left it."""
+    place: int
+    """-1: unknown."""
+    communicator: str | None
+    size: int
+    to: int
+    """World rank, or less than 0 (messages.py)."""
+    to_tag: int
+    source: int
+    source_tag: int
+    requests: int
+
+
 class Row(msgspec.Struct, array_like=True, frozen=True):
     """One rank's calls of one function on one communicator. Numbers ending in _ns are times."""
 
@@ -181,6 +206,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     dpu: Dpu = Dpu()
     places: tuple[Place, ...] = ()
     present: tuple[Present, ...] = ()
+    messages: tuple[Message, ...] = ()
+    shows_messages: bool = False
 
 
 _MOST_RANKS = 1 << 24
@@ -208,6 +235,11 @@ def check(node: Node, what: str) -> Node:
         named = all(0 <= place < limit for place, limit in zip(places, limits, strict=True))
         if not (named and -1 <= now.place < len(node.places) and now.number >= 0 and now.seconds >= 0):
             raise UserError(f"{what} cannot be read: a present call has an index out of range")
+    for message in node.messages:
+        indices = 0 <= message.rank < len(node.ranks) and -1 <= message.place < len(node.places)
+        peers = max(message.to, message.source, message.size) <= _MOST_RANKS
+        if not (indices and peers and min(message.calls, message.seconds, message.size, message.requests) >= 0):
+            raise UserError(f"{what} cannot be read: a message call has a number out of range")
     if any(place.offset < 0 or place.caller_offset < 0 for place in node.places):
         raise UserError(f"{what} cannot be read: negative offsets of places")
     exchanged = [count for link in node.links for count in (link.node, link.sent, link.received)]

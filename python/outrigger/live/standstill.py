@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from outrigger.live.names import CommunicatorNames
-from outrigger.live.snapshot import Node
+from outrigger.live.snapshot import Message, Node, Present
 from outrigger.live.verdict import verdict
 from outrigger.live.waits import Doing, OpenCall, Waits
 
@@ -32,6 +33,8 @@ class JobState:
     interval_seconds: float
     still_seconds: float
     """Since a rank has entered or left a call."""
+    in_messages: int
+    """Ranks in calls with messages, and in no collective."""
     calls: list[OpenCall]
     """The longest first."""
     outside: list[Doing]
@@ -43,12 +46,16 @@ class JobState:
     @property
     def stands_still(self) -> bool:
         """True if ranks wait and none moves."""
-        return bool(self.calls and self.interval_seconds) and not self.moved and self.still_seconds >= STILL_SECONDS
+        return (
+            bool((self.calls or self.in_messages) and self.interval_seconds)
+            and not self.moved
+            and self.still_seconds >= STILL_SECONDS
+        )
 
 
 def _to_look_at_one(number: int, waits: Waits) -> str:
     rank = waits.ranks[number]
-    show = "'thread apply all bt'" if len(rank.threads) > 1 else "bt"
+    show = "'thread apply all bt'" if rank.has_threads() else "bt"
     return f"rank {number}: gdb -batch -p {rank.pid} -ex {show}     # on {rank.host}"
 
 
@@ -57,9 +64,13 @@ def _to_look_at(waits: Waits) -> list[str]:
     absent = {rank for ranks in waits.absent.values() for rank in ranks}
     wanted = {rank for rank in absent if len(waits.ranks[rank].open()) < max(1, len(waits.ranks[rank].threads))}
     if not waits.inside:
-        wanted = set(waits.ranks)
+        wanted = set(waits.ranks) - set(waits.in_messages()) or set(waits.ranks)
     shown = [rank for rank in sorted(wanted) if not waits.ranks[rank].gone]
     return [_to_look_at_one(rank, waits) for rank in shown[:_MOST_TO_LOOK_AT]]
+
+
+def _threads(node: Node) -> Iterable[Present | Message]:
+    return itertools.chain(node.present, node.messages)
 
 
 def state_of(nodes: Sequence[Node], before: Iterable[Node] = (), names: CommunicatorNames | None = None) -> JobState:
@@ -77,7 +88,8 @@ def state_of(nodes: Sequence[Node], before: Iterable[Node] = (), names: Communic
         run_seconds=run_seconds,
         moved=sum(rank.moved for rank in waits.ranks.values()),
         interval_seconds=waits.interval,
-        still_seconds=min((now.seconds for node in nodes for now in node.present), default=run_seconds),
+        still_seconds=min((now.seconds for node in nodes for now in _threads(node)), default=run_seconds),
+        in_messages=len(waits.in_messages()),
         calls=[waits.open_call(key) for key in sorted(waits.inside, key=waits.longest, reverse=True)],
         outside=waits.what_do(rank for rank, one in waits.ranks.items() if not one.open()),
         verdict=verdict(waits),
@@ -87,5 +99,5 @@ def state_of(nodes: Sequence[Node], before: Iterable[Node] = (), names: Communic
 
 def may_stand_still(nodes: Sequence[Node]) -> bool:
     """A cheap test: ranks are in calls, and none has moved for a while."""
-    youngest = min((now.seconds for node in nodes for now in node.present), default=math.inf)
-    return STILL_SECONDS <= youngest < math.inf and any(now.inside for node in nodes for now in node.present)
+    youngest = min((now.seconds for node in nodes for now in _threads(node)), default=math.inf)
+    return STILL_SECONDS <= youngest < math.inf and any(now.inside for node in nodes for now in _threads(node))

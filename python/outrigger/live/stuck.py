@@ -1,4 +1,4 @@
-"""`outrigger stuck`: which ranks of a job wait in which call, and for whom."""
+"""`outrigger stuck`: which ranks of a job wait in which call, and for which ranks."""
 
 from __future__ import annotations
 
@@ -69,6 +69,9 @@ def what(one: Doing) -> str:
         return f"in {called}"
     if one.state == "wait":
         return f"wait for {called}"
+    if one.state == "message":
+        several = f", and {plural(one.more_threads, 'more thread')} in such calls" if one.more_threads else ""
+        return f"in {one.call}{one.message and ' ' + one.message}{several}"
     last = f", since {one.call}" if one.call else ", none so far"
     return {
         "tests": f"test requests, in no collective{last}",
@@ -188,7 +191,7 @@ def stuck(
 ) -> None:
     """Show which ranks of a job wait in which collective, since when, and for which ranks.
 
-    Without JOB, shows all jobs. Looks twice, to see which ranks move.
+    Without JOB, shows all jobs. Looks twice, to see which ranks move. With --live, also shows waits for messages.
     Shows jobs that were started with --live or --report, or with OUTRIGGER_LIVE=on.
     Ends with code 1 if there is no such job.
     """

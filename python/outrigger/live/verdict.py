@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from outrigger.live.messages import peer_of, ranges
 from outrigger.live.present import MERGED, Key, place_text
-from outrigger.live.waits import Waits, ranges
+from outrigger.live.waits import Waits
 from outrigger.report_data import format_seconds, plural
 
 _MOST_RANGES = 8
-_HINT = "It computes, or is in a call that is not counted, such as MPI_Recv."
-_HINT_SEVERAL = "They compute, or are in calls that are not counted, such as MPI_Recv."
+_MOST_CHAINED = 6
+"""Ranks of which each needs a message of the next one."""
+_UNCOUNTED = "MPI_Recv"
+_UNSHOWN = "MPI_Win_fence"
+"""With live data messages are shown."""
 
 
 def _who(ranks: Sequence[int]) -> str:
@@ -23,6 +27,14 @@ def _are(ranks: Sequence[int]) -> str:
 
 def _have(ranks: Sequence[int]) -> str:
     return f"{_who(ranks)} {'have' if len(ranks) > 1 else 'has'}"
+
+
+def _hint(waits: Waits, ranks: Sequence[int]) -> str:
+    shows_messages = all(waits.ranks[rank].shows_messages for rank in ranks)
+    such = f"not shown, such as {_UNSHOWN}" if shows_messages else f"not counted, such as {_UNCOUNTED}"
+    if len(ranks) == 1:
+        return f"It computes, or is in a call that is {such}."
+    return f"They compute, or are in calls that are {such}."
 
 
 def _capital(text: str) -> str:
@@ -66,7 +78,9 @@ def _missing(waits: Waits, key: Key) -> str:
     if lost:
         how = "has ended" if len(lost) == 1 else "have ended"
         texts.append(f"{_capital(_who(lost))} {how} without {waits.called(key)}.")
-    if late:
+    if any(waits.ranks[rank].in_message() for rank in late):
+        texts.append(_messages(waits, key, late))
+    elif late:
         texts.append(f"{_capital(_have(late))} not arrived at {waits.called(key)}{_since(waits, late)}")
     return f"{' '.join(texts)} {_capital(_waiting(waits, key))}."
 
@@ -82,8 +96,72 @@ def _since(waits: Waits, ranks: Sequence[int]) -> str:
     been = "it has" if len(ranks) == 1 else "they have"
     if all(each.state == "tests" for each in does):
         return f": {been} tested requests, and been in no collective for {seconds}{after}."
-    hint = _HINT if len(ranks) == 1 else _HINT_SEVERAL
-    return f": {been} been in no collective for {seconds}{after}. {hint}"
+    return f": {been} been in no collective for {seconds}{after}. {_hint(waits, ranks)}"
+
+
+def _at(place: str) -> str:
+    return f", at {place}" if place else ""
+
+
+def _in_message(waits: Waits, rank: int) -> str:
+    """Rank 3 has been in MPI_Recv from rank 0, tag 7, on MPI_COMM_WORLD, at solver.c:12 for 9 s."""
+    one = waits.what_does(rank)
+    call = f"{one.call} {one.message}" if one.message else one.call
+    at = _at(one.place) if one.communicator else _at(one.place).removeprefix(",")
+    return f"Rank {rank} has been in {call}{at} for {format_seconds(one.most_seconds)}."
+
+
+def _at_the_end(waits: Waits, rank: int) -> str:
+    """State of a rank from which a message is missing, and which is in no call with messages itself."""
+    if rank not in waits.ranks:
+        return f"Rank {rank} is on a node that was not asked: use --hosts or --from."
+    found = waits.ranks[rank]
+    if found.gone or found.ended:
+        return f"Rank {rank} has {'ended' if found.gone else 'called MPI_Finalize'}."
+    if key := next((key for key in waits.inside if rank in waits.inside[key]), None):
+        thread = waits.inside[key][rank]
+        place = place_text(thread.where.object, thread.where.offset, thread.may_name)
+        verb = "waits for" if thread.waits else "is in"
+        return f"Rank {rank} {verb} {waits.called(key)}{_at(place)}."
+    return f"Rank {rank} is in no such call{_since(waits, [rank])}"
+
+
+def _chain(waits: Waits, start: int) -> list[int]:
+    """A rank in a call with messages, the rank that its call names, and so on. The last one may be named twice."""
+    ranks = [start]
+    while len(ranks) <= _MOST_CHAINED:
+        blocked = waits.ranks[ranks[-1]].in_message() if ranks[-1] in waits.ranks else None
+        following = peer_of(blocked.message) if blocked is not None else None
+        if following is None:
+            break
+        ranks.append(following)
+        if following in ranks[:-1]:
+            break
+    return ranks
+
+
+def _chained(waits: Waits, ranks: Sequence[int]) -> str:
+    blocked = waits.in_messages()
+    shown = list(dict.fromkeys(ranks))
+    texts = [_in_message(waits, rank) if rank in blocked else _at_the_end(waits, rank) for rank in shown]
+    circle = ranks[ranks.index(ranks[-1]) : -1]
+    if len(circle) > 1 and not any(waits.ranks[rank].has_threads() for rank in circle):
+        texts.append(f"The calls of ranks {ranges(circle)} name one another in a circle.")
+    return " ".join(texts)
+
+
+def _messages(waits: Waits, key: Key | None, ranks: Sequence[int]) -> str:
+    """Some of these ranks are in calls with messages. `key`: a collective that they have not arrived at."""
+    blocked = [rank for rank in waits.in_messages() if rank in ranks]
+    chain = _chain(waits, blocked[0])
+    texts = [] if key is None else [f"{_capital(_have(ranks))} not arrived at {waits.called(key)}."]
+    texts.append(_chained(waits, chain))
+    idle = [rank for rank in ranks if rank not in blocked and rank not in chain]
+    if idle:
+        texts.append(f"{_capital(_are(idle))} in no such call{_since(waits, idle)}")
+    if len(set(blocked) - set(chain)) > 0:
+        texts.append(f"{plural(len(blocked), 'rank')} are in such calls.")
+    return " ".join(texts)
 
 
 def _open_end(waits: Waits) -> str:
@@ -109,7 +187,7 @@ def _open_end(waits: Waits) -> str:
 
 def verdict(waits: Waits) -> str:
     """One to three sentences."""
-    once = " Some ranks have been seen once only: they may be moving." if waits.inside and not waits.interval else ""
+    once = " Some ranks have been seen once only: they may be moving." if waits.waits() and not waits.interval else ""
     return _verdict(waits) + once
 
 
@@ -117,11 +195,14 @@ def _verdict(waits: Waits) -> str:
     moved = sum(rank.moved for rank in waits.ranks.values())
     seen = f"{moved:,} of {plural(len(waits.ranks), 'rank')}"
     if moved:
-        return f"The job moves: {seen} entered or left a collective within the last {format_seconds(waits.interval)}."
+        call = "call" if any(rank.shows_messages for rank in waits.ranks.values()) else "collective"
+        return f"The job moves: {seen} entered or left a {call} within the last {format_seconds(waits.interval)}."
     if not waits.inside:
         here = [rank for rank, one in waits.ranks.items() if not (one.gone or one.ended)]
         if not here:
             return "All ranks have called MPI_Finalize, or have ended."
+        if waits.in_messages():
+            return f"No rank is in a collective. {_messages(waits, None, here)}"
         return f"No rank is in a collective{_since(waits, here)}"
     if circle := waits.circle():
         return _deadlock(waits, circle)

@@ -10,9 +10,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from outrigger.live.messages import communicator_text, message_text, ranges
 from outrigger.live.names import CommunicatorNames
 from outrigger.live.present import (
     MERGED,
+    Blocked,
     Key,
     RankNow,
     Thread,
@@ -25,6 +27,9 @@ from outrigger.live.present import (
 )
 from outrigger.live.snapshot import Node
 
+_MOST_MESSAGES = 8
+"""Different messages of ranks at one place of the program that are shown one by one."""
+
 
 @dataclass
 class Doing:
@@ -34,9 +39,9 @@ class Doing:
     """World ranks: 0-5,7."""
     count: int
     state: str
-    """call, wait, tests, outside (of collectives), finalized or gone."""
+    """call, wait, message, tests, outside (of these calls), finalized or gone."""
     call: str
-    """The function; outside of collectives, the last one. Empty: none yet."""
+    """The function; outside of such calls, the last collective. Empty: none yet."""
     communicator: str
     number: int
     """Position among the calls of this function on this communicator."""
@@ -45,6 +50,10 @@ class Doing:
     least_seconds: float
     most_seconds: float
     """Since they began with it."""
+    message: str = ""
+    """Arguments of a call with messages: from rank 0, tag 7, on MPI_COMM_WORLD."""
+    more_threads: int = 0
+    """Further threads of the rank that are in calls with messages."""
 
 
 @dataclass
@@ -69,21 +78,6 @@ class OpenCall:
     """Number of further ranks of the communicator."""
 
 
-def ranges(numbers: Iterable[int], most: int | None = None) -> str:
-    """0-5,7. `most`: further ranges are counted."""
-    found: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if found and number == found[-1][1] + 1:
-            found[-1][1] = number
-        else:
-            found.append([number, number])
-    texts = [str(first) if first == last else f"{first}-{last}" for first, last in found]
-    if most is not None and len(texts) > most:
-        left = sum(last - first + 1 for first, last in found[most:])
-        return f"{','.join(texts[:most])} and {left:,} more"
-    return ",".join(texts)
-
-
 class Waits:
     """The ranks of a job, the collectives that they are in, and those that are absent there."""
 
@@ -106,8 +100,27 @@ class Waits:
         seen = (self.ranks[rank] for rank in members if rank in self.ranks)
         return [rank.world for rank in seen if rank.world not in self.inside[key] and not rank.has_arrived(key)]
 
+    def _in_message(self, rank: RankNow, blocked: Blocked) -> Doing:
+        message, where = blocked.message, blocked.where
+        return Doing(
+            ranks="",
+            count=1,
+            state="message",
+            call=message.name,
+            communicator=communicator_text(message),
+            number=0,
+            place=place_text(where.object, where.offset, blocked.may_name),
+            called_by=place_text(where.caller_object, where.caller_offset, blocked.may_name),
+            least_seconds=message.seconds,
+            most_seconds=message.seconds,
+            message=message_text([message]),
+            more_threads=len(rank.blocked) - 1,
+        )
+
     def _doing(self, rank: RankNow, thread: Thread | None) -> Doing:
         """State of one rank; `thread`: the one that is meant, if it is in a call."""
+        if thread is None and (blocked := rank.in_message()) is not None:
+            return self._in_message(rank, blocked)
         inside = thread is not None and thread.inside
         shown = thread if inside else rank.last()
         state = "outside" if not inside else "wait" if thread is not None and thread.waits else "call"
@@ -131,22 +144,34 @@ class Waits:
             most_seconds=seconds,
         )
 
+    def _merged(self, group: Sequence[tuple[int, Doing]]) -> Doing:
+        ranks = [rank for rank, _ in group]
+        message = group[0][1].message
+        if any(one.message != message for _, one in group):
+            message = message_text([self.ranks[rank].blocked[0].message for rank in ranks])
+        return replace(
+            group[0][1],
+            ranks=ranges(ranks),
+            count=len(group),
+            least_seconds=min(one.least_seconds for _, one in group),
+            most_seconds=max(one.most_seconds for _, one in group),
+            message=message,
+            more_threads=sum(one.more_threads for _, one in group),
+        )
+
     def _group(self, doings: Iterable[tuple[int, Doing]]) -> list[Doing]:
-        groups: dict[tuple[object, ...], list[tuple[int, Doing]]] = defaultdict(list)
+        """Ranks with different messages share a text if there are many of them."""
+        found: dict[tuple[object, ...], list[tuple[int, Doing]]] = defaultdict(list)
         for rank, one in doings:
             alike = (one.state, one.call, one.communicator, one.number, one.place, one.called_by)
-            groups[alike].append((rank, one))
-        found = [
-            replace(
-                group[0][1],
-                ranks=ranges(rank for rank, _ in group),
-                count=len(group),
-                least_seconds=min(one.least_seconds for _, one in group),
-                most_seconds=max(one.most_seconds for _, one in group),
-            )
-            for group in groups.values()
-        ]
-        return sorted(found, key=lambda one: (-one.count, -one.most_seconds))
+            found[alike].append((rank, one))
+        groups: list[list[tuple[int, Doing]]] = []
+        for group in found.values():
+            exact: dict[str, list[tuple[int, Doing]]] = defaultdict(list)
+            for rank, one in group:
+                exact[one.message].append((rank, one))
+            groups += exact.values() if len(exact) <= _MOST_MESSAGES else [group]
+        return sorted(map(self._merged, groups), key=lambda one: (-one.count, -one.most_seconds))
 
     def what_do(self, ranks: Iterable[int]) -> list[Doing]:
         """The most ranks first."""
@@ -184,7 +209,7 @@ class Waits:
         found: dict[Key, None] = {}
         for rank in self.absent[key]:
             threads = self.ranks[rank].open()
-            if len(threads) == len(self.ranks[rank].threads) == 1 and not self.ranks[rank].moved:
+            if len(threads) == 1 and not (self.ranks[rank].has_threads() or self.ranks[rank].moved):
                 found[threads[0].key] = None
         return list(found)
 
@@ -210,6 +235,20 @@ class Waits:
     def thread_in(self, key: Key) -> Thread:
         """One that is in this call."""
         return next(iter(self.inside[key].values()))
+
+    def what_does(self, rank: int) -> Doing:
+        """One rank."""
+        return self.what_do([rank])[0]
+
+    def in_messages(self) -> list[int]:
+        """Ranks in calls with messages and in no collective, the longest first."""
+        found = ((rank, one.in_message()) for rank, one in self.ranks.items())
+        times = [(-blocked.message.seconds, rank) for rank, blocked in found if blocked is not None]
+        return [rank for _, rank in sorted(times)]
+
+    def waits(self) -> bool:
+        """True if some rank is in such a call."""
+        return bool(self.inside or self.in_messages())
 
     def called(self, key: Key) -> str:
         """MPI_Barrier on MPI_COMM_WORLD."""

@@ -54,6 +54,8 @@ class CommState {
 
   [[nodiscard]] GroupId id() const { return id_; }
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(members_->size()); }
+  // The members, in the order of the communicator.
+  [[nodiscard]] const std::vector<WorldRank>& world_ranks() const { return *members_; }
   [[nodiscard]] GroupRank me() const { return me_; }
   // For the selection table.
   [[nodiscard]] const GroupShape& shape() const { return shape_; }

@@ -20,6 +20,7 @@
 #include "mpi/native/entry.hpp"
 #include "mpi/report/call_sites.hpp"
 #include "mpi/report/native_requests.hpp"
+#include "mpi/report/present_message.hpp"
 #include "mpi/report/window_rows.hpp"
 #include "steer/rank/trial_clock.hpp"
 
@@ -170,6 +171,7 @@ struct Completion<complete> {
   template <Call call>
   static int run_any(const CallSite& site, WordFor<Args>... words) {
     const CompletionOrigin origin(site.caller);
+    const PublishedMessage published(site, message_shape(call), words...);
     const CompletionWindow window(site, call, words...);
     const TimedCompletion timed(site, call, words...);
     Job* job = job_to_complete();

@@ -85,6 +85,8 @@
 #define OUTRIGGER_MEMORY_CALLS_MPI3(X)                                                                                \
   X(Win_allocate, 6) X(Win_allocate_shared, 6) X(Win_create_dynamic, 3) X(File_open, 5)
 #define OUTRIGGER_MEMORY_CALLS_MPI4(X) X(Win_allocate_c, 6) X(Win_allocate_shared_c, 6)
+// They wait for a message, and hand none over.
+#define OUTRIGGER_PROBE_CALLS(X) X(Probe, 4) X(Mprobe, 5)
 // clang-format on
 #if OUTRIGGER_MPI4
 #define OUTRIGGER_DATA_CALLS(X) OUTRIGGER_DATA_CALLS_MPI3(X) OUTRIGGER_DATA_CALLS_MPI4(X)
@@ -100,14 +102,14 @@
   OUTRIGGER_BARRIERS_AND_STARTS(X) \
   OUTRIGGER_PERSISTENT(X)          \
   OUTRIGGER_LARGE_PERSISTENT(X)    \
-  OUTRIGGER_TOOLS(X) X(Abort) X(Pcontrol) OUTRIGGER_DATA_CALLS(X) OUTRIGGER_MEMORY_CALLS(X)
+  OUTRIGGER_TOOLS(X) X(Abort) X(Pcontrol) OUTRIGGER_DATA_CALLS(X) OUTRIGGER_PROBE_CALLS(X) OUTRIGGER_MEMORY_CALLS(X)
 
 // Further functions that the library itself calls.
 // clang-format off
 #define OUTRIGGER_USED(X)                                                                                            \
   X(Abort) X(Barrier) X(Cart_shift) X(Cartdim_get) X(Comm_call_errhandler) X(Comm_create_keyval)                     \
   X(Comm_delete_attr) X(Comm_free) X(Comm_free_keyval) X(Comm_get_attr) X(Comm_get_errhandler) X(Comm_get_name)      \
-  X(Comm_group) X(Comm_rank) X(Comm_remote_size) X(Comm_set_attr) X(Comm_set_errhandler) X(Comm_size)                \
+  X(Comm_group) X(Comm_rank) X(Comm_remote_group) X(Comm_remote_size) X(Comm_set_attr) X(Comm_set_errhandler) X(Comm_size)                \
   X(Comm_test_inter) X(Dist_graph_neighbors) X(Dist_graph_neighbors_count) X(Errhandler_free) X(Error_class)         \
   X(Get_library_version) X(Graph_neighbors) X(Graph_neighbors_count) X(Grequest_complete) X(Grequest_start)          \
   X(Group_free) X(Group_translate_ranks) X(Info_get) X(Irecv) X(Isend) X(Pack) X(Query_thread) X(Start)                              \

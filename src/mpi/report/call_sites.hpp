@@ -10,16 +10,12 @@
 
 #include <cstdint>
 
+#include "mpi/report/call_ways.hpp"
 #include "mpi/report/ledger_rows.hpp"
 #include "protocol/collective_calls.hpp"
 #include "report/ledger.hpp"
 
 namespace outrigger::mpi {
-
-struct CallOrigin {
-  const void* caller = nullptr;  // an address in the calling code
-  const void* depth = nullptr;   // an address in a frame of this library: the same whenever the same code calls alike
-};
 
 // The ledger's row for the site of a call of this kind. nullptr: too many sites.
 [[nodiscard]] report::LedgerRow* site_row(CallKind kind, const CallOrigin& origin);

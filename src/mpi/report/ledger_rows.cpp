@@ -55,9 +55,14 @@ bool start_counting() {
   return true;
 }
 
+void publish_messages() {
+  if (counting()) detail::observing.fetch_or(detail::kShowsMessages, std::memory_order_release);
+}
+
 void stop_counting() {
+  constexpr unsigned kOver = detail::kCounts | detail::kShowsMessages;
   wait_figures.store(&uncounted_waits, std::memory_order_release);
-  detail::observing.fetch_and(static_cast<std::uint8_t>(~detail::kCounts), std::memory_order_release);
+  detail::observing.fetch_and(static_cast<std::uint8_t>(~kOver), std::memory_order_release);
 }
 
 report::Ledger& ledger() {

@@ -20,6 +20,7 @@ namespace outrigger::mpi {
 namespace detail {
 inline constexpr std::uint8_t kCounts = 1U << 0;
 inline constexpr std::uint8_t kTraces = 1U << 1;
+inline constexpr std::uint8_t kShowsMessages = 1U << 2;  // only together with kCounts
 extern constinit std::atomic<std::uint8_t> observing;
 }  // namespace detail
 
@@ -34,6 +35,10 @@ extern constinit std::atomic<std::uint8_t> observing;
 // True if a trace was requested and there is memory for it (mpi/trace).
 [[nodiscard]] inline bool tracing() {
   return (detail::observing.load(std::memory_order_relaxed) & detail::kTraces) != 0;
+}
+// True if calls with messages are published (present_message.hpp).
+[[nodiscard]] inline bool publishing_messages() {
+  return (detail::observing.load(std::memory_order_relaxed) & detail::kShowsMessages) != 0;
 }
 
 // CLOCK_MONOTONIC, as in ledgers.
@@ -57,7 +62,8 @@ struct CallPlaces {
 
 // Makes the ledger. False: no memory, which a line reports.
 [[nodiscard]] bool start_counting();
-void stop_counting();
+void publish_messages();
+void stop_counting();  // and to publish
 // Only for start_counting() and the end of a process if nothing is counted.
 [[nodiscard]] report::Ledger& ledger();
 // Room for a row, under the lock. `rows`: as many may be there afterwards. nullptr: no room.

@@ -61,8 +61,9 @@ void drop(Entries::const_iterator entry) {
 
 // Under the lock.
 void publish_count() {
-  const std::size_t count = entries().size() + (tracing() ? 1 : 0);
-  detail::watched_requests.store(static_cast<std::uint32_t>(count), std::memory_order_relaxed);
+  const auto count = static_cast<std::uint32_t>(entries().size() + (tracing() ? 1 : 0));
+  const std::uint32_t publishes = publishing_messages() ? detail::kPublishesWaits : 0;
+  detail::watched_requests.store(count | publishes, std::memory_order_relaxed);
 }
 
 trace::CompletionCall completion_call(Call call) {

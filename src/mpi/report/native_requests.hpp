@@ -23,10 +23,16 @@ namespace outrigger::mpi {
 namespace detail {
 // A trace adds one, so that all completion calls are checked.
 extern constinit std::atomic<std::uint32_t> watched_requests;
+// Added if completion calls are published (present_message.hpp).
+inline constexpr std::uint32_t kPublishesWaits = 1U << 31;
 }  // namespace detail
-// True if no completion call need be measured.
+// True if no completion call need be measured or published.
 [[nodiscard]] inline bool nothing_watched() {
   return detail::watched_requests.load(std::memory_order_relaxed) == 0;
+}
+// True if no request is known.
+[[nodiscard]] inline bool no_request_watched() {
+  return (detail::watched_requests.load(std::memory_order_relaxed) & ~detail::kPublishesWaits) == 0;
 }
 
 // The request of a native call, nonblocking or persistent, that has succeeded.
@@ -47,7 +53,7 @@ class TimedCompletion {
  public:
   template <class... Words>
   TimedCompletion(const CallSite& site, Call call, Words... words) {
-    if (nothing_watched()) return;
+    if (no_request_watched()) return;
     const std::array all{words...};
     begin(site, call, all);
   }
@@ -87,7 +93,7 @@ struct ForgettingRequest {
   template <Call call>
   static int run(const CallSite& site, Word request) {
     const auto* handle = argument<const MPI_Request*>(request);
-    if (!nothing_watched() && handle != nullptr) {
+    if (!no_request_watched() && handle != nullptr) {
       forget_native_request(*handle);
     }
     return Handler::template run<call>(site, request);

@@ -5,9 +5,11 @@
 #include "mpi/memory/preloaded_heap.hpp"
 #include "mpi/native/constants.hpp"
 #include "mpi/report/comm_records.hpp"
+#include "mpi/report/data_calls.hpp"
 #include "mpi/report/report.hpp"
 #include "mpi/report/wire_use.hpp"
 #include "mpi/report/writing.hpp"
+#include "mpi/trace/traced_requests.hpp"
 
 namespace outrigger::mpi {
 namespace {
@@ -39,6 +41,13 @@ void note_statistics(const client::RankEndpoint& client) {
   });
 }
 
+void show_messages() {
+  change_header([](report::LedgerHeader& header) { header.shows_messages = 1; });
+  publish_messages();
+  watch_all_completions();
+  settle_data_calls_again();
+}
+
 // Collective over the world: sums up and writes on world rank 0.
 void write_report(const Job& job) {
   report::Summary summary = gather_summary(constants().comm_world);
@@ -62,6 +71,7 @@ void start_report(Job& job) {
     header.heap_is_used = job.config.memory.heap ? 1 : 0;
     header.service = service_of(*job.client);
   });
+  if (job.config.live) show_messages();
   if (ledger().fd() >= 0) job.client->control().show(ControlKind::counts, ledger().fd());
   if (job.world_rank == 0 && !job.config.report.empty()) write_beginning();
 }

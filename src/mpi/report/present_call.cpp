@@ -1,12 +1,9 @@
 #include "mpi/report/present_call.hpp"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <atomic>
-#include <mutex>
 
 #include "mpi/report/ledger_rows.hpp"
+#include "mpi/report/thread_entries.hpp"
 
 namespace outrigger::mpi {
 namespace {
@@ -22,26 +19,8 @@ struct PublishedCall {
 };
 [[gnu::tls_model("initial-exec")]] constinit thread_local PublishedCall published;
 
-template <class Value>
-void publish(Value& place, Value value) {
-  std::atomic_ref(place).store(value, std::memory_order_relaxed);
-}
-
-bool thread_lives(std::uint32_t thread) {
-  return ::syscall(SYS_tgkill, ::getpid(), thread, 0) == 0;
-}
-
-// A free entry, or one of a thread that has ended.
 [[gnu::noinline]] void find_place() {
-  published.looked = true;
-  const std::unique_lock lock = lock_ledger();
-  for (PresentCall& call : ledger().header().present) {
-    if (call.thread != 0 && thread_lives(call.thread)) continue;
-    publish(call.inside, std::uint32_t{0});
-    publish(call.thread, static_cast<std::uint32_t>(::syscall(SYS_gettid)));
-    published = {&call, &ledger().row(0), true};
-    return;
-  }
+  published = {take_entry(ledger().header().present), &ledger().row(0), true};
 }
 
 std::uint32_t row_number(const LedgerRow* row) {
@@ -53,6 +32,7 @@ std::uint32_t row_number(const LedgerRow* row) {
 void enter_call(const EnteredCall& call, std::int64_t now_ns) {
   if (!published.looked) [[unlikely]]
     find_place();
+  message_entry().forget();
   if (published.call == nullptr) return;
   PresentCall& present = *published.call;
   publish(present.since_ns, now_ns);
@@ -67,6 +47,10 @@ void leave_call(std::int64_t now_ns) {
   if (published.call == nullptr || !counting()) return;
   publish(published.call->inside, std::uint32_t{0});
   publish(published.call->since_ns, now_ns);
+}
+
+bool is_entered() {
+  return published.call != nullptr && published.call->inside != 0;
 }
 
 std::uint64_t next_ordinal(const LedgerRow& row) {

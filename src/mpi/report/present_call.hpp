@@ -19,6 +19,8 @@ struct EnteredCall {
 void enter_call(const EnteredCall& call, std::int64_t now_ns);
 // Nothing happens if this thread has entered none, or its ledger is gone.
 void leave_call(std::int64_t now_ns);
+// True between these two.
+[[nodiscard]] bool is_entered();
 
 // Number of the next call of this row. Other threads may count calls of the same row meanwhile.
 [[nodiscard]] std::uint64_t next_ordinal(const report::LedgerRow& row);

@@ -14,7 +14,8 @@
 
 namespace outrigger::mpi {
 
-// Makes every completion call check its requests while there is a trace.
+// Every completion call checks its requests while there is a trace, and is published with live data. Call it when that
+// changes.
 void watch_all_completions();
 
 // The number of the request; 0: a persistent one, which gets a number at each start.

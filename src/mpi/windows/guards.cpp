@@ -42,7 +42,7 @@ struct Slot {
 };
 
 // All under the lock, with all signals blocked.
-constinit std::array<Slot, kMostGuards> slots;
+constinit std::array<Slot, kMostGuards> guard_slots;
 constinit SignalAction own_fault;  // the program's actions, while `armed`
 constinit SignalAction own_call;
 constinit long armed = 0;  // the thread whose calls are dispatched; 0: none
@@ -159,7 +159,7 @@ void give_back_surely(const Slot& slot, std::size_t count, std::int64_t when_ns)
   if (give_back(slot, count)) return;
   std::array<const Slot*, kMostGuards> others{};
   std::size_t ended = 0;
-  for (Slot& other : slots) {
+  for (Slot& other : guard_slots) {
     if (other.state != SlotState::guards) continue;
     mark_ended(other, GuardEnd::system_call, when_ns);
     give_back(other, other.count);
@@ -179,7 +179,7 @@ void end_slot(Slot& slot, GuardEnd why, std::int64_t when_ns) {
 
 void end_all(GuardEnd why) {
   const std::int64_t when_ns = now_ns();
-  for (Slot& slot : slots) {
+  for (Slot& slot : guard_slots) {
     if (slot.state == SlotState::guards) end_slot(slot, why, when_ns);
   }
   disarm();
@@ -197,8 +197,8 @@ void on_fault(int signal, siginfo_t* info, void* /*context*/) {
   const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
   if (info->si_code == SEGV_ACCERR) {
     const auto touched =
-        std::ranges::find_if(slots, [&](const Slot& slot) { return slot.guards_part_of(address, address + 1); });
-    if (touched != slots.end()) {
+        std::ranges::find_if(guard_slots, [&](const Slot& slot) { return slot.guards_part_of(address, address + 1); });
+    if (touched != guard_slots.end()) {
       end_slot(*touched, GuardEnd::used, when_ns);
       return disarm();
     }
@@ -224,7 +224,8 @@ bool is_harmless(const DispatchedCall& call) {
   constexpr std::uintptr_t kMostBytes = 256;  // of the structures that the calls below read or write
   const auto& given = call.arguments();
   const auto is_guarded = [](std::uintptr_t begin, std::uintptr_t bytes) {
-    return std::ranges::any_of(slots, [&](const Slot& slot) { return slot.guards_part_of(begin, begin + bytes); });
+    return std::ranges::any_of(guard_slots,
+                               [&](const Slot& slot) { return slot.guards_part_of(begin, begin + bytes); });
   };
   if (std::ranges::any_of(given, [&](std::uintptr_t word) { return is_guarded(word, kMostBytes); })) {
     return false;
@@ -341,8 +342,8 @@ Unguarded start(Slot& slot) {
 Unguarded guard_in_slot(const GuardedCall& call, std::span<const GuardedPages> pages, std::uint64_t thread_mask) {
   const Unguarded why = why_not(pages, thread_mask);
   if (why != Unguarded::none) return why;
-  const auto free = std::ranges::find(slots, SlotState::free, &Slot::state);
-  if (free == slots.end()) return Unguarded::limit;
+  const auto free = std::ranges::find(guard_slots, SlotState::free, &Slot::state);
+  if (free == guard_slots.end()) return Unguarded::limit;
   free->call = call;
   free->count = pages.size();
   std::ranges::copy(pages, free->pages.begin());
@@ -379,8 +380,8 @@ bool may_guard() {
 
 bool take_ended_guard(EndedGuard& ended) {
   const Lock lock;
-  const auto found = std::ranges::find(slots, SlotState::ended, &Slot::state);
-  if (found == slots.end()) return false;
+  const auto found = std::ranges::find(guard_slots, SlotState::ended, &Slot::state);
+  if (found == guard_slots.end()) return false;
   ended = {found->call, found->ended_ns - found->began_ns, found->end};
   found->state = SlotState::free;
   return true;

@@ -9,7 +9,7 @@
 // again, for the program's handler.
 //
 // Other processes must not meet a guarded page either. All guards end when the program hands data to the MPI
-// (ending_calls.cpp).
+// (mpi/report/data_calls.hpp).
 //
 // Thread rule: any thread, but a guard is refused if the program has several (Unguarded::threads).
 #pragma once

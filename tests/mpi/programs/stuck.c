@@ -122,7 +122,7 @@ int main(int argc, char** argv) {
     if (rank % 2 == 0) MPI_Barrier(part); /* place: part */
     compute();
   } else if (strcmp(way, "receive") == 0) {
-    MPI_Recv(received, COUNT, MPI_INT, (rank + 1) % size, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Recv(received, COUNT, MPI_INT, (rank + 1) % size, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE); /* place: receive */
   } else if (strcmp(way, "finalize") == 0) {
     if (!last) MPI_Barrier(MPI_COMM_WORLD); /* place: finalize */
   } else if (strcmp(way, "started") == 0) {

@@ -1,22 +1,26 @@
-// Calls that hand data to the MPI, by which other processes may reach them: they end all guards. Collectives and
-// MPI_Start do so by themselves, and the creation of windows that memory/alloc_mem.cpp has.
-//
-// Without guards these calls cost one load: each jumps to where `next` says. That is the MPI's function after the first
-// call, unless there may be guards or a profiling tool.
+#include "mpi/report/data_calls.hpp"
+
 #include <atomic>
 #include <cstddef>
+#include <utility>
 
 #include "mpi/native/entry.hpp"
 #include "mpi/native/rma_windows.hpp"
+#include "mpi/report/present_message.hpp"
 #include "mpi/windows/guards.hpp"
 
 namespace outrigger::mpi {
 namespace {
 
+constexpr bool hands_data_over(Call call) {
+  return call != Call::Probe && call != Call::Mprobe;
+}
+
 struct EndsGuards {
   template <Call call, class... Words>
   static int run(const CallSite& site, Words... words) {
-    end_guards(GuardEnd::mpi_call);
+    if constexpr (hands_data_over(call)) end_guards(GuardEnd::mpi_call);
+    const PublishedMessage published(site, message_shape(call), words...);
     return site.pass(call, words...);
   }
 };
@@ -38,18 +42,25 @@ struct DataCall {
 
   [[gnu::noinline]] static int find(Words... words) {
     const bool has_tool = is_above_tools && tool_behind(call) != nullptr;
+    const void* const caller = __builtin_return_address(0);
+    if (message_shape(call).blocks && publishing_messages() && !has_tool) {
+      next.store(&publish, std::memory_order_relaxed);
+      return EndsGuards::run<call>(CallSite{caller}, words...);
+    }
     if (!has_tool && !may_guard() && provided(call)) {
       void* const address = detail::addresses[static_cast<std::size_t>(call)].load(std::memory_order_acquire);
       note_passed_calls();
       next.store(reinterpret_cast<Function>(address), std::memory_order_relaxed);
       return call_at(address, words...);
     }
-    const void* const caller = __builtin_return_address(0);
     if constexpr (is_above_tools) {
       return enter<call, EndsGuards>(caller, words...);
     } else {
       return enter_below_tools<call, EndsGuards>(caller, words...);
     }
+  }
+  [[gnu::noinline]] static int publish(Words... words) {
+    return EndsGuards::run<call>(CallSite{__builtin_return_address(0)}, words...);
   }
   static constinit inline std::atomic<Function> next = &find;
 };
@@ -62,6 +73,17 @@ struct Data {
     return DataCall<call, is_above_tools, Words...>::next.load(std::memory_order_relaxed)(words...);
   }
 };
+
+template <std::size_t>
+using AnyWord = Word;
+
+template <Call call, std::size_t... arguments>
+void settle(std::index_sequence<arguments...> /*numbers*/) {
+  using AboveTools = DataCall<call, true, AnyWord<arguments>...>;
+  using BelowTools = DataCall<call, false, AnyWord<arguments>...>;
+  AboveTools::next.store(&AboveTools::find, std::memory_order_relaxed);
+  BelowTools::next.store(&BelowTools::find, std::memory_order_relaxed);
+}
 
 }  // namespace
 
@@ -76,6 +98,14 @@ struct Data {
   }
 #define OUTRIGGER_FORBIDS(name, count) OUTRIGGER_ENTRY(name, count, ForbidsGuards)
 OUTRIGGER_DATA_CALLS(OUTRIGGER_DATA_CALL)
+OUTRIGGER_PROBE_CALLS(OUTRIGGER_DATA_CALL)
 OUTRIGGER_MEMORY_CALLS(OUTRIGGER_FORBIDS)
+
+void settle_data_calls_again() {
+#define OUTRIGGER_SETTLE(name, count) settle<Call::name>(std::make_index_sequence<count>());
+  OUTRIGGER_DATA_CALLS(OUTRIGGER_SETTLE)
+  OUTRIGGER_PROBE_CALLS(OUTRIGGER_SETTLE)
+#undef OUTRIGGER_SETTLE
+}
 
 }  // namespace outrigger::mpi
