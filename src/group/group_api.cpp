@@ -120,8 +120,7 @@ struct outrigger_group {
   explicit outrigger_group(std::unique_ptr<Assembly> assembly)
       : layout(assembly->layout),
         pids(assembly->pids),
-        watch(layout, assembly->area, MemberProcesses(pids_here(*assembly)),
-              connections_for(*assembly, Channel::watch)),
+        watch(layout, assembly->area, std::move(assembly->processes), connections_for(*assembly, Channel::watch)),
         waiter(assembly->policy, layout, watch),
         memory(pids_here(*assembly)),
         team(std::move(assembly->control), layout.place(), waiter),
@@ -312,7 +311,7 @@ const char* outrigger_group_result_text(int result) {
     case OUTRIGGER_GROUP_OK: return "done";
     case OUTRIGGER_GROUP_BAD_ARGUMENT: return "a wrong argument";
     case OUTRIGGER_GROUP_TIMEOUT: return "a rank has not come in time";
-    case OUTRIGGER_GROUP_DEAD_RANK: return "a rank's process has ended";
+    case OUTRIGGER_GROUP_DEAD_RANK: return "a rank has ended or has destroyed its group";
     case OUTRIGGER_GROUP_DIFFERENT: return "ranks made different calls";
     case OUTRIGGER_GROUP_ABORTED: return "the group was aborted";
     case OUTRIGGER_GROUP_NO_MEMORY: return "memory could not be shared";

@@ -338,6 +338,37 @@ TEST_P(GroupTest, MessagesMoveWithoutAWaitingCaller) {
   });
 }
 
+// Those before it are more than are kept.
+TEST(GroupMessagesTest, OneBehindLongOnesIsReceived) {
+  constexpr std::size_t kBytes = std::size_t{40} << 20;
+  const std::vector<std::byte> bytes(kBytes, std::byte{5});
+  const auto send = [&](outrigger_group* group) {
+    const std::int64_t word = 42;
+    std::array<outrigger_group_request*, 2> requests{};
+    for (auto& one : requests) ASSERT_EQ(outrigger_group_isend(group, bytes.data(), kBytes, 1, 1, &one), kOk);
+    ASSERT_EQ(outrigger_group_send(group, &word, sizeof word, 1, 2), kOk) << outrigger_group_last_error();
+    for (auto* one : requests) {
+      ASSERT_EQ(outrigger_group_wait(one, 0), kOk);
+      outrigger_group_free(one);
+    }
+  };
+  const auto receive = [&](outrigger_group* group) {
+    std::int64_t word = 0;
+    ASSERT_EQ(outrigger_group_recv(group, &word, sizeof word, 0, 2), kOk) << outrigger_group_last_error();
+    ASSERT_EQ(word, 42);
+    std::vector<std::byte> got(kBytes);
+    for (int message = 0; message < 2; ++message) {
+      ASSERT_EQ(outrigger_group_recv(group, got.data(), kBytes, 0, 1), kOk);
+      ASSERT_TRUE(got == bytes);
+    }
+  };
+  for (const char* nodes : {"", "a,b"}) {
+    pretend_nodes(nodes);
+    run_group(2, [&](outrigger_group* group, std::uint32_t rank) { rank == 0 ? send(group) : receive(group); });
+  }
+  pretend_nodes("");
+}
+
 INSTANTIATE_TEST_SUITE_P(OneNode, GroupTest, testing::Values("a", "aa", "aaa", "aaaa"));
 INSTANTIATE_TEST_SUITE_P(SeveralNodes, GroupTest,
                          testing::Values("ab", "aab", "aba", "abc", "aabb", "abab", "abcc", "abcd", "aaab"));
