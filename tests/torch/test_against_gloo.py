@@ -356,6 +356,27 @@ def test_sparse_tensors_are_added(ranks: Ranks, backend: str) -> None:
     ranks.run(3, program)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_default_device_does_not_count(ranks: Ranks, backend: str) -> None:
+    """As in programs that make their models on a GPU. "meta" tensors have no memory."""
+
+    def program(rank: int, size: int) -> None:
+        ours = dist.new_group(backend=backend)
+        torch.set_default_device("meta")
+        tensor = torch.full((3, 2), float(rank + 1), device="cpu").t()
+        dist.all_reduce(tensor, group=ours)
+        assert tensor.tolist() == [[3.0] * 3] * 2
+        into = [torch.zeros(2, 2, device="cpu").t() for _ in range(size)]
+        dist.all_gather(into, torch.full((2, 2), float(rank), device="cpu"), group=ours)
+        assert [one[0, 0].item() for one in into] == [0, 1]
+        sparse = torch.full((3,), float(rank + 1), device="cpu").to_sparse()
+        dist.all_reduce(sparse, group=ours)
+        assert sparse.to_dense().tolist() == [3.0] * 3
+        dist.monitored_barrier(ours)
+
+    ranks.run(2, program)
+
+
 def test_several_tensors_are_gathered_in_lists_of_ranks(ranks: Ranks) -> None:
     def program(rank: int, size: int) -> None:
         ours = dist.new_group(backend="outrigger")

@@ -65,6 +65,10 @@ def _single(tensors: Sequence[Any], what: str) -> Any:
     return tensors[0]
 
 
+def _word() -> Any:
+    return torch.zeros(1, device="cpu")
+
+
 class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     """Collectives and messages through shared memory, and between machines.
 
@@ -238,8 +242,8 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         def job() -> None:
             own = tensor.detach().coalesce()
             kind = zlib.crc32(repr((tuple(own.shape), own.sparse_dim(), own.dtype)).encode())
-            every = torch.zeros(self._size, 2, dtype=torch.int64)
-            self._gather_all(list(every), torch.tensor([own._nnz(), kind]))
+            every = torch.zeros(self._size, 2, dtype=torch.int64, device="cpu")
+            self._gather_all(list(every), torch.tensor([own._nnz(), kind], device="cpu"))
             counts, kinds = every.t().tolist()
             if len(set(kinds)) != 1:
                 raise RuntimeError(
@@ -247,7 +251,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                 )
             indices, values = (self._gathered_rows(rows, counts) for rows in (own.indices().t(), own.values()))
             with torch.no_grad():  # what detach() returns has indices of its own
-                tensor.copy_(torch.sparse_coo_tensor(indices.t(), values, own.shape).coalesce())
+                tensor.copy_(torch.sparse_coo_tensor(indices.t(), values, own.shape, device="cpu").coalesce())
 
         return self._do(opts, tensors, job)
 
@@ -510,17 +514,17 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         if self._rank == 0:
             self._await_arrivals(arrived, limit_ms, wait_all_ranks)
             for rank in range(1, self._size):
-                self._message("isend", torch.zeros(1), rank, released).wait()
+                self._message("isend", _word(), rank, released).wait()
             return
         try:
-            self._message("isend", torch.zeros(1), 0, arrived).wait(timedelta(milliseconds=limit_ms))
-            self._message("irecv", torch.zeros(1), 0, released).wait(timedelta(milliseconds=limit_ms))
+            self._message("isend", _word(), 0, arrived).wait(timedelta(milliseconds=limit_ms))
+            self._message("irecv", _word(), 0, released).wait(timedelta(milliseconds=limit_ms))
         except Exception as error:
             raise RuntimeError(f"rank {self._rank} failed to pass monitored_barrier in {limit_ms} ms") from error
 
     def _await_arrivals(self, tag: int, limit_ms: int, wait_all_ranks: bool) -> None:
         end = time.monotonic() + limit_ms / 1000
-        arrivals = {rank: self._message("irecv", torch.zeros(1), rank, tag) for rank in range(1, self._size)}
+        arrivals = {rank: self._message("irecv", _word(), rank, tag) for rank in range(1, self._size)}
         missing = []
         try:
             for rank, arrival in arrivals.items():
