@@ -69,7 +69,7 @@ class EndlessStream final : public Stream {
   std::uint64_t bodies_ = 0;
 };
 
-// Of member 0, which has the stream from member 1.
+// Member 0 has the stream from member 1.
 struct Room {
   explicit Room(std::unique_ptr<Stream> stream)
       : area(GroupArea::attach(GroupArea::create(1).value().get(), 1).value()),
@@ -107,7 +107,7 @@ TEST(MailroomTest, AWaiterDoesNotSleepWhileBytesMove) {
   EXPECT_EQ(counted.sleeps(), 0);
 }
 
-// A receive that nobody waits for lets no more messages be kept.
+// A receive without a waiting caller does not raise the limit.
 TEST(MailroomTest, AMemberThatSendsMuchWaits) {
   constexpr std::uint64_t kBytes = kMostKeptBytes / 4;
   auto endless = std::make_unique<EndlessStream>(kBytes);

@@ -65,6 +65,11 @@ def _single(tensors: Sequence[Any], what: str) -> Any:
     return tensors[0]
 
 
+def _one_list(outputs: list[list[Any]]) -> list[Any]:
+    """The result of a call as of gloo's: without an outer list of one list."""
+    return outputs[0] if len(outputs) == 1 else outputs
+
+
 def _word() -> Any:
     return torch.zeros(1, device="cpu")
 
@@ -95,7 +100,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         except library.GroupError as error:
             raise self._raised(error) from error.__cause__
         self._queue = WorkQueue("outrigger group")
-        self._messages: list[MessageWork] = []
+        self._messages: set[MessageWork] = set()
         # Also of the handle, which messages use outside the queue.
         self._messages_lock = threading.Lock()
         self._calls = 0
@@ -187,11 +192,11 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                 self._set_timeout_ms = limit
             job()
 
-        work = QueuedWork(outputs)
+        work = QueuedWork(outputs, self._queue)
         if getattr(opts, "asyncOp", True):
             self._queue.put(with_timeout, work)
         else:
-            self._queue.do(with_timeout)
+            work.place = self._queue.do(with_timeout)
             work.finish()
         return work
 
@@ -283,6 +288,9 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         """Each rank's tensor to all. The tensors may differ in length, as all ranks know all lengths."""
         if len(outputs) != len(inputs):
             raise ValueError(f"all_gather: {len(inputs)} inputs have {len(outputs)} lists of outputs")
+        return self._gather_lists(outputs, inputs, opts, _one_list(outputs))
+
+    def _gather_lists(self, outputs: list[list[Any]], inputs: list[Any], opts: Any, result: list[Any]) -> QueuedWork:
         for into, tensor in zip(outputs, inputs, strict=True):
             self._check_gathered(into, tensor)
 
@@ -290,13 +298,14 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             for into, tensor in zip(outputs, inputs, strict=True):
                 self._gather_all(into, tensor)
 
-        return self._do(opts, outputs, job)
+        return self._do(opts, result, job)
 
     def allgather_coalesced(self, outputs: list[list[Any]], inputs: list[Any], opts: Any = None) -> QueuedWork:
         """As allgather(), but a list for each rank has its tensors."""
         if len(outputs) != self._size or any(len(ones) != len(inputs) for ones in outputs):
             raise ValueError(f"all_gather_coalesced: expected {self._size} lists of {len(inputs)} outputs")
-        return self.allgather([list(ones) for ones in zip(*outputs, strict=True)], inputs, opts)
+        lists = [list(ones) for ones in zip(*outputs, strict=True)]
+        return self._gather_lists(lists, inputs, opts, outputs)
 
     def _check_gathered(self, outputs: list[Any], tensor: Any) -> None:
         if len(outputs) != self._size:
@@ -370,7 +379,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             for buffer in into:
                 buffer.finish()
 
-        return self._do(opts, outputs, job)
+        return self._do(opts, _one_list(outputs), job)
 
     def scatter(self, outputs: list[Any], inputs: list[list[Any]], opts: Any) -> QueuedWork:
         """One of the root's tensors to each rank."""
@@ -479,12 +488,9 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         def job() -> None:
             own, into = Buffer(tensor), Buffer(output, fill=False)
             own.apart_from(into)
-            if not output_splits and not input_splits:
-                given, taken = (library.regular(one.address, one.bytes // self._size) for one in (own, into))
-                self._call("all_to_all", given, taken)
-            else:
-                taken, given = (_parts(one.address, parts) for one, parts in zip((into, own), lengths, strict=True))
-                self._call("all_to_allv", given, taken)
+            # Other ranks may have splits.
+            taken, given = (_parts(one.address, parts) for one, parts in zip((into, own), lengths, strict=True))
+            self._call("all_to_allv", given, taken)
             into.finish()
 
         return self._do(opts, [output], job)
@@ -568,10 +574,13 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         with self._messages_lock:
             self._call(function, buffer.address, buffer.bytes, rank, tag, ctypes.byref(request))
             assert request.value is not None
-            work = MessageWork(request.value, [tensor, buffer.flat], finish, self._raised, self._timeout_ms, self)
+            forget = self._messages.discard
+            tensors = [tensor, buffer.flat]
+            work = MessageWork(request.value, tensors, finish, self._raised, self._timeout_ms, self, forget)
             # One that the program drops is kept until it has ended: its bytes still move.
-            self._messages = [one for one in self._messages if not one.is_completed()]
-            self._messages.append(work)
+            for one in list(self._messages):
+                one.is_completed()
+            self._messages.add(work)
         return work
 
     # --- the end ---
@@ -593,9 +602,8 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         """
         self._queue.close(self._interrupt)
         with self._messages_lock:
-            for message in self._messages:
+            for message in list(self._messages):
                 message.cancel()
-            self._messages = []
             handle, self._handle = self._handle, None
         if handle is not None:
             self._library.function("destroy")(handle)
@@ -608,7 +616,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         if self._handle is None or _is_finalizing() or self._process != _process():
             return
         handle, self._handle = self._handle, None
-        messages, self._messages = self._messages, []
+        messages = list(self._messages)
         destroy = self._library.function("destroy")
 
         def free() -> None:
