@@ -483,29 +483,28 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         """A part of one tensor to each rank, and from each rank to a part of another."""
         buffers.check(output)
         buffers.check(tensor)
-        lengths = [self._split(one, splits) for one, splits in ((output, output_splits), (tensor, input_splits))]
+        taken, given = self._split(output, output_splits), self._split(tensor, input_splits)
 
         def job() -> None:
             own, into = Buffer(tensor), Buffer(output, fill=False)
             own.apart_from(into)
-            # Other ranks may have splits.
-            taken, given = (_parts(one.address, parts) for one, parts in zip((into, own), lengths, strict=True))
-            self._call("all_to_allv", given, taken)
+            # Other ranks may have splits, so equal parts are no other call.
+            self._call("all_to_allv", given(own.address), taken(into.address))
             into.finish()
 
         return self._do(opts, [output], job)
 
     all_to_all_single = alltoall_base
 
-    def _split(self, tensor: Any, splits: list[int]) -> list[int]:
-        """The bytes of each rank's part."""
+    def _split(self, tensor: Any, splits: list[int]) -> Callable[[int], library.Blocks]:
+        """Each rank's part, by the address of the first one."""
         rows = tensor.shape[0] if tensor.dim() else 1
         if not splits and rows % self._size == 0:
-            return [tensor.nbytes // self._size] * self._size
+            return lambda address: library.regular(address, tensor.nbytes // self._size)
         if len(splits) != self._size or sum(splits) != rows:
             raise ValueError(f"all_to_all_single: {rows} rows cannot be split as {splits} for {self._size} ranks")
         row = tensor.nbytes // rows if rows else 0
-        return [split * row for split in splits]
+        return lambda address: _parts(address, [split * row for split in splits])
 
     def barrier(self, opts: Any = None) -> QueuedWork:
         """Returns when all ranks have come."""
