@@ -244,13 +244,20 @@ int across_nodes(outrigger_group& group, int type, int operation, Call call) {
 
 Outcome all_reduce_by_slices(outrigger_group& group, const std::byte* from, std::byte* into, std::uint64_t elements,
                              const intranode::Combine& combine) {
-  const Row slices = slices_of(elements, combine.element_bytes(), group.size());
-  std::byte* own = into + slices.offsets[group.rank()];
-  const Outcome outcome =
-      reduce_own_slice(group.team, from, own, slices, combine, CollectiveCall::allreduce, group.scratch);
-  if (outcome != Outcome::done) return outcome;
-  const intranode::CallWord call(CollectiveCall::allreduce, 0, elements * combine.element_bytes());
-  return group.team.allgather({own, slices.bytes[group.rank()]}, slices.at(into), call);
+  const std::uint64_t element = combine.element_bytes();
+  const intranode::CallWord call(CollectiveCall::allreduce, 0, elements * element);
+  const std::uint64_t piece = kAllreducePiece / element;
+  for (std::uint64_t done = 0; done < elements; done += piece) {
+    const Row slices = slices_of(std::min(piece, elements - done), element, group.size());
+    std::byte* results = into + done * element;
+    const std::span own(results + slices.offsets[group.rank()], slices.bytes[group.rank()]);
+    if (reduce_own_slice(group.team, from + done * element, own.data(), slices, combine, call, group.scratch) !=
+            Outcome::done ||
+        group.team.allgather(own, slices.at(results), call) != Outcome::done) {
+      return Outcome::ended;
+    }
+  }
+  return Outcome::done;
 }
 
 int report_letter(const outrigger_group& group, const Letter& letter, Mailroom::Waited waited) {
@@ -432,8 +439,8 @@ int outrigger_group_reduce_scatter(outrigger_group* group, const void* from, voi
     if (is_sliced(group->team, total)) {
       return group->collective([&] {
         return reduce_own_slice(group->team, static_cast<const std::byte*>(from), static_cast<std::byte*>(into),
-                                Row(std::move(bytes)), *reduction.combine, CollectiveCall::reduce_scatter,
-                                group->scratch);
+                                Row(std::move(bytes)), *reduction.combine,
+                                intranode::CallWord(CollectiveCall::reduce_scatter, 0, total), group->scratch);
       });
     }
     return group->collective([&] {

@@ -26,14 +26,13 @@ bool is_sliced(const intranode::Team& team, std::uint64_t bytes) {
 }
 
 Outcome reduce_own_slice(intranode::Team& team, const std::byte* from, std::byte* into, const Row& slices,
-                         const intranode::Combine& combine, CollectiveCall call, std::vector<std::byte>& scratch) {
+                         const intranode::Combine& combine, intranode::CallWord call, std::vector<std::byte>& scratch) {
   const std::uint64_t own = slices.bytes[team.rank()];
   scratch.resize(own * team.size());
   const Row contributions(std::vector<std::uint64_t>(team.size(), own));
   // Blocks have no const form; these are read.
   const Blocks given = slices.at(const_cast<std::byte*>(from));
-  const Outcome outcome =
-      team.alltoallv(given, contributions.at(scratch.data()), intranode::CallWord(call, 0, slices.total()));
+  const Outcome outcome = team.alltoallv(given, contributions.at(scratch.data()), call);
   if (outcome != Outcome::done || own == 0) return outcome;
   std::vector<const std::byte*> members(team.size());
   for (std::uint32_t member = 0; member < team.size(); ++member) {

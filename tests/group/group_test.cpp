@@ -111,6 +111,21 @@ TEST_P(GroupTest, SumsAreInTheOrderOfRanks) {
   });
 }
 
+// Longer than one round, in place.
+TEST(GroupSumsTest, LongSumsAreInTheOrderOfRanks) {
+  constexpr std::size_t kLength = (std::size_t{5} << 20) + 1;
+  run_group(3, [](outrigger_group* group, std::uint32_t rank) {
+    std::vector<float> values(kLength, value_of(rank));
+    for (std::size_t i = 0; i < kLength; i += 7) values[i] = static_cast<float>(i % 1000 + rank);
+    ASSERT_EQ(outrigger_group_all_reduce(group, values.data(), values.data(), kLength, OUTRIGGER_GROUP_FLOAT32,
+                                         OUTRIGGER_GROUP_SUM),
+              kOk);
+    std::vector<float> expected(kLength, sum_of_nodes("aaa"));
+    for (std::size_t i = 0; i < kLength; i += 7) expected[i] = static_cast<float>(3 * (i % 1000) + 3);
+    ASSERT_TRUE(values == expected);
+  });
+}
+
 // In bfloat16, 256 + 1 = 256: only sums in float32 count the ones.
 TEST_P(GroupTest, SixteenBitsAreSummedInThirtyTwo) {
   constexpr std::uint16_t k256 = 0x4380;

@@ -22,8 +22,6 @@ using intranode::Outcome;
 std::uint64_t most_short(std::uint32_t nodes) {
   return nodes == 2 ? std::uint64_t{256} << 10 : std::uint64_t{32} << 10;
 }
-// Limits the memory of a call.
-constexpr std::uint64_t kAllreducePiece = std::uint64_t{16} << 20;
 
 }  // namespace
 
