@@ -1,5 +1,5 @@
 // Copies from a member's memory to another's, without a slot between them: one copy in place of two. The other member
-// reads: a member whose call has failed may use its buffers for something else, so nobody may write there.
+// reads: a member whose call has failed may use its buffers for something else, so no other member may write there.
 //
 // Thread rule: the team's.
 #pragma once
