@@ -246,7 +246,7 @@ Outcome all_reduce_by_slices(outrigger_group& group, const std::byte* from, std:
                              const intranode::Combine& combine) {
   const std::uint64_t element = combine.element_bytes();
   const intranode::CallWord call(CollectiveCall::allreduce, 0, elements * element);
-  const std::uint64_t piece = kAllreducePiece / element;
+  const std::uint64_t piece = kSlicedPiece / element;
   for (std::uint64_t done = 0; done < elements; done += piece) {
     const Row slices = slices_of(std::min(piece, elements - done), element, group.size());
     std::byte* results = into + done * element;
@@ -438,9 +438,8 @@ int outrigger_group_reduce_scatter(outrigger_group* group, const void* from, voi
     if (total == 0) return OUTRIGGER_GROUP_OK;
     if (is_sliced(group->team, total)) {
       return group->collective([&] {
-        return reduce_own_slice(group->team, static_cast<const std::byte*>(from), static_cast<std::byte*>(into),
-                                Row(std::move(bytes)), *reduction.combine,
-                                intranode::CallWord(CollectiveCall::reduce_scatter, 0, total), group->scratch);
+        return reduce_own_block(group->team, static_cast<const std::byte*>(from), static_cast<std::byte*>(into),
+                                std::move(bytes), *reduction.combine, group->scratch);
       });
     }
     return group->collective([&] {

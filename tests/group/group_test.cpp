@@ -261,6 +261,25 @@ TEST_P(GroupTest, ReduceScatterInPlaceKeepsTheOwnBlock) {
   });
 }
 
+// Longer than one round.
+TEST(GroupSumsTest, LongReduceScatterInPlaceKeepsTheOwnBlock) {
+  run_group(3, [](outrigger_group* group, std::uint32_t rank) {
+    const std::vector<std::uint64_t> counts{100, 2'500'000, 1'000'000};
+    const std::vector<std::int64_t> firsts{0, 100, 2'500'100};
+    for (const bool in_place : {false, true}) {
+      Words words = filled(3'500'100, rank);
+      Words results(counts[rank]);
+      std::int64_t* into = in_place ? words.data() : results.data();
+      ASSERT_EQ(outrigger_group_reduce_scatter(group, words.data(), into, counts.data(), OUTRIGGER_GROUP_INT64,
+                                               OUTRIGGER_GROUP_SUM),
+                kOk);
+      for (std::uint64_t i = 0; i < counts[rank]; ++i) {
+        ASSERT_EQ(into[i], 3 * (firsts[rank] + static_cast<std::int64_t>(i)) + 3);
+      }
+    }
+  });
+}
+
 // Only lengths count, not how a rank describes them.
 TEST_P(GroupTest, AlltoallvTakesBothFormsOfBlocks) {
   run_group(size(), [](outrigger_group* group, std::uint32_t rank) {
