@@ -12,7 +12,7 @@ using intranode::Outcome;
 // each 32 KiB, and each step waits for the scheduler where members share cores.
 constexpr std::uint64_t kSlicedBytes = std::uint64_t{256} << 10;
 
-// Of each block, up to `most` bytes behind the first `done`.
+// Up to `most` bytes of each block, behind its first `done`.
 Row pieces_of(const Row& blocks, std::uint64_t done, std::uint64_t most) {
   Row pieces = blocks;
   for (std::size_t member = 0; member < blocks.bytes.size(); ++member) {
