@@ -34,7 +34,7 @@ enum outrigger_group_result {
   OUTRIGGER_GROUP_OK = 0,
   OUTRIGGER_GROUP_BAD_ARGUMENT = 1, /* nothing was done, and the group is as before */
   OUTRIGGER_GROUP_TIMEOUT = 2,      /* a rank has not come in time, or waits for another rank itself */
-  OUTRIGGER_GROUP_DEAD_RANK = 3,    /* a rank's process has ended; on another machine: or has destroyed its group, or
+  OUTRIGGER_GROUP_DEAD_RANK = 3,    /* a rank's process has ended, or has destroyed its group; on another machine: or
                                        cannot be reached */
   OUTRIGGER_GROUP_DIFFERENT = 4,    /* ranks made different calls, or a message does not fit into its buffer */
   OUTRIGGER_GROUP_ABORTED = 5,      /* a rank has called outrigger_group_abort(), or a timeout has ended the group */
@@ -140,7 +140,8 @@ int outrigger_group_all_to_allv(outrigger_group* group, const struct outrigger_g
                                 const struct outrigger_group_blocks* into);
 
 /* Messages between two ranks arrive in the order in which they were sent, for each tag. A message of another tag than
- * the one that is waited for is kept, up to 64 MiB of them from each rank; then its sender waits. */
+ * the one that is waited for is kept. Without a wait, up to 64 MiB of them are kept from each rank; then its sender
+ * waits. A receive from any rank fails when all other ranks have ended. */
 #define OUTRIGGER_GROUP_ANY_RANK UINT32_MAX
 int outrigger_group_send(outrigger_group* group, const void* from, uint64_t bytes, uint32_t to, int64_t tag);
 /* The message must have exactly `bytes`. */

@@ -253,10 +253,18 @@ class Assembler {
     }
     std::vector<pid_t> pids;
     for (const Whereabouts& one : all_) pids.push_back(static_cast<pid_t>(one.pid));
+    std::vector<pid_t> pids_here;
+    for (const std::uint32_t member : layout.here()) pids_here.push_back(pids[member]);
+    Result<MemberProcesses> processes = MemberProcesses::open(std::move(pids_here));
+    if (!processes) {
+      (void)refuse(OUTRIGGER_GROUP_NO_MEMORY, processes.error());
+      return nullptr;
+    }
     return std::make_unique<Assembly>(Assembly{.layout = layout,
                                                .control = std::move(control).value(),
                                                .area = std::move(area).value(),
                                                .pids = std::move(pids),
+                                               .processes = std::move(processes).value(),
                                                .policy = policy()});
   }
 

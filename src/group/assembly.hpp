@@ -10,6 +10,7 @@
 
 #include "group/group_area.hpp"
 #include "group/layout.hpp"
+#include "group/member_processes.hpp"
 #include "group/nodes/connections.hpp"
 #include "intranode/control_area.hpp"
 #include "intranode/waiter.hpp"
@@ -21,6 +22,7 @@ struct Assembly {
   intranode::ControlArea control;  // of the node
   GroupArea area;                  // of the node
   std::vector<pid_t> pids;         // of the members
+  MemberProcesses processes;       // of the node
   intranode::WaitPolicy policy;    // do they have a core each?
   Listener::Connections connections{};
 };

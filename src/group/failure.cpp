@@ -7,7 +7,8 @@ namespace outrigger::group {
 int result_of(const Failure& failure) {
   switch (failure.kind) {
     case FailureKind::none: return OUTRIGGER_GROUP_OK;
-    case FailureKind::died: return OUTRIGGER_GROUP_DEAD_RANK;
+    case FailureKind::died:
+    case FailureKind::left: return OUTRIGGER_GROUP_DEAD_RANK;
     case FailureKind::late: return OUTRIGGER_GROUP_TIMEOUT;
     case FailureKind::aborted: return OUTRIGGER_GROUP_ABORTED;
     case FailureKind::different: return OUTRIGGER_GROUP_DIFFERENT;
@@ -32,6 +33,9 @@ std::string sentence_of(const Failure& failure, std::uint32_t me, std::int32_t p
       return "the calls of rank " + std::to_string(failure.noticed) + " and rank " + std::to_string(failure.about) +
              " differ";
     case FailureKind::no_memory: return about + " has no memory or no thread for a call";
+    case FailureKind::left:
+      return about + " (process " + std::to_string(pid) + ") has destroyed its group while others wait for it" +
+             noticed;
   }
   return "";
 }

@@ -9,11 +9,11 @@
 
 namespace outrigger::group {
 
-enum class FailureKind : std::uint8_t { none, died, late, aborted, different, no_memory };
+enum class FailureKind : std::uint8_t { none, died, late, aborted, different, no_memory, left };
 
 struct Failure {
   FailureKind kind = FailureKind::none;
-  std::uint32_t about = 0;    // the member that died, is late, has aborted or has no memory
+  std::uint32_t about = 0;    // the member that died, is late, has aborted, has no memory or has left
   std::uint32_t noticed = 0;  // the member that noticed it
   std::uint32_t seconds = 0;  // that a late member was waited for
 
@@ -24,8 +24,8 @@ struct Failure {
   }
   [[nodiscard]] static Failure of(std::uint64_t word) {
     const auto kind = static_cast<std::uint8_t>(word);
-    return {.kind = kind <= static_cast<std::uint8_t>(FailureKind::no_memory) ? static_cast<FailureKind>(kind)
-                                                                              : FailureKind::aborted,
+    return {.kind = kind <= static_cast<std::uint8_t>(FailureKind::left) ? static_cast<FailureKind>(kind)
+                                                                         : FailureKind::aborted,
             .about = static_cast<std::uint8_t>(word >> 8),
             .noticed = static_cast<std::uint8_t>(word >> 16),
             .seconds = static_cast<std::uint32_t>(word >> 32)};

@@ -120,8 +120,7 @@ struct outrigger_group {
   explicit outrigger_group(std::unique_ptr<Assembly> assembly)
       : layout(assembly->layout),
         pids(assembly->pids),
-        watch(layout, assembly->area, MemberProcesses(pids_here(*assembly)),
-              connections_for(*assembly, Channel::watch)),
+        watch(layout, assembly->area, std::move(assembly->processes), connections_for(*assembly, Channel::watch)),
         waiter(assembly->policy, layout, watch),
         memory(pids_here(*assembly)),
         team(std::move(assembly->control), layout.place(), waiter),
@@ -245,13 +244,20 @@ int across_nodes(outrigger_group& group, int type, int operation, Call call) {
 
 Outcome all_reduce_by_slices(outrigger_group& group, const std::byte* from, std::byte* into, std::uint64_t elements,
                              const intranode::Combine& combine) {
-  const Row slices = slices_of(elements, combine.element_bytes(), group.size());
-  std::byte* own = into + slices.offsets[group.rank()];
-  const Outcome outcome =
-      reduce_own_slice(group.team, from, own, slices, combine, CollectiveCall::allreduce, group.scratch);
-  if (outcome != Outcome::done) return outcome;
-  const intranode::CallWord call(CollectiveCall::allreduce, 0, elements * combine.element_bytes());
-  return group.team.allgather({own, slices.bytes[group.rank()]}, slices.at(into), call);
+  const std::uint64_t element = combine.element_bytes();
+  const intranode::CallWord call(CollectiveCall::allreduce, 0, elements * element);
+  const std::uint64_t piece = kSlicedPiece / element;
+  for (std::uint64_t done = 0; done < elements; done += piece) {
+    const Row slices = slices_of(std::min(piece, elements - done), element, group.size());
+    std::byte* results = into + done * element;
+    const std::span own(results + slices.offsets[group.rank()], slices.bytes[group.rank()]);
+    if (reduce_own_slice(group.team, from + done * element, own.data(), slices, combine, call, group.scratch) !=
+            Outcome::done ||
+        group.team.allgather(own, slices.at(results), call) != Outcome::done) {
+      return Outcome::ended;
+    }
+  }
+  return Outcome::done;
 }
 
 int report_letter(const outrigger_group& group, const Letter& letter, Mailroom::Waited waited) {
@@ -312,7 +318,7 @@ const char* outrigger_group_result_text(int result) {
     case OUTRIGGER_GROUP_OK: return "done";
     case OUTRIGGER_GROUP_BAD_ARGUMENT: return "a wrong argument";
     case OUTRIGGER_GROUP_TIMEOUT: return "a rank has not come in time";
-    case OUTRIGGER_GROUP_DEAD_RANK: return "a rank's process has ended";
+    case OUTRIGGER_GROUP_DEAD_RANK: return "a rank has ended or has destroyed its group";
     case OUTRIGGER_GROUP_DIFFERENT: return "ranks made different calls";
     case OUTRIGGER_GROUP_ABORTED: return "the group was aborted";
     case OUTRIGGER_GROUP_NO_MEMORY: return "memory could not be shared";
@@ -432,9 +438,8 @@ int outrigger_group_reduce_scatter(outrigger_group* group, const void* from, voi
     if (total == 0) return OUTRIGGER_GROUP_OK;
     if (is_sliced(group->team, total)) {
       return group->collective([&] {
-        return reduce_own_slice(group->team, static_cast<const std::byte*>(from), static_cast<std::byte*>(into),
-                                Row(std::move(bytes)), *reduction.combine, CollectiveCall::reduce_scatter,
-                                group->scratch);
+        return reduce_own_block(group->team, static_cast<const std::byte*>(from), static_cast<std::byte*>(into),
+                                std::move(bytes), *reduction.combine, group->scratch);
       });
     }
     return group->collective([&] {

@@ -1,6 +1,6 @@
-// The memory that a group's members on a node share beside their team's: the failure word, a doorbell for each member,
-// and a ring of messages for each ordered pair. Members are numbered within the node. Pages of rings get memory when
-// they are first written.
+// The memory that a group's members on a node share beside their team's: the failure word, for each member a doorbell
+// and whether it has left, and a ring of messages for each ordered pair. Members are numbered within the node. Pages of
+// rings get memory when they are first written.
 #pragma once
 
 #include <array>
@@ -52,6 +52,11 @@ class GroupArea {
   }
 
   [[nodiscard]] Failure failure() const { return Failure::of(head().failure.load(std::memory_order_acquire)); }
+  // After all that the member writes.
+  void leave(std::uint32_t member) const { head().has_left[member].store(true, std::memory_order_release); }
+  [[nodiscard]] bool has_left(std::uint32_t member) const {
+    return head().has_left[member].load(std::memory_order_acquire);
+  }
   // Returns the failure that counts: the first one.
   Failure fail(const Failure& failure) const {
     std::uint64_t expected = 0;
@@ -63,6 +68,7 @@ class GroupArea {
   struct Head {
     alignas(64) std::atomic<std::uint64_t> failure;
     std::array<Doorbell, 64> doorbells;
+    std::array<std::atomic<bool>, 64> has_left;
     alignas(4096) std::array<std::byte, 4096> end;
   };
 

@@ -101,8 +101,10 @@ Mailroom::Waited Mailroom::state_of(const Letter& letter) {
 
 Mailroom::Waited Mailroom::test(const std::shared_ptr<Letter>& letter) {
   const std::scoped_lock held(lock_);
+  ++letter->waiting_callers;
   if (state_of(*letter) == Waited::late) (void)move_all();
   if (state_of(*letter) == Waited::late) look_after();
+  --letter->waiting_callers;
   return state_of(*letter);
 }
 
@@ -110,6 +112,7 @@ Mailroom::Waited Mailroom::wait(const std::shared_ptr<Letter>& letter, std::chro
   const Clock::time_point end = Clock::now() + timeout;
   std::unique_lock held(lock_);
   ++waiting_callers_;
+  ++letter->waiting_callers;
   // It spins once only: who moves these bytes may share the core.
   const std::uint64_t first_yield = std::uint64_t{policy_.spins} + 1;
   std::uint64_t look = 0;
@@ -131,6 +134,7 @@ Mailroom::Waited Mailroom::wait(const std::shared_ptr<Letter>& letter, std::chro
     held.lock();
   }
   --waiting_callers_;
+  --letter->waiting_callers;
   const Waited state = state_of(*letter);
   if (is_pending() && thread_.joinable()) work_.notify_one();
   return state;
@@ -188,8 +192,12 @@ bool Mailroom::move_sends(std::uint32_t to) {
   return any;
 }
 
-bool Mailroom::is_room_for(const Peer& peer, const Head& head) {
-  return peer.kept_bytes == 0 || peer.kept_bytes + head.bytes <= kMostKeptBytes;
+bool Mailroom::is_room_from(std::uint32_t source) const {
+  const Peer& peer = peers_[source];
+  if (peer.kept_bytes == 0 || peer.kept_bytes + peer.head.bytes <= kMostKeptBytes) return true;
+  return std::ranges::any_of(receives_, [&](const auto& one) {
+    return one->waiting_callers > 0 && (one->peer == source || one->peer == kAnyMember);
+  });
 }
 
 std::shared_ptr<Letter> Mailroom::take_receive(std::uint32_t source, std::int64_t tag) {
@@ -215,7 +223,7 @@ bool Mailroom::begin_arrival(std::uint32_t source) {
     arriving.letter->other_bytes = head.bytes;
     if (!arriving.letter->fits) arriving.letter->into = nullptr;
   } else {
-    if (!is_room_for(peer, head)) return false;
+    if (!is_room_from(source)) return false;
     kept_.push_back({.source = source, .head = head, .bytes = std::vector<std::byte>(head.bytes)});
     arriving.kept = &kept_.back();
     peer.kept_bytes += head.bytes;
@@ -295,6 +303,17 @@ bool Mailroom::waits_for(std::uint32_t member) const {
          std::ranges::any_of(receives_, [&](const auto& one) { return one->peer == member; });
 }
 
+bool Mailroom::waits_for_any() const {
+  return std::ranges::any_of(receives_, [](const auto& one) { return one->peer == kAnyMember; });
+}
+
+// A message of a member that has ended may be complete in its stream.
+bool Mailroom::has_ended(std::uint32_t source) {
+  if (!watch_.has_ended(source) && !peers_[source].stream->is_broken()) return false;
+  (void)move_arrivals(source);
+  return has_all(source);
+}
+
 bool Mailroom::has_all(std::uint32_t source) {
   const Peer& peer = peers_[source];
   if (layout_.is_here(source) || peer.stream->is_closed()) return true;
@@ -302,26 +321,30 @@ bool Mailroom::has_all(std::uint32_t source) {
   return watch_.has_ended(source, kOnTheWay) && Clock::now() - peer.came >= kOnTheWay;
 }
 
-// A message of a member that has ended may be complete in its stream: it was moved before this look. The stream of a
-// member of another node that has destroyed its group is closed, too.
+// The stream of a member of another node that has destroyed its group is closed, too.
 void Mailroom::look_after() {
   const Clock::time_point now = Clock::now();
   if (now < next_look_) return;
   next_look_ = now + kBetweenLooks;
   watch_.look();
   if (Failure failure = watch_.failure(); failure.is_set()) return fail_all(failure);
-  const bool waits_for_any = std::ranges::any_of(receives_, [](const auto& one) { return one->peer == kAnyMember; });
+  std::uint32_t others = 0;
+  std::uint32_t last_ended = rank_;
   for (std::uint32_t peer = 0; peer < peers_.size(); ++peer) {
-    if (peer == rank_ || !(waits_for(peer) || waits_for_any)) continue;
-    const Stream& stream = *peers_[peer].stream;
-    if (!watch_.has_ended(peer) && !stream.is_broken()) continue;
-    (void)move_arrivals(peer);
-    if (has_all(peer) && waits_for(peer)) {
-      // A member that closes its stream after a failure has told the failure before.
-      watch_.look();
-      return fail_all(watch_.fail({.kind = FailureKind::died, .about = peer, .noticed = rank_}));
-    }
+    if (peer == rank_ || !(waits_for(peer) || waits_for_any())) continue;
+    ++others;
+    if (!has_ended(peer)) continue;
+    if (waits_for(peer)) return fail_for(peer);
+    --others;
+    last_ended = peer;
   }
+  if (others == 0 && last_ended != rank_ && waits_for_any()) fail_for(last_ended);
+}
+
+// A member that closes its stream after a failure has told the failure before.
+void Mailroom::fail_for(std::uint32_t ended) {
+  watch_.look();
+  fail_all(watch_.fail(watch_.end_of(ended)));
 }
 
 // Streams are left in the middle of messages, so nothing is moved any more.

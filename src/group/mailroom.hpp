@@ -31,7 +31,7 @@
 namespace outrigger::group {
 
 // Bytes of messages without a receive that are kept from one member. Beyond, its messages stay in the stream, and
-// it waits.
+// it waits, unless a caller waits for a message that may be behind them.
 inline constexpr std::uint64_t kMostKeptBytes = std::uint64_t{64} << 20;
 
 inline constexpr std::uint32_t kAnyMember = UINT32_MAX;
@@ -46,6 +46,7 @@ struct Letter {
   std::uint64_t bytes = 0;
   std::uint64_t moved = 0;
   std::size_t head_moved = 0;  // of a send
+  std::uint32_t waiting_callers = 0;
   bool done = false;
   bool fits = true;  // false: the message has other_bytes instead
   std::uint64_t other_bytes = 0;
@@ -113,14 +114,18 @@ class Mailroom {
   bool move_sends(std::uint32_t to);
   bool move_arrivals(std::uint32_t source);
   [[nodiscard]] bool begin_arrival(std::uint32_t source);
-  [[nodiscard]] static bool is_room_for(const Peer& peer, const Head& head);
+  // For the message whose head has come from there.
+  [[nodiscard]] bool is_room_from(std::uint32_t source) const;
   [[nodiscard]] std::shared_ptr<Letter> take_receive(std::uint32_t source, std::int64_t tag);
   void end_arrival(std::uint32_t source);
   [[nodiscard]] bool take_kept(const std::shared_ptr<Letter>& letter);
   void hand_over(const Kept& kept, Letter& letter);
   void look_after();
-  // Will no more bytes come from a member that has ended?
+  // Takes the last bytes of a member that has ended. True: no more will come.
+  [[nodiscard]] bool has_ended(std::uint32_t source);
   [[nodiscard]] bool has_all(std::uint32_t source);
+  [[nodiscard]] bool waits_for_any() const;
+  void fail_for(std::uint32_t ended);
   [[nodiscard]] bool waits_for(std::uint32_t member) const;
   void fail_all(const Failure& failure);
   // Fails a new letter if the group has failed.

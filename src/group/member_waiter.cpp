@@ -13,7 +13,7 @@ intranode::WaitPolicy with_patience(intranode::WaitPolicy policy) {
 MemberWaiter::MemberWaiter(const intranode::WaitPolicy& policy, const Layout& layout, MemberWatch& watch)
     : Waiter(with_patience(policy)), layout_(layout), watch_(watch) {}
 
-// A member may have raised its flag before it ended, or before it failed.
+// A member may have raised its flag before it ended or left, or before it failed.
 bool MemberWaiter::overdue(const intranode::Late& late) {
   const std::uint32_t member = layout_.here()[late.whose];
   watch_.look();
@@ -22,7 +22,7 @@ bool MemberWaiter::overdue(const intranode::Late& late) {
   if (late.has_come()) return true;
   if (failed) return false;
   if (ended) {
-    (void)watch_.fail({.kind = FailureKind::died, .about = member, .noticed = layout_.rank()});
+    (void)watch_.fail(watch_.end_of(member));
     return false;
   }
   if (late.waited < timeout()) return true;

@@ -1,6 +1,7 @@
 #include "group/member_watch.hpp"
 
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -20,6 +21,8 @@ MemberWatch::MemberWatch(const Layout& layout, GroupArea area, MemberProcesses p
 
 MemberWatch::~MemberWatch() {
   send(0);
+  // A child of this process may destroy its copy of the group.
+  if (processes_.pid(layout_.place()) == ::getpid()) area_.leave(layout_.place());
   for (const Line& line : lines_) {
     if (line.socket.valid()) unguard(line.socket.get());
   }
@@ -43,10 +46,19 @@ void MemberWatch::look() {
 }
 
 bool MemberWatch::has_ended(std::uint32_t member, std::chrono::milliseconds for_at_least) {
-  if (layout_.is_here(member)) return processes_.has_ended(layout_.place_of(member));
+  if (layout_.is_here(member)) return has_left(member) || processes_.has_ended(layout_.place_of(member));
   const std::scoped_lock held(lock_);
   const Line& line = lines_[member];
   return line.is_broken && Clock::now() - line.broke >= for_at_least;
+}
+
+bool MemberWatch::has_left(std::uint32_t member) const {
+  return layout_.is_here(member) && area_.has_left(layout_.place_of(member));
+}
+
+Failure MemberWatch::end_of(std::uint32_t member) const {
+  const FailureKind kind = has_left(member) ? FailureKind::left : FailureKind::died;
+  return {.kind = kind, .about = member, .noticed = layout_.rank()};
 }
 
 void MemberWatch::add_lines(std::vector<pollfd>& into) {

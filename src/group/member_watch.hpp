@@ -43,8 +43,11 @@ class MemberWatch {
 
   // Reads the lines. Others than look() know what it has read.
   void look();
-  // Has the member's process ended? On another node: for so long at least, as bytes may be on their way.
+  // Has the member's process ended, or, on this node, destroyed its group? On another node: for so long at least, as
+  // bytes may be on their way.
   [[nodiscard]] bool has_ended(std::uint32_t member, std::chrono::milliseconds for_at_least = {});
+  // The failure of a group that waits for a member that has ended.
+  [[nodiscard]] Failure end_of(std::uint32_t member) const;
   // Descriptors that become readable when there is something to look at.
   void add_lines(std::vector<pollfd>& into);
 
@@ -59,6 +62,7 @@ class MemberWatch {
     Clock::time_point broke{};
   };
 
+  [[nodiscard]] bool has_left(std::uint32_t member) const;
   void read(std::uint32_t member);
   void send(std::uint64_t word);
 

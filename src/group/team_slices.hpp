@@ -27,6 +27,9 @@ struct Row {
   std::vector<std::uint64_t> offsets;
 };
 
+// Bytes of a vector that one round of a reduction combines: this limits the memory of a call.
+inline constexpr std::uint64_t kSlicedPiece = std::uint64_t{16} << 20;
+
 // Whole elements, as equal as they can be.
 [[nodiscard]] Row slices_of(std::uint64_t elements, std::uint64_t element_bytes, std::uint32_t members);
 
@@ -36,7 +39,11 @@ struct Row {
 // Each member reads its slice of all contributions, and combines it in the order of ranks. `scratch` keeps its memory
 // for the next call.
 intranode::Outcome reduce_own_slice(intranode::Team& team, const std::byte* from, std::byte* into, const Row& slices,
-                                    const intranode::Combine& combine, CollectiveCall call,
+                                    const intranode::Combine& combine, intranode::CallWord call,
+                                    std::vector<std::byte>& scratch);
+// The same for blocks of `bytes`, in rounds. `into` may be `from`.
+intranode::Outcome reduce_own_block(intranode::Team& team, const std::byte* from, std::byte* into,
+                                    std::vector<std::uint64_t> bytes, const intranode::Combine& combine,
                                     std::vector<std::byte>& scratch);
 
 }  // namespace outrigger::group

@@ -1,4 +1,4 @@
-// Can all members of a team copy to and from each other? They try once: system-call filters, security modules and
+// Can all members of a team copy from each other? They try once: system-call filters, security modules and
 // containers may forbid it between some.
 #pragma once
 

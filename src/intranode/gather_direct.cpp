@@ -1,50 +1,55 @@
-// direct: every member writes its block into the root's buffer.
+// direct: the root reads every member's block out of its buffer.
 //
 // Source: S. Chakraborty et al., "Contention-Aware Kernel-Assisted MPI Collectives for Multi-/Many-Core Systems", 2017:
-// "parallel write".
+// "sequential read".
 //
 // Source and code (-: ours):
-//     the root tells the addresses of its blocks     | `publish`
-//     all others write                               | `memory.write`
-//     they tell the root, which waits for all        | `arrive`, `wait_for_copies`
-//     - a member could not write: it sends chunks in | `gather_slots`, `pass_over`
-//       slots; the others pass over these steps      |
+//     the others tell the addresses of their blocks  | `set_word`
+//     the root reads block after block               | `memory.read`
+//     it tells the others, which wait for it         | `arrive`, `wait_arrived`
+//     - it could not read: all send chunks in slots  | `gather_slots`
 //
 // Picture (3 members, root 0):
 //
-//     root:   addresses ▶ step s ─────────────────── waits for 1 and 2 ── returns
-//     1:                ◀ ── writes ── arrives in s ── returns
-//     2:                ◀ ──── writes ──── arrives in s ── returns
+//     1:      address ▶ step s ───────────────────────────────── waits for 0 ── returns
+//     2:      address ▶ step s ───────────────────────────────── waits for 0 ── returns
+//     root:             ◀ ── reads from 1 ── reads from 2 ── arrives in s + 1 ── returns
 //
 // Team of p, blocks of n:
-//     cost    n written by each but the root, at the same time; one step there and one back
-//     bounds  none. The others wait for the root
-#include <array>
-
+//     cost    n (p - 1) read by the root; one step there and one back
+//     bounds  none. The root waits for the slowest of the others, and these wait for the root
+//
+// No member writes into another's memory: a root whose call has failed may use its buffer for something else.
 #include "intranode/algorithms.hpp"
 #include "intranode/direct_steps.hpp"
 
 namespace outrigger::intranode {
 namespace {
 
-Outcome receive_blocks(Meeting& meeting, std::span<const std::byte> mine, const Blocks& into, std::uint64_t step) {
-  if (!meeting.fits(meeting.rank(), mine.size(), into.each) || !meeting.wait_slot(step)) return Outcome::ended;
-  publish(meeting, step, into);
-  meeting.arrive(step);
+// `read`: of all blocks.
+Outcome read_blocks(Meeting& meeting, PeerMemory& memory, std::span<const std::byte> mine, const Blocks& into,
+                    std::uint64_t step, bool& read) {
+  if (!meeting.fits(meeting.rank(), mine.size(), into.each)) return Outcome::ended;
   copy_own(into.of(meeting.rank()), mine);
-  // For blocks that did not come.
-  std::array<std::uint64_t, kMostMembers> bytes{};
-  std::array<std::uint64_t, kMostMembers> offsets{};
-  bool complete = true;
-  const Outcome outcome = wait_for_copies(meeting, step, [&](std::uint32_t member) {
-    const std::span<std::byte> block = into.of(member);
-    bytes[member] = block.size();
-    offsets[member] = static_cast<std::uint64_t>(block.data() - into.base);
-    complete = false;
-  });
-  if (outcome != Outcome::done) return outcome;
-  if (complete) return pass_over(meeting, steps_of(into.each, kSlotBytes));
-  return gather_slots(meeting, {}, Blocks::irregular(into.base, bytes.data(), offsets.data()), meeting.rank(), true);
+  for (std::uint32_t distance = 1; distance < meeting.size(); ++distance) {
+    const std::uint32_t other = meeting.after(distance);
+    if (!meeting.wait_arrived(other, step)) return Outcome::ended;
+    read = memory.read(other, meeting.word(other, step), into.of(other)) && read;
+  }
+  if (!meeting.wait_slot(step + 1)) return Outcome::ended;
+  meeting.set_word(step + 1, read ? 1 : 0);
+  meeting.arrive(step + 1);
+  return Outcome::done;
+}
+
+Outcome lend_block(Meeting& meeting, std::span<const std::byte> mine, std::uint32_t root, std::uint64_t step,
+                   bool& read) {
+  if (!meeting.wait_slot(step)) return Outcome::ended;
+  meeting.set_word(step, address_of(mine.data()));
+  meeting.arrive(step);
+  if (!meeting.wait_arrived(root, step + 1)) return Outcome::ended;
+  read = meeting.word(root, step + 1) == 1;
+  return Outcome::done;
 }
 
 }  // namespace
@@ -52,14 +57,13 @@ Outcome receive_blocks(Meeting& meeting, std::span<const std::byte> mine, const 
 Outcome gather_direct(Meeting& meeting, PeerMemory& memory, std::span<const std::byte> mine, const Blocks& into,
                       std::uint32_t root) {
   const std::uint64_t step = meeting.begin();
-  if (meeting.rank() == root) return receive_blocks(meeting, mine, into, step);
-  if (!meeting.wait_arrived(root, step) || !meeting.wait_slot(step)) return Outcome::ended;
-  const bool written = memory.write(root, published(meeting, root, step), mine);
-  meeting.set_word(step, written ? 1 : 0);
-  meeting.arrive(step);
-  if (written) return pass_over(meeting, steps_of(mine.size(), kSlotBytes));
-  meeting.end();  // other members that could not write wait for it
-  return gather_slots(meeting, mine, into, root, true);
+  meeting.extend(1);
+  bool read = true;
+  const Outcome outcome = meeting.rank() == root ? read_blocks(meeting, memory, mine, into, step, read)
+                                                 : lend_block(meeting, mine, root, step, read);
+  if (outcome != Outcome::done) return outcome;
+  meeting.end();
+  return read ? Outcome::done : gather_slots(meeting, mine, into, root, true);
 }
 
 }  // namespace outrigger::intranode

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -98,7 +99,21 @@ TEST_P(GroupFailureTest, AReceiveFromADeadRankEnds) {
   EXPECT_EQ(results, (std::vector<int>{0, -1}));
 }
 
-// Rank 1 is not there any more, though its process did not die in the group.
+TEST_P(GroupFailureTest, AReceiveFromAnyRankEndsWithTheLastOne) {
+  const std::vector<int> results = run_processes(3, [](outrigger_group* group, std::uint32_t rank) {
+    int word = 42;
+    if (rank == 2 && outrigger_group_send(group, &word, sizeof word, 0, 0) != OUTRIGGER_GROUP_OK) return 1;
+    if (rank != 0) ::kill(::getpid(), SIGKILL);
+    word = 0;
+    int result = outrigger_group_recv(group, &word, sizeof word, OUTRIGGER_GROUP_ANY_RANK, 0);
+    if (result != OUTRIGGER_GROUP_OK || word != 42) return 2;
+    result = outrigger_group_recv(group, &word, sizeof word, OUTRIGGER_GROUP_ANY_RANK, 0);
+    return result == OUTRIGGER_GROUP_DEAD_RANK ? 0 : 3;
+  });
+  EXPECT_EQ(results, (std::vector<int>{0, -1, -1}));
+}
+
+// Rank 1 is not there any more, though its process lives.
 TEST_P(GroupFailureTest, ARankThatHasLeftIsNamed) {
   using Call = std::function<int(outrigger_group*, std::vector<std::byte>&)>;
   const std::vector<Call> calls{
@@ -113,17 +128,23 @@ TEST_P(GroupFailureTest, ARankThatHasLeftIsNamed) {
         return outrigger_group_broadcast(group, bytes.data(), bytes.size(), 0);
       }};
   for (const Call& call : calls) {
+    std::array<int, 2> rank_0_ends{};
+    ASSERT_EQ(::pipe(rank_0_ends.data()), 0);
     const std::vector<int> results = run_processes(2, [&](outrigger_group* group, std::uint32_t rank) {
+      char end = 0;
       if (rank == 1) {
         outrigger_group_destroy(group);
-        return 0;
+        return ::read(rank_0_ends[0], &end, 1) == 1 ? 0 : 1;
       }
       std::vector<std::byte> bytes(1 << 25);  // more than a connection takes
-      const bool named = call(group, bytes) == OUTRIGGER_GROUP_DEAD_RANK &&
-                         std::string(outrigger_group_last_error()).starts_with("rank 1 (process ");
-      return named ? 0 : 1;
+      const int result = call(group, bytes);
+      const std::string error = outrigger_group_last_error();
+      const bool named =
+          error.starts_with("rank 1 (process ") && error.find(" destroyed its group") != std::string::npos;
+      return ::write(rank_0_ends[1], &end, 1) == 1 && result == OUTRIGGER_GROUP_DEAD_RANK && named ? 0 : 1;
     });
     EXPECT_EQ(results, (std::vector<int>{0, 0}));
+    for (const int end : rank_0_ends) ::close(end);
   }
 }
 

@@ -111,6 +111,21 @@ TEST_P(GroupTest, SumsAreInTheOrderOfRanks) {
   });
 }
 
+// Longer than one round, in place.
+TEST(GroupSumsTest, LongSumsAreInTheOrderOfRanks) {
+  constexpr std::size_t kLength = (std::size_t{5} << 20) + 1;
+  run_group(3, [](outrigger_group* group, std::uint32_t rank) {
+    std::vector<float> values(kLength, value_of(rank));
+    for (std::size_t i = 0; i < kLength; i += 7) values[i] = static_cast<float>(i % 1000 + rank);
+    ASSERT_EQ(outrigger_group_all_reduce(group, values.data(), values.data(), kLength, OUTRIGGER_GROUP_FLOAT32,
+                                         OUTRIGGER_GROUP_SUM),
+              kOk);
+    std::vector<float> expected(kLength, sum_of_nodes("aaa"));
+    for (std::size_t i = 0; i < kLength; i += 7) expected[i] = static_cast<float>(3 * (i % 1000) + 3);
+    ASSERT_TRUE(values == expected);
+  });
+}
+
 // In bfloat16, 256 + 1 = 256: only sums in float32 count the ones.
 TEST_P(GroupTest, SixteenBitsAreSummedInThirtyTwo) {
   constexpr std::uint16_t k256 = 0x4380;
@@ -246,6 +261,25 @@ TEST_P(GroupTest, ReduceScatterInPlaceKeepsTheOwnBlock) {
   });
 }
 
+// Longer than one round.
+TEST(GroupSumsTest, LongReduceScatterInPlaceKeepsTheOwnBlock) {
+  run_group(3, [](outrigger_group* group, std::uint32_t rank) {
+    const std::vector<std::uint64_t> counts{100, 2'500'000, 1'000'000};
+    const std::vector<std::int64_t> firsts{0, 100, 2'500'100};
+    for (const bool in_place : {false, true}) {
+      Words words = filled(3'500'100, rank);
+      Words results(counts[rank]);
+      std::int64_t* into = in_place ? words.data() : results.data();
+      ASSERT_EQ(outrigger_group_reduce_scatter(group, words.data(), into, counts.data(), OUTRIGGER_GROUP_INT64,
+                                               OUTRIGGER_GROUP_SUM),
+                kOk);
+      for (std::uint64_t i = 0; i < counts[rank]; ++i) {
+        ASSERT_EQ(into[i], 3 * (firsts[rank] + static_cast<std::int64_t>(i)) + 3);
+      }
+    }
+  });
+}
+
 // Only lengths count, not how a rank describes them.
 TEST_P(GroupTest, AlltoallvTakesBothFormsOfBlocks) {
   run_group(size(), [](outrigger_group* group, std::uint32_t rank) {
@@ -336,6 +370,37 @@ TEST_P(GroupTest, MessagesMoveWithoutAWaitingCaller) {
     }
     ASSERT_EQ(outrigger_group_barrier(group), kOk);
   });
+}
+
+// Those before it are more than are kept.
+TEST(GroupMessagesTest, OneBehindLongOnesIsReceived) {
+  constexpr std::size_t kBytes = std::size_t{40} << 20;
+  const std::vector<std::byte> bytes(kBytes, std::byte{5});
+  const auto send = [&](outrigger_group* group) {
+    const std::int64_t word = 42;
+    std::array<outrigger_group_request*, 2> requests{};
+    for (auto& one : requests) ASSERT_EQ(outrigger_group_isend(group, bytes.data(), kBytes, 1, 1, &one), kOk);
+    ASSERT_EQ(outrigger_group_send(group, &word, sizeof word, 1, 2), kOk) << outrigger_group_last_error();
+    for (auto* one : requests) {
+      ASSERT_EQ(outrigger_group_wait(one, 0), kOk);
+      outrigger_group_free(one);
+    }
+  };
+  const auto receive = [&](outrigger_group* group) {
+    std::int64_t word = 0;
+    ASSERT_EQ(outrigger_group_recv(group, &word, sizeof word, 0, 2), kOk) << outrigger_group_last_error();
+    ASSERT_EQ(word, 42);
+    std::vector<std::byte> got(kBytes);
+    for (int message = 0; message < 2; ++message) {
+      ASSERT_EQ(outrigger_group_recv(group, got.data(), kBytes, 0, 1), kOk);
+      ASSERT_TRUE(got == bytes);
+    }
+  };
+  for (const char* nodes : {"", "a,b"}) {
+    pretend_nodes(nodes);
+    run_group(2, [&](outrigger_group* group, std::uint32_t rank) { rank == 0 ? send(group) : receive(group); });
+  }
+  pretend_nodes("");
 }
 
 INSTANTIATE_TEST_SUITE_P(OneNode, GroupTest, testing::Values("a", "aa", "aaa", "aaaa"));

@@ -46,6 +46,49 @@ class NoStream final : public Stream {
   [[nodiscard]] std::size_t read(std::span<std::byte> /*head*/, std::span<std::byte> /*body*/) override { return 0; }
 };
 
+// Messages of zeros with tag 0, without end.
+class EndlessStream final : public Stream {
+ public:
+  explicit EndlessStream(std::uint64_t bytes) : bytes_(bytes) {}
+  [[nodiscard]] std::size_t write(std::span<const std::byte> /*head*/, std::span<const std::byte> /*body*/) override {
+    return 0;
+  }
+  [[nodiscard]] std::size_t read(std::span<std::byte> head, std::span<std::byte> body) override {
+    if (head.empty()) {
+      bodies_ += body.size();
+      return body.size();
+    }
+    const std::array<std::uint64_t, 2> message{0, bytes_};
+    std::memcpy(head.data(), message.data(), head.size());
+    return head.size();
+  }
+  [[nodiscard]] std::uint64_t bodies() const { return bodies_; }
+
+ private:
+  std::uint64_t bytes_;
+  std::uint64_t bodies_ = 0;
+};
+
+// Member 0 has the stream from member 1.
+struct Room {
+  explicit Room(std::unique_ptr<Stream> stream)
+      : area(GroupArea::attach(GroupArea::create(1).value().get(), 1).value()),
+        watch(layout, area, MemberProcesses::open({::getpid()}).value(), {}),
+        mailroom({.spins = 50, .yields = 20}, layout, area, watch, streams(std::move(stream))) {}
+
+  static std::vector<std::unique_ptr<Stream>> streams(std::unique_ptr<Stream> stream) {
+    std::vector<std::unique_ptr<Stream>> made;
+    made.push_back(std::make_unique<NoStream>());
+    made.push_back(std::move(stream));
+    return made;
+  }
+
+  Layout layout{0, {0, 1}};
+  GroupArea area;
+  MemberWatch watch;
+  Mailroom mailroom;
+};
+
 // Far more looks than a wait has before it sleeps.
 TEST(MailroomTest, AWaiterDoesNotSleepWhileBytesMove) {
   constexpr std::uint64_t kBytes = 1000;
@@ -53,24 +96,30 @@ TEST(MailroomTest, AWaiterDoesNotSleepWhileBytesMove) {
   std::vector<std::byte> stream(sizeof head + kBytes, std::byte{42});
   std::memcpy(stream.data(), head.data(), sizeof head);
 
-  const Layout layout(0, {0, 1});
-  Result<UniqueFd> memory = GroupArea::create(1);
-  ASSERT_TRUE(memory);
-  Result<GroupArea> area = GroupArea::attach(memory.value().get(), 1);
-  ASSERT_TRUE(area);
-  MemberWatch watch(layout, area.value(), MemberProcesses({::getpid()}), {});
   auto slow = std::make_unique<SlowStream>(std::move(stream));
   const SlowStream& counted = *slow;
-  std::vector<std::unique_ptr<Stream>> streams;
-  streams.push_back(std::make_unique<NoStream>());
-  streams.push_back(std::move(slow));
-  Mailroom mailroom({.spins = 50, .yields = 20}, layout, area.value(), watch, std::move(streams));
+  Room room(std::move(slow));
 
   std::vector<std::byte> got(kBytes);
-  const auto letter = mailroom.receive(got, 1, 3, false);
-  EXPECT_EQ(mailroom.wait(letter, std::chrono::minutes(1)), Mailroom::Waited::done);
+  const auto letter = room.mailroom.receive(got, 1, 3, false);
+  EXPECT_EQ(room.mailroom.wait(letter, std::chrono::minutes(1)), Mailroom::Waited::done);
   EXPECT_EQ(got, std::vector<std::byte>(kBytes, std::byte{42}));
   EXPECT_EQ(counted.sleeps(), 0);
+}
+
+// A receive without a waiting caller does not raise the limit.
+TEST(MailroomTest, AMemberThatSendsMuchWaits) {
+  constexpr std::uint64_t kBytes = kMostKeptBytes / 4;
+  auto endless = std::make_unique<EndlessStream>(kBytes);
+  const EndlessStream& counted = *endless;
+  Room room(std::move(endless));
+  std::vector<std::byte> got(kBytes);
+  const auto other = room.mailroom.receive({}, 1, 1, false);
+  EXPECT_EQ(counted.bodies(), kMostKeptBytes);
+  const auto first = room.mailroom.receive(got, 1, 0, false);
+  EXPECT_EQ(room.mailroom.test(first), Mailroom::Waited::done);
+  EXPECT_EQ(counted.bodies(), kMostKeptBytes + kBytes);
+  room.mailroom.cancel(other);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ Failure failure_by(std::uint64_t word) {
 
   const Layout layout(0, {0, 1});
   const UniqueFd memory = GroupArea::create(1).value();
-  MemberWatch watch(layout, GroupArea::attach(memory.get(), 1).value(), MemberProcesses({::getpid()}),
+  MemberWatch watch(layout, GroupArea::attach(memory.get(), 1).value(), MemberProcesses::open({::getpid()}).value(),
                     std::move(lines));
   EXPECT_EQ(::write(other.get(), &word, sizeof word), static_cast<ssize_t>(sizeof word));
   watch.look();

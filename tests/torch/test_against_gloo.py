@@ -356,6 +356,83 @@ def test_sparse_tensors_are_added(ranks: Ranks, backend: str) -> None:
     ranks.run(3, program)
 
 
+def test_futures_have_the_values_of_gloo(ranks: Ranks) -> None:
+    def program(rank: int, size: int) -> None:
+        ours = dist.new_group(backend="outrigger")
+        one, part, whole = torch.ones(3), torch.ones(2), torch.ones(2 * size)
+
+        def many() -> list[torch.Tensor]:
+            return [torch.ones(2) for _ in range(size)]
+
+        calls = [
+            lambda group: dist.broadcast(one, 0, group=group, async_op=True),
+            lambda group: dist.all_reduce(one, group=group, async_op=True),
+            lambda group: dist.all_reduce_coalesced([one, part], group=group, async_op=True),
+            lambda group: dist.reduce(one, 0, group=group, async_op=True),
+            lambda group: dist.all_gather(many(), part, group=group, async_op=True),
+            lambda group: dist.all_gather_coalesced([[part, one]] * size, [part, one], group=group, async_op=True),
+            lambda group: dist.all_gather_coalesced([[part]] * size, [part], group=group, async_op=True),
+            lambda group: dist.gather(part, many() if rank == 0 else None, group=group, async_op=True),
+            lambda group: dist.scatter(part, many() if rank == 0 else None, group=group, async_op=True),
+            lambda group: dist.all_to_all_single(whole.clone(), whole, group=group, async_op=True),
+            lambda group: dist.barrier(group=group, async_op=True),
+        ]
+        for number, call in enumerate(calls):
+            given, expected = (lengths(future_of(call(group)).wait()) for group in (ours, None))
+            assert given == expected, number
+
+    ranks.run(2, program)
+
+
+def future_of(work: Any) -> Any:
+    """Coalesced calls return one."""
+    return work.get_future() if isinstance(work, dist.Work) else work
+
+
+def lengths(value: Any) -> Any:
+    """Lists of tensors as lists of their lengths."""
+    return len(value) if isinstance(value, torch.Tensor) else [lengths(one) for one in value]
+
+
+def test_splits_of_one_rank_meet_none_of_another(ranks: Ranks) -> None:
+    """Rank 1 gives nothing and gets nothing in the second call."""
+
+    def program(rank: int, size: int) -> None:
+        ours = dist.new_group(backend="outrigger")
+        into = torch.zeros(2)
+        splits = [1, 1] if rank == 0 else None
+        dist.all_to_all_single(into, torch.arange(2.0) + 10 * rank, splits, splits, group=ours)
+        assert into.tolist() == [rank, 10 + rank]
+        into, given = (torch.zeros(2), torch.ones(2)) if rank == 0 else (torch.zeros(0), torch.ones(0))
+        splits = [2, 0] if rank == 0 else None
+        dist.all_to_all_single(into, given, splits, splits, group=ours)
+        assert into.tolist() == [1] * (2 if rank == 0 else 0)
+        dist.barrier(ours)
+
+    ranks.run(2, program)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_default_device_does_not_count(ranks: Ranks, backend: str) -> None:
+    """As in programs that make their models on a GPU. "meta" tensors have no memory."""
+
+    def program(rank: int, size: int) -> None:
+        ours = dist.new_group(backend=backend)
+        torch.set_default_device("meta")
+        tensor = torch.full((3, 2), float(rank + 1), device="cpu").t()
+        dist.all_reduce(tensor, group=ours)
+        assert tensor.tolist() == [[3.0] * 3] * 2
+        into = [torch.zeros(2, 2, device="cpu").t() for _ in range(size)]
+        dist.all_gather(into, torch.full((2, 2), float(rank), device="cpu"), group=ours)
+        assert [one[0, 0].item() for one in into] == [0, 1]
+        sparse = torch.full((3,), float(rank + 1), device="cpu").to_sparse()
+        dist.all_reduce(sparse, group=ours)
+        assert sparse.to_dense().tolist() == [3.0] * 3
+        dist.monitored_barrier(ours)
+
+    ranks.run(2, program)
+
+
 def test_several_tensors_are_gathered_in_lists_of_ranks(ranks: Ranks) -> None:
     def program(rank: int, size: int) -> None:
         ours = dist.new_group(backend="outrigger")

@@ -7,6 +7,8 @@ import os
 import signal
 import threading
 import time
+import weakref
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -21,7 +23,7 @@ import outrigger.torch  # noqa: F401
 from outrigger.torch import library
 from outrigger.torch.device_backend import DeviceBackend
 from outrigger.torch.process_group import OutriggerProcessGroup
-from outrigger.torch.works import WorkQueue
+from outrigger.torch.works import QueuedWork, WorkQueue
 
 
 def test_the_library_is_found_by_its_soname(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,6 +290,52 @@ def test_callbacks_may_call_operations(ranks: Ranks) -> None:
     ranks.run(2, program)
 
 
+@pytest.mark.parametrize("is_late", [False, True])
+def test_operations_of_callbacks_have_one_order(ranks: Ranks, is_late: bool) -> None:
+    """The callback is added behind a second operation. The first has ended on rank 0, and has not begun on rank 1."""
+
+    def program(rank: int, size: int) -> None:
+        ours = dist.new_group(backend="outrigger")
+        first, second, third = torch.ones(4), torch.full((4,), 10.0), torch.full((4,), 100.0)
+        if rank == 0:
+            dist.barrier()  # of gloo: rank 1 has added its callback
+        work = dist.all_reduce(first, group=ours, async_op=True)
+        early = work.get_future()
+        last = dist.all_reduce(second, group=ours, async_op=True)
+        if rank == 0:
+            work.wait()
+        future = early if is_late else work.get_future()
+        future = future.then(lambda _: dist.all_reduce(third, group=ours))
+        if rank == 1:
+            dist.barrier()
+        future.wait()
+        last.wait()
+        assert torch.equal(second, torch.full((4,), 10.0 * size))
+        assert torch.equal(third, torch.full((4,), 100.0 * size))
+        dist.destroy_process_group(ours)
+        assert torch.equal(work.get_future().wait()[0], first)
+
+    ranks.run(2, program)
+
+
+@pytest.mark.parametrize("wait", [lambda work: work.wait(), lambda work: work.get_future().wait()])
+def test_a_callback_may_wait_for_a_later_operation(wait: Callable[[object], object]) -> None:
+    queue = WorkQueue("test")
+    works = [QueuedWork([], queue) for _ in range(3)]
+    go = threading.Event()
+    queue.put(go.wait, works[0])
+    future = works[0].get_future().then(lambda _: wait(works[1]))
+    for work in works[1:]:
+        queue.put(lambda: None, work)
+    go.set()
+    waits = threading.Thread(target=future.wait, daemon=True)
+    waits.start()
+    waits.join(60)
+    assert not waits.is_alive()
+    assert works[1].is_success()
+    queue.close(lambda: None)
+
+
 def test_blocking_operations_of_two_threads_take_turns() -> None:
     queue = WorkQueue("test")
     inside, go = threading.Event(), threading.Event()
@@ -366,6 +414,22 @@ def test_a_message_whose_copy_fails_has_ended(ranks: Ranks) -> None:
                     work.wait()
             assert work.is_completed()
         dist.barrier(ours)
+        dist.destroy_process_group(ours)
+
+    ranks.run(2, program)
+
+
+def test_messages_that_have_ended_keep_no_tensors(ranks: Ranks) -> None:
+    def program(rank: int, _size: int) -> None:
+        ours = dist.new_group(backend="outrigger")
+        tensor = torch.ones(4, 2).t()  # with a copy
+        work = dist.isend(tensor, 1, group=ours) if rank == 0 else dist.irecv(tensor, 0, group=ours)
+        work.wait()
+        dist.barrier(ours)
+        references = [weakref.ref(one) for one in work.result()]
+        del tensor, work
+        gc.collect()
+        assert [one() for one in references] == [None] * len(references)
         dist.destroy_process_group(ours)
 
     ranks.run(2, program)

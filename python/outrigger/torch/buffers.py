@@ -53,10 +53,10 @@ class Buffer:
         if tensor.is_contiguous() and not tensor.is_neg() and not tensor.is_conj():
             self.flat = tensor
         elif fill:
-            self.flat = torch.empty(tensor.shape, dtype=tensor.dtype)
+            self.flat = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
             self.flat.copy_(tensor.detach())
         else:
-            self.flat = torch.empty(tensor.shape, dtype=tensor.dtype)
+            self.flat = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
 
     @property
     def address(self) -> int:

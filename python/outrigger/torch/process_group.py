@@ -65,6 +65,15 @@ def _single(tensors: Sequence[Any], what: str) -> Any:
     return tensors[0]
 
 
+def _one_list(outputs: list[list[Any]]) -> list[Any]:
+    """The result of a call as of gloo's: without an outer list of one list."""
+    return outputs[0] if len(outputs) == 1 else outputs
+
+
+def _word() -> Any:
+    return torch.zeros(1, device="cpu")
+
+
 class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     """Collectives and messages through shared memory, and between machines.
 
@@ -91,7 +100,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         except library.GroupError as error:
             raise self._raised(error) from error.__cause__
         self._queue = WorkQueue("outrigger group")
-        self._messages: list[MessageWork] = []
+        self._messages: set[MessageWork] = set()
         # Also of the handle, which messages use outside the queue.
         self._messages_lock = threading.Lock()
         self._calls = 0
@@ -183,11 +192,11 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                 self._set_timeout_ms = limit
             job()
 
-        work = QueuedWork(outputs)
+        work = QueuedWork(outputs, self._queue)
         if getattr(opts, "asyncOp", True):
             self._queue.put(with_timeout, work)
         else:
-            self._queue.do(with_timeout)
+            work.place = self._queue.do(with_timeout)
             work.finish()
         return work
 
@@ -238,8 +247,8 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         def job() -> None:
             own = tensor.detach().coalesce()
             kind = zlib.crc32(repr((tuple(own.shape), own.sparse_dim(), own.dtype)).encode())
-            every = torch.zeros(self._size, 2, dtype=torch.int64)
-            self._gather_all(list(every), torch.tensor([own._nnz(), kind]))
+            every = torch.zeros(self._size, 2, dtype=torch.int64, device="cpu")
+            self._gather_all(list(every), torch.tensor([own._nnz(), kind], device="cpu"))
             counts, kinds = every.t().tolist()
             if len(set(kinds)) != 1:
                 raise RuntimeError(
@@ -247,7 +256,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                 )
             indices, values = (self._gathered_rows(rows, counts) for rows in (own.indices().t(), own.values()))
             with torch.no_grad():  # what detach() returns has indices of its own
-                tensor.copy_(torch.sparse_coo_tensor(indices.t(), values, own.shape).coalesce())
+                tensor.copy_(torch.sparse_coo_tensor(indices.t(), values, own.shape, device="cpu").coalesce())
 
         return self._do(opts, tensors, job)
 
@@ -279,6 +288,9 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         """Each rank's tensor to all. The tensors may differ in length, as all ranks know all lengths."""
         if len(outputs) != len(inputs):
             raise ValueError(f"all_gather: {len(inputs)} inputs have {len(outputs)} lists of outputs")
+        return self._gather_lists(outputs, inputs, opts, _one_list(outputs))
+
+    def _gather_lists(self, outputs: list[list[Any]], inputs: list[Any], opts: Any, result: list[Any]) -> QueuedWork:
         for into, tensor in zip(outputs, inputs, strict=True):
             self._check_gathered(into, tensor)
 
@@ -286,13 +298,14 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             for into, tensor in zip(outputs, inputs, strict=True):
                 self._gather_all(into, tensor)
 
-        return self._do(opts, outputs, job)
+        return self._do(opts, result, job)
 
     def allgather_coalesced(self, outputs: list[list[Any]], inputs: list[Any], opts: Any = None) -> QueuedWork:
         """As allgather(), but a list for each rank has its tensors."""
         if len(outputs) != self._size or any(len(ones) != len(inputs) for ones in outputs):
             raise ValueError(f"all_gather_coalesced: expected {self._size} lists of {len(inputs)} outputs")
-        return self.allgather([list(ones) for ones in zip(*outputs, strict=True)], inputs, opts)
+        lists = [list(ones) for ones in zip(*outputs, strict=True)]
+        return self._gather_lists(lists, inputs, opts, outputs)
 
     def _check_gathered(self, outputs: list[Any], tensor: Any) -> None:
         if len(outputs) != self._size:
@@ -366,7 +379,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             for buffer in into:
                 buffer.finish()
 
-        return self._do(opts, outputs, job)
+        return self._do(opts, _one_list(outputs), job)
 
     def scatter(self, outputs: list[Any], inputs: list[list[Any]], opts: Any) -> QueuedWork:
         """One of the root's tensors to each rank."""
@@ -470,32 +483,28 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         """A part of one tensor to each rank, and from each rank to a part of another."""
         buffers.check(output)
         buffers.check(tensor)
-        lengths = [self._split(one, splits) for one, splits in ((output, output_splits), (tensor, input_splits))]
+        taken, given = self._split(output, output_splits), self._split(tensor, input_splits)
 
         def job() -> None:
             own, into = Buffer(tensor), Buffer(output, fill=False)
             own.apart_from(into)
-            if not output_splits and not input_splits:
-                given, taken = (library.regular(one.address, one.bytes // self._size) for one in (own, into))
-                self._call("all_to_all", given, taken)
-            else:
-                taken, given = (_parts(one.address, parts) for one, parts in zip((into, own), lengths, strict=True))
-                self._call("all_to_allv", given, taken)
+            # Other ranks may have splits, so equal parts are no other call.
+            self._call("all_to_allv", given(own.address), taken(into.address))
             into.finish()
 
         return self._do(opts, [output], job)
 
     all_to_all_single = alltoall_base
 
-    def _split(self, tensor: Any, splits: list[int]) -> list[int]:
-        """The bytes of each rank's part."""
+    def _split(self, tensor: Any, splits: list[int]) -> Callable[[int], library.Blocks]:
+        """Each rank's part, by the address of the first one."""
         rows = tensor.shape[0] if tensor.dim() else 1
         if not splits and rows % self._size == 0:
-            return [tensor.nbytes // self._size] * self._size
+            return lambda address: library.regular(address, tensor.nbytes // self._size)
         if len(splits) != self._size or sum(splits) != rows:
             raise ValueError(f"all_to_all_single: {rows} rows cannot be split as {splits} for {self._size} ranks")
         row = tensor.nbytes // rows if rows else 0
-        return [split * row for split in splits]
+        return lambda address: _parts(address, [split * row for split in splits])
 
     def barrier(self, opts: Any = None) -> QueuedWork:
         """Returns when all ranks have come."""
@@ -510,17 +519,17 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         if self._rank == 0:
             self._await_arrivals(arrived, limit_ms, wait_all_ranks)
             for rank in range(1, self._size):
-                self._message("isend", torch.zeros(1), rank, released).wait()
+                self._message("isend", _word(), rank, released).wait()
             return
         try:
-            self._message("isend", torch.zeros(1), 0, arrived).wait(timedelta(milliseconds=limit_ms))
-            self._message("irecv", torch.zeros(1), 0, released).wait(timedelta(milliseconds=limit_ms))
+            self._message("isend", _word(), 0, arrived).wait(timedelta(milliseconds=limit_ms))
+            self._message("irecv", _word(), 0, released).wait(timedelta(milliseconds=limit_ms))
         except Exception as error:
             raise RuntimeError(f"rank {self._rank} failed to pass monitored_barrier in {limit_ms} ms") from error
 
     def _await_arrivals(self, tag: int, limit_ms: int, wait_all_ranks: bool) -> None:
         end = time.monotonic() + limit_ms / 1000
-        arrivals = {rank: self._message("irecv", torch.zeros(1), rank, tag) for rank in range(1, self._size)}
+        arrivals = {rank: self._message("irecv", _word(), rank, tag) for rank in range(1, self._size)}
         missing = []
         try:
             for rank, arrival in arrivals.items():
@@ -564,10 +573,13 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         with self._messages_lock:
             self._call(function, buffer.address, buffer.bytes, rank, tag, ctypes.byref(request))
             assert request.value is not None
-            work = MessageWork(request.value, [tensor, buffer.flat], finish, self._raised, self._timeout_ms, self)
+            forget = self._messages.discard
+            tensors = [tensor, buffer.flat]
+            work = MessageWork(request.value, tensors, finish, self._raised, self._timeout_ms, self, forget)
             # One that the program drops is kept until it has ended: its bytes still move.
-            self._messages = [one for one in self._messages if not one.is_completed()]
-            self._messages.append(work)
+            for one in list(self._messages):
+                one.is_completed()
+            self._messages.add(work)
         return work
 
     # --- the end ---
@@ -589,9 +601,8 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         """
         self._queue.close(self._interrupt)
         with self._messages_lock:
-            for message in self._messages:
+            for message in list(self._messages):
                 message.cancel()
-            self._messages = []
             handle, self._handle = self._handle, None
         if handle is not None:
             self._library.function("destroy")(handle)
@@ -604,7 +615,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         if self._handle is None or _is_finalizing() or self._process != _process():
             return
         handle, self._handle = self._handle, None
-        messages, self._messages = self._messages, []
+        messages = list(self._messages)
         destroy = self._library.function("destroy")
 
         def free() -> None:

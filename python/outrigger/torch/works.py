@@ -24,24 +24,43 @@ def milliseconds(timeout: timedelta) -> int:
     return max(1, int(timeout.total_seconds() * 1000))
 
 
+class _PlacedFuture(torch.futures.Future):  # type: ignore[misc]
+    """A future of a work. A callback that is added after later operations has a place behind these."""
+
+    def __init__(self, work: QueuedWork) -> None:
+        super().__init__()
+        self._work = work
+
+    def then(self, callback: Callable[[Any], Any]) -> Any:
+        """As the future that the work gives now."""
+        return torch.futures.Future.then(self._work.get_future(), callback)
+
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
+        """As then()."""
+        torch.futures.Future.add_done_callback(self._work.get_future(), callback)
+
+
 class QueuedWork(Work):  # type: ignore[misc]
     """One operation that has been done, is being done, or waits in its group's queue."""
 
-    def __init__(self, tensors: list[Any]) -> None:
+    def __init__(self, tensors: list[Any], queue: WorkQueue) -> None:
         super().__init__()
         self._tensors = tensors
+        self._queue = queue
+        self.place = 0
+        """How many operations the program had called with this one."""
         self._done = threading.Event()
         self._lock = threading.Lock()
         self._error: Exception | None = None
-        self._future: Any = None
+        self._futures: list[Any] = []
 
     def finish(self, error: Exception | None = None) -> None:
         """The operation has ended."""
         with self._lock:
             self._error = error
             self._done.set()
-            future = self._future
-        if future is not None:
+            futures, self._futures = self._futures, []
+        for future in futures:
             self._resolve(future)
 
     def _resolve(self, future: Any) -> None:
@@ -52,6 +71,7 @@ class QueuedWork(Work):  # type: ignore[misc]
 
     def wait(self, timeout: timedelta = _NO_TIMEOUT) -> bool:
         """Returns when the operation is complete; raises its error."""
+        self._queue.do_until(self)
         if not self._done.wait(timeout.total_seconds() if timeout > _NO_TIMEOUT else None):
             raise RuntimeError(f"the operation is not complete after {timeout.total_seconds():g} s")
         if self._error is not None:
@@ -83,15 +103,23 @@ class QueuedWork(Work):  # type: ignore[misc]
         return self._tensors
 
     def get_future(self) -> Any:
-        """A future with the output tensors; DDP takes its results from it."""
+        """A future with the output tensors; DDP takes its results from it.
+
+        Its callbacks run before operations that are called later.
+        """
+        self._queue.do_until(self)
+        future = _PlacedFuture(self)
+        if not self._queue.put_behind_later(self, lambda: self._resolve(future)):
+            self._resolve_at_end(future)
+        return future
+
+    def _resolve_at_end(self, future: Any) -> None:
         with self._lock:
-            is_new = self._future is None
-            if is_new:
-                self._future = torch.futures.Future()
             ended = self._done.is_set()
-        if is_new and ended:
-            self._resolve(self._future)
-        return self._future
+            if not ended:
+                self._futures.append(future)
+        if ended:
+            self._resolve(future)
 
     def source_rank(self) -> int:
         """Only messages have one."""
@@ -106,13 +134,15 @@ class WorkQueue:
     A thread does them, so that they go on whatever the program does. Each group has its own, so groups do not wait for
     each other. Operations for which the caller waits at once are done by the caller, when those before are done.
 
-    Callbacks of futures belong to their operation. They run in this thread, or in the caller's if the operation has
-    ended before. Operations that they call are done at once, before those in the queue: so all ranks have one order.
+    Callbacks of futures run in this thread, or in the caller's if the operation has ended before. Operations that they
+    call in this thread are done at once, before those in the queue. All ranks have one order, whenever the operation
+    ends: if later operations were called before the callback was added, it has a place in the queue behind these.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._jobs: deque[tuple[Callable[[], None], QueuedWork]] = deque()
+        self._calls = 0  # of the program, and not of callbacks in the thread
         self._changed = threading.Condition()
         self._busy = False
         self._in_caller = False  # busy, but not in the queue's thread
@@ -128,18 +158,41 @@ class WorkQueue:
         with self._changed:
             if self._ends:
                 raise RuntimeError("the process group has been destroyed")
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
-            self._jobs.append((job, work))
-            self._changed.notify_all()
+            self._append(job, work)
 
-    def do(self, job: Callable[[], None]) -> None:
-        """Does the operation in this thread."""
+    def _append(self, job: Callable[[], None], work: QueuedWork) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+        self._calls += 1
+        work.place = self._calls
+        self._jobs.append((job, work))
+        self._changed.notify_all()
+
+    def put_behind_later(self, work: QueuedWork, job: Callable[[], None]) -> bool:
+        """Puts in what must follow operations that were called after `work`. False: there are none."""
+        if self._is_own_thread():
+            return False
+        with self._changed:
+            if self._ends or work.place == self._calls:
+                return False
+            self._append(job, QueuedWork([], self))
+        return True
+
+    def do_until(self, work: QueuedWork) -> None:
+        """In a callback: this thread is the one that does the operations for which the callback waits."""
+        while self._is_own_thread() and not work.is_completed() and self._jobs:
+            job, next_work = self._jobs.popleft()
+            next_work.finish(_error_of(job))
+
+    def do(self, job: Callable[[], None]) -> int:
+        """Does the operation in this thread. Returns its work's place."""
         if self._is_own_thread():
             job()
-            return
+            return self._calls
         with self._changed:
+            self._calls += 1
+            place = self._calls
             while self._jobs or self._busy:
                 self._changed.wait()
             if self._ends:
@@ -149,6 +202,7 @@ class WorkQueue:
             job()
         finally:
             self._set_idle()
+        return place
 
     def close(self, interrupt: Callable[[], None]) -> None:
         """Returns when all operations have ended. `interrupt` ends one that another thread is doing for itself."""
@@ -216,6 +270,10 @@ def _error_of(job: Callable[[], None]) -> Exception | None:
     return None
 
 
+def _nothing() -> None:
+    pass
+
+
 class MessageWork(Work):  # type: ignore[misc]
     """A send or a receive. A wait that runs into its timeout cancels it."""
 
@@ -227,8 +285,9 @@ class MessageWork(Work):  # type: ignore[misc]
         raised: Callable[..., Exception],
         timeout_ms: int,
         group: object,
+        forget: Callable[[MessageWork], None],
     ):
-        """`group` is not freed as long as this is in use."""
+        """`group` is not freed as long as this is in use. `forget` is called when the message has ended."""
         super().__init__()
         self._group = group
         self._library = library.load()
@@ -237,6 +296,7 @@ class MessageWork(Work):  # type: ignore[misc]
         self._finish = finish
         self._raised = raised
         self._timeout_ms = timeout_ms
+        self._forget = forget
         self._lock = threading.Lock()
         self._cancelled = False
         self._ended = threading.Event()
@@ -260,8 +320,13 @@ class MessageWork(Work):  # type: ignore[misc]
         except Exception as error:
             self._error = error
         finally:
-            self._library.function("free")(self._handle)
-            self._ended.set()
+            self._end()
+
+    def _end(self) -> None:
+        self._library.function("free")(self._handle)
+        self._finish = _nothing  # that of a receive keeps a copy
+        self._ended.set()
+        self._forget(self)
 
     def cancel(self) -> None:
         """Ends it, unless it has ended."""
@@ -272,8 +337,7 @@ class MessageWork(Work):  # type: ignore[misc]
             if self._ended.is_set():
                 return
             self._error = RuntimeError("the process group was destroyed before the message had ended")
-            self._library.function("free")(self._handle)
-            self._ended.set()
+            self._end()
 
     def wait(self, timeout: timedelta = _NO_TIMEOUT) -> bool:
         """Returns when the message has been sent or received; raises its error."""

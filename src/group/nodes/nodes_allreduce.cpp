@@ -22,8 +22,6 @@ using intranode::Outcome;
 std::uint64_t most_short(std::uint32_t nodes) {
   return nodes == 2 ? std::uint64_t{256} << 10 : std::uint64_t{32} << 10;
 }
-// Limits the memory of a call.
-constexpr std::uint64_t kAllreducePiece = std::uint64_t{16} << 20;
 
 }  // namespace
 
@@ -32,7 +30,7 @@ Outcome NodeCollectives::all_reduce(const std::byte* from, std::byte* into, std:
   const std::uint64_t element = combine.element_bytes();
   exchange_.begin(intranode::CallWord(CollectiveCall::allreduce, 0, elements * element));
   if (elements * element <= most_short(layout_.nodes())) return all_reduce_whole(from, into, elements, combine);
-  const std::uint64_t piece = kAllreducePiece / element;
+  const std::uint64_t piece = kSlicedPiece / element;
   for (std::uint64_t done = 0; done < elements; done += piece) {
     const std::uint64_t count = std::min(piece, elements - done);
     const Row slices = slices_of(count, element, layout_.size());
