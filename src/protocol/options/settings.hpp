@@ -34,6 +34,7 @@ inline constexpr const char* kSharedHeap = "OUTRIGGER_SHARED_HEAP";
 inline constexpr const char* kWaitCopies = "OUTRIGGER_WAIT_COPIES";
 inline constexpr const char* kHugePages = "OUTRIGGER_HUGE_PAGES";
 inline constexpr const char* kReport = "OUTRIGGER_REPORT";
+inline constexpr const char* kTorchReport = "OUTRIGGER_TORCH_REPORT";
 inline constexpr const char* kLive = "OUTRIGGER_LIVE";
 inline constexpr const char* kTrace = "OUTRIGGER_TRACE";
 inline constexpr const char* kWindows = "OUTRIGGER_WINDOWS";
@@ -98,6 +99,9 @@ inline constexpr std::array kSettings{
                false},
     SettingRow{setting::kReport, "no report", "a file",
                "writes the report there at the end; the running job is shown as with OUTRIGGER_LIVE=on", true, false},
+    SettingRow{setting::kTorchReport, "no report", "a directory",
+               "PyTorch: ranks count their operations in files there, which `outrigger report DIRECTORY` reads", false,
+               false},
     SettingRow{setting::kLive, "off", "on, off", "shows the running job in `outrigger top`, `watch` and `exporter`",
                true, false},
     SettingRow{setting::kTrace, "no trace", "a file",

@@ -1,0 +1,169 @@
+"""Operations that are counted for the report, or shown as events in torch's profiler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+from torch._C._distributed_c10d import Work
+from torch.autograd import profiler
+
+from outrigger.torch.counting import ASYNC, BLOCKING, GroupCounts, bytes_of, now_ns
+from outrigger.torch.works import NO_TIMEOUT, MessageWork, QueuedWork
+
+_W = TypeVar("_W", bound=Work)
+
+
+def is_profiled() -> bool:
+    """True while torch's profiler runs."""
+    running: bool = profiler._is_profiler_enabled
+    return running
+
+
+def _event(operation: str, tensors: list[Any]) -> Any:
+    return profiler.record_function(f"outrigger:{operation} {bytes_of(tensors)} bytes")
+
+
+def do_blocking(counts: GroupCounts | None, operation: str, tensors: list[Any], call: Callable[[], None]) -> None:
+    """Does an operation whose call returns when it is complete."""
+    if is_profiled():
+        with _event(operation, tensors):
+            _do_counted(counts, operation, tensors, call)
+    else:
+        _do_counted(counts, operation, tensors, call)
+
+
+def _do_counted(counts: GroupCounts | None, operation: str, tensors: list[Any], call: Callable[[], None]) -> None:
+    if counts is None:
+        call()
+        return
+    begun_ns = now_ns()
+    row, count = counts.begin(BLOCKING, operation, tensors)
+    try:
+        call()
+    except BaseException:
+        counts.called(row, count, begun_ns, failed=True)
+        raise
+    counts.called(row, count, begun_ns)
+
+
+class Watch:
+    """Follows an asynchronous operation from its call to its completion."""
+
+    __slots__ = ("_begun_ns", "_call_ns", "_count", "_counts", "_event_end", "_flight_ns", "_row")
+
+    def __init__(self, counts: GroupCounts | None, operation: str, tensors: list[Any], form: int = ASYNC) -> None:
+        self._counts = counts
+        self._event_end = _lasting_event(operation, tensors) if is_profiled() else None
+        self._flight_ns = -1
+        self._call_ns = 0
+        if counts is not None:
+            self._begun_ns = now_ns()
+            self._row, self._count = counts.begin(form, operation, tensors)
+
+    def post(self, call: Callable[[], _W]) -> _W:
+        """Starts the operation."""
+        try:
+            work = call()
+        except BaseException:
+            self._posted(failed=True)
+            raise
+        self._posted()
+        return work
+
+    def _posted(self, failed: bool = False) -> None:
+        if self._counts is not None:
+            self._call_ns = self._counts.called(self._row, self._count, self._begun_ns, failed)
+        if failed:
+            self._end_event()
+
+    def completed(self, failed: bool) -> None:
+        """The operation has ended."""
+        if self._counts is not None and self._flight_ns < 0:
+            self._flight_ns = now_ns() - self._begun_ns
+            self._counts.completed(self._row, self._flight_ns, failed)
+        self._end_event()
+
+    def _end_event(self) -> None:
+        end, self._event_end = self._event_end, None
+        if end is not None:
+            end.set_result(None)
+
+    def waited(self, begun_ns: int) -> None:
+        """A wait() has returned."""
+        counts = self._counts
+        if counts is None:
+            return
+        counts.waited(self._row, begun_ns)
+        if self._flight_ns >= 0 and self._call_ns >= 0:
+            call_ns, self._call_ns = self._call_ns, -1
+            counts.waited_for(self._row, self._flight_ns, call_ns)
+
+    def future_taken(self) -> None:
+        """The program waits for a future."""
+        if self._counts is not None:
+            self._counts.future_taken(self._row)
+
+
+def _lasting_event(operation: str, tensors: list[Any]) -> Any:
+    """An event that lasts until the returned future is set, by any thread."""
+    event, end = _event(operation, tensors), torch.futures.Future()
+    event.__enter__()
+    event._call_end_callbacks_on_future(end)
+    return end
+
+
+class ObservedWork(QueuedWork):
+    """As QueuedWork."""
+
+    def __init__(self, tensors: list[Any], watch: Watch) -> None:
+        super().__init__(tensors)
+        self._watch = watch
+
+    def finish(self, error: Exception | None = None) -> None:
+        """The operation has ended."""
+        self._watch.completed(error is not None)
+        super().finish(error)
+
+    def wait(self, timeout: timedelta = NO_TIMEOUT) -> bool:
+        """Returns when the operation is complete; raises its error."""
+        begun_ns = now_ns()
+        try:
+            return super().wait(timeout)
+        finally:
+            self._watch.waited(begun_ns)
+
+    def get_future(self) -> Any:
+        """A future with the output tensors."""
+        if self._future is None:
+            self._watch.future_taken()
+        return super().get_future()
+
+
+class ObservedMessage(MessageWork):
+    """As MessageWork. Its completion is the first wait or test that sees it."""
+
+    def __init__(self, watch: Watch, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._watch = watch
+
+    def _take(self, result: int) -> None:
+        super()._take(result)
+        if self._ended.is_set():
+            self._watch.completed(self._error is not None)
+
+    def wait(self, timeout: timedelta = NO_TIMEOUT) -> bool:
+        """Returns when the message has been sent or received; raises its error."""
+        begun_ns = now_ns()
+        try:
+            return super().wait(timeout)
+        finally:
+            self._watch.waited(begun_ns)
+
+    def get_future(self) -> Any:
+        """A future with the tensors. A thread waits for it."""
+        if self._future is None:
+            self._watch.future_taken()
+        return super().get_future()
