@@ -344,12 +344,17 @@ def parse(text: str | bytes, what: str = "the report") -> Report:
     return formats.parse_version(text, Report, VERSION, what)
 
 
-def read(path: Path) -> Report:
-    """Reads a report's file."""
+def read_text(path: Path) -> tuple[bytes, str]:
+    """The contents of a report's file, and its name for errors."""
     try:
-        return parse(path.read_bytes(), f"the report {path}")
+        return path.read_bytes(), f"the report {path}"
     except OSError as error:
         raise UserError(f"the report {path} cannot be read: {error.strerror}") from error
+
+
+def read(path: Path) -> Report:
+    """Reads a report's file."""
+    return parse(*read_text(path))
 
 
 def offload_verdict(report: Report, collectives: Sequence[str]) -> str:

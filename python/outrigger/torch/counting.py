@@ -6,7 +6,6 @@ Counts are made by the threads that call, and by those of the groups. All take a
 from __future__ import annotations
 
 import atexit
-import contextlib
 import json
 import mmap
 import multiprocessing.util
@@ -17,6 +16,7 @@ import sys
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,8 @@ from outrigger.torch_layout import Form, Group, Number, Process, Slot, State
 now_ns = time.monotonic_ns
 BLOCKING, ASYNC, MESSAGE = map(int, Form)
 
+Kind = tuple[int, int, int, int, int]
+"""Of calls with the same bytes: indices of their row and of three of its numbers, and the bytes."""
 _MOST_KNOWN = 4096
 _LONGEST_NAME = 200
 _ROW = layout.ROW_NUMBERS
@@ -171,47 +173,61 @@ class GroupCounts:
         self._group = group
         self._numbers = process.numbers
         self._lock = process.lock
-        self._known: dict[tuple[int, str, Any, int], int] = {}
+        self._known: dict[tuple[int, str, Any, int], Kind] = {}
 
-    def key(self, form: int, operation: str, tensors: list[Any]) -> tuple[int, str, Any, int]:
-        """Form, operation, type and bytes of a call."""
-        if len(tensors) == 1:
-            tensor = tensors[0]
-            try:
-                return (form, operation, tensor.dtype, tensor.nbytes)
-            except RuntimeError:  # sparse ones have none
-                pass
-        return (form, operation, tensors[0].dtype if tensors else None, bytes_of(tensors))
+    def begin(self, form: int, operation: str, tensors: list[Any]) -> Kind:
+        """The kind of a call that begins."""
+        try:
+            (tensor,) = tensors
+            key = (form, operation, tensor.dtype, tensor.nbytes)
+        except (ValueError, RuntimeError):  # several tensors or none; sparse ones have no such bytes
+            key = (form, operation, tensors[0].dtype if tensors else None, bytes_of(tensors))
+        return self._known.get(key) or self._new_kind(key)
 
-    def _row(self, key: tuple[int, str, Any, int]) -> int:
+    def _new_kind(self, key: tuple[int, str, Any, int]) -> Kind:
         form, operation, dtype, count = key
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
-        kind = "-" if dtype is None else str(dtype).removeprefix("torch.")
-        row = self._known[key] = self._process.row(form, self._group, operation, kind, count)
-        return row
+        name = "-" if dtype is None else str(dtype).removeprefix("torch.")
+        row = self._process.row(form, self._group, operation, name, count)
+        kind = self._known[key] = (row, row + _CALLS, row + _BYTES, row + _CALL_NS, count)
+        return kind
 
-    def begin(self, form: int, operation: str, tensors: list[Any]) -> tuple[int, int]:
-        """Row and bytes of a call that begins."""
-        key = self.key(form, operation, tensors)
-        row = self._known.get(key) or self._row(key)
-        if form == BLOCKING:
-            self._numbers[_CURRENT] = row
-        return row, key[3]
+    def blocking(self, operation: str, tensors: list[Any], call: Callable[[], object]) -> None:
+        """Does a call that returns when the operation is complete. Short, as it is on the path of each call."""
+        numbers = self._numbers
+        begun_ns = now_ns()
+        row, calls, total, time, count = self.begin(BLOCKING, operation, tensors)
+        numbers[_CURRENT] = row
+        try:
+            call()
+        except BaseException:
+            self._failed(row)
+            raise
+        ended_ns = now_ns()
+        with self._lock:
+            numbers[calls] += 1
+            numbers[total] += count
+            numbers[time] += ended_ns - begun_ns
+        numbers[_LAST] = ended_ns
+        numbers[_CURRENT] = 0
 
-    def called(self, row: int, count: int, begun_ns: int, failed: bool = False) -> int:
-        """A call has returned, after the returned time."""
+    def _failed(self, row: int) -> None:
+        """A blocking call; the process stays in it."""
+        with self._lock:
+            self._numbers[row + _CALLS] += 1
+            self._numbers[row + _FAILED] += 1
+
+    def posted(self, kind: Kind, begun_ns: int) -> int:
+        """The call of an asynchronous operation has returned, after the returned time."""
         numbers, ended_ns = self._numbers, now_ns()
+        _, calls, total, time, count = kind
         spent_ns = ended_ns - begun_ns
         with self._lock:
-            numbers[row + _CALLS] += 1
-            numbers[row + _BYTES] += count
-            numbers[row + _CALL_NS] += spent_ns
-            if failed:
-                numbers[row + _FAILED] += 1
-            else:
-                numbers[_CURRENT] = 0
-            numbers[_LAST] = ended_ns
+            numbers[calls] += 1
+            numbers[total] += count
+            numbers[time] += spent_ns
+        numbers[_LAST] = ended_ns
         return spent_ns
 
     def completed(self, row: int, flight_ns: int, failed: bool) -> None:
@@ -223,20 +239,22 @@ class GroupCounts:
             if failed:
                 numbers[row + _FAILED] += 1
 
-    def waited(self, row: int, begun_ns: int) -> None:
-        """A wait() has returned."""
-        ended_ns = now_ns()
-        with self._lock:
-            self._numbers[row + _WAIT_NS] += ended_ns - begun_ns
-            self._numbers[_LAST] = ended_ns
-
-    def waited_for(self, row: int, flight_ns: int, call_ns: int) -> None:
-        """The first wait() for a completed operation."""
-        numbers = self._numbers
+    def waited(self, row: int, begun_ns: int, flight_ns: int, call_ns: int) -> None:
+        """The first wait() for a completed operation has returned."""
+        numbers, ended_ns = self._numbers, now_ns()
         with self._lock:
             numbers[row + _WAITED] += 1
             numbers[row + _WAITED_FLIGHT_NS] += flight_ns
             numbers[row + _WAITED_CALL_NS] += call_ns
+            numbers[row + _WAIT_NS] += ended_ns - begun_ns
+        numbers[_LAST] = ended_ns
+
+    def waited_again(self, row: int, begun_ns: int) -> None:
+        """Another wait() has returned, or one whose operation is not complete."""
+        ended_ns = now_ns()
+        with self._lock:
+            self._numbers[row + _WAIT_NS] += ended_ns - begun_ns
+        self._numbers[_LAST] = ended_ns
 
     def future_taken(self, row: int) -> None:
         """The program waits for a future."""

@@ -10,58 +10,40 @@ import torch
 from torch._C._distributed_c10d import Work
 from torch.autograd import profiler
 
-from outrigger.torch.counting import ASYNC, BLOCKING, GroupCounts, bytes_of, now_ns
+from outrigger.torch.counting import ASYNC, GroupCounts, bytes_of, now_ns
 from outrigger.torch.works import NO_TIMEOUT, MessageWork, QueuedWork
 
 _W = TypeVar("_W", bound=Work)
-
-
-def is_profiled() -> bool:
-    """True while torch's profiler runs."""
-    running: bool = profiler._is_profiler_enabled
-    return running
 
 
 def _event(operation: str, tensors: list[Any]) -> Any:
     return profiler.record_function(f"outrigger:{operation} {bytes_of(tensors)} bytes")
 
 
-def do_blocking(counts: GroupCounts | None, operation: str, tensors: list[Any], call: Callable[[], None]) -> None:
+def do_blocking(counts: GroupCounts | None, operation: str, tensors: list[Any], call: Callable[[], object]) -> None:
     """Does an operation whose call returns when it is complete."""
-    if is_profiled():
+    if profiler._is_profiler_enabled:
         with _event(operation, tensors):
-            _do_counted(counts, operation, tensors, call)
+            call() if counts is None else counts.blocking(operation, tensors, call)
+    elif counts is None:
+        call()
     else:
-        _do_counted(counts, operation, tensors, call)
-
-
-def _do_counted(counts: GroupCounts | None, operation: str, tensors: list[Any], call: Callable[[], None]) -> None:
-    if counts is None:
-        call()
-        return
-    begun_ns = now_ns()
-    row, count = counts.begin(BLOCKING, operation, tensors)
-    try:
-        call()
-    except BaseException:
-        counts.called(row, count, begun_ns, failed=True)
-        raise
-    counts.called(row, count, begun_ns)
+        counts.blocking(operation, tensors, call)
 
 
 class Watch:
     """Follows an asynchronous operation from its call to its completion."""
 
-    __slots__ = ("_begun_ns", "_call_ns", "_count", "_counts", "_event_end", "_flight_ns", "_row")
+    __slots__ = ("_begun_ns", "_call_ns", "_counts", "_event_end", "_flight_ns", "_kind")
 
     def __init__(self, counts: GroupCounts | None, operation: str, tensors: list[Any], form: int = ASYNC) -> None:
         self._counts = counts
-        self._event_end = _lasting_event(operation, tensors) if is_profiled() else None
+        self._event_end = _lasting_event(operation, tensors) if profiler._is_profiler_enabled else None
         self._flight_ns = -1
         self._call_ns = 0
         if counts is not None:
             self._begun_ns = now_ns()
-            self._row, self._count = counts.begin(form, operation, tensors)
+            self._kind = counts.begin(form, operation, tensors)
 
     def post(self, call: Callable[[], _W]) -> _W:
         """Starts the operation."""
@@ -75,15 +57,15 @@ class Watch:
 
     def _posted(self, failed: bool = False) -> None:
         if self._counts is not None:
-            self._call_ns = self._counts.called(self._row, self._count, self._begun_ns, failed)
+            self._call_ns = self._counts.posted(self._kind, self._begun_ns)
         if failed:
-            self._end_event()
+            self.completed(failed=True)
 
     def completed(self, failed: bool) -> None:
         """The operation has ended."""
         if self._counts is not None and self._flight_ns < 0:
             self._flight_ns = now_ns() - self._begun_ns
-            self._counts.completed(self._row, self._flight_ns, failed)
+            self._counts.completed(self._kind[0], self._flight_ns, failed)
         self._end_event()
 
     def _end_event(self) -> None:
@@ -96,15 +78,16 @@ class Watch:
         counts = self._counts
         if counts is None:
             return
-        counts.waited(self._row, begun_ns)
-        if self._flight_ns >= 0 and self._call_ns >= 0:
-            call_ns, self._call_ns = self._call_ns, -1
-            counts.waited_for(self._row, self._flight_ns, call_ns)
+        if self._flight_ns < 0 or self._call_ns < 0:
+            counts.waited_again(self._kind[0], begun_ns)
+            return
+        call_ns, self._call_ns = self._call_ns, -1
+        counts.waited(self._kind[0], begun_ns, self._flight_ns, call_ns)
 
     def future_taken(self) -> None:
         """The program waits for a future."""
         if self._counts is not None:
-            self._counts.future_taken(self._row)
+            self._counts.future_taken(self._kind[0])
 
 
 def _lasting_event(operation: str, tensors: list[Any]) -> Any:

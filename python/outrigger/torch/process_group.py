@@ -425,7 +425,12 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                 raise ValueError("reduce_scatter: all tensors must have one type")
         counts = [one.numel() for one in tensors]
         return self._scatter_reduced(
-            "reduce_scatter", tensors, [output], lambda: [torch.cat([one.detach().reshape(-1) for one in tensors])], [counts], opts
+            "reduce_scatter",
+            tensors,
+            [output],
+            lambda: [torch.cat([one.detach().reshape(-1) for one in tensors])],
+            [counts],
+            opts,
         )
 
     def _reduce_scatter_base(self, output: Any, tensor: Any, opts: Any) -> QueuedWork:
