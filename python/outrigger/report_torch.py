@@ -106,7 +106,7 @@ def _missing(report: TorchReport) -> str:
     if not report.missing_ranks:
         return ""
     missing = tuple((rank, rank) for rank in report.missing_ranks)
-    return f"Missing: {named(missing)} left no counts. It ended before it had made a group, or made none."
+    return f"Missing: {named(missing)}, without counts: ended before making a group of Outrigger, or made none."
 
 
 def _end(report: TorchReport) -> str:
@@ -154,7 +154,7 @@ def where(entry: Operation, report: TorchReport) -> str:
     """The group."""
     group = entry.group
     if not group.ranks and group.size in (0, report.world_size):
-        return f"all {report.world_size} ranks" if group.size else group.label
+        return "all ranks" if group.size else group.label
     ranks = _in_words(group.ranks) if group.ranks else f"{group.size}"
     label = f"group {group.label}, " if group.label and len(group.label) < 16 else ""
     return f"{label}{'ranks ' + ranks if group.ranks else ranks + ' ranks'}"
