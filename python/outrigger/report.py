@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from outrigger import (
-    formats,
     report_advice,
     report_data,
     report_efficiency,
@@ -43,17 +41,12 @@ __all__ = [
 AnyReport = Report | TorchReport
 
 
-@dataclass(frozen=True)
-class _Kind:
-    kind: str = ""
-
-
 def read_any(path: Path) -> AnyReport:
     """Reads a report's file, or the directory in which ranks of PyTorch have counted."""
     if path.is_dir():
         return report_torch.read_directory(path)
     text, what = report_data.read_text(path)
-    if formats.parse(text, _Kind, what).kind == report_torch_data.KIND:
+    if report_data.kind_of(text, what) == report_torch_data.KIND:
         return report_torch_data.parse(text, what)
     return parse(text, what)
 

@@ -14,7 +14,7 @@ from outrigger.report_data import Ended, Run, format_bytes, format_seconds, plur
 from outrigger.report_late import LATE_COLUMNS, LATE_HOW, LEAST_SHARE, MOST_ROWS, late_row
 from outrigger.report_model import Cell, Column, Line, Narrow, Section, Table, Tone, cell, dim
 from outrigger.report_run import run_table
-from outrigger.report_torch_data import VERSION, Operation, Ranges, Stopped, TorchReport, make
+from outrigger.report_torch_data import VERSION, Operation, Ranges, Stopped, TorchReport, make, ranges
 from outrigger.torch_layout import SUFFIX
 
 _MEETING = {
@@ -105,8 +105,8 @@ def _elsewhere(report: TorchReport) -> str:
 def _missing(report: TorchReport) -> str:
     if not report.missing_ranks:
         return ""
-    missing = tuple((rank, rank) for rank in report.missing_ranks)
-    return f"Missing: {named(missing)}, without counts: ended before making a group of Outrigger, or made none."
+    missing = named(ranges(report.missing_ranks))
+    return f"Missing: {missing}, without counts: ended before making a group of Outrigger, or made none."
 
 
 def _end(report: TorchReport) -> str:

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 import outrigger
-from outrigger import launch, linked, machine, report_end, report_torch, torch_layout
+from outrigger import launch, linked, machine, report_end, report_torch, settings
 from outrigger.artifacts import Artifacts
 from outrigger.binding import NodeBinding
 from outrigger.errors import UserError
@@ -37,7 +37,7 @@ def check_alone(given: Mapping[str, bool]) -> None:
 def make_plan(program: Sequence[str], found: Artifacts, directory: Path, values: Mapping[str, str]) -> launch.Plan:
     """torchrun, with a directory for the counts of its ranks."""
     command = (str(linked.find_program(program[0])), *program[1:])
-    environment = {torch_layout.DIRECTORY: str(directory), **values}
+    environment = {settings.REPORT: str(directory), **values}
     return launch.Plan(found.daemon, command, environment, _NO_BINDING)
 
 

@@ -16,7 +16,6 @@ from enum import IntEnum
 
 VERSION = 1
 SUFFIX = ".counts"
-DIRECTORY = "OUTRIGGER_TORCH_REPORT"
 
 HEAD_BYTES = 4096
 SLOTS = 8

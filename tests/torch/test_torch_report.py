@@ -20,6 +20,7 @@ from torch.profiler import ProfilerActivity, profile
 import outrigger.torch  # noqa: F401
 from outrigger import report_torch, report_torch_ranks, torch_layout
 from outrigger.report_torch_data import TorchReport
+from outrigger.settings import REPORT
 from outrigger.torch import counting
 from outrigger.torch_layout import State
 
@@ -232,9 +233,17 @@ def test_options_of_mpi_jobs_are_rejected(tmp_path: Path) -> None:
 def test_a_directory_that_cannot_be_written_is_an_error_of_the_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(torch_layout.DIRECTORY, str(tmp_path / "missing"))
-    with pytest.raises(RuntimeError, match=r"OUTRIGGER_TORCH_REPORT=.*cannot write there: No such file"):
+    monkeypatch.setenv(REPORT, str(tmp_path / "missing"))
+    with pytest.raises(RuntimeError, match=r"OUTRIGGER_REPORT=.*cannot write there: No such file"):
         counting.for_group("name", "0", 0, 1, ())
+
+
+def test_a_file_is_for_mpi_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(REPORT, str(tmp_path / "r.json"))
+    assert counting.for_group("name", "0", 0, 1, ()) is None
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
+    with pytest.warns(UserWarning, match="must name a directory for PyTorch"):
+        assert counting.for_group("name", "0", 0, 1, ()) is None
 
 
 def counted(
@@ -242,7 +251,7 @@ def counted(
 ) -> TorchReport:
     """The report of forked processes that find the directory in their environment."""
     directory.mkdir()
-    monkeypatch.setenv(torch_layout.DIRECTORY, str(directory))
+    monkeypatch.setenv(REPORT, str(directory))
     ranks.run(size, program)
     return report_torch.read_directory(directory)
 
@@ -280,7 +289,7 @@ def test_waits_for_futures_are_said_to_be_unknown(
 
 
 def test_counts_of_several_threads_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(torch_layout.DIRECTORY, str(tmp_path))
+    monkeypatch.setenv(REPORT, str(tmp_path))
     process = counting.ProcessCounts(tmp_path, 0, 1, "attempt")
     group = torch_layout.Group(name="name", label="0", size=1, ranks=())
     counts = counting.GroupCounts(process, process.add_group(group))
@@ -333,7 +342,7 @@ def test_the_profiler_shows_operations(
     ranks: Ranks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_report: bool
 ) -> None:
     if with_report:
-        monkeypatch.setenv(torch_layout.DIRECTORY, str(tmp_path))
+        monkeypatch.setenv(REPORT, str(tmp_path))
 
     def program(rank: int, _size: int) -> None:
         ours = dist.new_group(backend="outrigger")
@@ -356,7 +365,7 @@ def test_the_profiler_shows_operations(
 
 
 def test_without_a_report_nothing_is_counted(ranks: Ranks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(torch_layout.DIRECTORY, raising=False)
+    monkeypatch.delenv(REPORT, raising=False)
     monkeypatch.chdir(tmp_path)
 
     def program(_rank: int, _size: int) -> None:

@@ -26,7 +26,7 @@ def show_report(
         Path,
         typer.Argument(
             metavar="FILE.json",
-            help="Report written by run --report-to FILE.json, or the directory of OUTRIGGER_TORCH_REPORT.",
+            help="Report written by run --report-to FILE.json, or OUTRIGGER_REPORT's directory.",
         ),
     ],
     json: Annotated[

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 import uuid
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -26,6 +27,7 @@ import torch.distributed as dist
 
 import outrigger
 from outrigger import torch_layout as layout
+from outrigger.settings import REPORT
 from outrigger.torch_layout import Form, Group, Number, Process, Slot, State
 
 now_ns = time.monotonic_ns
@@ -79,7 +81,7 @@ def _mapped(directory: Path, rank: int) -> mmap.mmap:
         if opened >= 0:
             path.unlink(missing_ok=True)
         raise RuntimeError(
-            f"Outrigger: {layout.DIRECTORY}={directory}: cannot write there: {error.strerror}; name an existing "
+            f"Outrigger: {REPORT}={directory}: cannot write there: {error.strerror}; name an existing "
             "directory with free space, or unset it"
         ) from error
     finally:
@@ -289,15 +291,28 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 
 
+def _directory() -> Path | None:
+    """OUTRIGGER_REPORT, if it is for this job: it names a file for an MPI job."""
+    place = os.environ.get(REPORT)
+    if not place:
+        return None
+    path = Path(place)
+    if path.is_dir() or not (path.exists() or path.suffix == ".json"):
+        return path
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        warnings.warn(f"Outrigger: no report: {REPORT}={place} must name a directory for PyTorch", stacklevel=2)
+    return None
+
+
 def for_group(name: str, label: str, rank: int, size: int, ranks: tuple[int, ...]) -> GroupCounts | None:
-    """Counts of a new group; None without OUTRIGGER_TORCH_REPORT. `ranks`: those of the job; empty: all."""
-    directory = os.environ.get(layout.DIRECTORY)
-    if not directory:
+    """Counts of a new group; None if no report is wanted. `ranks`: those of the job; empty: all."""
+    directory = _directory()
+    if directory is None:
         return None
     global _current
     if _current is None:
         world_rank, world_size = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (rank, size)
-        _current = ProcessCounts(Path(directory), world_rank, world_size, _attempt(name, size == world_size))
+        _current = ProcessCounts(directory, world_rank, world_size, _attempt(name, size == world_size))
     group = Group(name=name, label=label, size=size, ranks=ranks)
     return GroupCounts(_current, _current.add_group(group))
 

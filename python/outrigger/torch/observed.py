@@ -7,13 +7,12 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 import torch
-from torch._C._distributed_c10d import Work
 from torch.autograd import profiler
 
 from outrigger.torch.counting import ASYNC, GroupCounts, bytes_of, now_ns
-from outrigger.torch.works import NO_TIMEOUT, MessageWork, QueuedWork
+from outrigger.torch.works import NO_TIMEOUT, MessageWork, QueuedWork, WorkQueue
 
-_W = TypeVar("_W", bound=Work)
+_T = TypeVar("_T")
 
 
 def _event(operation: str, tensors: list[Any]) -> Any:
@@ -45,15 +44,15 @@ class Watch:
             self._begun_ns = now_ns()
             self._kind = counts.begin(form, operation, tensors)
 
-    def post(self, call: Callable[[], _W]) -> _W:
+    def post(self, call: Callable[[], _T]) -> _T:
         """Starts the operation."""
         try:
-            work = call()
+            result = call()
         except BaseException:
             self._posted(failed=True)
             raise
         self._posted()
-        return work
+        return result
 
     def _posted(self, failed: bool = False) -> None:
         if self._counts is not None:
@@ -123,6 +122,51 @@ class ObservedWork(QueuedWork):
         if self._future is None:
             self._watch.future_taken()
         return super().get_future()
+
+
+class _AsyncQueue:
+    """A queue for one asynchronous operation."""
+
+    __slots__ = ("_queue", "_watch")
+
+    def __init__(self, queue: WorkQueue, watch: Watch) -> None:
+        self._queue = queue
+        self._watch = watch
+
+    def put(self, job: Callable[[], None], work: QueuedWork) -> None:
+        """As WorkQueue.put()."""
+        self._watch.post(lambda: self._queue.put(job, work))
+
+
+class _BlockingQueue:
+    """A queue for one blocking operation."""
+
+    __slots__ = ("_counts", "_operation", "_queue", "_tensors")
+
+    def __init__(self, queue: WorkQueue, counts: GroupCounts | None, operation: str, tensors: list[Any]) -> None:
+        self._queue = queue
+        self._counts = counts
+        self._operation = operation
+        self._tensors = tensors
+
+    def do(self, job: Callable[[], None]) -> None:
+        """As WorkQueue.do()."""
+        do_blocking(self._counts, self._operation, self._tensors, lambda: self._queue.do(job))
+
+
+def observe(
+    queue: WorkQueue,
+    counts: GroupCounts | None,
+    operation: str,
+    tensors: list[Any],
+    outputs: list[Any],
+    is_async: bool,
+) -> tuple[QueuedWork, Any]:
+    """A work object and a queue for an operation that is counted or profiled."""
+    if not is_async:
+        return QueuedWork(outputs), _BlockingQueue(queue, counts, operation, tensors)
+    watch = Watch(counts, operation, tensors)
+    return ObservedWork(outputs, watch), _AsyncQueue(queue, watch)
 
 
 class ObservedMessage(MessageWork):

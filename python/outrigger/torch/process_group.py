@@ -182,19 +182,10 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self, operation: str, tensors: list[Any], opts: Any, outputs: list[Any], job: Callable[[], None]
     ) -> QueuedWork:
         """Does an operation now, or puts it into the queue. `tensors`: this rank's part, for the report."""
-        if self._counts is None and not profiler._is_profiler_enabled:
-            return self._start(opts, QueuedWork(outputs), job)
-        if not getattr(opts, "asyncOp", True):
-            work = QueuedWork(outputs)
-            observed.do_blocking(self._counts, operation, tensors, lambda: self._start(opts, work, job))
-            return work
-        watch = observed.Watch(self._counts, operation, tensors)
-        return watch.post(lambda: self._start(opts, observed.ObservedWork(outputs, watch), job))
-
-    def _start(self, opts: Any, work: QueuedWork, job: Callable[[], None]) -> QueuedWork:
         self._calls += 1
         timeout: timedelta | None = getattr(opts, "timeout", None)
         limit = self._timeout_ms if timeout is None or timeout <= timedelta() else milliseconds(timeout)
+        is_async: bool = getattr(opts, "asyncOp", True)
 
         def with_timeout() -> None:
             if limit != self._set_timeout_ms:
@@ -202,10 +193,13 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                 self._set_timeout_ms = limit
             job()
 
-        if getattr(opts, "asyncOp", True):
-            self._queue.put(with_timeout, work)
+        work, queue = QueuedWork(outputs), self._queue
+        if self._counts is not None or profiler._is_profiler_enabled:
+            work, queue = observed.observe(queue, self._counts, operation, tensors, outputs, is_async)
+        if is_async:
+            queue.put(with_timeout, work)
         else:
-            self._queue.do(with_timeout)
+            queue.do(with_timeout)
             work.finish()
         return work
 
@@ -580,23 +574,22 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def send(self, tensors: list[Any], rank: int, tag: int) -> MessageWork:
         """Begins to send a tensor."""
-        return self._post("send", _single(tensors, "send"), rank, tag)
+        return self._post("isend", _single(tensors, "send"), rank, tag)
 
     def recv(self, tensors: list[Any], rank: int, tag: int) -> MessageWork:
         """Begins to receive a tensor."""
-        return self._post("recv", _single(tensors, "recv"), rank, tag)
+        return self._post("irecv", _single(tensors, "recv"), rank, tag)
 
     def recv_anysource(self, tensors: list[Any], tag: int) -> MessageWork:
         """Begins to receive a tensor of any rank."""
-        return self._post("recv", _single(tensors, "recv"), library.ANY_RANK, tag)
+        return self._post("irecv", _single(tensors, "recv"), library.ANY_RANK, tag)
 
     recvAnysource = recv_anysource  # noqa: N815
 
-    def _post(self, operation: str, tensor: Any, rank: int, tag: int) -> MessageWork:
-        function = f"i{operation}"
+    def _post(self, function: str, tensor: Any, rank: int, tag: int) -> MessageWork:
         if self._counts is None and not profiler._is_profiler_enabled:
             return self._message(function, tensor, rank, tag)
-        watch = observed.Watch(self._counts, operation, [tensor], counting.MESSAGE)
+        watch = observed.Watch(self._counts, function[1:], [tensor], counting.MESSAGE)
         make = functools.partial(observed.ObservedMessage, watch)
         return watch.post(lambda: self._message(function, tensor, rank, tag, make))
 

@@ -154,8 +154,7 @@ std::span<const SettingRow* const> cvar_rows() {
   static const auto* rows = [] {
     auto* made = new std::vector<const SettingRow*>;
     for (const SettingRow& row : kSettings) {
-      const bool is_for_mpi = row.name != setting::kBuild && row.name != setting::kTorchReport;
-      if (!row.internal && is_for_mpi) made->push_back(&row);
+      if (!row.internal && row.name != setting::kBuild) made->push_back(&row);
     }
     return made;
   }();

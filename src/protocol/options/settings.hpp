@@ -34,7 +34,6 @@ inline constexpr const char* kSharedHeap = "OUTRIGGER_SHARED_HEAP";
 inline constexpr const char* kWaitCopies = "OUTRIGGER_WAIT_COPIES";
 inline constexpr const char* kHugePages = "OUTRIGGER_HUGE_PAGES";
 inline constexpr const char* kReport = "OUTRIGGER_REPORT";
-inline constexpr const char* kTorchReport = "OUTRIGGER_TORCH_REPORT";
 inline constexpr const char* kLive = "OUTRIGGER_LIVE";
 inline constexpr const char* kTrace = "OUTRIGGER_TRACE";
 inline constexpr const char* kWindows = "OUTRIGGER_WINDOWS";
@@ -97,11 +96,8 @@ inline constexpr std::array kSettings{
                true, false},
     SettingRow{setting::kHugePages, "on", "on, off", "moves buffers that others often copy from to huge pages", true,
                false},
-    SettingRow{setting::kReport, "no report", "a file",
+    SettingRow{setting::kReport, "no report", "a file; for PyTorch a directory",
                "writes the report there at the end; the running job is shown as with OUTRIGGER_LIVE=on", true, false},
-    SettingRow{setting::kTorchReport, "no report", "a directory",
-               "PyTorch: ranks count their operations in files there, which `outrigger report DIRECTORY` reads", false,
-               false},
     SettingRow{setting::kLive, "off", "on, off", "shows the running job in `outrigger top`, `watch` and `exporter`",
                true, false},
     SettingRow{setting::kTrace, "no trace", "a file",
