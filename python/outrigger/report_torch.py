@@ -48,7 +48,7 @@ def named(found: Ranges) -> str:
 
 
 def _part(seconds: float, report: TorchReport) -> float:
-    """Of a rank's time of the run."""
+    """Fraction of a rank's run time."""
     run = report.run_seconds
     return seconds / run.mean if run is not None and run.mean > 0 else 0.0
 
@@ -58,7 +58,7 @@ def _has_unseen_waits(report: TorchReport) -> bool:
 
 
 def sentences(report: TorchReport) -> list[str]:
-    """What the operations cost, and what was hidden."""
+    """Cost of the operations, and the hidden part."""
     blocked = report.blocked_seconds
     if not report.counted or blocked is None:
         return ["Nothing was counted: no process has made a process group of Outrigger."]

@@ -27,7 +27,7 @@ class TorchGroup:
     """As torch calls it."""
     size: int
     ranks: Ranges
-    """Of the job. Empty: all."""
+    """Ranks of the job. Empty: all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,12 +41,12 @@ class Operation:
     group: TorchGroup
     calls: int
     bytes: CallBytes
-    """Of the calling rank's tensors."""
+    """Length of the calling rank's tensors."""
     failed: int
     seconds: Spread
     """In the calls and in wait(), of each rank."""
     completed: int
-    """Of asynchronous ones and messages, as all that follow."""
+    """Asynchronous ones and messages only, as all that follow."""
     flight_seconds: Spread
     """From the calls to the completions."""
     waited: int
@@ -54,7 +54,7 @@ class Operation:
     waited_flight_seconds: float
     """The same time of these, all ranks together."""
     hidden_seconds: Spread
-    """Of these: neither in the call nor in wait()."""
+    """Part of it neither in the call nor in wait()."""
     futures: int
     """Those whose future was taken."""
 
@@ -84,7 +84,7 @@ class Attempt:
     world_size: int
     calls: int
     seconds: float
-    """Of the rank with the longest time."""
+    """Longest time of a rank."""
     stopped: tuple[Stopped, ...]
 
 
@@ -119,7 +119,7 @@ class TorchReport:
     run_seconds: Spread | None
     """From a rank's first group to its end."""
     blocked_seconds: Spread | None
-    """Of these, in calls and in wait(). Times of several threads add up."""
+    """Part of it in calls and in wait(). Times of several threads add up."""
     operations: tuple[Operation, ...]
 
     @property
@@ -129,7 +129,7 @@ class TorchReport:
 
     @property
     def calls(self) -> int:
-        """Of all counted ranks."""
+        """Sum over all counted ranks."""
         return sum(entry.calls for entry in self.operations)
 
 

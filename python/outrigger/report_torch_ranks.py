@@ -43,7 +43,7 @@ class Row:
 
     @property
     def hidden_seconds(self) -> float:
-        """Of operations that the program has waited for: the time in which it did something else."""
+        """Time of waited-for operations in which the program did something else."""
         return max(0.0, self.waited_flight_seconds - self.wait_seconds - self.waited_call_seconds)
 
 

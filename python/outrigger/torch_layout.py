@@ -81,7 +81,7 @@ class Number(IntEnum):
     """In the calls, to their returns."""
     FAILED = 7
     COMPLETED = 8
-    """Of asynchronous ones, as all that follow."""
+    """Asynchronous ones only, as all that follow."""
     FLIGHT_NS = 9
     """From the call to the completion."""
     WAITED = 10
@@ -129,7 +129,7 @@ class Group:
     """As torch calls it."""
     size: int
     ranks: tuple[int, ...]
-    """Of the job. Empty: all."""
+    """Ranks of the job. Empty: all."""
 
 
 def size_class(count: int) -> int:

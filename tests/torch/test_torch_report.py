@@ -70,7 +70,7 @@ class Job:
         return found
 
     def ours_in_scratch(self) -> list[Path]:
-        """What the command has left among temporary files; torchrun leaves directories of its own."""
+        """Temporary files that the command has left; torchrun leaves directories of its own."""
         return [path for path in self.scratch.iterdir() if path.name.startswith("outrigger")]
 
 

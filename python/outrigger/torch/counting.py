@@ -34,7 +34,7 @@ now_ns = time.monotonic_ns
 BLOCKING, ASYNC, MESSAGE = map(int, Form)
 
 Kind = tuple[int, int, int, int, int]
-"""Of calls with the same bytes: indices of their row and of three of its numbers, and the bytes."""
+"""Calls with the same bytes: indices of their row and of three of its numbers, and the bytes."""
 _MOST_KNOWN = 4096
 _LONGEST_NAME = 200
 _ROW = layout.ROW_NUMBERS
@@ -269,7 +269,7 @@ class GroupCounts:
 
 
 def bytes_of(tensors: list[Any]) -> int:
-    """Of this rank's tensors together."""
+    """Sum over this rank's tensors."""
     return sum(_tensor_bytes(tensor) for tensor in tensors)
 
 
