@@ -97,8 +97,8 @@ def _elsewhere(report: TorchReport) -> str:
         return ""
     seen = ", ".join(host.host for host in report.hosts)
     return (
-        f"Counted are {named(report.counted_ranks)} of {report.world_size}, those of {seen}. The other "
-        f"{plural(others, 'rank')} ran on other machines, or made no group of Outrigger."
+        f"Counted: {named(report.counted_ranks)} of {report.world_size}, on {seen}. {plural(others, 'other rank')} "
+        "ran on other machines, or made no group of Outrigger."
     )
 
 
@@ -128,7 +128,7 @@ def _attempts(report: TorchReport) -> Iterator[str]:
     if report.earlier:
         count = len(report.earlier) + 1
         yield (
-            f"The ranks were started {count} times. All figures are of the last start alone; earlier ones are listed "
+            f"The ranks made groups in {count} starts. All figures are of the last one alone; earlier ones are listed "
             "at the end."
         )
 

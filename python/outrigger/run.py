@@ -274,9 +274,9 @@ def _run_torchrun(request: Request, found: Artifacts, start: Start, say: Callabl
         started = datetime.now().astimezone()
         code = start(planned, lambda: None)
         with _saying_errors(say):
-            run_torch.write_report(written, directory, code, request.command, started)
+            made = run_torch.write_report(written, directory, code, request.command, started)
             if request.report:
-                report.show(console(), report.read_any(written))
+                report.show(console(), made)
     return code
 
 

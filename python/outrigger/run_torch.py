@@ -12,6 +12,7 @@ from outrigger.artifacts import Artifacts
 from outrigger.binding import NodeBinding
 from outrigger.errors import UserError
 from outrigger.report_data import Run
+from outrigger.report_torch_data import TorchReport
 
 _MODULES = ("torch.distributed.run", "torch.distributed.launch", "torch.distributed.elastic.run")
 _NO_BINDING = NodeBinding((), (), (), ())
@@ -41,8 +42,9 @@ def make_plan(program: Sequence[str], found: Artifacts, directory: Path, values:
     return launch.Plan(found.daemon, command, environment, _NO_BINDING)
 
 
-def write_report(path: Path, directory: Path, code: int, command: str, started: datetime) -> None:
-    """Writes the report of a job that has ended."""
+def write_report(path: Path, directory: Path, code: int, command: str, started: datetime) -> TorchReport:
+    """Writes the report of a job that has ended, and returns it."""
     run = Run(command, outrigger.__version__, "", machine.describe(), f"{started:%Y-%m-%d %H:%M:%S %z}")
     made = report_torch.of_directory(directory, report_end.by_code(code), run)
     report_end.write(path, report_torch.as_json(made))
+    return made

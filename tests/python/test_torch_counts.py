@@ -187,7 +187,7 @@ def test_a_launcher_sees_its_own_machine(tmp_path: Path) -> None:
         written(tmp_path, head(rank, host="node1", local_rank=rank - 2, local_world_size=2), [row(REDUCE)])
     found = report_torch.of_directory(tmp_path)
     assert found.missing_ranks == () and found.counted_ranks == ((2, 3),)
-    assert "Counted are ranks 2 to 3 of 4, those of node1. The other 2 ranks ran on other machines" in " ".join(
+    assert "Counted: ranks 2 to 3 of 4, on node1. 2 other ranks ran on other machines" in " ".join(
         on_terminal(found).split()
     )
     assert "Late ranks" not in report.as_page(found)  # half of the group is unknown
@@ -213,7 +213,7 @@ def test_the_last_start_counts(tmp_path: Path) -> None:
     (earlier,) = found.earlier
     assert earlier.calls == 20 and len(earlier.stopped) == 4
     text = on_terminal(found)
-    assert "started 2 times. All figures are of the last start alone" in text and "0 to 3 of 4" in text
+    assert "in 2 starts. All figures are of the last one alone" in text and "0 to 3 of 4" in text
 
 
 def test_ranks_without_a_common_name_are_told_apart(tmp_path: Path) -> None:

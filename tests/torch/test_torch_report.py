@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +31,15 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def outrigger_command(*words: str | Path, **variables: str | Path) -> subprocess.CompletedProcess[str]:
     """`outrigger` with these words and variables."""
+    return python("-m", "outrigger", *words, **variables)
+
+
+def python(*words: str | Path, **variables: str | Path) -> subprocess.CompletedProcess[str]:
+    """Python with these words and variables."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200", **{k: str(v) for k, v in variables.items()}}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT / "python"), os.environ.get("PYTHONPATH")]))
     return subprocess.run(
-        [sys.executable, "-m", "outrigger", *words], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        [sys.executable, *words], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         text=True, timeout=LIMIT_S,
     )  # fmt: skip
 
@@ -205,7 +212,71 @@ def test_the_last_start_of_restarted_ranks_is_reported(tmp_path: Path) -> None:
     (earlier,) = data["earlier"]
     assert earlier["ranks"] == [[0, 1]] and {"rank": 1, "operation": ""} in earlier["stopped"]
     assert earlier["calls"] in (6, 7)  # rank 0 may have failed in the barrier before torchrun ended it
-    assert "started 2 times. All figures are of the last start alone" in outrigger_command("report", job.path).stdout
+    assert "in 2 starts. All figures are of the last one alone" in outrigger_command("report", job.path).stdout
+
+
+SPAWNED = """
+import os, socket, sys
+import torch, torch.distributed as dist, torch.multiprocessing as multiprocessing
+import outrigger.torch
+def rank(number, port):
+    dist.init_process_group("outrigger", init_method=f"tcp://127.0.0.1:{port}", rank=number, world_size=2)
+    dist.all_reduce(torch.ones(3))
+if __name__ == "__main__":
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    multiprocessing.spawn(rank, (port,), 2)
+"""
+
+
+def test_spawned_ranks_end_without_destroying_their_groups(tmp_path: Path) -> None:
+    """multiprocessing leaves out the functions of atexit."""
+    program, counts = tmp_path / "spawned.py", tmp_path / "counts"
+    program.write_text(SPAWNED)
+    counts.mkdir()
+    output = python(program, **{REPORT: counts})
+    assert output.returncode == 0, output.stdout
+    found = report_torch.read_directory(counts)
+    assert found.calls == 2 and found.stopped == () and found.counted_ranks == ((0, 1),)
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    return port
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_each_launcher_reports_its_own_ranks(tmp_path: Path, shared: bool) -> None:
+    """Two launchers on this machine, with a rank each. With a shared directory there is one report."""
+    program, counts, port = tmp_path / "train.py", tmp_path / "counts", free_port()
+    program.write_text(BEGIN + "dist.all_reduce(torch.ones(3))\n")
+    counts.mkdir()
+
+    def start(node: int) -> subprocess.CompletedProcess[str]:
+        words = [
+            "-m", "torch.distributed.run", "--nnodes", "2", "--node-rank", str(node), "--nproc-per-node", "1",
+            "--master-addr", "127.0.0.1", "--master-port", str(port), str(program),
+        ]  # fmt: skip
+        if shared:
+            return python(*words, **{REPORT: counts})
+        return outrigger_command("run", "--report-to", tmp_path / f"{node}.json", "--", sys.executable, *words)
+
+    with ThreadPoolExecutor(2) as pool:
+        done = list(pool.map(start, range(2)))
+    assert [one.returncode for one in done] == [0, 0], done
+    if shared:
+        whole = report_torch.read_directory(counts)
+        assert whole.counted_ranks == ((0, 1),) and whole.calls == 2 and whole.earlier == ()
+        return
+    for node in range(2):
+        found = json.loads((tmp_path / f"{node}.json").read_text())
+        assert found["counted_ranks"] == [[node, node]] and found["world_size"] == 2
+        assert found["missing_ranks"] == [] and found["operations"][0]["calls"] == 1
+    text = " ".join(outrigger_command("report", tmp_path / "1.json").stdout.split())
+    assert "Counted: rank 1 of 2" in text and "1 other rank ran on other machines" in text
 
 
 def test_the_report_is_printed(tmp_path: Path) -> None:
@@ -268,7 +339,7 @@ def test_ranks_count_without_torchrun(ranks: Ranks, tmp_path: Path, monkeypatch:
     assert row.calls == 2 and row.group.ranks == ((0, 0), (2, 2)) and found.world_size == 3
     assert found.counted_ranks == ((0, 0), (2, 2)) and found.stopped == () and found.restarts is None
     shown = outrigger_command("report", tmp_path / "counts").stdout
-    assert "The other 1 rank ran on other machines, or made no group of Outrigger" in " ".join(shown.split())
+    assert "1 other rank ran on other machines, or made no group of Outrigger" in " ".join(shown.split())
 
 
 def test_waits_for_futures_are_said_to_be_unknown(
