@@ -22,6 +22,8 @@ _MEETING = {
     "all_to_all_single", "barrier", "monitored_barrier",
 }  # fmt: skip
 """No rank leaves them before the last one has come."""
+_LONGEST_LABEL = 16
+"""torch gives some groups a hash as their name."""
 
 
 def of_directory(directory: Path, ended: Ended | None = None, run: Run | None = None) -> TorchReport:
@@ -84,10 +86,9 @@ def _stops(stopped: Iterable[Stopped]) -> str:
     each = list(stopped)
     if not each:
         return ""
-    who, its = ("Rank", "its") if len(each) == 1 else ("Ranks", "their")
-    has = "was" if len(each) == 1 else "were"
-    names = ", ".join(map(_stop, each))
-    return f"{who} {names} {has} killed, or ended without Python's exit: {its} counts go up to then."
+    who, was, its = ("Rank", "was", "its") if len(each) == 1 else ("Ranks", "were", "their")
+    names, end = ", ".join(map(_stop, each)), f"{its} figures end with {its} last call"
+    return f"{who} {names} {was} killed, or ended without Python's exit: {end}{'' if len(each) == 1 else 's'}."
 
 
 def _elsewhere(report: TorchReport) -> str:
@@ -155,9 +156,8 @@ def where(entry: Operation, report: TorchReport) -> str:
     group = entry.group
     if not group.ranks and group.size in (0, report.world_size):
         return "all ranks" if group.size else group.label
-    ranks = _in_words(group.ranks) if group.ranks else f"{group.size}"
-    label = f"group {group.label}, " if group.label and len(group.label) < 16 else ""
-    return f"{label}{'ranks ' + ranks if group.ranks else ranks + ' ranks'}"
+    label = f"group {group.label}, " if group.label and len(group.label) < _LONGEST_LABEL else ""
+    return label + (named(group.ranks) if group.ranks else plural(group.size, "rank"))
 
 
 def _name(entry: Operation, report: TorchReport) -> Cell:

@@ -178,7 +178,9 @@ def test_a_killed_rank_is_named_with_its_call(tmp_path: Path) -> None:
     assert found.missing_ranks == (2, 3)
     assert found.run_seconds is not None and found.run_seconds.min == pytest.approx(8)  # to its last call
     text = " ".join(on_terminal(found).split())
-    assert "Rank 1 (in all_reduce) was killed, or ended without Python's exit: its counts go up to then." in text
+    assert (
+        "Rank 1 (in all_reduce) was killed, or ended without Python's exit: its figures end with its last call." in text
+    )
     assert "Missing: ranks 2 to 3, without counts" in text and "torchrun ended with exit code 1." in text
 
 
