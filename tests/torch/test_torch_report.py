@@ -435,6 +435,26 @@ def test_the_profiler_shows_operations(
     ranks.run(2, program)
 
 
+def test_the_event_of_an_asynchronous_operation_lasts_until_its_completion(ranks: Ranks) -> None:
+    def program(rank: int, _size: int) -> None:
+        ours = dist.new_group(backend="outrigger")
+        word = torch.ones(1)
+        if rank == 1:  # comes after the message of rank 0
+            dist.recv(word, 0, group=ours)
+            dist.all_reduce(torch.ones(3), group=ours)
+            return
+        with profile(activities=[ProfilerActivity.CPU]) as found:
+            work = dist.all_reduce(torch.ones(3), group=ours, async_op=True)
+            dist.send(word, 1, group=ours)
+            work.wait()
+            torch.ones(7).cumsum(0)
+        by_name = {event.name: event.time_range for event in found.events()}
+        lasting, between = by_name["outrigger:all_reduce 12 bytes"], by_name["outrigger:send 4 bytes"]
+        assert lasting.start < between.start < lasting.end <= by_name["aten::cumsum"].start
+
+    ranks.run(2, program)
+
+
 def test_without_a_report_nothing_is_counted(ranks: Ranks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(REPORT, raising=False)
     monkeypatch.chdir(tmp_path)
