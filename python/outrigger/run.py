@@ -47,6 +47,8 @@ from outrigger.trace import collect
 
 _ASKED_AT_ONCE = 16
 _LIKE_THIS = "if it is like this machine"
+_COUNTS = "counts"
+"""Directory in the command of a dry run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,10 +266,14 @@ def _run_torchrun(request: Request, found: Artifacts, start: Start, say: Callabl
     with _report_path(request, None) as written, scratch.directory() as directory:
         assert written is not None
         check_file(directory / "counts", "--report: its temporary files")
-        planned = run_torch.make_plan(request.program, found, directory, request.variables.values)
+        counts = Path(_COUNTS) if request.dry_run else directory
+        planned = run_torch.make_plan(request.program, found, counts, request.variables.values)
         if unknown := settings.check_names(found, {**os.environ, **planned.environment}):
             say(unknown)
         if request.dry_run:
+            say(
+                f"make the directory {_COUNTS} before; `outrigger report {_COUNTS}` shows what ranks have counted there"
+            )
             print(launch.as_shell(planned))
             return 0
         report_end.forget(written)

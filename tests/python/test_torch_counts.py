@@ -5,6 +5,9 @@ from __future__ import annotations
 import io
 import json
 import struct
+import subprocess
+import sys
+import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -241,6 +244,49 @@ def test_a_job_without_groups_has_a_report(tmp_path: Path) -> None:
     found = report_torch.of_directory(tmp_path, Ended("exited", code=0))
     assert "no process has made a process group of Outrigger" in on_terminal(found)
     assert "no process has made" in report.as_page(found)
+
+
+@pytest.fixture
+def torchrun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A torchrun that only writes which directory it got, and fails without one."""
+    program = tmp_path / "torchrun"
+    program.write_text('#!/bin/sh\ntest -d "$OUTRIGGER_REPORT" && echo "$OUTRIGGER_REPORT" > "$1" && exit 3\n')
+    program.chmod(0o755)
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return program
+
+
+def run_words(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "outrigger", "run", *words]
+    return subprocess.run(command, text=True, capture_output=True, check=False)
+
+
+def test_run_starts_torchrun_itself(tmp_path: Path, torchrun: Path) -> None:
+    got, path = tmp_path / "got", tmp_path / "r.json"
+    done = run_words("--report-to", path, "--", "torchrun", got)
+    assert done.returncode == 3, done.stderr
+    assert not Path(got.read_text().strip()).exists() and list((tmp_path / "scratch").iterdir()) == []
+    found = report.read_any(path)
+    assert isinstance(found, TorchReport) and found.ended == Ended("exited", code=3) and found.counted == 0
+    assert found.run is not None and found.run.command.endswith(f"-- torchrun {got}")
+
+
+def test_a_dry_run_starts_nothing(tmp_path: Path, torchrun: Path) -> None:
+    done = run_words("--report", "--dry-run", "--", "torchrun", tmp_path / "got")
+    assert done.stdout == f"OUTRIGGER_REPORT=counts {torchrun} {tmp_path / 'got'}\n"
+    assert done.returncode == 0 and not (tmp_path / "got").exists()
+
+
+@pytest.mark.usefixtures("torchrun")
+def test_without_a_report_torchrun_is_started_as_any_program(tmp_path: Path) -> None:
+    done = run_words("--dry-run", "--", "torchrun", tmp_path / "got")
+    if "no MPI was found" in done.stderr:
+        pytest.skip("no MPI is installed")
+    assert "mpiexec" in done.stdout or "mpirun" in done.stdout
+    assert "OUTRIGGER_REPORT" not in done.stdout
 
 
 @pytest.mark.parametrize(
