@@ -10,12 +10,15 @@ import tempfile
 import time
 import timeit
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import torch
+import torch.distributed as dist
 
 from outrigger.settings import REPORT
 from outrigger.torch import counting, observed
+from outrigger.torch.process_group import OutriggerProcessGroup
 
 CALLS = 100_000
 ROUNDS = 7
@@ -25,9 +28,14 @@ def nothing() -> None:
     """An operation that takes no time."""
 
 
-def nanoseconds(call: Callable[[], object]) -> float:
+def do(job: Callable[[], None]) -> None:
+    """As the queue of a group."""
+    job()
+
+
+def nanoseconds(call: Callable[[], object], calls: int = CALLS) -> float:
     """Least mean CPU time of a call: other programs do not count."""
-    return min(timeit.repeat(call, timer=time.thread_time, number=CALLS, repeat=ROUNDS)) / CALLS * 1e9
+    return min(timeit.repeat(call, timer=time.thread_time, number=calls, repeat=ROUNDS)) / calls * 1e9
 
 
 def main() -> None:
@@ -43,9 +51,26 @@ def main() -> None:
             watch.completed(failed=False)
             watch.waited(counting.now_ns())
 
-        blocking = nanoseconds(lambda: counts.blocking("all_reduce", tensors, nothing))
-        print(f"blocking      {blocking - nanoseconds(nothing):6.0f}")
+        blocking = nanoseconds(lambda: counts.blocking("all_reduce", tensors, do, nothing))
+        print(f"blocking      {blocking - nanoseconds(lambda: do(nothing)):6.0f}")
         print(f"asynchronous  {nanoseconds(queued) - nanoseconds(nothing):6.0f}  (call, completion and wait)")
+        print(f"in all_reduce {around_all_reduce():6.0f}")
+
+
+def around_all_reduce() -> float:
+    """Added to a blocking all_reduce of four elements."""
+    group = OutriggerProcessGroup(dist.HashStore(), 0, 1, timedelta(minutes=1))
+    tensors, options = [torch.ones(4)], dist.AllreduceOptions()
+    options.asyncOp = False
+    counts = group._counts
+    each: dict[counting.GroupCounts | None, list[float]] = {}
+    for _ in range(ROUNDS):  # in turns
+        for used in (counts, None):
+            group._counts = used
+            each.setdefault(used, []).append(nanoseconds(lambda: group.allreduce(tensors, options), CALLS // 50))
+    group._counts = counts
+    group.shutdown()
+    return min(each[counts]) - min(each[None])
 
 
 if __name__ == "__main__":

@@ -359,6 +359,15 @@ def test_waits_for_futures_are_said_to_be_unknown(
     assert "at least" in report_torch.sentences(found)[0]
 
 
+def nothing() -> None:
+    """An operation that takes no time."""
+
+
+def do(job: Callable[[], None]) -> None:
+    """As the queue of a group."""
+    job()
+
+
 def test_counts_of_several_threads_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(REPORT, str(tmp_path))
     process = counting.ProcessCounts(tmp_path, 0, 1, "attempt")
@@ -372,7 +381,7 @@ def test_counts_of_several_threads_add_up(tmp_path: Path, monkeypatch: pytest.Mo
     def call() -> None:
         start.wait()
         for _ in range(2000):
-            counts.blocking("all_reduce", tensors, lambda: None)
+            counts.blocking("all_reduce", tensors, do, nothing)
 
     try:
         each = [threading.Thread(target=call) for _ in range(threads)]
@@ -395,7 +404,7 @@ def test_more_kinds_of_calls_than_rows_share_the_last(tmp_path: Path) -> None:
     assert numbers[-2:] == [torch_layout.MOST_GROUPS - 1] * 2
     for number in range(torch_layout.MOST_ROWS + 5):
         counts = counting.GroupCounts(process, number % torch_layout.MOST_GROUPS)
-        counts.blocking(f"operation{number}", [], lambda: None)
+        counts.blocking(f"operation{number}", [], do, nothing)
     (path,) = tmp_path.iterdir()
     rank = report_torch_ranks.read_rank(path)
     assert rank is not None and len(rank.rows) == torch_layout.MOST_ROWS

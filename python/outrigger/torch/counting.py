@@ -33,6 +33,7 @@ from outrigger.torch_layout import Form, Group, Number, Process, Slot, State
 now_ns = time.monotonic_ns
 BLOCKING, ASYNC, MESSAGE = map(int, Form)
 
+Job = Callable[[], None]
 Kind = tuple[int, int, int, int, int]
 """Calls with the same bytes: indices of their row and of three of its numbers, and the bytes."""
 _MOST_KNOWN = 4096
@@ -195,14 +196,14 @@ class GroupCounts:
         kind = self._known[key] = (row, row + _CALLS, row + _BYTES, row + _CALL_NS, count)
         return kind
 
-    def blocking(self, operation: str, tensors: list[Any], call: Callable[[], object]) -> None:
-        """Does a call that returns when the operation is complete. Short, as it is on the path of each call."""
+    def blocking(self, operation: str, tensors: list[Any], do: Callable[[Job], object], job: Job) -> None:
+        """Does an operation that is complete when do(job) returns. Short, as it is on the path of each call."""
         numbers = self._numbers
         begun_ns = now_ns()
         row, calls, total, time, count = self.begin(BLOCKING, operation, tensors)
         numbers[_CURRENT] = row
         try:
-            call()
+            do(job)
         except BaseException:
             self._failed(row)
             raise

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import torch
 from torch.autograd import profiler
 
-from outrigger.torch.counting import ASYNC, GroupCounts, bytes_of, now_ns
+from outrigger.torch.counting import ASYNC, GroupCounts, Job, bytes_of, now_ns
 from outrigger.torch.works import NO_TIMEOUT, MessageWork, QueuedWork, WorkQueue
 
 _T = TypeVar("_T")
@@ -19,15 +19,17 @@ def _event(operation: str, tensors: list[Any]) -> Any:
     return profiler.record_function(f"outrigger:{operation} {bytes_of(tensors)} bytes")
 
 
-def do_blocking(counts: GroupCounts | None, operation: str, tensors: list[Any], call: Callable[[], object]) -> None:
-    """Does an operation whose call returns when it is complete."""
+def do_blocking(
+    counts: GroupCounts | None, operation: str, tensors: list[Any], do: Callable[[Job], object], job: Job
+) -> None:
+    """Does an operation that is complete when do(job) returns."""
     if profiler._is_profiler_enabled:
         with _event(operation, tensors):
-            call() if counts is None else counts.blocking(operation, tensors, call)
+            do(job) if counts is None else counts.blocking(operation, tensors, do, job)
     elif counts is None:
-        call()
+        do(job)
     else:
-        counts.blocking(operation, tensors, call)
+        counts.blocking(operation, tensors, do, job)
 
 
 class Watch:
@@ -44,10 +46,10 @@ class Watch:
             self._begun_ns = now_ns()
             self._kind = counts.begin(form, operation, tensors)
 
-    def post(self, call: Callable[[], _T]) -> _T:
+    def post(self, call: Callable[..., _T], *arguments: Any) -> _T:
         """Starts the operation."""
         try:
-            result = call()
+            result = call(*arguments)
         except BaseException:
             self._posted(failed=True)
             raise
@@ -124,49 +126,28 @@ class ObservedWork(QueuedWork):
         return super().get_future()
 
 
-class _AsyncQueue:
-    """A queue for one asynchronous operation."""
-
-    __slots__ = ("_queue", "_watch")
-
-    def __init__(self, queue: WorkQueue, watch: Watch) -> None:
-        self._queue = queue
-        self._watch = watch
-
-    def put(self, job: Callable[[], None], work: QueuedWork) -> None:
-        """As WorkQueue.put()."""
-        self._watch.post(lambda: self._queue.put(job, work))
-
-
-class _BlockingQueue:
-    """A queue for one blocking operation."""
-
-    __slots__ = ("_counts", "_operation", "_queue", "_tensors")
-
-    def __init__(self, queue: WorkQueue, counts: GroupCounts | None, operation: str, tensors: list[Any]) -> None:
-        self._queue = queue
-        self._counts = counts
-        self._operation = operation
-        self._tensors = tensors
-
-    def do(self, job: Callable[[], None]) -> None:
-        """As WorkQueue.do()."""
-        do_blocking(self._counts, self._operation, self._tensors, lambda: self._queue.do(job))
-
-
-def observe(
+def start(
     queue: WorkQueue,
+    job: Callable[[], None],
+    outputs: list[Any],
+    is_async: bool,
     counts: GroupCounts | None,
     operation: str,
     tensors: list[Any],
-    outputs: list[Any],
-    is_async: bool,
-) -> tuple[QueuedWork, Any]:
-    """A work object and a queue for an operation that is counted or profiled."""
-    if not is_async:
-        return QueuedWork(outputs), _BlockingQueue(queue, counts, operation, tensors)
-    watch = Watch(counts, operation, tensors)
-    return ObservedWork(outputs, watch), _AsyncQueue(queue, watch)
+) -> QueuedWork:
+    """Does an operation that is counted or profiled, or puts it into the queue."""
+    if is_async:
+        watch = Watch(counts, operation, tensors)
+        observed = ObservedWork(outputs, watch)
+        watch.post(queue.put, job, observed)
+        return observed
+    work = QueuedWork(outputs)
+    if counts is None or profiler._is_profiler_enabled:
+        do_blocking(counts, operation, tensors, queue.do, job)
+    else:
+        counts.blocking(operation, tensors, queue.do, job)
+    work.finish()
+    return work
 
 
 class ObservedMessage(MessageWork):

@@ -61,6 +61,10 @@ def _check_factor(factor: float | None, tensor: Any) -> None:
         raise RuntimeError(f"Outrigger cannot reduce tensors of {tensor.dtype} by PREMUL_SUM; it is for floating point")
 
 
+def _call(job: Callable[[], None]) -> None:
+    job()
+
+
 def _single(tensors: Sequence[Any], what: str) -> Any:
     if len(tensors) != 1:
         raise RuntimeError(f"{what}: {len(tensors)} tensors were given, one is expected")
@@ -193,13 +197,13 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                 self._set_timeout_ms = limit
             job()
 
-        work, queue = QueuedWork(outputs), self._queue
         if self._counts is not None or profiler._is_profiler_enabled:
-            work, queue = observed.observe(queue, self._counts, operation, tensors, outputs, is_async)
+            return observed.start(self._queue, with_timeout, outputs, is_async, self._counts, operation, tensors)
+        work = QueuedWork(outputs)
         if is_async:
-            queue.put(with_timeout, work)
+            self._queue.put(with_timeout, work)
         else:
-            queue.do(with_timeout)
+            self._queue.do(with_timeout)
             work.finish()
         return work
 
@@ -527,10 +531,10 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
         """A barrier whose error names the ranks that have not come."""
 
-        def call() -> None:
+        def job() -> None:
             self._do_monitored_barrier(timeout, wait_all_ranks)
 
-        observed.do_blocking(self._counts, "monitored_barrier", [], call)
+        observed.do_blocking(self._counts, "monitored_barrier", [], _call, job)
 
     def _do_monitored_barrier(self, timeout: timedelta | None, wait_all_ranks: bool) -> None:
         limit_ms = self._timeout_ms if timeout is None else milliseconds(timeout)
@@ -591,7 +595,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             return self._message(function, tensor, rank, tag)
         watch = observed.Watch(self._counts, function[1:], [tensor], counting.MESSAGE)
         make = functools.partial(observed.ObservedMessage, watch)
-        return watch.post(lambda: self._message(function, tensor, rank, tag, make))
+        return watch.post(self._message, function, tensor, rank, tag, make)
 
     def _message(
         self, function: str, tensor: Any, rank: int, tag: int, make: Callable[..., MessageWork] = MessageWork
