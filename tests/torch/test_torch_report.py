@@ -397,6 +397,25 @@ def test_counts_of_several_threads_add_up(tmp_path: Path, monkeypatch: pytest.Mo
     assert [(row.calls, row.bytes) for row in rank.rows] == [(8000, 8000 * 16)]
 
 
+def test_failed_calls_count_with_their_time(tmp_path: Path) -> None:
+    process = counting.ProcessCounts(tmp_path, 0, 1, "attempt")
+    counts = counting.GroupCounts(process, process.add_group(torch_layout.Group(name="", label="", size=1, ranks=())))
+
+    def fail() -> None:
+        raise ValueError("failed")
+
+    with pytest.raises(ValueError, match="failed"):
+        counts.blocking("all_reduce", [torch.ones(4)], do, fail)
+    (path,) = tmp_path.iterdir()
+    rank = report_torch_ranks.read_rank(path)
+    assert rank is not None and rank.current == "all_reduce"
+    (row,) = rank.rows
+    assert (row.calls, row.failed) == (1, 1) and 0 < row.call_seconds <= rank.seconds
+    counts.blocking("barrier", [], do, nothing)
+    again = report_torch_ranks.read_rank(path)
+    assert again is not None and again.current == ""
+
+
 def test_more_kinds_of_calls_than_rows_share_the_last(tmp_path: Path) -> None:
     process = counting.ProcessCounts(tmp_path, 0, 1, "attempt")
     group = torch_layout.Group(name="name", label="0", size=1, ranks=())

@@ -205,7 +205,7 @@ class GroupCounts:
         try:
             do(job)
         except BaseException:
-            self._failed(row)
+            self._failed(row, begun_ns)
             raise
         ended_ns = now_ns()
         with self._lock:
@@ -215,11 +215,14 @@ class GroupCounts:
         numbers[_LAST] = ended_ns
         numbers[_CURRENT] = 0
 
-    def _failed(self, row: int) -> None:
+    def _failed(self, row: int, begun_ns: int) -> None:
         """A blocking call; the process stays in it."""
+        ended_ns = now_ns()
         with self._lock:
             self._numbers[row + _CALLS] += 1
+            self._numbers[row + _CALL_NS] += ended_ns - begun_ns
             self._numbers[row + _FAILED] += 1
+        self._numbers[_LAST] = ended_ns
 
     def posted(self, kind: Kind, begun_ns: int) -> int:
         """The call of an asynchronous operation has returned, after the returned time."""
