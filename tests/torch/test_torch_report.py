@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from outrigger import report_torch, report_torch_ranks, torch_layout
 from outrigger.report_torch_data import TorchReport
 from outrigger.settings import REPORT
 from outrigger.torch import counting
+from outrigger.torch.process_group import OutriggerProcessGroup
 from outrigger.torch_layout import State
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -306,7 +308,7 @@ def test_a_directory_that_cannot_be_written_is_an_error_of_the_group(
 ) -> None:
     monkeypatch.setenv(REPORT, str(tmp_path / "missing"))
     with pytest.raises(RuntimeError, match=r"OUTRIGGER_REPORT=.*cannot write there: No such file"):
-        counting.for_group("name", "0", 0, 1, ())
+        OutriggerProcessGroup(dist.HashStore(), 0, 1, timedelta(minutes=1))
 
 
 def test_a_file_is_for_mpi_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,11 +96,11 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._library = library.load()
         try:
             name, own_store = meet(store, rank, size, timeout)
+            # None: no report is wanted.
+            self._counts = counting.for_group(name, label, rank, size, ranks)
             self._handle = self._library.create(own_store, rank, size, self._timeout_ms)
         except library.GroupError as error:
             raise self._raised(error) from error.__cause__
-        # None: no report is wanted.
-        self._counts = counting.for_group(name, label, rank, size, ranks)
         self._queue = WorkQueue("outrigger group")
         self._messages: list[MessageWork] = []
         # Also of the handle, which messages use outside the queue.
