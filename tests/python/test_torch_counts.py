@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import struct
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -138,6 +140,15 @@ def test_a_report_is_the_same_after_writing_and_reading(tmp_path: Path) -> None:
     assert list(tmp_path.glob("*.part")) == []
     with pytest.raises(UserError, match="is of a PyTorch job"):
         report.read(path)
+
+
+def test_a_pipe_gets_the_report_once(tmp_path: Path) -> None:
+    found, pipe = four_ranks(tmp_path), tmp_path / "r.json"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        text = pool.submit(pipe.read_text)
+        report_end.write(pipe, report_torch.as_json(found))
+        assert json.loads(text.result())["kind"] == "torch" and pipe.is_fifo()
 
 
 def test_the_page_has_what_the_terminal_shows(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -309,6 +310,17 @@ def test_a_directory_that_cannot_be_written_is_an_error_of_the_group(
     monkeypatch.setenv(REPORT, str(tmp_path / "missing"))
     with pytest.raises(RuntimeError, match=r"OUTRIGGER_REPORT=.*cannot write there: No such file"):
         OutriggerProcessGroup(dist.HashStore(), 0, 1, timedelta(minutes=1))
+
+
+def test_a_full_directory_is_an_error_of_the_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setenv(REPORT, str(tmp_path))
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(RuntimeError, match="No space left on device"):
+        counting.for_group("name", "0", 0, 1, ())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_is_for_mpi_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
