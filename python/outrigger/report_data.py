@@ -339,17 +339,34 @@ class Report:
         return sum(last - first + 1 for first, last in self.counted_ranks)
 
 
+@dataclass(frozen=True)
+class _Kind:
+    kind: str = ""
+
+
+def kind_of(text: str | bytes, what: str) -> str:
+    """The kind of job of a report. Empty: MPI."""
+    return formats.parse(text, _Kind, what).kind
+
+
 def parse(text: str | bytes, what: str = "the report") -> Report:
-    """Parses a report's JSON."""
+    """Parses the JSON of an MPI job's report."""
+    if kind_of(text, what):
+        raise UserError(f"{what} is of a PyTorch job: only `outrigger report` reads it")
     return formats.parse_version(text, Report, VERSION, what)
+
+
+def read_text(path: Path) -> tuple[bytes, str]:
+    """The contents of a report's file, and its name for errors."""
+    try:
+        return path.read_bytes(), f"the report {path}"
+    except OSError as error:
+        raise UserError(f"the report {path} cannot be read: {error.strerror}") from error
 
 
 def read(path: Path) -> Report:
     """Reads a report's file."""
-    try:
-        return parse(path.read_bytes(), f"the report {path}")
-    except OSError as error:
-        raise UserError(f"the report {path} cannot be read: {error.strerror}") from error
+    return parse(*read_text(path))
 
 
 def offload_verdict(report: Report, collectives: Sequence[str]) -> str:

@@ -25,7 +25,7 @@ _NOBODY = "no rank has reached MPI_Init under the library"
 _UNSAID = ("running", "lost")
 
 
-def _by_code(code: int) -> Ended:
+def by_code(code: int) -> Ended:
     """From a shell's exit code."""
     if _SIGNALS_FROM < code < _SIGNALS_FROM + 65:
         return Ended("signal", signal=code - _SIGNALS_FROM, text=f"the launcher has ended with {code}")
@@ -51,6 +51,17 @@ def _replace(path: Path, data: dict[str, Any]) -> None:
         raise UserError(f"the report {path} cannot be written: {error.strerror}") from error
 
 
+def write(path: Path, data: dict[str, Any]) -> None:
+    """Writes a report that is complete: a file as a whole, into a pipe or a terminal at once."""
+    if path.is_file() or not path.exists():
+        return _replace(path, data)
+    try:
+        path.write_text(json.dumps(data) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"the report {path} cannot be written: {error.strerror}") from error
+    return None
+
+
 def _read_at_its_end(path: Path) -> Report:
     """Waits for the keeper if there is one."""
     report = read(path)
@@ -65,7 +76,7 @@ def settle(path: Path, code: int, *, mpi: str, ranks: int) -> None:
     """Ensures that a report exists and has the job's end, at least from the launcher's exit code."""
     if path.exists() and not path.is_file():
         return  # a pipe has its report already
-    ended = _by_code(code)
+    ended = by_code(code)
     if not path.exists():
         text = f"{ended.text}; {_NOBODY}" if ended.text else _NOBODY
         blank = _blank(mpi, ranks, Ended(ended.how, ended.code, ended.signal, None, text))

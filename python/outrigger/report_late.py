@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from outrigger.report_calls import name, of_rank, percent
-from outrigger.report_data import Call, Report, format_seconds
+from outrigger.report_data import Call, Report, Spread, format_seconds
 from outrigger.report_efficiency import meets
 from outrigger.report_model import Cell, Column, Line, Table, cell, dim
 
-_LEAST_SHARE = 0.005
+LEAST_SHARE = 0.005
 """Fraction of the run. Less is not worth a row."""
-_ROWS = 10
+MOST_ROWS = 10
 
-_WAITED = (
+LATE_COLUMNS = (
     Column(title="call", unit="communicator", is_text=True),
     Column(title="a rank", unit="waits"),
     Column(title="of the", unit="run"),
@@ -25,7 +25,7 @@ _POSTED = (
     Column(title="posted last", unit="rank"),
     Column(title="after the", unit="first, a call"),
 )
-_HOW = (
+LATE_HOW = (
     "No rank leaves these calls before the last one has come. So the rank with the least time in them comes last most "
     "often, and the others wait for about as long as they spend beyond its time."
 )
@@ -36,6 +36,12 @@ def _waited_seconds(entry: Call) -> float:
     return entry.seconds.mean - entry.seconds.min
 
 
+def late_row(name: Cell, waited_seconds: float, part: float, seconds: Spread) -> tuple[Cell, ...]:
+    """Time and part of the run in which a rank waits, and the ranks with the least and the most time."""
+    ends = of_rank(seconds.min, seconds.min_rank), of_rank(seconds.max, seconds.max_rank)
+    return (name, cell(format_seconds(waited_seconds)), cell(percent(part), bar=part), *ends)
+
+
 def _waited(report: Report) -> list[tuple[Cell, ...]]:
     run = report.run_seconds
     if run is None or run.mean <= 0:
@@ -43,12 +49,10 @@ def _waited(report: Report) -> list[tuple[Cell, ...]]:
     rows: list[tuple[Cell, ...]] = []
     for entry in sorted(report.calls, key=lambda entry: -_waited_seconds(entry)):
         seconds, part = entry.seconds, _waited_seconds(entry) / run.mean
-        if not meets(entry) or entry.size < 2 or part < _LEAST_SHARE:
+        if not meets(entry) or entry.size < 2 or part < LEAST_SHARE:
             continue
-        ends = of_rank(seconds.min, seconds.min_rank), of_rank(seconds.max, seconds.max_rank)
-        time = format_seconds(_waited_seconds(entry))
-        rows.append((name(entry), cell(time), cell(percent(part), bar=part), *ends))
-    return rows[:_ROWS]
+        rows.append(late_row(name(entry), _waited_seconds(entry), part, seconds))
+    return rows[:MOST_ROWS]
 
 
 def _posted(report: Report) -> list[tuple[Cell, ...]]:
@@ -60,14 +64,14 @@ def _posted(report: Report) -> list[tuple[Cell, ...]]:
         each = late.max * late.ranks / entry.offloaded
         where = dim(f"{entry.communicator}, {entry.size} ranks")
         rows.append((cell(entry.collective, where), cell(str(late.max_rank)), cell(format_seconds(each))))
-    return rows[:_ROWS]
+    return rows[:MOST_ROWS]
 
 
 def blocks(report: Report) -> Iterator[Line | Table]:
     """Nothing if no rank waited for others for long."""
     if waited := _waited(report):
-        yield Table(_WAITED, tuple(waited))
-        yield Line(_HOW)
+        yield Table(LATE_COLUMNS, tuple(waited))
+        yield Line(LATE_HOW)
     if posted := _posted(report):
         yield Table(_POSTED, tuple(posted))
         yield Line("Service processes measured when each rank posted these offloaded collectives.")

@@ -16,6 +16,7 @@ from outrigger import (
 from outrigger.learned import Kept
 from outrigger.report_data import Report, format_seconds
 from outrigger.report_model import Column, Line, Section, Table, Tone, cell
+from outrigger.report_run import run_table
 
 _NO_SPARE_CORE = (
     "No spare core: the service process shares the ranks' cores and takes its time from them, which seldom pays. "
@@ -87,19 +88,9 @@ def _saved(report: Report) -> Iterator[Line | Table]:
     yield Line("Trials in this run measured each way; the saving is their difference, for all calls by ranks.")
 
 
-_RUN = (Column(title="", is_text=True), Column(title="", is_text=True, wraps=True))
-
-
 def _run(report: Report) -> Iterator[Line | Table]:
-    run = report.run
     known = {"program": report.program, "MPI": report.mpi, "ranks": f"{report.ranks:,}", "nodes": f"{report.nodes:,}"}
-    if run is not None:
-        known = {"command": run.command} | known
-        known |= {"MPI": run.mpi, "Outrigger": run.version, "machine": run.machine, "started": run.started}
-    rows = tuple((cell(name), cell(value)) for name, value in known.items() if value)
-    yield Table(_RUN, rows)
-    if run is None:
-        yield Line("The command and the machine are not known: `outrigger run` did not write this report.")
+    yield from run_table(known, report.run)
 
 
 def of_report(report: Report, kept: Sequence[Kept] = ()) -> list[Section]:

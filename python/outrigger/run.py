@@ -28,6 +28,7 @@ from outrigger import (
     plan,
     report,
     report_end,
+    run_torch,
     scratch,
     sections,
     settings,
@@ -46,6 +47,8 @@ from outrigger.trace import collect
 
 _ASKED_AT_ONCE = 16
 _LIKE_THIS = "if it is like this machine"
+_COUNTS = "counts"
+"""Directory in the command of a dry run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,29 +203,19 @@ class _Run:
         with energy.metering() as meter:
             code = self._start_plan(planned, lambda: _look(fleet, meter))
         if self._trace is not None:
-            with self._saying_errors():
+            with _saying_errors(self._say):
                 self._say(collect.finish(self._trace, planned.placement.cores))
         if here and written is not None:
-            with self._saying_errors():
+            with _saying_errors(self._say):
                 report_end.settle(written, code, mpi=job.mpi.title, ranks=job.ranks)
                 report_end.note_run(written, request.command, job.mpi.title, started)
                 report_end.note_energy(written, meter.joules)
         for line in fleet.notes():
             self._say(line)
         if request.report and written is not None:
-            with self._saying_errors():
+            with _saying_errors(self._say):
                 show_report(written)
         return code
-
-    @contextlib.contextmanager
-    def _saying_errors(self) -> Iterator[None]:
-        """After the program has run, a failure to write one file must not prevent the others or change the
-        exit code.
-        """
-        try:
-            yield
-        except UserError as error:
-            self._say(str(error))
 
     def run(self) -> int:
         """Returns the exit code."""
@@ -235,6 +228,15 @@ class _Run:
             return self._start(fleet, written)
 
 
+@contextlib.contextmanager
+def _saying_errors(say: Callable[[str], None]) -> Iterator[None]:
+    """After the program has run, a failure to write one file must not prevent the others or change the exit code."""
+    try:
+        yield
+    except UserError as error:
+        say(str(error))
+
+
 def run(
     request: Request,
     found: Artifacts,
@@ -243,7 +245,51 @@ def run(
     say: Callable[[str], None] = note,
 ) -> int:
     """Runs the program and returns its exit code. `start` starts it, `say` prints notes for the user."""
+    wants_report = request.report or request.report_to is not None
+    if wants_report and run_torch.is_torchrun(request.program):
+        return _run_torchrun(request, found, start, say)
     return _Run(request, found, start, say).run()
+
+
+def _check_torchrun(request: Request) -> None:
+    request.check()
+    run_torch.check_alone(
+        {
+            "-n": request.ranks != 1,
+            "--mpi": request.mpi != choice.AUTO,
+            "--trace": request.trace_to is not None,
+            "--hostfile": request.hosts.hostfile is not None,
+            "--pretend-nodes": request.hosts.pretend_nodes != 1,
+            "--show-binding": request.show_binding,
+            "options for offloading, and --live": request.settings != Settings(),
+        }
+    )
+
+
+def _run_torchrun(request: Request, found: Artifacts, start: Start, say: Callable[[str], None]) -> int:
+    """torchrun with a report: it starts the ranks, and no MPI takes part."""
+    _check_torchrun(request)
+    with _report_path(request, None) as written, scratch.directory() as directory:
+        assert written is not None
+        check_file(directory / "counts", "--report: its temporary files")
+        counts = Path(_COUNTS) if request.dry_run else directory
+        planned = run_torch.make_plan(request.program, found, counts, request.variables.values)
+        if unknown := settings.check_names(found, {**os.environ, **planned.environment}):
+            say(unknown)
+        if request.dry_run:
+            say(
+                f"make the directory {_COUNTS} before; `outrigger report {_COUNTS}` shows what ranks have counted there"
+            )
+            print(launch.as_shell(planned))
+            return 0
+        report_end.forget(written)
+        started = datetime.now().astimezone()
+        code = start(planned, lambda: None)
+        with _saying_errors(say):
+            made = run_torch.write_report(written, directory, code, request.command, started)
+            if request.report:
+                report.show(console(), made)
+    return code
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from outrigger.out import check_place
 from outrigger.terminal import console, note
 
 
-def _write_page(read: report.Report, place: Path) -> None:
+def _write_page(read: report.AnyReport, place: Path) -> None:
     try:
         place.write_text(report.as_page(read), encoding="utf-8")
     except OSError as error:
@@ -22,7 +22,13 @@ def _write_page(read: report.Report, place: Path) -> None:
 
 
 def show_report(
-    written: Annotated[Path, typer.Argument(metavar="FILE.json", help="Report written by run --report-to FILE.json.")],
+    written: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE.json",
+            help="Report written by run --report-to FILE.json, or OUTRIGGER_REPORT's directory.",
+        ),
+    ],
     json: Annotated[
         bool, typer.Option("--json", help="Print the first lines, advice and efficiencies as JSON.")
     ] = False,
@@ -38,7 +44,7 @@ def show_report(
     ] = None,
 ) -> None:
     """Show a report: what was offloaded, what was hidden, and what to change."""
-    read = report.read(written)
+    read = report.read_any(written)
     if html is not None:
         _write_page(read, html)
     if json:

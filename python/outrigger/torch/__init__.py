@@ -21,7 +21,10 @@ NAME = "outrigger"
 
 
 def _create(options: Any, _backend_options: Any) -> OutriggerProcessGroup | DeviceBackend:
-    group = OutriggerProcessGroup(options.store, options.group_rank, options.group_size, options.timeout)
+    group = OutriggerProcessGroup(
+        options.store, options.group_rank, options.group_size, options.timeout,
+        label=str(options.group_id), ranks=tuple(options.global_ranks_in_group),
+    )  # fmt: skip
     return DeviceBackend(group) if _has_another_backend(options) else group
 
 

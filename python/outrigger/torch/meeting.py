@@ -21,10 +21,10 @@ from torch.distributed import PrefixStore
 _LONGEST_PAUSE_S = 0.05
 
 
-def meet(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
-    """Returns when all ranks have come, with a store for keys of this group alone."""
+def meet(store: Any, rank: int, size: int, timeout: timedelta) -> tuple[str, Any]:
+    """Returns when all ranks have come, with the group's name and a store for keys of this group alone."""
     name = _lead(store, size, timeout) if rank == 0 else _follow(store, rank, size, timeout)
-    return PrefixStore(f"group/{name}", store)
+    return name, PrefixStore(f"group/{name}", store)
 
 
 def _lead(store: Any, size: int, timeout: timedelta) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import sys
 import threading
@@ -15,8 +16,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import Backend
+from torch.autograd import profiler
 
-from outrigger.torch import buffers, library
+from outrigger.torch import buffers, counting, library, observed
 from outrigger.torch.buffers import Buffer
 from outrigger.torch.meeting import meet
 from outrigger.torch.works import MessageWork, QueuedWork, WorkQueue, milliseconds
@@ -59,6 +61,10 @@ def _check_factor(factor: float | None, tensor: Any) -> None:
         raise RuntimeError(f"Outrigger cannot reduce tensors of {tensor.dtype} by PREMUL_SUM; it is for floating point")
 
 
+def _call(job: Callable[[], None]) -> None:
+    job()
+
+
 def _single(tensors: Sequence[Any], what: str) -> Any:
     if len(tensors) != 1:
         raise RuntimeError(f"{what}: {len(tensors)} tensors were given, one is expected")
@@ -83,7 +89,10 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     _handle: int | None = None
 
-    def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
+    def __init__(
+        self, store: Any, rank: int, size: int, timeout: timedelta, *, label: str = "", ranks: tuple[int, ...] = ()
+    ) -> None:
+        """`label` and `ranks`, those of the job, are for the report."""
         super().__init__(rank, size)
         # torch keeps the group's name, its device types and its hooks in a registered backend.
         self._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.CUSTOM, _Backend(rank, size))
@@ -95,7 +104,9 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._set_timeout_ms = self._timeout_ms
         self._library = library.load()
         try:
-            own_store = meet(store, rank, size, timeout)
+            name, own_store = meet(store, rank, size, timeout)
+            # None: no report is wanted.
+            self._counts = counting.for_group(name, label, rank, size, ranks)
             self._handle = self._library.create(own_store, rank, size, self._timeout_ms)
         except library.GroupError as error:
             raise self._raised(error) from error.__cause__
@@ -180,11 +191,14 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             raise RuntimeError("the process group has been destroyed")
         return self._handle
 
-    def _do(self, opts: Any, outputs: list[Any], job: Callable[[], None]) -> QueuedWork:
-        """Does an operation now, or puts it into the queue."""
+    def _do(
+        self, operation: str, tensors: list[Any], opts: Any, outputs: list[Any], job: Callable[[], None]
+    ) -> QueuedWork:
+        """Does an operation now, or puts it into the queue. `tensors`: this rank's part, for the report."""
         self._calls += 1
         timeout: timedelta | None = getattr(opts, "timeout", None)
         limit = self._timeout_ms if timeout is None or timeout <= timedelta() else milliseconds(timeout)
+        is_async: bool = getattr(opts, "asyncOp", True)
 
         def with_timeout() -> None:
             if limit != self._set_timeout_ms:
@@ -192,8 +206,10 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                 self._set_timeout_ms = limit
             job()
 
+        if self._counts is not None or profiler._is_profiler_enabled:
+            return observed.start(self._queue, with_timeout, outputs, is_async, self._counts, operation, tensors)
         work = QueuedWork(outputs, self._queue)
-        if getattr(opts, "asyncOp", True):
+        if is_async:
             self._queue.put(with_timeout, work)
         else:
             work.place = self._queue.do(with_timeout)
@@ -213,7 +229,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             if self._rank != root:
                 buffer.finish()
 
-        return self._do(opts, tensors, job)
+        return self._do("broadcast", tensors, opts, tensors, job)
 
     def allreduce(self, tensors: list[Any], opts: Any = None) -> QueuedWork:
         """Reduces each tensor in place."""
@@ -235,7 +251,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                 self._call("all_reduce", address, address, buffer.flat.numel(), kind, operation)
                 buffer.finish()
 
-        return self._do(opts, tensors, job)
+        return self._do("all_reduce", tensors, opts, tensors, job)
 
     allreduce_coalesced = allreduce
 
@@ -258,7 +274,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             with torch.no_grad():  # what detach() returns has indices of its own
                 tensor.copy_(torch.sparse_coo_tensor(indices.t(), values, own.shape, device="cpu").coalesce())
 
-        return self._do(opts, tensors, job)
+        return self._do("all_reduce", tensors, opts, tensors, job)
 
     def _gathered_rows(self, own: Any, counts: list[int]) -> Any:
         """The rows of all ranks in a row."""
@@ -282,7 +298,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             if self._rank == root:
                 buffer.finish()
 
-        return self._do(opts, tensors, job)
+        return self._do("reduce", tensors, opts, tensors, job)
 
     def allgather(self, outputs: list[list[Any]], inputs: list[Any], opts: Any = None) -> QueuedWork:
         """Each rank's tensor to all. The tensors may differ in length, as all ranks know all lengths."""
@@ -298,7 +314,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             for into, tensor in zip(outputs, inputs, strict=True):
                 self._gather_all(into, tensor)
 
-        return self._do(opts, result, job)
+        return self._do("all_gather", inputs, opts, result, job)
 
     def allgather_coalesced(self, outputs: list[list[Any]], inputs: list[Any], opts: Any = None) -> QueuedWork:
         """As allgather(), but a list for each rank has its tensors."""
@@ -348,7 +364,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                 self._call("all_gather", own.address, own.bytes, library.regular(into.address, own.bytes))
                 into.finish()
 
-        return self._do(opts, outputs, job)
+        return self._do("all_gather_into_tensor", inputs, opts, outputs, job)
 
     all_gather_single_coalesced = allgather_into_tensor_coalesced
 
@@ -379,7 +395,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             for buffer in into:
                 buffer.finish()
 
-        return self._do(opts, _one_list(outputs), job)
+        return self._do("gather", inputs, opts, _one_list(outputs), job)
 
     def scatter(self, outputs: list[Any], inputs: list[list[Any]], opts: Any) -> QueuedWork:
         """One of the root's tensors to each rank."""
@@ -396,7 +412,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             self._call("scatter", given, into.address, into.bytes, root)
             into.finish()
 
-        return self._do(opts, outputs, job)
+        return self._do("scatter", outputs, opts, outputs, job)
 
     def _check_blocks(self, what: str, tensors: list[Any], own: Any, is_root: bool) -> None:
         buffers.check(own)
@@ -420,7 +436,12 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                 raise ValueError("reduce_scatter: all tensors must have one type")
         counts = [one.numel() for one in tensors]
         return self._scatter_reduced(
-            [output], lambda: [torch.cat([one.detach().reshape(-1) for one in tensors])], [counts], opts
+            "reduce_scatter",
+            tensors,
+            [output],
+            lambda: [torch.cat([one.detach().reshape(-1) for one in tensors])],
+            [counts],
+            opts,
         )
 
     def _reduce_scatter_base(self, output: Any, tensor: Any, opts: Any) -> QueuedWork:
@@ -434,12 +455,18 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         for output, tensor in zip(outputs, inputs, strict=True):
             self._check_parts("reduce_scatter_tensor", ("input", tensor), ("output", output))
         counts = [[one.numel()] * self._size for one in outputs]
-        return self._scatter_reduced(outputs, lambda: inputs, counts, opts)
+        return self._scatter_reduced("reduce_scatter_tensor", inputs, outputs, lambda: inputs, counts, opts)
 
     reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
 
     def _scatter_reduced(
-        self, outputs: list[Any], inputs: Callable[[], list[Any]], counts: list[list[int]], opts: Any
+        self,
+        name: str,
+        tensors: list[Any],
+        outputs: list[Any],
+        inputs: Callable[[], list[Any]],
+        counts: list[list[int]],
+        opts: Any,
     ) -> QueuedWork:
         operation, factor = _operation(opts.reduceOp)
         types = [buffers.type_of(output) for output in outputs]
@@ -455,7 +482,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                 self._call("reduce_scatter", own.address, into.address, elements, kind, operation)
                 into.finish()
 
-        return self._do(opts, outputs, job)
+        return self._do(name, tensors, opts, outputs, job)
 
     def alltoall(self, outputs: list[Any], inputs: list[Any], opts: Any = None) -> QueuedWork:
         """A tensor from each rank to each rank, of any lengths."""
@@ -475,7 +502,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             for buffer in into:
                 buffer.finish()
 
-        return self._do(opts, outputs, job)
+        return self._do("all_to_all", inputs, opts, outputs, job)
 
     def alltoall_base(
         self, output: Any, tensor: Any, output_splits: list[int], input_splits: list[int], opts: Any = None
@@ -492,7 +519,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             self._call("all_to_allv", given(own.address), taken(into.address))
             into.finish()
 
-        return self._do(opts, [output], job)
+        return self._do("all_to_all_single", [tensor], opts, [output], job)
 
     all_to_all_single = alltoall_base
 
@@ -508,10 +535,17 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def barrier(self, opts: Any = None) -> QueuedWork:
         """Returns when all ranks have come."""
-        return self._do(opts, [], lambda: self._call("barrier"))
+        return self._do("barrier", [], opts, [], lambda: self._call("barrier"))
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
         """A barrier whose error names the ranks that have not come."""
+
+        def job() -> None:
+            self._do_monitored_barrier(timeout, wait_all_ranks)
+
+        observed.do_blocking(self._counts, "monitored_barrier", [], _call, job)
+
+    def _do_monitored_barrier(self, timeout: timedelta | None, wait_all_ranks: bool) -> None:
         limit_ms = self._timeout_ms if timeout is None else milliseconds(timeout)
         # Tags of programs are not negative. Messages of a barrier that has failed must not count for the next one.
         self._monitored_barriers += 1
@@ -553,19 +587,28 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def send(self, tensors: list[Any], rank: int, tag: int) -> MessageWork:
         """Begins to send a tensor."""
-        return self._message("isend", _single(tensors, "send"), rank, tag)
+        return self._post("isend", _single(tensors, "send"), rank, tag)
 
     def recv(self, tensors: list[Any], rank: int, tag: int) -> MessageWork:
         """Begins to receive a tensor."""
-        return self._message("irecv", _single(tensors, "recv"), rank, tag)
+        return self._post("irecv", _single(tensors, "recv"), rank, tag)
 
     def recv_anysource(self, tensors: list[Any], tag: int) -> MessageWork:
         """Begins to receive a tensor of any rank."""
-        return self._message("irecv", _single(tensors, "recv"), library.ANY_RANK, tag)
+        return self._post("irecv", _single(tensors, "recv"), library.ANY_RANK, tag)
 
     recvAnysource = recv_anysource  # noqa: N815
 
-    def _message(self, function: str, tensor: Any, rank: int, tag: int) -> MessageWork:
+    def _post(self, function: str, tensor: Any, rank: int, tag: int) -> MessageWork:
+        if self._counts is None and not profiler._is_profiler_enabled:
+            return self._message(function, tensor, rank, tag)
+        watch = observed.Watch(self._counts, function[1:], [tensor], counting.MESSAGE)
+        make = functools.partial(observed.ObservedMessage, watch)
+        return watch.post(self._message, function, tensor, rank, tag, make)
+
+    def _message(
+        self, function: str, tensor: Any, rank: int, tag: int, make: Callable[..., MessageWork] = MessageWork
+    ) -> MessageWork:
         is_send = function == "isend"
         buffer = Buffer(tensor, fill=is_send)
         request = ctypes.c_void_p()
@@ -575,7 +618,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             assert request.value is not None
             forget = self._messages.discard
             tensors = [tensor, buffer.flat]
-            work = MessageWork(request.value, tensors, finish, self._raised, self._timeout_ms, self, forget)
+            work = make(request.value, tensors, finish, self._raised, self._timeout_ms, self, forget)
             # One that the program drops is kept until it has ended: its bytes still move.
             for one in list(self._messages):
                 one.is_completed()
@@ -606,6 +649,8 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             handle, self._handle = self._handle, None
         if handle is not None:
             self._library.function("destroy")(handle)
+            if self._counts is not None:
+                self._counts.ended()
 
     def __del__(self, _is_finalizing: Any = sys.is_finalizing, _process: Any = os.getpid) -> None:
         """Frees a group that the program has dropped, but not one of a process that has forked.

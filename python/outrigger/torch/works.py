@@ -14,7 +14,7 @@ from torch._C._distributed_c10d import Work
 
 from outrigger.torch import library
 
-_NO_TIMEOUT = timedelta()
+NO_TIMEOUT = timedelta()
 # The time that cancel() of a message waits at most for a thread that waits for the message.
 _SLICE_MS = 100
 
@@ -69,10 +69,10 @@ class QueuedWork(Work):  # type: ignore[misc]
         else:
             future.set_exception(self._error)
 
-    def wait(self, timeout: timedelta = _NO_TIMEOUT) -> bool:
+    def wait(self, timeout: timedelta = NO_TIMEOUT) -> bool:
         """Returns when the operation is complete; raises its error."""
         self._queue.do_until(self)
-        if not self._done.wait(timeout.total_seconds() if timeout > _NO_TIMEOUT else None):
+        if not self._done.wait(timeout.total_seconds() if timeout > NO_TIMEOUT else None):
             raise RuntimeError(f"the operation is not complete after {timeout.total_seconds():g} s")
         if self._error is not None:
             raise self._error
@@ -339,9 +339,9 @@ class MessageWork(Work):  # type: ignore[misc]
             self._error = RuntimeError("the process group was destroyed before the message had ended")
             self._end()
 
-    def wait(self, timeout: timedelta = _NO_TIMEOUT) -> bool:
+    def wait(self, timeout: timedelta = NO_TIMEOUT) -> bool:
         """Returns when the message has been sent or received; raises its error."""
-        limit_ms = milliseconds(timeout) if timeout > _NO_TIMEOUT else self._timeout_ms
+        limit_ms = milliseconds(timeout) if timeout > NO_TIMEOUT else self._timeout_ms
         end = time.monotonic() + limit_ms / 1000
         while not self._ended.is_set() and not self._cancelled:
             with self._lock:
@@ -405,7 +405,7 @@ class MessageWork(Work):  # type: ignore[misc]
 
     def _resolve(self) -> None:
         try:
-            self.wait()
+            MessageWork.wait(self)
         except Exception as error:
             self._future.set_exception(error)
         else:

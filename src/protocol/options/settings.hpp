@@ -96,7 +96,7 @@ inline constexpr std::array kSettings{
                true, false},
     SettingRow{setting::kHugePages, "on", "on, off", "moves buffers that others often copy from to huge pages", true,
                false},
-    SettingRow{setting::kReport, "no report", "a file",
+    SettingRow{setting::kReport, "no report", "a file; for PyTorch a directory",
                "writes the report there at the end; the running job is shown as with OUTRIGGER_LIVE=on", true, false},
     SettingRow{setting::kLive, "off", "on, off", "shows the running job in `outrigger top`, `watch` and `exporter`",
                true, false},

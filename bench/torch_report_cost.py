@@ -1,0 +1,77 @@
+"""Prints what counting for the report adds to an operation of the PyTorch backend: CPU time in nanoseconds.
+
+python bench/torch_report_cost.py
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+import timeit
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from outrigger.settings import REPORT
+from outrigger.torch import counting, observed
+from outrigger.torch.process_group import OutriggerProcessGroup
+
+CALLS = 100_000
+ROUNDS = 7
+
+
+def nothing() -> None:
+    """An operation that takes no time."""
+
+
+def do(job: Callable[[], None]) -> None:
+    """As the queue of a group."""
+    job()
+
+
+def nanoseconds(call: Callable[[], object], calls: int = CALLS) -> float:
+    """Least mean CPU time of a call: other programs do not count."""
+    return min(timeit.repeat(call, timer=time.thread_time, number=calls, repeat=ROUNDS)) / calls * 1e9
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        os.environ[REPORT] = directory
+        counts = counting.for_group("name", "0", 0, 1, ())
+        assert counts is not None and any(Path(directory).iterdir())
+        tensors = [torch.ones(256)]
+
+        def queued() -> None:
+            watch = observed.Watch(counts, "all_reduce", tensors)
+            watch.post(nothing)
+            watch.completed(failed=False)
+            watch.waited(counting.now_ns())
+
+        blocking = nanoseconds(lambda: counts.blocking("all_reduce", tensors, do, nothing))
+        print(f"blocking      {blocking - nanoseconds(lambda: do(nothing)):6.0f}")
+        print(f"asynchronous  {nanoseconds(queued) - nanoseconds(nothing):6.0f}  (call, completion and wait)")
+        print(f"in all_reduce {around_all_reduce():6.0f}")
+
+
+def around_all_reduce() -> float:
+    """Added to a blocking all_reduce of four elements."""
+    group = OutriggerProcessGroup(dist.HashStore(), 0, 1, timedelta(minutes=1))
+    tensors, options = [torch.ones(4)], dist.AllreduceOptions()
+    options.asyncOp = False
+    counts = group._counts
+    each: dict[counting.GroupCounts | None, list[float]] = {}
+    for _ in range(ROUNDS):  # in turns
+        for used in (counts, None):
+            group._counts = used
+            each.setdefault(used, []).append(nanoseconds(lambda: group.allreduce(tensors, options), CALLS // 50))
+    group._counts = counts
+    group.shutdown()
+    return min(each[counts]) - min(each[None])
+
+
+if __name__ == "__main__":
+    main()

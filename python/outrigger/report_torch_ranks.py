@@ -1,0 +1,146 @@
+"""Reads what the processes of a PyTorch job have counted (torch_layout.py)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from outrigger import formats, torch_layout
+from outrigger.errors import UserError
+from outrigger.torch_layout import Form, Group, Number, Process, Slot, State
+
+_NS = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """Calls of one kind by one rank. Times are sums."""
+
+    operation: str
+    type: str
+    form: Form
+    group: Group
+    least_bytes: int
+    most_bytes: int
+    calls: int
+    bytes: int
+    call_seconds: float
+    failed: int
+    completed: int
+    flight_seconds: float
+    waited: int
+    waited_flight_seconds: float
+    wait_seconds: float
+    waited_call_seconds: float
+    futures: int
+
+    @property
+    def blocked_seconds(self) -> float:
+        """In the calls and in wait()."""
+        return self.call_seconds + self.wait_seconds
+
+    @property
+    def hidden_seconds(self) -> float:
+        """Time of waited-for operations in which the program did something else."""
+        return max(0.0, self.waited_flight_seconds - self.wait_seconds - self.waited_call_seconds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rank:
+    """One process."""
+
+    process: Process
+    state: State
+    seconds: float
+    """From its first group to its end, or to the end of its last call."""
+    rows: tuple[Row, ...]
+    current: str
+    """Operation in which it was, or that has failed."""
+
+    @property
+    def rank(self) -> int:
+        """In the job."""
+        return self.process.rank
+
+
+def _text(data: bytes) -> bytes:
+    return data.rstrip(b"\0")
+
+
+def _row(data: bytes, number: int, groups: Sequence[Group]) -> Row:
+    at = (torch_layout.ROWS_AT + number * torch_layout.ROW_NUMBERS) * torch_layout.NUMBER_BYTES
+    values = struct.unpack_from(f"={torch_layout.ROW_NUMBERS}q", data, at)
+    operation, _, kind = _name(data, number).partition(" ")
+    group = values[Number.GROUP]
+    return Row(
+        operation=operation,
+        type=kind,
+        form=Form(values[Number.FORM]),
+        group=groups[group] if 0 <= group < len(groups) else Group(name="", label="unknown", size=0, ranks=()),
+        least_bytes=values[Number.LEAST_BYTES],
+        most_bytes=values[Number.MOST_BYTES],
+        calls=values[Number.CALLS],
+        bytes=values[Number.BYTES],
+        call_seconds=values[Number.CALL_NS] * _NS,
+        failed=values[Number.FAILED],
+        completed=values[Number.COMPLETED],
+        flight_seconds=values[Number.FLIGHT_NS] * _NS,
+        waited=values[Number.WAITED],
+        waited_flight_seconds=values[Number.WAITED_FLIGHT_NS] * _NS,
+        wait_seconds=values[Number.WAIT_NS] * _NS,
+        waited_call_seconds=values[Number.WAITED_CALL_NS] * _NS,
+        futures=values[Number.FUTURES],
+    )
+
+
+def _name(data: bytes, number: int) -> str:
+    at = torch_layout.NAMES_AT_BYTE + number * torch_layout.NAME_BYTES
+    return _text(data[at : at + torch_layout.NAME_BYTES]).decode(errors="replace")
+
+
+def _group(data: bytes, number: int) -> Group:
+    at = torch_layout.GROUPS_AT_BYTE + number * torch_layout.GROUP_BYTES
+    text = _text(data[at : at + torch_layout.GROUP_BYTES])
+    return formats.parse(text or b'{"name": "", "label": "unknown", "size": 0, "ranks": []}', Group, "a group")
+
+
+def read_rank(path: Path) -> Rank | None:
+    """The counts in a file; None if its process ended before it had written who it is."""
+    data = path.read_bytes()
+    head = _text(data[: torch_layout.HEAD_BYTES])
+    if len(data) != torch_layout.FILE_BYTES or not head.endswith(b"}"):
+        return None
+    what = f"the counts {path}"
+    slots = struct.unpack_from(f"={torch_layout.SLOTS}q", data, torch_layout.HEAD_BYTES)
+    groups = [_group(data, number) for number in range(min(slots[Slot.GROUPS], torch_layout.MOST_GROUPS))]
+    rows = [_row(data, number, groups) for number in range(min(slots[Slot.ROWS], torch_layout.MOST_ROWS))]
+    state = State(slots[Slot.STATE])
+    end = slots[Slot.LAST] if state is State.RUNNING else slots[Slot.ENDED]
+    current = slots[Slot.CURRENT]
+    return Rank(
+        process=formats.parse_version(head, Process, torch_layout.VERSION, what),
+        state=state,
+        seconds=(end - slots[Slot.BEGAN]) * _NS,
+        rows=tuple(row for row in rows if row.calls or row.completed),
+        current=_name(data, (current - torch_layout.ROWS_AT) // torch_layout.ROW_NUMBERS).split(" ")[0]
+        if current >= torch_layout.ROWS_AT
+        else "",
+    )
+
+
+def read_all(directory: Path) -> list[list[Rank]]:
+    """All ranks of each attempt, the first attempt first. torchrun starts all ranks again after a failure."""
+    try:
+        paths = sorted(directory.glob(f"*{torch_layout.SUFFIX}"))
+        found = [rank for path in paths if (rank := read_rank(path)) is not None]
+    except OSError as error:
+        raise UserError(f"the counts in {directory} cannot be read: {error.strerror}") from error
+    attempts: dict[tuple[str, int], dict[int, Rank]] = {}
+    for rank in sorted(found, key=lambda rank: rank.process.started):
+        name, again = rank.process.attempt, 0
+        while rank.rank in attempts.get((name, again), {}):  # the same name twice: not started by torchrun
+            again += 1
+        attempts.setdefault((name, again), {})[rank.rank] = rank
+    return [[ranks[number] for number in sorted(ranks)] for ranks in attempts.values()]

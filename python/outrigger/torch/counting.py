@@ -1,0 +1,328 @@
+"""Counts the operations of this process for the report, in a file that survives it (torch_layout.py).
+
+Counts are made by the threads that call, and by those of the groups. All take a lock for a few additions.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import mmap
+import multiprocessing.util
+import os
+import platform
+import socket
+import sys
+import threading
+import time
+import uuid
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+import outrigger
+from outrigger import torch_layout as layout
+from outrigger.settings import REPORT
+from outrigger.torch_layout import Form, Group, Number, Process, Slot, State
+
+now_ns = time.monotonic_ns
+BLOCKING, ASYNC, MESSAGE = map(int, Form)
+
+Job = Callable[[], None]
+Kind = tuple[int, int, int, int, int]
+"""Calls with the same bytes: indices of their row and of three of its numbers, and the bytes."""
+_MOST_KNOWN = 4096
+_LONGEST_NAME = 200
+_ROW = layout.ROW_NUMBERS
+_STATE, _BEGAN, _LAST, _ENDED, _GROUPS, _ROWS, _CURRENT = (layout.SLOTS_AT + slot for slot in Slot)
+_CALLS, _BYTES, _CALL_NS, _FAILED = map(int, (Number.CALLS, Number.BYTES, Number.CALL_NS, Number.FAILED))
+_COMPLETED, _FLIGHT_NS, _FUTURES = map(int, (Number.COMPLETED, Number.FLIGHT_NS, Number.FUTURES))
+_WAITED, _WAITED_FLIGHT_NS = int(Number.WAITED), int(Number.WAITED_FLIGHT_NS)
+_WAIT_NS, _WAITED_CALL_NS = int(Number.WAIT_NS), int(Number.WAITED_CALL_NS)
+
+
+def _number(name: str) -> int | None:
+    text = os.environ.get(name, "")
+    return int(text) if text.isdecimal() else None
+
+
+def _head(rank: int, world_size: int, attempt: str) -> Process:
+    return Process(
+        version=layout.VERSION,
+        rank=rank,
+        world_size=world_size,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        local_rank=_number("LOCAL_RANK"),
+        local_world_size=_number("LOCAL_WORLD_SIZE"),
+        restarts=_number("TORCHELASTIC_RESTART_COUNT"),
+        attempt=attempt,
+        started=time.time(),
+        program=Path(sys.argv[0]).name[:_LONGEST_NAME] if sys.argv else "",
+        outrigger=outrigger.__version__,
+        torch=torch.__version__,
+        python=platform.python_version(),
+    )
+
+
+def _mapped(directory: Path, rank: int) -> mmap.mmap:
+    """A new file of its own name. Its blocks are allocated, so a full place is an error here and not in a call."""
+    path = directory / f"rank{rank}-{uuid.uuid4().hex}{layout.SUFFIX}"
+    opened = -1
+    try:
+        opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        os.posix_fallocate(opened, 0, layout.FILE_BYTES)
+        return mmap.mmap(opened, layout.FILE_BYTES)
+    except OSError as error:
+        if opened >= 0:
+            path.unlink(missing_ok=True)
+        raise RuntimeError(
+            f"Outrigger: {REPORT}={directory}: cannot write there: {error.strerror}; name an existing "
+            "directory with free space, or unset it"
+        ) from error
+    finally:
+        if opened >= 0:
+            os.close(opened)
+
+
+class ProcessCounts:
+    """The counts of this process."""
+
+    def __init__(self, directory: Path, rank: int, world_size: int, attempt: str) -> None:
+        self._file = _mapped(directory, rank)
+        self.numbers = memoryview(self._file)[: layout.NAMES_AT_BYTE].cast("q")
+        self.lock = threading.Lock()
+        self._rows: dict[tuple[int, int, str, str, int], int] = {}
+        self._live_groups = 0
+        self._pid = os.getpid()
+        self.numbers[_BEGAN] = self.numbers[_LAST] = now_ns()
+        self._write_json(0, layout.HEAD_BYTES, asdict(_head(rank, world_size, attempt)))
+        atexit.register(self._exited)
+        # A process of multiprocessing does not run the functions of atexit.
+        multiprocessing.util.Finalize(None, self._exited, exitpriority=0)
+
+    def _write_json(self, at: int, room: int, data: dict[str, Any]) -> None:
+        text = json.dumps(data).encode()
+        if len(text) < room:
+            self._file[at : at + len(text)] = text
+
+    def add_group(self, group: Group) -> int:
+        """Its number."""
+        with self.lock:
+            number: int = min(self.numbers[_GROUPS], layout.MOST_GROUPS - 1)
+            is_last = number == layout.MOST_GROUPS - 1
+            kept = Group(name="", label="further groups", size=0, ranks=()) if is_last else group
+            self._write_json(layout.GROUPS_AT_BYTE + number * layout.GROUP_BYTES, layout.GROUP_BYTES, asdict(kept))
+            self.numbers[_GROUPS] = number + 1
+            self._live_groups += 1
+            self.numbers[_STATE] = State.RUNNING
+        return number
+
+    def group_ended(self) -> None:
+        """The program has destroyed a group."""
+        with self.lock:
+            self._live_groups -= 1
+            if self._live_groups == 0:
+                self._end(State.DESTROYED)
+
+    def _exited(self) -> None:
+        """Python ends the process, and no other that has forked from it."""
+        if os.getpid() == self._pid:
+            self._end(State.EXITED)
+
+    def _end(self, state: State) -> None:
+        self.numbers[_ENDED] = now_ns()
+        self.numbers[_STATE] = state
+
+    def row(self, form: int, group: int, operation: str, kind: str, count: int) -> int:
+        """The index of the first number of the row of such a call."""
+        with self.lock:
+            key = (form, group, operation, kind, layout.size_class(count))
+            row = self._rows.get(key)
+            if row is None:
+                row = self._rows[key] = self._new_row(form, group, f"{operation} {kind}", count)
+            least = row + Number.LEAST_BYTES
+            self.numbers[least] = min(self.numbers[least], count)
+            self.numbers[least + 1] = max(self.numbers[least + 1], count)
+        return row
+
+    def _new_row(self, form: int, group: int, name: str, count: int) -> int:
+        number = self.numbers[_ROWS]
+        row: int = layout.ROWS_AT + min(number, layout.MOST_ROWS - 1) * _ROW
+        if number < layout.MOST_ROWS:
+            if number == layout.MOST_ROWS - 1:
+                name = "(others) (several)"
+            self.numbers[row + Number.FORM], self.numbers[row + Number.GROUP] = form, group
+            self.numbers[row + Number.LEAST_BYTES] = count
+            at = layout.NAMES_AT_BYTE + number * layout.NAME_BYTES
+            text = name.encode()[: layout.NAME_BYTES]
+            self._file[at : at + len(text)] = text
+            self.numbers[_ROWS] = number + 1
+        return row
+
+
+class GroupCounts:
+    """Counts the operations of one process group."""
+
+    __slots__ = ("_group", "_known", "_lock", "_numbers", "_process")
+
+    def __init__(self, process: ProcessCounts, group: int) -> None:
+        self._process = process
+        self._group = group
+        self._numbers = process.numbers
+        self._lock = process.lock
+        self._known: dict[tuple[int, str, Any, int], Kind] = {}
+
+    def begin(self, form: int, operation: str, tensors: list[Any]) -> Kind:
+        """The kind of a call that begins."""
+        try:
+            (tensor,) = tensors
+            key = (form, operation, tensor.dtype, tensor.nbytes)
+        except (ValueError, RuntimeError):  # several tensors or none; sparse ones have no such bytes
+            key = (form, operation, tensors[0].dtype if tensors else None, bytes_of(tensors))
+        return self._known.get(key) or self._new_kind(key)
+
+    def _new_kind(self, key: tuple[int, str, Any, int]) -> Kind:
+        form, operation, dtype, count = key
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        name = "-" if dtype is None else str(dtype).removeprefix("torch.")
+        row = self._process.row(form, self._group, operation, name, count)
+        kind = self._known[key] = (row, row + _CALLS, row + _BYTES, row + _CALL_NS, count)
+        return kind
+
+    def blocking(self, operation: str, tensors: list[Any], do: Callable[[Job], object], job: Job) -> None:
+        """Does an operation that is complete when do(job) returns. Short, as it is on the path of each call."""
+        numbers = self._numbers
+        begun_ns = now_ns()
+        row, calls, total, time, count = self.begin(BLOCKING, operation, tensors)
+        numbers[_CURRENT] = row
+        try:
+            do(job)
+        except BaseException:
+            self._failed(row, begun_ns)
+            raise
+        ended_ns = now_ns()
+        with self._lock:
+            numbers[calls] += 1
+            numbers[total] += count
+            numbers[time] += ended_ns - begun_ns
+        numbers[_LAST] = ended_ns
+        numbers[_CURRENT] = 0
+
+    def _failed(self, row: int, begun_ns: int) -> None:
+        """A blocking call; the process stays in it."""
+        ended_ns = now_ns()
+        with self._lock:
+            self._numbers[row + _CALLS] += 1
+            self._numbers[row + _CALL_NS] += ended_ns - begun_ns
+            self._numbers[row + _FAILED] += 1
+        self._numbers[_LAST] = ended_ns
+
+    def posted(self, kind: Kind, begun_ns: int) -> int:
+        """The call of an asynchronous operation has returned, after the returned time."""
+        numbers, ended_ns = self._numbers, now_ns()
+        _, calls, total, time, count = kind
+        spent_ns = ended_ns - begun_ns
+        with self._lock:
+            numbers[calls] += 1
+            numbers[total] += count
+            numbers[time] += spent_ns
+        numbers[_LAST] = ended_ns
+        return spent_ns
+
+    def completed(self, row: int, flight_ns: int, failed: bool) -> None:
+        """An asynchronous operation has ended."""
+        numbers = self._numbers
+        with self._lock:
+            numbers[row + _COMPLETED] += 1
+            numbers[row + _FLIGHT_NS] += flight_ns
+            if failed:
+                numbers[row + _FAILED] += 1
+
+    def waited(self, row: int, begun_ns: int, flight_ns: int, call_ns: int) -> None:
+        """The first wait() for a completed operation has returned."""
+        numbers, ended_ns = self._numbers, now_ns()
+        with self._lock:
+            numbers[row + _WAITED] += 1
+            numbers[row + _WAITED_FLIGHT_NS] += flight_ns
+            numbers[row + _WAITED_CALL_NS] += call_ns
+            numbers[row + _WAIT_NS] += ended_ns - begun_ns
+        numbers[_LAST] = ended_ns
+
+    def waited_again(self, row: int, begun_ns: int) -> None:
+        """Another wait() has returned, or one whose operation is not complete."""
+        ended_ns = now_ns()
+        with self._lock:
+            self._numbers[row + _WAIT_NS] += ended_ns - begun_ns
+        self._numbers[_LAST] = ended_ns
+
+    def future_taken(self, row: int) -> None:
+        """The program waits for a future."""
+        with self._lock:
+            self._numbers[row + _FUTURES] += 1
+
+    def ended(self) -> None:
+        """The group has been destroyed."""
+        self._process.group_ended()
+
+
+def bytes_of(tensors: list[Any]) -> int:
+    """Sum over this rank's tensors."""
+    return sum(_tensor_bytes(tensor) for tensor in tensors)
+
+
+def _tensor_bytes(tensor: Any) -> int:
+    if tensor.layout == torch.sparse_coo:
+        return bytes_of([tensor._indices(), tensor._values()])
+    count: int = tensor.nbytes
+    return count
+
+
+_current: ProcessCounts | None = None
+
+
+def _forget() -> None:
+    global _current
+    _current = None
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def _directory() -> Path | None:
+    """OUTRIGGER_REPORT, if it is for this job: it names a file for an MPI job."""
+    place = os.environ.get(REPORT)
+    if not place:
+        return None
+    path = Path(place)
+    if path.is_dir() or not (path.exists() or path.suffix == ".json"):
+        return path
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        warnings.warn(f"Outrigger: no report: {REPORT}={place} must name a directory for PyTorch", stacklevel=2)
+    return None
+
+
+def for_group(name: str, label: str, rank: int, size: int, ranks: tuple[int, ...]) -> GroupCounts | None:
+    """Counts of a new group; None if no report is wanted. `ranks`: those of the job; empty: all."""
+    directory = _directory()
+    if directory is None:
+        return None
+    global _current
+    if _current is None:
+        world_rank, world_size = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (rank, size)
+        _current = ProcessCounts(directory, world_rank, world_size, _attempt(name, size == world_size))
+    group = Group(name=name, label=label, size=size, ranks=ranks)
+    return GroupCounts(_current, _current.add_group(group))
+
+
+def _attempt(name: str, spans_world: bool) -> str:
+    """A name for the ranks that started together: that of the first group if all have it."""
+    if spans_world:
+        return name
+    return f"{os.environ.get('TORCHELASTIC_RUN_ID', '')}/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '')}"

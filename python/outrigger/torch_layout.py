@@ -1,0 +1,137 @@
+"""The file in which a process of a PyTorch job counts its operations: written by the process, read after it has ended.
+
+The process maps the file, so its counts survive however it ends. Numbers are 64 bits long.
+
+    head      HEAD_BYTES: what is known of the process, as JSON with zeros behind it
+    slots     SLOTS numbers of the process
+    groups    MOST_GROUPS times GROUP_BYTES: a process group, as JSON
+    rows      MOST_ROWS times ROW_NUMBERS numbers
+    names     MOST_ROWS times NAME_BYTES: operation and type of a row, with a space between them
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from enum import IntEnum
+
+VERSION = 1
+SUFFIX = ".counts"
+
+HEAD_BYTES = 4096
+SLOTS = 8
+MOST_GROUPS = 64
+"""Further groups share the last entry."""
+GROUP_BYTES = 1024
+MOST_ROWS = 1024
+"""Further kinds of calls share the last row."""
+ROW_NUMBERS = 16
+NAME_BYTES = 64
+NUMBER_BYTES = 8
+
+SLOTS_AT = HEAD_BYTES // NUMBER_BYTES
+"""As ROWS_AT, the index of a number."""
+GROUPS_AT_BYTE = HEAD_BYTES + SLOTS * NUMBER_BYTES
+ROWS_AT = (GROUPS_AT_BYTE + MOST_GROUPS * GROUP_BYTES) // NUMBER_BYTES
+NAMES_AT_BYTE = (ROWS_AT + MOST_ROWS * ROW_NUMBERS) * NUMBER_BYTES
+FILE_BYTES = NAMES_AT_BYTE + MOST_ROWS * NAME_BYTES
+
+
+class Slot(IntEnum):
+    """Numbers of a process. Times are nanoseconds of the monotonic clock."""
+
+    STATE = 0
+    BEGAN = 1
+    LAST = 2
+    """End of the last call."""
+    ENDED = 3
+    GROUPS = 4
+    ROWS = 5
+    CURRENT = 6
+    """Index of the row of the blocking call in which the process is, or which has failed; 0: none."""
+
+
+class State(IntEnum):
+    """How far a process has come."""
+
+    RUNNING = 0
+    DESTROYED = 1
+    """It has destroyed all its groups."""
+    EXITED = 2
+    """Python has ended it."""
+
+
+class Form(IntEnum):
+    """How an operation is called."""
+
+    BLOCKING = 0
+    ASYNC = 1
+    MESSAGE = 2
+
+
+class Number(IntEnum):
+    """Numbers of a row. Times are sums in nanoseconds."""
+
+    FORM = 0
+    GROUP = 1
+    LEAST_BYTES = 2
+    MOST_BYTES = 3
+    CALLS = 4
+    BYTES = 5
+    CALL_NS = 6
+    """In the calls, to their returns."""
+    FAILED = 7
+    COMPLETED = 8
+    """Asynchronous ones only, as all that follow."""
+    FLIGHT_NS = 9
+    """From the call to the completion."""
+    WAITED = 10
+    """Completed ones for which the program has called wait()."""
+    WAITED_FLIGHT_NS = 11
+    WAIT_NS = 12
+    """Blocked in wait()."""
+    WAITED_CALL_NS = 13
+    """In the calls of those that were waited for."""
+    FUTURES = 14
+    """Those whose future was taken. Waits for a future are not seen."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Process:
+    """The head of a file."""
+
+    version: int
+    rank: int
+    """In the job, as those of a group."""
+    world_size: int
+    host: str
+    pid: int
+    local_rank: int | None
+    local_world_size: int | None
+    restarts: int | None
+    """How often torchrun had restarted the ranks. None: not under torchrun."""
+    attempt: str
+    """A name that all ranks of an attempt share."""
+    started: float
+    """Seconds since 1970."""
+    program: str
+    outrigger: str
+    torch: str
+    python: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Group:
+    """A process group."""
+
+    name: str
+    """The same on all its ranks, and on no others."""
+    label: str
+    """As torch calls it."""
+    size: int
+    ranks: tuple[int, ...]
+    """Ranks of the job. Empty: all."""
+
+
+def size_class(count: int) -> int:
+    """A number for sizes that share a row: 0, 1 to 3, 4 to 15, 16 to 63 bytes, and so on."""
+    return (count.bit_length() + 1) >> 1
