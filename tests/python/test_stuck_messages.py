@@ -184,6 +184,74 @@ def test_several_threads_of_a_rank() -> None:
     assert "for 31 s" in job.verdict
 
 
+LISTENS = receive(-2, is_present=False)
+LISTENING = Does([LISTENS])
+
+
+def test_a_listening_thread_does_not_block_its_rank() -> None:
+    job = state(LISTENING, LISTENING)
+    assert job.verdict == (
+        "No rank is in a collective: they have been in no collective for 41 s, since MPI_Allreduce at solver+0x200. "
+        "They compute, or are in calls that are not shown, such as MPI_Win_fence."
+    )
+    assert not job.stands_still and job.in_messages == 0
+    (one,) = job.outside
+    assert (one.state, one.more_threads) == ("outside", 2)
+    assert "in no collective, since MPI_Allreduce, with 2 threads in calls with messages  solver+0x200" in shown(job)
+    assert job.look_at[0] == "rank 0: gdb -batch -p 5000 -ex 'thread apply all bt'     # on node0"
+
+
+def test_a_listening_thread_beside_a_barrier() -> None:
+    in_barrier = Does([LISTENS], inside=True, call=0, seconds=20.0)
+    job = state(in_barrier, LISTENING)
+    assert job.verdict == (
+        f"Rank 1 has not arrived at {BARRIER}: it has been in no collective for 41 s, since MPI_Allreduce at "
+        "solver+0x200. It computes, or is in a call that is not shown, such as MPI_Win_fence. Rank 0 has been in "
+        f"{BARRIER} at solver+0x200 for 21 s."
+    )
+
+
+def test_a_rank_that_waits_for_one_that_listens() -> None:
+    job = state(Does([receive(1)]), LISTENING, IDLE)
+    assert job.verdict == (
+        "No rank is in a collective. Rank 0 has been in MPI_Recv from rank 1, tag 7, on MPI_COMM_WORLD, at "
+        "solver+0x100 for 13 s. Rank 1 is in such calls with some of its threads only: it has been in no collective "
+        "for 41 s, since MPI_Allreduce at solver+0x200. It computes, or is in a call that is not shown, such as "
+        "MPI_Win_fence. Rank 2 is in no such call: it has been in no collective for 41 s, since MPI_Allreduce at "
+        "solver+0x200. It computes, or is in a call that is not shown, such as MPI_Win_fence."
+    )
+
+
+def test_more_threads_than_are_shown() -> None:
+    threads = [receive(0, is_present=False, inside=False)] * 8
+    job = state(Does([receive(1)]), Does(threads))
+    assert job.verdict.endswith(
+        "Rank 1 is in no such call that is known: it has been in no collective for 41 s, since MPI_Allreduce at "
+        "solver+0x200. It computes, or is in a call that is not counted, such as MPI_Recv."
+    )
+    assert "in no such call: " in state(Does([receive(1)]), Does(threads[:7])).verdict
+
+
+@pytest.mark.parametrize(
+    ("to", "source", "needed"),
+    ((2, -1, 2), (-1, 2, 2), (2, 2, 2), (-3, 2, 2), (2, -3, 2), (3, 2, None), (3, -2, None), (-1, -2, None),
+     (-1, -1, None), (-3, -3, None), (-4, -1, None)),
+)  # fmt: skip
+def test_the_rank_that_a_call_needs(to: int, source: int, needed: int | None) -> None:
+    assert messages.peer_of(message(to=to, source=source)) == needed
+
+
+def test_a_call_to_one_rank_and_from_another_ends_the_chain() -> None:
+    both = [message("MPI_Sendrecv", to=3, source=(rank + 1) % 3, seconds=20.0 - rank) for rank in range(3)]
+    job = state(*(Does([one]) for one in both), IDLE)
+    assert job.verdict == (
+        "No rank is in a collective. Rank 0 has been in MPI_Sendrecv to rank 3, tag 0 and from rank 1, tag 7, on "
+        "MPI_COMM_WORLD, at solver+0x100 for 21 s. Rank 3 is in no such call: it has been in no collective for 41 s, "
+        "since MPI_Allreduce at solver+0x200. It computes, or is in a call that is not shown, such as MPI_Win_fence. "
+        "3 ranks are in such calls."
+    )
+
+
 def test_many_ranks_at_one_place_share_a_line() -> None:
     few = state(*(Does([receive(0)]) if rank % 2 else Does([receive(2)]) for rank in range(8)))
     assert [(one.ranks, one.message.partition(",")[0]) for one in few.outside] == [

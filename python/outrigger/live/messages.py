@@ -89,5 +89,6 @@ def message_text(messages: Sequence[Message]) -> str:
 
 
 def peer_of(message: Message) -> int | None:
-    """The world rank that it needs, if it names one: a receive before a send."""
-    return next((rank for rank in (message.source, message.to) if rank >= 0), None)
+    """The world rank that it needs. None: it may need any of several, or names none."""
+    needed = {message.source, message.to} - {NO_SIDE, NO_PROCESS}
+    return next((rank for rank in needed if len(needed) == 1 and rank >= 0), None)

@@ -79,6 +79,7 @@ class RankNow:
     other_threads: int = 0
     """Threads with messages that have called no collective."""
     shows_messages: bool = False
+    """Those of all its threads."""
     calls: dict[tuple[str, str], int] = field(default_factory=dict)
     """Ended calls, by communicator and function."""
     all_calls: bool = True
@@ -89,8 +90,9 @@ class RankNow:
         return [] if self.gone or self.ended else [thread for thread in self.threads if thread.inside]
 
     def in_message(self) -> Blocked | None:
-        """Its longest call with messages, if it is in one and in no collective."""
-        return self.blocked[0] if self.blocked and not (self.open() or self.gone or self.ended) else None
+        """Its longest call with messages, if all its known threads are in such calls and none in a collective."""
+        all_blocked = self.blocked and len(self.blocked) >= len(self.threads) + self.other_threads
+        return self.blocked[0] if all_blocked and not (self.open() or self.gone or self.ended) else None
 
     def has_threads(self) -> bool:
         """True if it is known to have several."""
@@ -226,8 +228,8 @@ def ranks_of(node: Node, before: Node | None) -> list[RankNow]:
         one = RankNow(rank.world, rank.pid, node.host, rank.gone, rank.ended, rank.run_seconds)
         one.threads = [_thread_of(node, now) for now in threads.get(rank.world, [])]
         one.all_calls = node.rows_left_out == 0
-        one.shows_messages = node.shows_messages
         mine = messages.get(rank.world, [])
+        one.shows_messages = node.shows_messages and len(mine) < _MOST_THREADS
         one.blocked = _blocked(node, mine)
         one.other_threads = sum(not message.is_present for message in mine)
         if before is not None and passed > 0:

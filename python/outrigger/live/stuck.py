@@ -73,6 +73,8 @@ def what(one: Doing) -> str:
         several = f", and {plural(one.more_threads, 'more thread')} in such calls" if one.more_threads else ""
         return f"in {one.call}{one.message and ' ' + one.message}{several}"
     last = f", since {one.call}" if one.call else ", none so far"
+    if one.more_threads:
+        last += f", with {plural(one.more_threads, 'thread')} in calls with messages"
     return {
         "tests": f"test requests, in no collective{last}",
         "finalized": "have called MPI_Finalize",

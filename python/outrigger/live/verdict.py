@@ -103,6 +103,23 @@ def _at(place: str) -> str:
     return f", at {place}" if place else ""
 
 
+def _idle(waits: Waits, ranks: Sequence[int]) -> str:
+    known = "" if all(waits.ranks[rank].shows_messages for rank in ranks) else " that is known"
+    return f"{_capital(_are(ranks))} in no such call{known}{_since(waits, ranks)}"
+
+
+def _partly(waits: Waits, ranks: Sequence[int]) -> str:
+    their = "its" if len(ranks) == 1 else "their"
+    return f"{_capital(_are(ranks))} in such calls with some of {their} threads only{_since(waits, ranks)}"
+
+
+def _others(waits: Waits, ranks: Sequence[int]) -> list[str]:
+    """Texts about ranks that are not in such calls, or not with all threads."""
+    partly = [rank for rank in ranks if waits.ranks[rank].blocked]
+    idle = [rank for rank in ranks if not waits.ranks[rank].blocked]
+    return [text(waits, some) for text, some in ((_idle, idle), (_partly, partly)) if some]
+
+
 def _in_message(waits: Waits, rank: int) -> str:
     """Rank 3 has been in MPI_Recv from rank 0, tag 7, on MPI_COMM_WORLD, at solver.c:12 for 9 s."""
     one = waits.what_does(rank)
@@ -123,7 +140,7 @@ def _at_the_end(waits: Waits, rank: int) -> str:
         place = place_text(thread.where.object, thread.where.offset, thread.may_name)
         verb = "waits for" if thread.waits else "is in"
         return f"Rank {rank} {verb} {waits.called(key)}{_at(place)}."
-    return f"Rank {rank} is in no such call{_since(waits, [rank])}"
+    return " ".join(_others(waits, [rank]))
 
 
 def _chain(waits: Waits, start: int) -> list[int]:
@@ -157,8 +174,7 @@ def _messages(waits: Waits, key: Key | None, ranks: Sequence[int]) -> str:
     texts = [] if key is None else [f"{_capital(_have(ranks))} not arrived at {waits.called(key)}."]
     texts.append(_chained(waits, chain))
     idle = [rank for rank in ranks if rank not in blocked and rank not in chain]
-    if idle:
-        texts.append(f"{_capital(_are(idle))} in no such call{_since(waits, idle)}")
+    texts += _others(waits, idle)
     if len(set(blocked) - set(chain)) > 0:
         texts.append(f"{plural(len(blocked), 'rank')} are in such calls.")
     return " ".join(texts)

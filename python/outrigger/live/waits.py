@@ -53,7 +53,7 @@ class Doing:
     message: str = ""
     """Arguments of a call with messages: from rank 0, tag 7, on MPI_COMM_WORLD."""
     more_threads: int = 0
-    """Further threads of the rank that are in calls with messages."""
+    """Further threads of the ranks that are in calls with messages."""
 
 
 @dataclass
@@ -142,6 +142,7 @@ class Waits:
             called_by=place_text(where.caller_object, where.caller_offset, may_name),
             least_seconds=seconds,
             most_seconds=seconds,
+            more_threads=len(rank.blocked) if state in ("outside", "tests") else 0,
         )
 
     def _merged(self, group: Sequence[tuple[int, Doing]]) -> Doing:
