@@ -153,7 +153,8 @@ template <class... Args, int (*complete)(Job&, OurRequests&, Args...)>
 struct Completion<complete> {
   template <Call call>
   [[nodiscard]] static bool passes_at_once(WordFor<Args>... /*words*/) {
-    return nothing_outstanding() && !steer::measuring() && nothing_watched();
+    const bool watched = message_shape(call).blocks ? !nothing_watched() : !no_request_watched();
+    return nothing_outstanding() && !steer::measuring() && !watched;
   }
   template <Call call>
   static int run(const CallSite& site, WordFor<Args>... words) {

@@ -66,7 +66,7 @@ NativeReason why_started_natively(MPI_Request request) {
 // `start`, of type int(), has the MPI start these.
 template <class Start>
 int start_natively(const MPI_Request* requests, int count, const Start& start) {
-  if (detail::watched_requests.load(std::memory_order_relaxed) == 0) return start();
+  if (no_request_watched()) return start();
   const std::int64_t began = monotonic_ns();
   const int code = start();
   if (code != MPI_SUCCESS) return code;
