@@ -94,6 +94,7 @@ def what_it_does(state: dict[str, Any], ranks: str = "0") -> tuple[str, str, str
         ("between", "MPI_Recv from rank 2, tag 7, on another communicator", "receive"),
         ("alone", "MPI_Recv from rank 0, tag 7, on another communicator", "receive"),
         ("freed", "MPI_Wait for 1 request", "freed"),
+        ("nested", f"MPI_Recv from rank 1, tag -77, on {WORLD}", "receive"),
         ("jumped", f"MPI_Recv from rank 1, tag 7, on {WORLD}", "receive"),
     ),
 )
@@ -174,6 +175,14 @@ def test_a_call_that_was_left_by_a_jump(offload: Mpi) -> None:
         ]
 
     hangs(offload, ["blocked", "gone"], check)
+
+
+def test_a_communicator_that_gets_its_name_after_messages(offload: Mpi) -> None:
+    def check(state: dict[str, Any]) -> None:
+        (call,) = state["calls"]
+        assert call["communicator"] == "renamed" and [one["ranks"] for one in call["absent"]] == ["0"]
+
+    hangs(offload, ["blocked", "renamed"], check)
 
 
 def test_messages_move(offload: Mpi) -> None:

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "base/stack.hpp"
 #include "mpi/communicators/comm_state.hpp"
 #include "mpi/job/job.hpp"
 #include "mpi/native/constants.hpp"
@@ -23,11 +24,12 @@ using report::PresentMessage;
 struct MessageComm {
   MPI_Comm comm{};
   std::uint64_t freed = 0;             // freed_communicators() at the look-up
-  const CommRecord* record = nullptr;  // nullptr: it is not known
   const WorldRank* members = nullptr;  // nullptr: the MPI is asked for world ranks
   std::uint32_t size = 0;              // of the group that messages go to
   bool is_known = false;
-  int asked = -1;  // the last rank for which the MPI was asked
+  bool has_name = false;                        // false: it is another communicator
+  std::array<char, report::kNameBytes> name{};  // at the look-up; that of its record is for the report
+  int asked = -1;                               // the last rank for which the MPI was asked
   std::int32_t answer = report::kOtherWorld;
 };
 // This thread's last communicators.
@@ -38,6 +40,7 @@ struct MessageComms {
 };
 
 [[gnu::tls_model("initial-exec")]] constinit thread_local MessageComms message_comms;
+[[gnu::tls_model("initial-exec")]] constinit thread_local const PublishedMessage* current_message = nullptr;
 
 [[gnu::noinline]] void find_entry(MessageEntry& here) {
   here = {take_entry(ledger().header().messages), nullptr, true};
@@ -60,16 +63,23 @@ void ask_about(MessageComm& found, MPI_Comm comm) {
   found.is_known = true;
 }
 
+void read_name(MessageComm& found) {
+  std::array<char, MPI_MAX_OBJECT_NAME + 1> name{};
+  int length = 0;
+  real().Comm_get_name(found.comm, name.data(), &length);
+  report::set_text(found.name, length > 0 ? name.data() : "(unnamed)");
+  found.has_name = true;
+}
+
 [[gnu::noinline]] void look_up_comm(MessageComm& found, MPI_Comm comm, std::uint64_t freed) {
   found = {};
+  message_entry().named = nullptr;
   found.comm = comm;
   found.freed = freed;
   const Job* job = current_job();
   const CommState* state = job == nullptr ? nullptr : state_of(*job, comm);
   if (state == nullptr) return ask_about(found, comm);
-  CommRecord* record = state->record();
-  if (record != nullptr) name_record(*record, comm);
-  found.record = record == &other_communicators() ? nullptr : record;
+  read_name(found);
   found.members = state->world_ranks().data();
   found.size = state->size();
   found.is_known = true;
@@ -133,12 +143,12 @@ void show_place(report::CodePlace& place, const report::CodePlace& found) {
 // The name is copied only when the communicator changes.
 void show_comm(MessageEntry& here, const MessageComm* comm) {
   PresentMessage& entry = *here.entry;
-  const CommRecord* record = comm == nullptr ? nullptr : comm->record;
-  publish(entry.has_name, std::uint32_t{record == nullptr ? 0U : 1U});
-  if (record == nullptr || record == here.named) return;
-  entry.name = record->name;
-  publish(entry.size, record->size);
-  here.named = record;
+  const bool has_name = comm != nullptr && comm->has_name;
+  publish(entry.has_name, std::uint32_t{has_name ? 1U : 0U});
+  if (!has_name || comm == here.named) return;
+  entry.name = comm->name;
+  publish(entry.size, comm->size);
+  here.named = comm;
 }
 
 }  // namespace
@@ -148,8 +158,9 @@ void PublishedMessage::enter(const CallOrigin& origin, const MessageShape& shape
   if (!here.looked) [[unlikely]]
     find_entry(here);
   if (here.entry == nullptr) return;
-  forget_lost_call();
   PresentMessage& entry = *here.entry;
+  if (entry.inside != 0 && is_nested()) return;
+  forget_lost_call();
   const auto at = [&](std::int8_t index) { return words[static_cast<std::size_t>(index)]; };
   const CallPlaces places = message_places(origin);
   MessageComm* const comm = shape.comm < 0 ? nullptr : &message_comm(argument<MPI_Comm>(at(shape.comm)));
@@ -165,10 +176,18 @@ void PublishedMessage::enter(const CallOrigin& origin, const MessageShape& shape
   show_place(entry.caller, places.caller);
   show_comm(here, comm);
   publish(entry.inside, std::uint32_t{1});
+  self_ = this;
+  current_message = this;
   entered_ = true;
 }
 
+// Calls inside another, by a callback or a tool, belong to the outer one. longjmp() may have left that one.
+bool PublishedMessage::is_nested() const {
+  return is_above(current_message, this) && current_message->self_ == current_message;
+}
+
 void PublishedMessage::leave() {
+  current_message = nullptr;
   if (!publishing_messages()) return;
   PresentMessage& entry = *message_entry().entry;
   publish(entry.inside, std::uint32_t{0});

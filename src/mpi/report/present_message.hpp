@@ -83,7 +83,9 @@ class PublishedMessage {
  private:
   void enter(const CallOrigin& origin, const MessageShape& shape, std::span<const Word> words);
   static void leave();
+  [[nodiscard]] bool is_nested() const;
 
+  const PublishedMessage* self_ = nullptr;  // once entered
   bool entered_ = false;
 };
 

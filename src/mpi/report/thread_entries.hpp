@@ -40,7 +40,7 @@ template <class Entry, std::size_t count>
 // This thread's entry for calls with messages.
 struct MessageEntry {
   report::PresentMessage* entry = nullptr;  // nullptr: too many threads have one
-  const void* named = nullptr;              // the communicator's record whose name is in the entry
+  const void* named = nullptr;              // the communicator whose name is in the entry
   bool looked = false;                      // for an entry
 
   // The thread is in no such call, or has left it by longjmp().

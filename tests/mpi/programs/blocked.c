@@ -13,6 +13,8 @@
  *   late         a thread receives while the other one is in a barrier
  *   jumped       an error handler leaves a receive by longjmp(), and the rank receives again
  *   gone         the same, and it computes after a barrier
+ *   nested       an error handler of a receive sends to its own rank and receives that, and computes
+ *   renamed      a communicator gets its name after messages on it; then ranks 1 and 2 are in a barrier there
  *   moving       ranks exchange messages for ever
  *
  * The remarks name the places for the test.
@@ -42,6 +44,13 @@ static void leave(MPI_Comm* comm, int* code, ...) {
   longjmp(before, 1);
 }
 
+static void send_and_compute(MPI_Comm* comm, int* code, ...) {
+  (void)comm;
+  (void)code;
+  MPI_Sendrecv(sent, 1, MPI_INT, 0, 1, received, 1, MPI_INT, 0, 1, MPI_COMM_SELF, MPI_STATUS_IGNORE);
+  compute();
+}
+
 static void receive(int source, int tag, MPI_Comm comm) {
   MPI_Recv(received, 1, MPI_INT, source, tag, comm, MPI_STATUS_IGNORE); /* place: receive */
 }
@@ -57,10 +66,14 @@ static void start_thread(void) {
   if (pthread_create(&thread, NULL, &receive_in_thread, (void*)&tag) != 0) MPI_Abort(MPI_COMM_WORLD, 3);
 }
 
-static void jump(void) {
+static void set_handler(MPI_Comm_errhandler_function* function) {
   MPI_Errhandler handler;
-  MPI_Comm_create_errhandler(&leave, &handler);
+  MPI_Comm_create_errhandler(function, &handler);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+}
+
+static void jump(void) {
+  set_handler(&leave);
   if (setjmp(before) == 0) MPI_Recv(received, 1, MPI_INT, 1, -77, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
@@ -130,6 +143,14 @@ static void exchange(void) {
   }
 }
 
+static void rename_after_messages(void) {
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  exchange_with((rank + 1) % 3, (rank + 2) % 3, 5, comm);
+  MPI_Comm_set_name(comm, "renamed");
+  if (rank != 0) MPI_Barrier(comm);
+}
+
 static void several_ranks(const char* way) {
   if (strcmp(way, "circle") == 0) receive((rank + 1) % 3, 7, MPI_COMM_WORLD);
   if (strcmp(way, "chain") == 0 && rank < 2) receive(rank + 1, 7, MPI_COMM_WORLD);
@@ -138,6 +159,7 @@ static void several_ranks(const char* way) {
     MPI_Barrier(MPI_COMM_WORLD); /* place: barrier */
   }
   if (strcmp(way, "moving") == 0) exchange();
+  if (strcmp(way, "renamed") == 0) rename_after_messages();
   if (strcmp(way, "gone") == 0) {
     if (rank == 0) jump();
     MPI_Barrier(MPI_COMM_WORLD); /* place: met */
@@ -178,6 +200,10 @@ int main(int argc, char** argv) {
   if (strcmp(way, "jumped") == 0) {
     jump();
     receive(1, 7, MPI_COMM_WORLD);
+  }
+  if (strcmp(way, "nested") == 0) {
+    set_handler(&send_and_compute);
+    receive(1, -77, MPI_COMM_WORLD);
   }
   if (strncmp(way, "wait", 4) == 0) wait_for(way);
   message(way);
