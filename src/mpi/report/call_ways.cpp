@@ -168,6 +168,24 @@ bool is_on_this_stack(const void* low, const void* high) {
   return stack.low <= low && low <= high && high < stack.high;
 }
 
+bool is_in_mpi_frame(const void* place) {
+  struct Search {
+    std::uintptr_t place;
+    const void* code = nullptr;  // of the frames that begin below, the last one's
+    bool ends = false;
+  };
+  Search search{reinterpret_cast<std::uintptr_t>(place)};
+  const auto step = [](_Unwind_Context* context, void* data) {
+    Search& here = *static_cast<Search*>(data);
+    here.ends = frames().frame(context) > here.place;
+    if (here.ends) return _URC_END_OF_STACK;
+    here.code = reinterpret_cast<const void*>(frames().address(context));
+    return _URC_NO_REASON;
+  };
+  if (frames().works()) (void)frames().backtrace(step, &search);
+  return search.ends && code_at(search.code).owner == CodeOwner::mpi;
+}
+
 CallWay way_of(const CallOrigin& origin, const FoundCode& caller) {
   if (caller.owner != CodeOwner::program) return StackWalk(origin).follow();
   CallWay direct;

@@ -46,6 +46,8 @@ struct FoundCode {
 [[nodiscard]] report::CodePlace code_place_of(const FoundCode& code);
 // `caller`: the code of the origin's caller.
 [[nodiscard]] CallWay way_of(const CallOrigin& origin, const FoundCode& caller);
+// True if `place` on this thread's stack is in a frame of the MPI or of this library. False: it may be in any.
+[[nodiscard]] bool is_in_mpi_frame(const void* place);
 // The stack of this thread. Addresses in it can be read as long as the thread lives.
 [[nodiscard]] bool is_on_this_stack(const void* low, const void* high);
 

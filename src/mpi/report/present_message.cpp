@@ -176,14 +176,13 @@ void PublishedMessage::enter(const CallOrigin& origin, const MessageShape& shape
   show_place(entry.caller, places.caller);
   show_comm(here, comm);
   publish(entry.inside, std::uint32_t{1});
-  self_ = this;
   current_message = this;
   entered_ = true;
 }
 
 // Calls inside another, by a callback or a tool, belong to the outer one. longjmp() may have left that one.
 bool PublishedMessage::is_nested() const {
-  return is_above(current_message, this) && current_message->self_ == current_message;
+  return is_above(current_message, this) && is_in_mpi_frame(current_message);
 }
 
 void PublishedMessage::leave() {

@@ -85,7 +85,6 @@ class PublishedMessage {
   static void leave();
   [[nodiscard]] bool is_nested() const;
 
-  const PublishedMessage* self_ = nullptr;  // once entered
   bool entered_ = false;
 };
 
