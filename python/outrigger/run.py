@@ -81,6 +81,9 @@ class Request:
             raise UserError(f"--report {first}: --report prints the report; --report-to {first} writes it")
         if self.native and (self.report or self.report_to):
             raise UserError("--native leaves the library out, so there is nothing to report")
+        if self.settings.live and (self.native or self.settings.services == 0):
+            without = "--native" if self.native else "--services 0"
+            raise UserError(f"--live: jobs publish live data by a process of their nodes, which {without} leaves out")
         if self.native and self.trace_to:
             raise UserError("--native leaves the library out, so there is nothing to trace")
         if self.native and self.hosts.pretend_nodes > 1:

@@ -16,7 +16,8 @@ from outrigger.artifacts import Artifacts
 from outrigger.errors import UserError
 from outrigger.hosts import Hosts, Where, find_where
 from outrigger.launch import Variables
-from outrigger.run import parse_variables
+from outrigger.run import Request, parse_variables
+from outrigger.settings import Settings
 
 HERE = socket.gethostname()
 ALLOCATED = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2],bf[1-2]", "SLURM_JOB_CPUS_PER_NODE": "2(x4)"}
@@ -247,6 +248,15 @@ def test_the_exit_code_is_the_programs_whatever_cannot_be_written(tmp_path: Path
     result = started(f"rm -r {place}; exit 3", "--report-to", str(place / "report.json"))
     assert result.returncode == 3, result.stderr
     assert f"the report {place / 'report.json'} cannot be written: No such file or directory" in result.stderr
+
+
+def test_live_data_need_a_process_that_publishes_them(started: Run) -> None:
+    result = started("true", "--live", "--native")
+    assert result.returncode == 2 and "--live: " in result.stderr and "--native leaves out" in result.stderr
+    with pytest.raises(UserError, match=r"--live: .* --services 0 leaves out"):
+        Request(
+            program=("true",), ranks=2, mpi="auto", settings=Settings(services=0, live=True), hosts=Hosts(), bind="auto"
+        ).check()
 
 
 def test_a_trace_has_the_name_of_json(tmp_path: Path, started: Run) -> None:
