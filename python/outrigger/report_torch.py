@@ -235,7 +235,7 @@ def _operations(report: TorchReport) -> Iterator[Line | Table]:
     if any(entry.form != "blocking" for entry in report.operations):
         yield Line(
             "Blocked: in the calls and in wait(). To the end: from the calls to the completions of asynchronous "
-            "operations. Hidden: the part of it that blocked nobody."
+            "operations. Hidden: the part of it in which the program was in no call and in no wait()."
         )
     if _has_unseen_waits(report):
         yield Line(

@@ -54,7 +54,7 @@ class Operation:
     waited_flight_seconds: float
     """The same time of these, all ranks together."""
     hidden_seconds: Spread
-    """Part of it neither in the call nor in wait()."""
+    """Part of it in which the calling thread was in no call and in no wait()."""
     futures: int
     """Those whose future was taken."""
 

@@ -33,18 +33,14 @@ class Row:
     waited: int
     waited_flight_seconds: float
     wait_seconds: float
-    waited_call_seconds: float
+    hidden_seconds: float
+    """Time of waited-for operations in which the program did something else."""
     futures: int
 
     @property
     def blocked_seconds(self) -> float:
         """In the calls and in wait()."""
         return self.call_seconds + self.wait_seconds
-
-    @property
-    def hidden_seconds(self) -> float:
-        """Time of waited-for operations in which the program did something else."""
-        return max(0.0, self.waited_flight_seconds - self.wait_seconds - self.waited_call_seconds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +86,7 @@ def _row(data: bytes, number: int, groups: Sequence[Group]) -> Row:
         waited=values[Number.WAITED],
         waited_flight_seconds=values[Number.WAITED_FLIGHT_NS] * _NS,
         wait_seconds=values[Number.WAIT_NS] * _NS,
-        waited_call_seconds=values[Number.WAITED_CALL_NS] * _NS,
+        hidden_seconds=values[Number.HIDDEN_NS] * _NS,
         futures=values[Number.FUTURES],
     )
 

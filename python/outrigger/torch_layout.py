@@ -89,8 +89,8 @@ class Number(IntEnum):
     WAITED_FLIGHT_NS = 11
     WAIT_NS = 12
     """Blocked in wait()."""
-    WAITED_CALL_NS = 13
-    """In the calls of those that were waited for."""
+    HIDDEN_NS = 13
+    """Part of WAITED_FLIGHT_NS in which the calling thread was in no call and in no wait()."""
     FUTURES = 14
     """Those whose future was taken. Waits for a future are not seen."""
 

@@ -25,7 +25,7 @@ import outrigger.torch  # noqa: F401
 from outrigger import report_torch, report_torch_ranks, torch_layout
 from outrigger.report_torch_data import TorchReport
 from outrigger.settings import REPORT
-from outrigger.torch import counting
+from outrigger.torch import counting, observed
 from outrigger.torch.process_group import OutriggerProcessGroup
 from outrigger.torch_layout import State
 
@@ -380,6 +380,111 @@ def nothing() -> None:
 def do(job: Callable[[], None]) -> None:
     """As the queue of a group."""
     job()
+
+
+class Clock:
+    """A clock that moves when a test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_ns = 1_000_000
+        for module in (counting, observed):
+            monkeypatch.setattr(module, "now_ns", lambda: self.now_ns)
+
+    def spend(self, seconds: float) -> None:
+        """Time passes, for example in a wait."""
+        self.now_ns += round(seconds * 1e9)
+
+
+def one_group(directory: Path) -> counting.GroupCounts:
+    process = counting.ProcessCounts(directory, 0, 1, "attempt")
+    group = torch_layout.Group(name="name", label="0", size=1, ranks=())
+    return counting.GroupCounts(process, process.add_group(group))
+
+
+def read_rows(directory: Path) -> dict[str, report_torch_ranks.Row]:
+    (path,) = directory.iterdir()
+    rank = report_torch_ranks.read_rank(path)
+    assert rank is not None
+    return {row.operation: row for row in rank.rows}
+
+
+def test_nothing_is_hidden_if_the_program_only_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten operations of 0.1 s one after the other, all called first, and waited for in order."""
+    clock, counts = Clock(monkeypatch), one_group(tmp_path)
+    watches = [observed.Watch(counts, "all_reduce", [torch.ones(4)]) for _ in range(10)]
+    for watch in watches:
+        watch.post(nothing)
+
+    def ends(watch: observed.Watch) -> bool:
+        clock.spend(0.1)
+        watch.completed(failed=False)
+        return True
+
+    for watch in watches:
+        watch.wait(lambda _, watch=watch: ends(watch), timedelta())
+    row = read_rows(tmp_path)["all_reduce"]
+    assert row.waited == 10 and row.waited_flight_seconds == pytest.approx(5.5)
+    assert row.hidden_seconds == 0 and row.wait_seconds == pytest.approx(1)
+
+
+def test_the_wait_for_one_message_does_not_hide_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, counts = Clock(monkeypatch), one_group(tmp_path)
+    received, sent = (observed.Watch(counts, name, [torch.ones(4)], counting.MESSAGE) for name in ("irecv", "isend"))
+    for watch in (received, sent):
+        watch.post(nothing)
+
+    def ends(watch: observed.Watch, seconds: float) -> bool:
+        clock.spend(seconds)
+        watch.completed(failed=False)
+        return True
+
+    received.wait(lambda _: ends(received, 1), timedelta())
+    clock.spend(0.25)  # computes
+    sent.wait(lambda _: ends(sent, 0), timedelta())
+    rows = read_rows(tmp_path)
+    assert rows["irecv"].hidden_seconds == 0
+    assert rows["isend"].waited_flight_seconds == pytest.approx(1.25)
+    assert rows["isend"].hidden_seconds == pytest.approx(0.25)
+
+
+def test_blocking_after_the_completion_takes_nothing_from_the_hidden_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, counts = Clock(monkeypatch), one_group(tmp_path)
+    watch = observed.Watch(counts, "all_reduce", [torch.ones(4)])
+    watch.post(lambda: clock.spend(0.5))
+    clock.spend(2)
+    counts.blocking("broadcast", [torch.ones(4)], do, lambda: clock.spend(1))
+
+    def completed_within() -> None:
+        clock.spend(0.25)
+        watch.completed(failed=False)
+        clock.spend(4)
+
+    counts.blocking("barrier", [], do, completed_within)
+    watch.wait(lambda _: True, timedelta())
+    row = read_rows(tmp_path)["all_reduce"]
+    assert row.waited_flight_seconds == pytest.approx(3.75)
+    assert row.hidden_seconds == pytest.approx(2)
+
+
+def test_the_wait_of_another_thread_hides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, counts = Clock(monkeypatch), one_group(tmp_path)
+    watch = observed.Watch(counts, "all_reduce", [torch.ones(4)])
+    watch.post(nothing)
+    clock.spend(1)
+
+    def ends(_: timedelta) -> bool:
+        clock.spend(3)
+        watch.completed(failed=False)
+        clock.spend(1)
+        return True
+
+    other = threading.Thread(target=watch.wait, args=(ends, timedelta()))
+    other.start()
+    other.join()
+    row = read_rows(tmp_path)["all_reduce"]
+    assert (row.waited_flight_seconds, row.hidden_seconds) == (pytest.approx(4), pytest.approx(1))
 
 
 def test_counts_of_several_threads_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,7 +43,7 @@ _STATE, _BEGAN, _LAST, _ENDED, _GROUPS, _ROWS, _CURRENT = (layout.SLOTS_AT + slo
 _CALLS, _BYTES, _CALL_NS, _FAILED = map(int, (Number.CALLS, Number.BYTES, Number.CALL_NS, Number.FAILED))
 _COMPLETED, _FLIGHT_NS, _FUTURES = map(int, (Number.COMPLETED, Number.FLIGHT_NS, Number.FUTURES))
 _WAITED, _WAITED_FLIGHT_NS = int(Number.WAITED), int(Number.WAITED_FLIGHT_NS)
-_WAIT_NS, _WAITED_CALL_NS = int(Number.WAIT_NS), int(Number.WAITED_CALL_NS)
+_WAIT_NS, _HIDDEN_NS = int(Number.WAIT_NS), int(Number.HIDDEN_NS)
 
 
 def _number(name: str) -> int | None:
@@ -88,6 +88,45 @@ def _mapped(directory: Path, rank: int) -> mmap.mmap:
     finally:
         if opened >= 0:
             os.close(opened)
+
+
+class Blocked:
+    """How long a thread was blocked in calls and in wait(). Other threads may read it."""
+
+    __slots__ = ("state",)
+
+    def __init__(self) -> None:
+        self.state = (0, 0)
+        """The sum, and the begin of the present block or 0. One object, so it is read at once."""
+
+    def enter(self, begun_ns: int) -> tuple[int, int]:
+        """Begins a block. A block inside another one adds nothing."""
+        outer = self.state
+        if outer[1] == 0:
+            self.state = (outer[0], begun_ns)
+        return outer
+
+    def leave(self, outer: tuple[int, int], begun_ns: int, ended_ns: int) -> None:
+        """`outer` is what enter() has returned."""
+        self.state = outer if outer[1] else (outer[0] + ended_ns - begun_ns, 0)
+
+    def until(self, end_ns: int) -> int:
+        """The sum at this time, which is now."""
+        total, begun_ns = self.state
+        return total + end_ns - begun_ns if begun_ns else total
+
+
+class _OfThread(threading.local):
+    def __init__(self) -> None:
+        self.blocked = Blocked()
+
+
+_of_thread = _OfThread()
+
+
+def blocked_here() -> Blocked:
+    """That of the calling thread."""
+    return _of_thread.blocked
 
 
 class ProcessCounts:
@@ -202,12 +241,16 @@ class GroupCounts:
         begun_ns = now_ns()
         row, calls, total, time, count = self.begin(BLOCKING, operation, tensors)
         numbers[_CURRENT] = row
+        blocked = _of_thread.blocked
+        outer = blocked.enter(begun_ns)
         try:
             do(job)
         except BaseException:
+            blocked.leave(outer, begun_ns, now_ns())
             self._failed(row, begun_ns)
             raise
         ended_ns = now_ns()
+        blocked.leave(outer, begun_ns, ended_ns)
         with self._lock:
             numbers[calls] += 1
             numbers[total] += count
@@ -224,17 +267,15 @@ class GroupCounts:
             self._numbers[row + _FAILED] += 1
         self._numbers[_LAST] = ended_ns
 
-    def posted(self, kind: Kind, begun_ns: int) -> int:
-        """The call of an asynchronous operation has returned, after the returned time."""
-        numbers, ended_ns = self._numbers, now_ns()
+    def posted(self, kind: Kind, begun_ns: int, ended_ns: int) -> None:
+        """The call of an asynchronous operation has returned."""
+        numbers = self._numbers
         _, calls, total, time, count = kind
-        spent_ns = ended_ns - begun_ns
         with self._lock:
             numbers[calls] += 1
             numbers[total] += count
-            numbers[time] += spent_ns
+            numbers[time] += ended_ns - begun_ns
         numbers[_LAST] = ended_ns
-        return spent_ns
 
     def completed(self, row: int, flight_ns: int, failed: bool) -> None:
         """An asynchronous operation has ended."""
@@ -245,19 +286,16 @@ class GroupCounts:
             if failed:
                 numbers[row + _FAILED] += 1
 
-    def waited(self, row: int, begun_ns: int, flight_ns: int, call_ns: int) -> None:
-        """The first wait() for a completed operation has returned."""
-        numbers, ended_ns = self._numbers, now_ns()
+    def waited(self, row: int, flight_ns: int, hidden_ns: int) -> None:
+        """A wait() for a completed operation has returned, its first."""
+        numbers = self._numbers
         with self._lock:
             numbers[row + _WAITED] += 1
             numbers[row + _WAITED_FLIGHT_NS] += flight_ns
-            numbers[row + _WAITED_CALL_NS] += call_ns
-            numbers[row + _WAIT_NS] += ended_ns - begun_ns
-        numbers[_LAST] = ended_ns
+            numbers[row + _HIDDEN_NS] += hidden_ns
 
-    def waited_again(self, row: int, begun_ns: int) -> None:
-        """Another wait() has returned, or one whose operation is not complete."""
-        ended_ns = now_ns()
+    def blocked(self, row: int, begun_ns: int, ended_ns: int) -> None:
+        """Any wait() has returned."""
         with self._lock:
             self._numbers[row + _WAIT_NS] += ended_ns - begun_ns
         self._numbers[_LAST] = ended_ns
