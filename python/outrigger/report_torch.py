@@ -22,6 +22,7 @@ _MEETING = {
     "all_to_all_single", "barrier", "monitored_barrier",
 }  # fmt: skip
 """No rank leaves them before the last one has come."""
+_MOST_RANGES = 8
 _LONGEST_LABEL = 16
 """torch gives some groups a hash as their name."""
 
@@ -40,6 +41,9 @@ def read_directory(directory: Path) -> TorchReport:
 
 
 def _in_words(found: Ranges) -> str:
+    if len(found) > _MOST_RANGES:
+        count = sum(last - first + 1 for first, last in found)
+        return f"{found[0][0]} to {found[-1][1]} ({count} of them)"
     return ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in found)
 
 

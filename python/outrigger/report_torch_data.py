@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from outrigger import formats
 from outrigger.report_data import CallBytes, Ended, Run, Spread
 from outrigger.report_torch_ranks import Rank, Row
-from outrigger.torch_layout import Form, State, size_class
+from outrigger.torch_layout import Form, State, numbers_of, size_class
 
 KIND = "torch"
 VERSION = 1
@@ -27,7 +27,7 @@ class TorchGroup:
     """As torch calls it."""
     size: int
     ranks: Ranges
-    """Ranks of the job. Empty: all."""
+    """Ranks of the job. Empty: all if `size` is that of the job, or else unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,11 +155,22 @@ def _spread(values: dict[int, float]) -> Spread:
     return Spread(sum(values.values()), values[least], values[most], least, most, len(values))
 
 
+_SUMS = (
+    "calls", "bytes", "call_seconds", "failed", "completed", "flight_seconds", "waited", "waited_flight_seconds",
+    "wait_seconds", "hidden_seconds", "futures",
+)  # fmt: skip
 Key = tuple[str, str, Form, str, int]
 
 
 def _key(row: Row) -> Key:
     return (row.operation, row.type, row.form, row.group.name, size_class(row.most_bytes))
+
+
+def _sum(one: Row, other: Row) -> Row:
+    """Of rows with the same key of a rank: of groups whose names are not known."""
+    sums = {name: getattr(one, name) + getattr(other, name) for name in _SUMS}
+    least, most = min(one.least_bytes, other.least_bytes), max(one.most_bytes, other.most_bytes)
+    return replace(one, least_bytes=least, most_bytes=most, **sums)
 
 
 def _operation(rows: dict[int, Row]) -> Operation:
@@ -179,7 +190,7 @@ def _operation(rows: dict[int, Row]) -> Operation:
         operation=first.operation,
         type=first.type,
         form=_FORMS[first.form],
-        group=TorchGroup(name=group.name, label=group.label, size=group.size, ranks=ranges(group.ranks)),
+        group=TorchGroup(name=group.name, label=group.label, size=group.size, ranks=ranges(numbers_of(group.ranks))),
         calls=calls,
         bytes=CallBytes(
             calls,
@@ -202,7 +213,8 @@ def _operations(ranks: Sequence[Rank]) -> tuple[Operation, ...]:
     found: dict[Key, dict[int, Row]] = {}
     for rank in ranks:
         for row in rank.rows:
-            found.setdefault(_key(row), {})[rank.rank] = row
+            of_key = found.setdefault(_key(row), {})
+            of_key[rank.rank] = _sum(of_key[rank.rank], row) if rank.rank in of_key else row
     return tuple(_operation(rows) for rows in found.values())
 
 

@@ -12,6 +12,7 @@ The process maps the file, so its counts survive however it ends. Numbers are 64
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
 VERSION = 1
@@ -119,6 +120,28 @@ class Process:
     python: str
 
 
+Run = tuple[int, int, int]
+"""Numbers with one distance: the first, the last and the distance."""
+
+
+def runs(numbers: Iterable[int]) -> tuple[Run, ...]:
+    """Few of them for the groups that programs make: neighbours, or each n-th rank."""
+    found: list[Run] = []
+    for number in sorted(numbers):
+        if found:
+            first, last, step = found[-1]
+            if first == last or number - last == step:
+                found[-1] = (first, number, number - last)
+                continue
+        found.append((number, number, 1))
+    return tuple(found)
+
+
+def numbers_of(found: Sequence[Run]) -> list[int]:
+    """The numbers in runs."""
+    return [number for first, last, step in found for number in range(first, last + 1, step)]
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Group:
     """A process group."""
@@ -128,8 +151,8 @@ class Group:
     label: str
     """As torch calls it."""
     size: int
-    ranks: tuple[int, ...]
-    """Ranks of the job. Empty: all."""
+    ranks: tuple[Run, ...]
+    """Ranks of the job. Empty: all if `size` is that of the job, or else unknown."""
 
 
 def size_class(count: int) -> int:

@@ -27,7 +27,7 @@ from outrigger.torch_layout import Form, Group, Number, Process, Slot, State
 MOST_BYTES = 1_000_000
 SECOND = 1_000_000_000
 WORLD = Group(name="f00d", label="0", size=4, ranks=())
-PAIR = Group(name="beef", label="3", size=2, ranks=(0, 1))
+PAIR = Group(name="beef", label="3", size=2, ranks=((0, 1, 1),))
 
 
 def head(rank: int, **fields: Any) -> Process:
@@ -215,6 +215,41 @@ def test_groups_have_rows_of_their_own(tmp_path: Path) -> None:
     found = report_torch.of_directory(tmp_path)
     assert sorted((entry.group.size, entry.calls) for entry in found.operations) == [(2, 6), (4, 4)]
     assert "group 3, ranks 0 to 1" in on_terminal(found) and found.calls == 10
+
+
+@pytest.mark.parametrize(
+    ("ranks", "expected"),
+    [
+        ((), ()),
+        ((5,), ((5, 5, 1),)),
+        (tuple(range(500)), ((0, 499, 1),)),
+        (tuple(range(1, 1000, 2)), ((1, 999, 2),)),
+        ((0, 1, 2, 8, 9, 10), ((0, 2, 1), (8, 10, 1))),
+        ((7, 3), ((3, 7, 4),)),
+        ((0, 1, 5), ((0, 1, 1), (5, 5, 1))),
+    ],
+)
+def test_ranks_are_kept_as_runs(ranks: tuple[int, ...], expected: tuple[torch_layout.Run, ...]) -> None:
+    assert torch_layout.runs(ranks) == expected
+    assert torch_layout.numbers_of(expected) == sorted(ranks)
+
+
+def test_rows_of_groups_without_names_are_added(tmp_path: Path) -> None:
+    unknown = [Group(name="", label="unknown", size=0, ranks=())] * 2
+    first = row(REDUCE, calls=2, bytes=128, call_ns=SECOND, least_bytes=16)
+    written(tmp_path, head(0), [first, row(REDUCE, group=1, calls=3, bytes=192, call_ns=SECOND)], tuple(unknown))
+    (found,) = report_torch.of_directory(tmp_path).operations
+    assert (found.calls, found.bytes.sum, found.bytes.min, found.bytes.max) == (5, 320, 16, 64)
+    assert found.seconds.sum == pytest.approx(2)
+
+
+def test_a_group_of_many_ranges_is_shortened(tmp_path: Path) -> None:
+    even = Group(name="even", label="4", size=500, ranks=((0, 998, 2),))
+    lost = Group(name="lost", label="5", size=300, ranks=())
+    rows = [row(REDUCE), row(REDUCE, group=1)]
+    written(tmp_path, head(0, world_size=1000), rows, (even, lost))
+    text = on_terminal(report_torch.of_directory(tmp_path))
+    assert "group 4, ranks 0 to 998 (500 of them)" in text and "group 5, 300 ranks" in text
 
 
 def test_the_last_start_counts(tmp_path: Path) -> None:

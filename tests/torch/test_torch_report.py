@@ -516,6 +516,23 @@ def test_counts_of_several_threads_add_up(tmp_path: Path, monkeypatch: pytest.Mo
     assert [(row.calls, row.bytes) for row in rank.rows] == [(8000, 8000 * 16)]
 
 
+@pytest.mark.parametrize("is_regular", [True, False])
+def test_groups_of_many_ranks_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_regular: bool) -> None:
+    """Ranks without any order have no room. The group keeps its name and its size."""
+    monkeypatch.setenv(REPORT, str(tmp_path))
+    monkeypatch.setattr(counting, "_current", None)
+    every = [tuple(number * number + shift for number in range(400)) for shift in range(2)]
+    if is_regular:
+        every = [tuple(range(shift, 800, 2)) for shift in range(2)]
+    for number, ranks in enumerate(every):
+        counts = counting.for_group(f"name{number}", "long " * 400, 0, 400, ranks)
+        assert counts is not None
+        counts.blocking("barrier", [], do, nothing)
+    groups = {row.group.name: row.group for row in report_torch.read_directory(tmp_path).operations}
+    assert [groups[name].size for name in ("name0", "name1")] == [400, 400]
+    assert groups["name1"].ranks == (tuple((one, one) for one in range(1, 800, 2)) if is_regular else ())
+
+
 def test_failed_calls_count_with_their_time(tmp_path: Path) -> None:
     process = counting.ProcessCounts(tmp_path, 0, 1, "attempt")
     counts = counting.GroupCounts(process, process.add_group(torch_layout.Group(name="", label="", size=1, ranks=())))

@@ -18,7 +18,7 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ Kind = tuple[int, int, int, int, int]
 """Calls with the same bytes: indices of their row and of three of its numbers, and the bytes."""
 _MOST_KNOWN = 4096
 _LONGEST_NAME = 200
+_LONGEST_LABEL = 64
 _ROW = layout.ROW_NUMBERS
 _STATE, _BEGAN, _LAST, _ENDED, _GROUPS, _ROWS, _CURRENT = (layout.SLOTS_AT + slot for slot in Slot)
 _CALLS, _BYTES, _CALL_NS, _FAILED = map(int, (Number.CALLS, Number.BYTES, Number.CALL_NS, Number.FAILED))
@@ -145,10 +146,19 @@ class ProcessCounts:
         # A process of multiprocessing does not run the functions of atexit.
         multiprocessing.util.Finalize(None, self._exited, exitpriority=0)
 
-    def _write_json(self, at: int, room: int, data: dict[str, Any]) -> None:
+    def _write_json(self, at: int, room: int, data: dict[str, Any]) -> bool:
+        """False: there is no room."""
         text = json.dumps(data).encode()
-        if len(text) < room:
-            self._file[at : at + len(text)] = text
+        if len(text) >= room:
+            return False
+        self._file[at : at + len(text)] = text
+        return True
+
+    def _write_group(self, number: int, group: Group) -> None:
+        """Without its ranks if these need too much room."""
+        at, room = layout.GROUPS_AT_BYTE + number * layout.GROUP_BYTES, layout.GROUP_BYTES
+        if not self._write_json(at, room, asdict(group)):
+            self._write_json(at, room, asdict(replace(group, ranks=())))
 
     def add_group(self, group: Group) -> int:
         """Its number."""
@@ -156,7 +166,7 @@ class ProcessCounts:
             number: int = min(self.numbers[_GROUPS], layout.MOST_GROUPS - 1)
             is_last = number == layout.MOST_GROUPS - 1
             kept = Group(name="", label="further groups", size=0, ranks=()) if is_last else group
-            self._write_json(layout.GROUPS_AT_BYTE + number * layout.GROUP_BYTES, layout.GROUP_BYTES, asdict(kept))
+            self._write_group(number, kept)
             self.numbers[_GROUPS] = number + 1
             self._live_groups += 1
             self.numbers[_STATE] = State.RUNNING
@@ -355,7 +365,7 @@ def for_group(name: str, label: str, rank: int, size: int, ranks: tuple[int, ...
     if _current is None:
         world_rank, world_size = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (rank, size)
         _current = ProcessCounts(directory, world_rank, world_size, _attempt(name, size == world_size))
-    group = Group(name=name, label=label, size=size, ranks=ranks)
+    group = Group(name=name, label=label[:_LONGEST_LABEL], size=size, ranks=layout.runs(ranks))
     return GroupCounts(_current, _current.add_group(group))
 
 
