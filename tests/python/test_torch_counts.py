@@ -320,6 +320,24 @@ def test_run_starts_torchrun_itself(tmp_path: Path, torchrun: Path) -> None:
     assert found.run is not None and found.run.command.endswith(f"-- torchrun {got}")
 
 
+@pytest.mark.usefixtures("torchrun")
+@pytest.mark.parametrize(
+    "option", ["--bind scatter", "--no-bind", "--oversubscribe", "--launcher srun", "--launch-agent rsh", "--dpufile d"]
+)
+def test_options_of_mpi_jobs_are_not_ignored(tmp_path: Path, option: str) -> None:
+    done = run_words(*option.split(), "--report", "--", "torchrun", tmp_path / "got")
+    assert done.returncode != 0 and "are for MPI jobs" in " ".join(done.stderr.split())
+    assert option.split()[0] in done.stderr and not (tmp_path / "got").exists()
+
+
+def test_a_full_disk_does_not_prevent_the_report_on_the_terminal(tmp_path: Path, torchrun: Path) -> None:
+    got, path = tmp_path / "got", tmp_path / "r.json"
+    torchrun.write_text(torchrun.read_text().replace("&& exit 3", f"&& mkdir {path} && exit 3"))
+    done = run_words("--report", "--report-to", path, "--", "torchrun", got)
+    assert done.returncode == 3 and "Nothing was counted" in done.stdout
+    assert "cannot be written" in done.stderr
+
+
 def test_a_dry_run_starts_nothing(tmp_path: Path, torchrun: Path) -> None:
     done = run_words("--report", "--dry-run", "--", "torchrun", tmp_path / "got")
     assert done.stdout == f"OUTRIGGER_REPORT=counts {torchrun} {tmp_path / 'got'}\n"

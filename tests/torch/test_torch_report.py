@@ -307,7 +307,7 @@ def test_options_of_mpi_jobs_are_rejected(tmp_path: Path) -> None:
 def test_a_directory_that_cannot_be_written_is_an_error_of_the_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(REPORT, str(tmp_path / "missing"))
+    monkeypatch.setenv(REPORT, f"{tmp_path}/missing/")
     with pytest.raises(RuntimeError, match=r"OUTRIGGER_REPORT=.*cannot write there: No such file"):
         OutriggerProcessGroup(dist.HashStore(), 0, 1, timedelta(minutes=1))
 
@@ -326,6 +326,9 @@ def test_a_full_directory_is_an_error_of_the_group(tmp_path: Path, monkeypatch: 
 def test_a_file_is_for_mpi_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(REPORT, str(tmp_path / "r.json"))
     assert counting.for_group("name", "0", 0, 1, ()) is None
+    monkeypatch.setenv(REPORT, str(tmp_path / "out.txt"))
+    assert counting.for_group("name", "0", 0, 1, ()) is None
+    monkeypatch.setenv(REPORT, str(tmp_path / "r.json"))
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
     with pytest.warns(UserWarning, match="must name a directory for PyTorch"):
         assert counting.for_group("name", "0", 0, 1, ()) is None
@@ -354,6 +357,27 @@ def test_ranks_count_without_torchrun(ranks: Ranks, tmp_path: Path, monkeypatch:
     assert found.counted_ranks == ((0, 0), (2, 2)) and found.stopped == () and found.restarts is None
     shown = outrigger_command("report", tmp_path / "counts").stdout
     assert "1 other rank ran on other machines, or made no group of Outrigger" in " ".join(shown.split())
+
+
+@pytest.mark.parametrize("backend", ["file", "tcp"])
+def test_ranks_with_different_first_groups_are_of_one_start(
+    ranks: Ranks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    """Ranks 0 and 1 have a group of their own before that of all ranks."""
+    port = free_port()
+
+    def program(rank: int, size: int) -> None:
+        if backend == "tcp":
+            dist.destroy_process_group()
+            dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=size)
+        dist.new_group([0, 1], backend="outrigger")
+        ours = dist.new_group(backend="outrigger")
+        dist.all_reduce(torch.ones(2), group=ours)
+        dist.barrier()
+        dist.destroy_process_group()
+
+    found = counted(ranks, tmp_path / "counts", monkeypatch, 4, program)
+    assert found.earlier == () and found.counted_ranks == ((0, 3),) and found.calls == 4
 
 
 def test_waits_for_futures_are_said_to_be_unknown(
@@ -531,6 +555,17 @@ def test_groups_of_many_ranks_are_known(tmp_path: Path, monkeypatch: pytest.Monk
     groups = {row.group.name: row.group for row in report_torch.read_directory(tmp_path).operations}
     assert [groups[name].size for name in ("name0", "name1")] == [400, 400]
     assert groups["name1"].ranks == (tuple((one, one) for one in range(1, 800, 2)) if is_regular else ())
+
+
+def test_names_in_another_encoding_are_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(REPORT, str(tmp_path))
+    monkeypatch.setattr(counting, "_current", None)
+    monkeypatch.setattr(sys, "argv", ["tr\udce4in.py"])
+    counts = counting.for_group("name", "la\udce4bel", 0, 1, ())
+    assert counts is not None
+    counts.blocking("barrier", [], do, nothing)
+    found = report_torch.read_directory(tmp_path)
+    assert found.program == "tr?in.py" and found.operations[0].group.label == "la?bel"
 
 
 def test_failed_calls_count_with_their_time(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ import torch.distributed as dist
 
 import outrigger
 from outrigger import torch_layout as layout
+from outrigger.formats import printable
 from outrigger.settings import REPORT
 from outrigger.torch_layout import Form, Group, Number, Process, Slot, State
 
@@ -64,7 +65,7 @@ def _head(rank: int, world_size: int, attempt: str) -> Process:
         restarts=_number("TORCHELASTIC_RESTART_COUNT"),
         attempt=attempt,
         started=time.time(),
-        program=Path(sys.argv[0]).name[:_LONGEST_NAME] if sys.argv else "",
+        program=printable(Path(sys.argv[0]).name[:_LONGEST_NAME]) if sys.argv else "",
         outrigger=outrigger.__version__,
         torch=torch.__version__,
         python=platform.python_version(),
@@ -344,14 +345,19 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def _directory() -> Path | None:
-    """OUTRIGGER_REPORT, if it is for this job: it names a file for an MPI job."""
+    """OUTRIGGER_REPORT, if it is for this job: it names a file for an MPI job.
+
+    A name that does not exist is a directory if it ends in "/", or under torchrun.
+    """
     place = os.environ.get(REPORT)
     if not place:
         return None
     path = Path(place)
-    if path.is_dir() or not (path.exists() or path.suffix == ".json"):
+    under_torchrun = "TORCHELASTIC_RUN_ID" in os.environ
+    is_named = place.endswith("/") or (under_torchrun and path.suffix != ".json")
+    if path.is_dir() or (is_named and not path.exists()):
         return path
-    if "TORCHELASTIC_RUN_ID" in os.environ:
+    if under_torchrun:
         warnings.warn(f"Outrigger: no report: {REPORT}={place} must name a directory for PyTorch", stacklevel=2)
     return None
 
@@ -364,13 +370,20 @@ def for_group(name: str, label: str, rank: int, size: int, ranks: tuple[int, ...
     global _current
     if _current is None:
         world_rank, world_size = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (rank, size)
-        _current = ProcessCounts(directory, world_rank, world_size, _attempt(name, size == world_size))
-    group = Group(name=name, label=label[:_LONGEST_LABEL], size=size, ranks=layout.runs(ranks))
+        _current = ProcessCounts(directory, world_rank, world_size, _attempt(name))
+    group = Group(name=name, label=printable(label[:_LONGEST_LABEL]), size=size, ranks=layout.runs(ranks))
     return GroupCounts(_current, _current.add_group(group))
 
 
-def _attempt(name: str, spans_world: bool) -> str:
-    """A name for the ranks that started together: that of the first group if all have it."""
-    if spans_world:
+def _attempt(name: str) -> str:
+    """A name for the ranks that started together, whichever of their groups `name` is the first of this rank.
+
+    Without a default group this one becomes it, and all ranks have it.
+    """
+    if not dist.is_initialized():
         return name
-    return f"{os.environ.get('TORCHELASTIC_RUN_ID', '')}/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '')}"
+    store = dist.distributed_c10d._get_default_store()
+    if store.add("outrigger report ranks", 1) == 1:
+        store.set("outrigger report", name)
+    found: bytes = store.get("outrigger report")
+    return found.decode()
