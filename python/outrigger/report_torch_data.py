@@ -86,6 +86,8 @@ class Attempt:
     seconds: float
     """Longest time of a rank."""
     stopped: tuple[Stopped, ...]
+    exited: Ranges = ()
+    """As in the report."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +111,8 @@ class TorchReport:
     missing_ranks: tuple[int, ...]
     """On these hosts, without counts."""
     stopped: tuple[Stopped, ...]
+    exited: Ranges = ()
+    """Ended by Python's exit, without destroying their groups."""
     ended: Ended | None = None
     """None: not started by `outrigger run`."""
     run: Run | None = None
@@ -240,6 +244,10 @@ def _stopped(ranks: Sequence[Rank]) -> tuple[Stopped, ...]:
     return tuple(Stopped(rank=rank.rank, operation=rank.current) for rank in ranks if rank.state is State.RUNNING)
 
 
+def _exited(ranks: Sequence[Rank]) -> Ranges:
+    return ranges(rank.rank for rank in ranks if rank.state is State.EXITED)
+
+
 def _attempt(ranks: Sequence[Rank]) -> Attempt:
     return Attempt(
         ranks=ranges(rank.rank for rank in ranks),
@@ -247,6 +255,7 @@ def _attempt(ranks: Sequence[Rank]) -> Attempt:
         calls=sum(row.calls for rank in ranks for row in rank.rows),
         seconds=max(rank.seconds for rank in ranks),
         stopped=_stopped(ranks),
+        exited=_exited(ranks),
     )
 
 
@@ -265,6 +274,7 @@ def make(attempts: Sequence[Sequence[Rank]], ended: Ended | None = None, run: Ru
         hosts=_hosts(ranks),
         missing_ranks=_missing(ranks),
         stopped=_stopped(ranks),
+        exited=_exited(ranks),
         ended=ended,
         run=run,
         versions=Versions(

@@ -65,6 +65,13 @@ def _text(data: bytes) -> bytes:
     return data.rstrip(b"\0")
 
 
+def _group_of(number: int, groups: Sequence[Group]) -> Group:
+    if 0 <= number < len(groups):
+        return groups[number]
+    label = "several" if number == torch_layout.SEVERAL else "unknown"
+    return Group(name="", label=label, size=0, ranks=())
+
+
 def _row(data: bytes, number: int, groups: Sequence[Group]) -> Row:
     at = (torch_layout.ROWS_AT + number * torch_layout.ROW_NUMBERS) * torch_layout.NUMBER_BYTES
     values = struct.unpack_from(f"={torch_layout.ROW_NUMBERS}q", data, at)
@@ -74,7 +81,7 @@ def _row(data: bytes, number: int, groups: Sequence[Group]) -> Row:
         operation=operation,
         type=kind,
         form=Form(values[Number.FORM]),
-        group=groups[group] if 0 <= group < len(groups) else Group(name="", label="unknown", size=0, ranks=()),
+        group=_group_of(group, groups),
         least_bytes=values[Number.LEAST_BYTES],
         most_bytes=values[Number.MOST_BYTES],
         calls=values[Number.CALLS],

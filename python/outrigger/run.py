@@ -297,7 +297,8 @@ def _run_torchrun(request: Request, found: Artifacts, start: Start, say: Callabl
         with _saying_errors(say):
             made = run_torch.make_report(directory, code, request.command, started)
             if request.report:
-                report.show(console(), made)
+                with _saying_errors(say):
+                    report.show(console(), made)
             if request.report_to is not None:
                 run_torch.write_report(written, made)
     return code

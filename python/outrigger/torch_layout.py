@@ -29,6 +29,9 @@ ROW_NUMBERS = 16
 NAME_BYTES = 64
 NUMBER_BYTES = 8
 
+SEVERAL = -1
+"""In place of a group's number, in a row that several groups share."""
+
 SLOTS_AT = HEAD_BYTES // NUMBER_BYTES
 """As ROWS_AT, the index of a number."""
 GROUPS_AT_BYTE = HEAD_BYTES + SLOTS * NUMBER_BYTES

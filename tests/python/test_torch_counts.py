@@ -192,6 +192,10 @@ def test_a_killed_rank_is_named_with_its_call(tmp_path: Path) -> None:
     assert found.missing_ranks == (2, 3)
     assert found.run_seconds is not None and found.run_seconds.min == pytest.approx(8)  # to its last call
     text = " ".join(on_terminal(found).split())
+    assert "torchrun ends all others when one fails. Ended by Python's exit, without destroy_process_group: rank 0" in text
+    still = " ".join(on_terminal(report_torch.of_directory(tmp_path)).split())
+    assert "Rank 1 (in all_reduce) still ran, was killed, or ended without Python's exit" in still
+    assert "torchrun ends" not in still
     assert (
         "Rank 1 (in all_reduce) was killed, or ended without Python's exit: its figures end with its last call." in text
     )
@@ -232,6 +236,23 @@ def test_groups_have_rows_of_their_own(tmp_path: Path) -> None:
 def test_ranks_are_kept_as_runs(ranks: tuple[int, ...], expected: tuple[torch_layout.Run, ...]) -> None:
     assert torch_layout.runs(ranks) == expected
     assert torch_layout.numbers_of(expected) == sorted(ranks)
+
+
+def test_victims_are_named_by_operation(tmp_path: Path) -> None:
+    for rank in range(3):
+        written(tmp_path, head(rank), [row(REDUCE)], state=State.RUNNING, current=torch_layout.ROWS_AT)
+    written(tmp_path, head(3), [row(REDUCE)], state=State.RUNNING)
+    text = " ".join(on_terminal(report_torch.of_directory(tmp_path, Ended("exited", code=1))).split())
+    assert "Ranks 0 to 2 (in all_reduce), rank 3 were killed" in text
+
+
+@pytest.mark.parametrize("hidden_ns", [0, SECOND])
+def test_messages_are_said_to_be_messages(tmp_path: Path, hidden_ns: int) -> None:
+    flying = {"flight_ns": 2 * SECOND, "waited_flight_ns": 2 * SECOND, "waited": 100, "calls": 100}
+    written(tmp_path, head(0), [row("send float32", form=Form.MESSAGE, hidden_ns=hidden_ns, **flying)])
+    more = report_torch.sentences(report_torch.of_directory(tmp_path))[1:]
+    said = "50% of the time of 100 operations and messages was hidden: the program did something else meanwhile."
+    assert more == ([said] if hidden_ns else [])
 
 
 def test_rows_of_groups_without_names_are_added(tmp_path: Path) -> None:

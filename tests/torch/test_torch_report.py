@@ -599,6 +599,7 @@ def test_more_kinds_of_calls_than_rows_share_the_last(tmp_path: Path) -> None:
     rank = report_torch_ranks.read_rank(path)
     assert rank is not None and len(rank.rows) == torch_layout.MOST_ROWS
     assert (rank.rows[-1].operation, rank.rows[-1].calls) == ("(others)", 6)
+    assert rank.rows[-1].group.label == "several"
     assert rank.rows[torch_layout.MOST_GROUPS - 1].group.label == "further groups"
 
 

@@ -206,7 +206,7 @@ class ProcessCounts:
         row: int = layout.ROWS_AT + min(number, layout.MOST_ROWS - 1) * _ROW
         if number < layout.MOST_ROWS:
             if number == layout.MOST_ROWS - 1:
-                name = "(others) (several)"
+                name, group = "(others) (several)", layout.SEVERAL
             self.numbers[row + Number.FORM], self.numbers[row + Number.GROUP] = form, group
             self.numbers[row + Number.LEAST_BYTES] = count
             at = layout.NAMES_AT_BYTE + number * layout.NAME_BYTES
