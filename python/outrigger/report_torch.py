@@ -78,10 +78,7 @@ def sentences(report: TorchReport) -> list[str]:
         has_messages = any(entry.waited for entry in report.operations if entry.form == "message")
         what = "operation or message" if has_messages else "asynchronous operation"
         words = plural(waited, what).replace("operation or messages", "operations and messages")
-        found.append(
-            f"{part} of the time of {words} was hidden: the "
-            "program did something else meanwhile."
-        )
+        found.append(f"{part} of the time of {words} was hidden: the program did something else meanwhile.")
     return found
 
 

@@ -44,7 +44,9 @@ def make_plan(program: Sequence[str], found: Artifacts, directory: Path, values:
 
 def make_report(directory: Path, code: int, command: str, started: datetime) -> TorchReport:
     """The report of a job that has ended."""
-    run = Run(formats.printable(command), outrigger.__version__, "", machine.describe(), f"{started:%Y-%m-%d %H:%M:%S %z}")
+    run = Run(
+        formats.printable(command), outrigger.__version__, "", machine.describe(), f"{started:%Y-%m-%d %H:%M:%S %z}"
+    )
     return report_torch.of_directory(directory, report_end.by_code(code), run)
 
 

@@ -192,7 +192,9 @@ def test_a_killed_rank_is_named_with_its_call(tmp_path: Path) -> None:
     assert found.missing_ranks == (2, 3)
     assert found.run_seconds is not None and found.run_seconds.min == pytest.approx(8)  # to its last call
     text = " ".join(on_terminal(found).split())
-    assert "torchrun ends all others when one fails. Ended by Python's exit, without destroy_process_group: rank 0" in text
+    assert (
+        "torchrun ends all others when one fails. Ended by Python's exit, without destroy_process_group: rank 0" in text
+    )
     still = " ".join(on_terminal(report_torch.of_directory(tmp_path)).split())
     assert "Rank 1 (in all_reduce) still ran, was killed, or ended without Python's exit" in still
     assert "torchrun ends" not in still
