@@ -171,7 +171,7 @@ def _key(row: Row) -> Key:
 
 
 def _sum(one: Row, other: Row) -> Row:
-    """Of rows with the same key of a rank: of groups whose names are not known."""
+    """One row from two of a rank with the same key, as those of groups whose names are not known."""
     sums = {name: getattr(one, name) + getattr(other, name) for name in _SUMS}
     least, most = min(one.least_bytes, other.least_bytes), max(one.most_bytes, other.most_bytes)
     return replace(one, least_bytes=least, most_bytes=most, **sums)
