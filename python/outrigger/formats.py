@@ -13,6 +13,11 @@ from outrigger.errors import UserError
 T = TypeVar("T")
 
 
+def printable(text: str) -> str:
+    """Without what has no place in UTF-8, as parts of names in another encoding."""
+    return text.encode(errors="replace").decode()
+
+
 def parse(text: str | bytes, form: type[T], what: str, *, exact: bool = False) -> T:
     """Parses JSON into a dataclass and checks its fields; `what` is named in errors. `exact`: further fields are
     errors.

@@ -22,6 +22,7 @@ _MEETING = {
     "all_to_all_single", "barrier", "monitored_barrier",
 }  # fmt: skip
 """No rank leaves them before the last one has come."""
+_MOST_RANGES = 8
 _LONGEST_LABEL = 16
 """torch gives some groups a hash as their name."""
 
@@ -40,6 +41,9 @@ def read_directory(directory: Path) -> TorchReport:
 
 
 def _in_words(found: Ranges) -> str:
+    if len(found) > _MOST_RANGES:
+        count = sum(last - first + 1 for first, last in found)
+        return f"{found[0][0]} to {found[-1][1]} ({count} of them)"
     return ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in found)
 
 
@@ -69,26 +73,39 @@ def sentences(report: TorchReport) -> list[str]:
     found = [f"{plural(report.calls, 'call')} of {plural(report.counted, 'rank')}: a rank was blocked for {spent}."]
     waited = sum(entry.waited for entry in report.operations)
     flight = sum(entry.waited_flight_seconds for entry in report.operations)
-    if waited and flight > 0:
-        hidden = sum(entry.hidden_seconds.sum for entry in report.operations)
-        found.append(
-            f"{percent(hidden / flight)} of the time of {plural(waited, 'asynchronous operation')} was hidden: the "
-            "program did something else meanwhile."
-        )
+    hidden = sum(entry.hidden_seconds.sum for entry in report.operations)
+    if hidden > 0 and (part := percent(hidden / flight)) != "0%":
+        has_messages = any(entry.waited for entry in report.operations if entry.form == "message")
+        what = "operation or message" if has_messages else "asynchronous operation"
+        words = plural(waited, what).replace("operation or messages", "operations and messages")
+        found.append(f"{part} of the time of {words} was hidden: the program did something else meanwhile.")
     return found
 
 
-def _stop(stopped: Stopped) -> str:
-    return f"{stopped.rank} (in {stopped.operation})" if stopped.operation else str(stopped.rank)
+def _names(stopped: Iterable[Stopped]) -> str:
+    """rank 3, ranks 0 to 2 (in barrier)."""
+    found: dict[str, list[int]] = {}
+    for one in stopped:
+        found.setdefault(one.operation, []).append(one.rank)
+    return ", ".join(
+        named(ranges(ranks)) + (f" (in {operation})" if operation else "") for operation, ranks in found.items()
+    )
 
 
-def _stops(stopped: Iterable[Stopped]) -> str:
-    each = list(stopped)
-    if not each:
+def _stops(report: TorchReport) -> str:
+    stopped = report.stopped
+    if not stopped:
         return ""
-    who, was, its = ("Rank", "was", "its") if len(each) == 1 else ("Ranks", "were", "their")
-    names, end = ", ".join(map(_stop, each)), f"{its} figures end with {its} last call"
-    return f"{who} {names} {was} killed, or ended without Python's exit: {end}{'' if len(each) == 1 else 's'}."
+    was, its, more = ("was", "its", "") if len(stopped) == 1 else ("were", "their", "s")
+    still = "" if report.ended is not None else "still ran, "
+    names = _names(stopped)
+    found = f"{names[0].upper()}{names[1:]} {still}{was} killed, or ended without Python's exit: "
+    found += f"{its} figures end with {its} last call{more}."
+    if report.ended is not None and report.ended.code:
+        found += " torchrun ends all others when one fails."
+    if report.exited:
+        found += f" Ended by Python's exit, without destroy_process_group: {named(report.exited)}."
+    return found
 
 
 def _elsewhere(report: TorchReport) -> str:
@@ -144,7 +161,7 @@ def _verdict(report: TorchReport) -> Iterator[Line]:
         where = ", ".join(f"{host.host} ({named(host.ranks)})" for host in report.hosts)
         yield Line(f"{plural(report.world_size, 'rank')} under {versions}, {time} from the first group to the end.")
         yield Line(f"Hosts: {where}.")
-    for warning in (_end(report), _stops(report.stopped), _missing(report), _elsewhere(report), _failures(report)):
+    for warning in (_end(report), _stops(report), _missing(report), _elsewhere(report), _failures(report)):
         if warning:
             yield Line(warning, Tone.WARNING)
     for line in _attempts(report):
@@ -235,7 +252,7 @@ def _operations(report: TorchReport) -> Iterator[Line | Table]:
     if any(entry.form != "blocking" for entry in report.operations):
         yield Line(
             "Blocked: in the calls and in wait(). To the end: from the calls to the completions of asynchronous "
-            "operations. Hidden: the part of it that blocked nobody."
+            "operations. Hidden: the part of it in which the program was in no call and in no wait()."
         )
     if _has_unseen_waits(report):
         yield Line(
@@ -264,6 +281,7 @@ _EARLIER = (
     Column(title="calls", unit="all ranks"),
     Column(title="time", unit="longest"),
     Column(title="killed", unit="(in operation)", is_text=True, wraps=True),
+    Column(title="ended", unit="without destroy", is_text=True, wraps=True),
 )
 
 
@@ -278,7 +296,8 @@ def _earlier(report: TorchReport) -> Iterator[Line | Table]:
                 cell(f"{_in_words(one.ranks)} of {one.world_size}"),
                 cell(f"{one.calls:,}"),
                 cell(format_seconds(one.seconds)),
-                cell(", ".join(map(_stop, one.stopped)) or "-"),
+                cell(_names(one.stopped) or "-"),
+                cell(_in_words(one.exited) or "-"),
             )
             for number, one in enumerate(report.earlier, start=1)
         ),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from outrigger import formats
 from outrigger.report_data import CallBytes, Ended, Run, Spread
 from outrigger.report_torch_ranks import Rank, Row
-from outrigger.torch_layout import Form, State, size_class
+from outrigger.torch_layout import Form, State, numbers_of, size_class
 
 KIND = "torch"
 VERSION = 1
@@ -27,7 +27,7 @@ class TorchGroup:
     """As torch calls it."""
     size: int
     ranks: Ranges
-    """Ranks of the job. Empty: all."""
+    """Ranks of the job. Empty: all if `size` is that of the job, or else unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ class Operation:
     waited_flight_seconds: float
     """The same time of these, all ranks together."""
     hidden_seconds: Spread
-    """Part of it neither in the call nor in wait()."""
+    """Part of it in which the calling thread was in no call and in no wait()."""
     futures: int
     """Those whose future was taken."""
 
@@ -86,6 +86,8 @@ class Attempt:
     seconds: float
     """Longest time of a rank."""
     stopped: tuple[Stopped, ...]
+    exited: Ranges = ()
+    """As in the report."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +111,8 @@ class TorchReport:
     missing_ranks: tuple[int, ...]
     """On these hosts, without counts."""
     stopped: tuple[Stopped, ...]
+    exited: Ranges = ()
+    """Ended by Python's exit, without destroying their groups."""
     ended: Ended | None = None
     """None: not started by `outrigger run`."""
     run: Run | None = None
@@ -155,11 +159,22 @@ def _spread(values: dict[int, float]) -> Spread:
     return Spread(sum(values.values()), values[least], values[most], least, most, len(values))
 
 
+_SUMS = (
+    "calls", "bytes", "call_seconds", "failed", "completed", "flight_seconds", "waited", "waited_flight_seconds",
+    "wait_seconds", "hidden_seconds", "futures",
+)  # fmt: skip
 Key = tuple[str, str, Form, str, int]
 
 
 def _key(row: Row) -> Key:
     return (row.operation, row.type, row.form, row.group.name, size_class(row.most_bytes))
+
+
+def _sum(one: Row, other: Row) -> Row:
+    """One row from two of a rank with the same key, as those of groups whose names are not known."""
+    sums = {name: getattr(one, name) + getattr(other, name) for name in _SUMS}
+    least, most = min(one.least_bytes, other.least_bytes), max(one.most_bytes, other.most_bytes)
+    return replace(one, least_bytes=least, most_bytes=most, **sums)
 
 
 def _operation(rows: dict[int, Row]) -> Operation:
@@ -179,7 +194,7 @@ def _operation(rows: dict[int, Row]) -> Operation:
         operation=first.operation,
         type=first.type,
         form=_FORMS[first.form],
-        group=TorchGroup(name=group.name, label=group.label, size=group.size, ranks=ranges(group.ranks)),
+        group=TorchGroup(name=group.name, label=group.label, size=group.size, ranks=ranges(numbers_of(group.ranks))),
         calls=calls,
         bytes=CallBytes(
             calls,
@@ -202,7 +217,8 @@ def _operations(ranks: Sequence[Rank]) -> tuple[Operation, ...]:
     found: dict[Key, dict[int, Row]] = {}
     for rank in ranks:
         for row in rank.rows:
-            found.setdefault(_key(row), {})[rank.rank] = row
+            of_key = found.setdefault(_key(row), {})
+            of_key[rank.rank] = _sum(of_key[rank.rank], row) if rank.rank in of_key else row
     return tuple(_operation(rows) for rows in found.values())
 
 
@@ -228,6 +244,10 @@ def _stopped(ranks: Sequence[Rank]) -> tuple[Stopped, ...]:
     return tuple(Stopped(rank=rank.rank, operation=rank.current) for rank in ranks if rank.state is State.RUNNING)
 
 
+def _exited(ranks: Sequence[Rank]) -> Ranges:
+    return ranges(rank.rank for rank in ranks if rank.state is State.EXITED)
+
+
 def _attempt(ranks: Sequence[Rank]) -> Attempt:
     return Attempt(
         ranks=ranges(rank.rank for rank in ranks),
@@ -235,6 +255,7 @@ def _attempt(ranks: Sequence[Rank]) -> Attempt:
         calls=sum(row.calls for rank in ranks for row in rank.rows),
         seconds=max(rank.seconds for rank in ranks),
         stopped=_stopped(ranks),
+        exited=_exited(ranks),
     )
 
 
@@ -253,6 +274,7 @@ def make(attempts: Sequence[Sequence[Rank]], ended: Ended | None = None, run: Ru
         hosts=_hosts(ranks),
         missing_ranks=_missing(ranks),
         stopped=_stopped(ranks),
+        exited=_exited(ranks),
         ended=ended,
         run=run,
         versions=Versions(

@@ -33,18 +33,14 @@ class Row:
     waited: int
     waited_flight_seconds: float
     wait_seconds: float
-    waited_call_seconds: float
+    hidden_seconds: float
+    """Time of waited-for operations in which the program did something else."""
     futures: int
 
     @property
     def blocked_seconds(self) -> float:
         """In the calls and in wait()."""
         return self.call_seconds + self.wait_seconds
-
-    @property
-    def hidden_seconds(self) -> float:
-        """Time of waited-for operations in which the program did something else."""
-        return max(0.0, self.waited_flight_seconds - self.wait_seconds - self.waited_call_seconds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +65,13 @@ def _text(data: bytes) -> bytes:
     return data.rstrip(b"\0")
 
 
+def _group_of(number: int, groups: Sequence[Group]) -> Group:
+    if 0 <= number < len(groups):
+        return groups[number]
+    label = "several" if number == torch_layout.SEVERAL else "unknown"
+    return Group(name="", label=label, size=0, ranks=())
+
+
 def _row(data: bytes, number: int, groups: Sequence[Group]) -> Row:
     at = (torch_layout.ROWS_AT + number * torch_layout.ROW_NUMBERS) * torch_layout.NUMBER_BYTES
     values = struct.unpack_from(f"={torch_layout.ROW_NUMBERS}q", data, at)
@@ -78,7 +81,7 @@ def _row(data: bytes, number: int, groups: Sequence[Group]) -> Row:
         operation=operation,
         type=kind,
         form=Form(values[Number.FORM]),
-        group=groups[group] if 0 <= group < len(groups) else Group(name="", label="unknown", size=0, ranks=()),
+        group=_group_of(group, groups),
         least_bytes=values[Number.LEAST_BYTES],
         most_bytes=values[Number.MOST_BYTES],
         calls=values[Number.CALLS],
@@ -90,7 +93,7 @@ def _row(data: bytes, number: int, groups: Sequence[Group]) -> Row:
         waited=values[Number.WAITED],
         waited_flight_seconds=values[Number.WAITED_FLIGHT_NS] * _NS,
         wait_seconds=values[Number.WAIT_NS] * _NS,
-        waited_call_seconds=values[Number.WAITED_CALL_NS] * _NS,
+        hidden_seconds=values[Number.HIDDEN_NS] * _NS,
         futures=values[Number.FUTURES],
     )
 

@@ -256,13 +256,22 @@ def run(
 
 def _check_torchrun(request: Request) -> None:
     request.check()
+    hosts = request.hosts
     run_torch.check_alone(
         {
             "-n": request.ranks != 1,
             "--mpi": request.mpi != choice.AUTO,
             "--trace": request.trace_to is not None,
-            "--hostfile": request.hosts.hostfile is not None,
-            "--pretend-nodes": request.hosts.pretend_nodes != 1,
+            "--hostfile": hosts.hostfile is not None,
+            "--dpufile": hosts.dpufile is not None,
+            "--dpu-pattern": hosts.dpu_pattern is not None,
+            "--dpu-daemon": request.dpu_daemon is not None,
+            "--launcher": hosts.launcher != Hosts.launcher,
+            "--launch-agent": hosts.agent != Hosts.agent,
+            "--oversubscribe": hosts.oversubscribe,
+            "--pretend-nodes": hosts.pretend_nodes != 1,
+            "--no-bind": request.bind == binding.NONE,
+            "--bind": request.bind not in (binding.BUNCH, binding.NONE),
             "--show-binding": request.show_binding,
             "options for offloading, and --live": request.settings != Settings(),
         }
@@ -289,9 +298,12 @@ def _run_torchrun(request: Request, found: Artifacts, start: Start, say: Callabl
         started = datetime.now().astimezone()
         code = start(planned, lambda: None)
         with _saying_errors(say):
-            made = run_torch.write_report(written, directory, code, request.command, started)
+            made = run_torch.make_report(directory, code, request.command, started)
             if request.report:
-                report.show(console(), made)
+                with _saying_errors(say):
+                    report.show(console(), made)
+            if request.report_to is not None:
+                run_torch.write_report(written, made)
     return code
 
 

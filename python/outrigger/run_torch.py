@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 import outrigger
-from outrigger import launch, linked, machine, report_end, report_torch, settings
+from outrigger import formats, launch, linked, machine, report_end, report_torch, settings
 from outrigger.artifacts import Artifacts
 from outrigger.binding import NodeBinding
 from outrigger.errors import UserError
@@ -38,13 +38,18 @@ def check_alone(given: Mapping[str, bool]) -> None:
 def make_plan(program: Sequence[str], found: Artifacts, directory: Path, values: Mapping[str, str]) -> launch.Plan:
     """torchrun, with a directory for the counts of its ranks."""
     command = (str(linked.find_program(program[0])), *program[1:])
-    environment = {settings.REPORT: str(directory), **values}
+    environment = {**values, settings.REPORT: str(directory)}
     return launch.Plan(found.daemon, command, environment, _NO_BINDING)
 
 
-def write_report(path: Path, directory: Path, code: int, command: str, started: datetime) -> TorchReport:
-    """Writes the report of a job that has ended, and returns it."""
-    run = Run(command, outrigger.__version__, "", machine.describe(), f"{started:%Y-%m-%d %H:%M:%S %z}")
-    made = report_torch.of_directory(directory, report_end.by_code(code), run)
+def make_report(directory: Path, code: int, command: str, started: datetime) -> TorchReport:
+    """The report of a job that has ended."""
+    run = Run(
+        formats.printable(command), outrigger.__version__, "", machine.describe(), f"{started:%Y-%m-%d %H:%M:%S %z}"
+    )
+    return report_torch.of_directory(directory, report_end.by_code(code), run)
+
+
+def write_report(path: Path, made: TorchReport) -> None:
+    """As JSON."""
     report_end.write(path, report_torch.as_json(made))
-    return made

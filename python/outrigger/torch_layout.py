@@ -12,6 +12,7 @@ The process maps the file, so its counts survive however it ends. Numbers are 64
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
 VERSION = 1
@@ -27,6 +28,9 @@ MOST_ROWS = 1024
 ROW_NUMBERS = 16
 NAME_BYTES = 64
 NUMBER_BYTES = 8
+
+SEVERAL = -1
+"""In place of a group's number, in a row that several groups share."""
 
 SLOTS_AT = HEAD_BYTES // NUMBER_BYTES
 """As ROWS_AT, the index of a number."""
@@ -89,8 +93,8 @@ class Number(IntEnum):
     WAITED_FLIGHT_NS = 11
     WAIT_NS = 12
     """Blocked in wait()."""
-    WAITED_CALL_NS = 13
-    """In the calls of those that were waited for."""
+    HIDDEN_NS = 13
+    """Part of WAITED_FLIGHT_NS in which the calling thread was in no call and in no wait()."""
     FUTURES = 14
     """Those whose future was taken. Waits for a future are not seen."""
 
@@ -119,6 +123,28 @@ class Process:
     python: str
 
 
+Run = tuple[int, int, int]
+"""Numbers with one distance: the first, the last and the distance."""
+
+
+def runs(numbers: Iterable[int]) -> tuple[Run, ...]:
+    """Few of them for the groups that programs make: neighbours, or each n-th rank."""
+    found: list[Run] = []
+    for number in sorted(numbers):
+        if found:
+            first, last, step = found[-1]
+            if first == last or number - last == step:
+                found[-1] = (first, number, number - last)
+                continue
+        found.append((number, number, 1))
+    return tuple(found)
+
+
+def numbers_of(found: Sequence[Run]) -> list[int]:
+    """The numbers in runs."""
+    return [number for first, last, step in found for number in range(first, last + 1, step)]
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Group:
     """A process group."""
@@ -128,8 +154,8 @@ class Group:
     label: str
     """As torch calls it."""
     size: int
-    ranks: tuple[int, ...]
-    """Ranks of the job. Empty: all."""
+    ranks: tuple[Run, ...]
+    """Ranks of the job. Empty: all if `size` is that of the job, or else unknown."""
 
 
 def size_class(count: int) -> int:

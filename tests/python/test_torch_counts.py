@@ -27,7 +27,7 @@ from outrigger.torch_layout import Form, Group, Number, Process, Slot, State
 MOST_BYTES = 1_000_000
 SECOND = 1_000_000_000
 WORLD = Group(name="f00d", label="0", size=4, ranks=())
-PAIR = Group(name="beef", label="3", size=2, ranks=(0, 1))
+PAIR = Group(name="beef", label="3", size=2, ranks=((0, 1, 1),))
 
 
 def head(rank: int, **fields: Any) -> Process:
@@ -81,7 +81,7 @@ def four_ranks(directory: Path) -> TorchReport:
     """A run of 10 s: 1 to 4 s in all_reduce; 6 s in asynchronous ones, of which 1.5 s block."""
     for rank in range(4):
         flying = {"flight_ns": 6 * SECOND, "waited_flight_ns": 6 * SECOND, "wait_ns": SECOND, "waited": 2}
-        called = {"call_ns": SECOND // 2, "waited_call_ns": SECOND // 2, "calls": 2, "completed": 2}
+        called = {"call_ns": SECOND // 2, "hidden_ns": 9 * SECOND // 2, "calls": 2, "completed": 2}
         written(
             directory,
             head(rank),
@@ -193,6 +193,12 @@ def test_a_killed_rank_is_named_with_its_call(tmp_path: Path) -> None:
     assert found.run_seconds is not None and found.run_seconds.min == pytest.approx(8)  # to its last call
     text = " ".join(on_terminal(found).split())
     assert (
+        "torchrun ends all others when one fails. Ended by Python's exit, without destroy_process_group: rank 0" in text
+    )
+    still = " ".join(on_terminal(report_torch.of_directory(tmp_path)).split())
+    assert "Rank 1 (in all_reduce) still ran, was killed, or ended without Python's exit" in still
+    assert "torchrun ends" not in still
+    assert (
         "Rank 1 (in all_reduce) was killed, or ended without Python's exit: its figures end with its last call." in text
     )
     assert "Missing: ranks 2 to 3, without counts" in text and "torchrun ended with exit code 1." in text
@@ -215,6 +221,58 @@ def test_groups_have_rows_of_their_own(tmp_path: Path) -> None:
     found = report_torch.of_directory(tmp_path)
     assert sorted((entry.group.size, entry.calls) for entry in found.operations) == [(2, 6), (4, 4)]
     assert "group 3, ranks 0 to 1" in on_terminal(found) and found.calls == 10
+
+
+@pytest.mark.parametrize(
+    ("ranks", "expected"),
+    [
+        ((), ()),
+        ((5,), ((5, 5, 1),)),
+        (tuple(range(500)), ((0, 499, 1),)),
+        (tuple(range(1, 1000, 2)), ((1, 999, 2),)),
+        ((0, 1, 2, 8, 9, 10), ((0, 2, 1), (8, 10, 1))),
+        ((7, 3), ((3, 7, 4),)),
+        ((0, 1, 5), ((0, 1, 1), (5, 5, 1))),
+    ],
+)
+def test_ranks_are_kept_as_runs(ranks: tuple[int, ...], expected: tuple[torch_layout.Run, ...]) -> None:
+    assert torch_layout.runs(ranks) == expected
+    assert torch_layout.numbers_of(expected) == sorted(ranks)
+
+
+def test_victims_are_named_by_operation(tmp_path: Path) -> None:
+    for rank in range(3):
+        written(tmp_path, head(rank), [row(REDUCE)], state=State.RUNNING, current=torch_layout.ROWS_AT)
+    written(tmp_path, head(3), [row(REDUCE)], state=State.RUNNING)
+    text = " ".join(on_terminal(report_torch.of_directory(tmp_path, Ended("exited", code=1))).split())
+    assert "Ranks 0 to 2 (in all_reduce), rank 3 were killed" in text
+
+
+@pytest.mark.parametrize("hidden_ns", [0, SECOND])
+def test_messages_are_said_to_be_messages(tmp_path: Path, hidden_ns: int) -> None:
+    flying = {"flight_ns": 2 * SECOND, "waited_flight_ns": 2 * SECOND, "waited": 100, "calls": 100}
+    written(tmp_path, head(0), [row("send float32", form=Form.MESSAGE, hidden_ns=hidden_ns, **flying)])
+    more = report_torch.sentences(report_torch.of_directory(tmp_path))[1:]
+    said = "50% of the time of 100 operations and messages was hidden: the program did something else meanwhile."
+    assert more == ([said] if hidden_ns else [])
+
+
+def test_rows_of_groups_without_names_are_added(tmp_path: Path) -> None:
+    unknown = [Group(name="", label="unknown", size=0, ranks=())] * 2
+    first = row(REDUCE, calls=2, bytes=128, call_ns=SECOND, least_bytes=16)
+    written(tmp_path, head(0), [first, row(REDUCE, group=1, calls=3, bytes=192, call_ns=SECOND)], tuple(unknown))
+    (found,) = report_torch.of_directory(tmp_path).operations
+    assert (found.calls, found.bytes.sum, found.bytes.min, found.bytes.max) == (5, 320, 16, 64)
+    assert found.seconds.sum == pytest.approx(2)
+
+
+def test_a_group_of_many_ranges_is_shortened(tmp_path: Path) -> None:
+    even = Group(name="even", label="4", size=500, ranks=((0, 998, 2),))
+    lost = Group(name="lost", label="5", size=300, ranks=())
+    rows = [row(REDUCE), row(REDUCE, group=1)]
+    written(tmp_path, head(0, world_size=1000), rows, (even, lost))
+    text = on_terminal(report_torch.of_directory(tmp_path))
+    assert "group 4, ranks 0 to 998 (500 of them)" in text and "group 5, 300 ranks" in text
 
 
 def test_the_last_start_counts(tmp_path: Path) -> None:
@@ -283,6 +341,24 @@ def test_run_starts_torchrun_itself(tmp_path: Path, torchrun: Path) -> None:
     found = report.read_any(path)
     assert isinstance(found, TorchReport) and found.ended == Ended("exited", code=3) and found.counted == 0
     assert found.run is not None and found.run.command.endswith(f"-- torchrun {got}")
+
+
+@pytest.mark.usefixtures("torchrun")
+@pytest.mark.parametrize(
+    "option", ["--bind scatter", "--no-bind", "--oversubscribe", "--launcher srun", "--launch-agent rsh", "--dpufile d"]
+)
+def test_options_of_mpi_jobs_are_not_ignored(tmp_path: Path, option: str) -> None:
+    done = run_words(*option.split(), "--report", "--", "torchrun", tmp_path / "got")
+    assert done.returncode != 0 and "are for MPI jobs" in " ".join(done.stderr.split())
+    assert option.split()[0] in done.stderr and not (tmp_path / "got").exists()
+
+
+def test_a_full_disk_does_not_prevent_the_report_on_the_terminal(tmp_path: Path, torchrun: Path) -> None:
+    got, path = tmp_path / "got", tmp_path / "r.json"
+    torchrun.write_text(torchrun.read_text().replace("&& exit 3", f"&& mkdir {path} && exit 3"))
+    done = run_words("--report", "--report-to", path, "--", "torchrun", got)
+    assert done.returncode == 3 and "Nothing was counted" in done.stdout
+    assert "cannot be written" in done.stderr
 
 
 def test_a_dry_run_starts_nothing(tmp_path: Path, torchrun: Path) -> None:

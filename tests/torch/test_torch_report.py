@@ -25,7 +25,7 @@ import outrigger.torch  # noqa: F401
 from outrigger import report_torch, report_torch_ranks, torch_layout
 from outrigger.report_torch_data import TorchReport
 from outrigger.settings import REPORT
-from outrigger.torch import counting
+from outrigger.torch import counting, observed
 from outrigger.torch.process_group import OutriggerProcessGroup
 from outrigger.torch_layout import State
 
@@ -307,7 +307,7 @@ def test_options_of_mpi_jobs_are_rejected(tmp_path: Path) -> None:
 def test_a_directory_that_cannot_be_written_is_an_error_of_the_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(REPORT, str(tmp_path / "missing"))
+    monkeypatch.setenv(REPORT, f"{tmp_path}/missing/")
     with pytest.raises(RuntimeError, match=r"OUTRIGGER_REPORT=.*cannot write there: No such file"):
         OutriggerProcessGroup(dist.HashStore(), 0, 1, timedelta(minutes=1))
 
@@ -326,6 +326,9 @@ def test_a_full_directory_is_an_error_of_the_group(tmp_path: Path, monkeypatch: 
 def test_a_file_is_for_mpi_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(REPORT, str(tmp_path / "r.json"))
     assert counting.for_group("name", "0", 0, 1, ()) is None
+    monkeypatch.setenv(REPORT, str(tmp_path / "out.txt"))
+    assert counting.for_group("name", "0", 0, 1, ()) is None
+    monkeypatch.setenv(REPORT, str(tmp_path / "r.json"))
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
     with pytest.warns(UserWarning, match="must name a directory for PyTorch"):
         assert counting.for_group("name", "0", 0, 1, ()) is None
@@ -356,6 +359,27 @@ def test_ranks_count_without_torchrun(ranks: Ranks, tmp_path: Path, monkeypatch:
     assert "1 other rank ran on other machines, or made no group of Outrigger" in " ".join(shown.split())
 
 
+@pytest.mark.parametrize("backend", ["file", "tcp"])
+def test_ranks_with_different_first_groups_are_of_one_start(
+    ranks: Ranks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    """Ranks 0 and 1 have a group of their own before that of all ranks."""
+    port = free_port()
+
+    def program(rank: int, size: int) -> None:
+        if backend == "tcp":
+            dist.destroy_process_group()
+            dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=size)
+        dist.new_group([0, 1], backend="outrigger")
+        ours = dist.new_group(backend="outrigger")
+        dist.all_reduce(torch.ones(2), group=ours)
+        dist.barrier()
+        dist.destroy_process_group()
+
+    found = counted(ranks, tmp_path / "counts", monkeypatch, 4, program)
+    assert found.earlier == () and found.counted_ranks == ((0, 3),) and found.calls == 4
+
+
 def test_waits_for_futures_are_said_to_be_unknown(
     ranks: Ranks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -380,6 +404,111 @@ def nothing() -> None:
 def do(job: Callable[[], None]) -> None:
     """As the queue of a group."""
     job()
+
+
+class Clock:
+    """A clock that moves when a test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_ns = 1_000_000
+        for module in (counting, observed):
+            monkeypatch.setattr(module, "now_ns", lambda: self.now_ns)
+
+    def spend(self, seconds: float) -> None:
+        """Time passes, for example in a wait."""
+        self.now_ns += round(seconds * 1e9)
+
+
+def one_group(directory: Path) -> counting.GroupCounts:
+    process = counting.ProcessCounts(directory, 0, 1, "attempt")
+    group = torch_layout.Group(name="name", label="0", size=1, ranks=())
+    return counting.GroupCounts(process, process.add_group(group))
+
+
+def read_rows(directory: Path) -> dict[str, report_torch_ranks.Row]:
+    (path,) = directory.iterdir()
+    rank = report_torch_ranks.read_rank(path)
+    assert rank is not None
+    return {row.operation: row for row in rank.rows}
+
+
+def test_nothing_is_hidden_if_the_program_only_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten operations of 0.1 s one after the other, all called first, and waited for in order."""
+    clock, counts = Clock(monkeypatch), one_group(tmp_path)
+    watches = [observed.Watch(counts, "all_reduce", [torch.ones(4)]) for _ in range(10)]
+    for watch in watches:
+        watch.post(nothing)
+
+    def ends(watch: observed.Watch) -> bool:
+        clock.spend(0.1)
+        watch.completed(failed=False)
+        return True
+
+    for watch in watches:
+        watch.wait(lambda _, watch=watch: ends(watch), timedelta())
+    row = read_rows(tmp_path)["all_reduce"]
+    assert row.waited == 10 and row.waited_flight_seconds == pytest.approx(5.5)
+    assert row.hidden_seconds == 0 and row.wait_seconds == pytest.approx(1)
+
+
+def test_the_wait_for_one_message_does_not_hide_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, counts = Clock(monkeypatch), one_group(tmp_path)
+    received, sent = (observed.Watch(counts, name, [torch.ones(4)], counting.MESSAGE) for name in ("irecv", "isend"))
+    for watch in (received, sent):
+        watch.post(nothing)
+
+    def ends(watch: observed.Watch, seconds: float) -> bool:
+        clock.spend(seconds)
+        watch.completed(failed=False)
+        return True
+
+    received.wait(lambda _: ends(received, 1), timedelta())
+    clock.spend(0.25)  # computes
+    sent.wait(lambda _: ends(sent, 0), timedelta())
+    rows = read_rows(tmp_path)
+    assert rows["irecv"].hidden_seconds == 0
+    assert rows["isend"].waited_flight_seconds == pytest.approx(1.25)
+    assert rows["isend"].hidden_seconds == pytest.approx(0.25)
+
+
+def test_blocking_after_the_completion_takes_nothing_from_the_hidden_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, counts = Clock(monkeypatch), one_group(tmp_path)
+    watch = observed.Watch(counts, "all_reduce", [torch.ones(4)])
+    watch.post(lambda: clock.spend(0.5))
+    clock.spend(2)
+    counts.blocking("broadcast", [torch.ones(4)], do, lambda: clock.spend(1))
+
+    def completed_within() -> None:
+        clock.spend(0.25)
+        watch.completed(failed=False)
+        clock.spend(4)
+
+    counts.blocking("barrier", [], do, completed_within)
+    watch.wait(lambda _: True, timedelta())
+    row = read_rows(tmp_path)["all_reduce"]
+    assert row.waited_flight_seconds == pytest.approx(3.75)
+    assert row.hidden_seconds == pytest.approx(2)
+
+
+def test_the_wait_of_another_thread_hides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, counts = Clock(monkeypatch), one_group(tmp_path)
+    watch = observed.Watch(counts, "all_reduce", [torch.ones(4)])
+    watch.post(nothing)
+    clock.spend(1)
+
+    def ends(_: timedelta) -> bool:
+        clock.spend(3)
+        watch.completed(failed=False)
+        clock.spend(1)
+        return True
+
+    other = threading.Thread(target=watch.wait, args=(ends, timedelta()))
+    other.start()
+    other.join()
+    row = read_rows(tmp_path)["all_reduce"]
+    assert (row.waited_flight_seconds, row.hidden_seconds) == (pytest.approx(4), pytest.approx(1))
 
 
 def test_counts_of_several_threads_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -409,6 +538,34 @@ def test_counts_of_several_threads_add_up(tmp_path: Path, monkeypatch: pytest.Mo
     rank = report_torch_ranks.read_rank(path)
     assert rank is not None and rank.state is State.RUNNING
     assert [(row.calls, row.bytes) for row in rank.rows] == [(8000, 8000 * 16)]
+
+
+@pytest.mark.parametrize("is_regular", [True, False])
+def test_groups_of_many_ranks_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_regular: bool) -> None:
+    """Ranks without any order have no room. The group keeps its name and its size."""
+    monkeypatch.setenv(REPORT, str(tmp_path))
+    monkeypatch.setattr(counting, "_current", None)
+    every = [tuple(number * number + shift for number in range(400)) for shift in range(2)]
+    if is_regular:
+        every = [tuple(range(shift, 800, 2)) for shift in range(2)]
+    for number, ranks in enumerate(every):
+        counts = counting.for_group(f"name{number}", "long " * 400, 0, 400, ranks)
+        assert counts is not None
+        counts.blocking("barrier", [], do, nothing)
+    groups = {row.group.name: row.group for row in report_torch.read_directory(tmp_path).operations}
+    assert [groups[name].size for name in ("name0", "name1")] == [400, 400]
+    assert groups["name1"].ranks == (tuple((one, one) for one in range(1, 800, 2)) if is_regular else ())
+
+
+def test_names_in_another_encoding_are_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(REPORT, str(tmp_path))
+    monkeypatch.setattr(counting, "_current", None)
+    monkeypatch.setattr(sys, "argv", ["tr\udce4in.py"])
+    counts = counting.for_group("name", "la\udce4bel", 0, 1, ())
+    assert counts is not None
+    counts.blocking("barrier", [], do, nothing)
+    found = report_torch.read_directory(tmp_path)
+    assert found.program == "tr?in.py" and found.operations[0].group.label == "la?bel"
 
 
 def test_failed_calls_count_with_their_time(tmp_path: Path) -> None:
@@ -442,6 +599,7 @@ def test_more_kinds_of_calls_than_rows_share_the_last(tmp_path: Path) -> None:
     rank = report_torch_ranks.read_rank(path)
     assert rank is not None and len(rank.rows) == torch_layout.MOST_ROWS
     assert (rank.rows[-1].operation, rank.rows[-1].calls) == ("(others)", 6)
+    assert rank.rows[-1].group.label == "several"
     assert rank.rows[torch_layout.MOST_GROUPS - 1].group.label == "further groups"
 
 

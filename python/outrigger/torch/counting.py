@@ -18,7 +18,7 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ import torch.distributed as dist
 
 import outrigger
 from outrigger import torch_layout as layout
+from outrigger.formats import printable
 from outrigger.settings import REPORT
 from outrigger.torch_layout import Form, Group, Number, Process, Slot, State
 
@@ -38,12 +39,13 @@ Kind = tuple[int, int, int, int, int]
 """Calls with the same bytes: indices of their row and of three of its numbers, and the bytes."""
 _MOST_KNOWN = 4096
 _LONGEST_NAME = 200
+_LONGEST_LABEL = 64
 _ROW = layout.ROW_NUMBERS
 _STATE, _BEGAN, _LAST, _ENDED, _GROUPS, _ROWS, _CURRENT = (layout.SLOTS_AT + slot for slot in Slot)
 _CALLS, _BYTES, _CALL_NS, _FAILED = map(int, (Number.CALLS, Number.BYTES, Number.CALL_NS, Number.FAILED))
 _COMPLETED, _FLIGHT_NS, _FUTURES = map(int, (Number.COMPLETED, Number.FLIGHT_NS, Number.FUTURES))
 _WAITED, _WAITED_FLIGHT_NS = int(Number.WAITED), int(Number.WAITED_FLIGHT_NS)
-_WAIT_NS, _WAITED_CALL_NS = int(Number.WAIT_NS), int(Number.WAITED_CALL_NS)
+_WAIT_NS, _HIDDEN_NS = int(Number.WAIT_NS), int(Number.HIDDEN_NS)
 
 
 def _number(name: str) -> int | None:
@@ -63,7 +65,7 @@ def _head(rank: int, world_size: int, attempt: str) -> Process:
         restarts=_number("TORCHELASTIC_RESTART_COUNT"),
         attempt=attempt,
         started=time.time(),
-        program=Path(sys.argv[0]).name[:_LONGEST_NAME] if sys.argv else "",
+        program=printable(Path(sys.argv[0]).name[:_LONGEST_NAME]) if sys.argv else "",
         outrigger=outrigger.__version__,
         torch=torch.__version__,
         python=platform.python_version(),
@@ -90,6 +92,45 @@ def _mapped(directory: Path, rank: int) -> mmap.mmap:
             os.close(opened)
 
 
+class Blocked:
+    """How long a thread was blocked in calls and in wait(). Other threads may read it."""
+
+    __slots__ = ("state",)
+
+    def __init__(self) -> None:
+        self.state = (0, 0)
+        """The sum, and the begin of the present block or 0. One object, so it is read at once."""
+
+    def enter(self, begun_ns: int) -> tuple[int, int]:
+        """Begins a block. A block inside another one adds nothing."""
+        outer = self.state
+        if outer[1] == 0:
+            self.state = (outer[0], begun_ns)
+        return outer
+
+    def leave(self, outer: tuple[int, int], begun_ns: int, ended_ns: int) -> None:
+        """`outer` is what enter() has returned."""
+        self.state = outer if outer[1] else (outer[0] + ended_ns - begun_ns, 0)
+
+    def until(self, end_ns: int) -> int:
+        """The sum at this time, which is now."""
+        total, begun_ns = self.state
+        return total + end_ns - begun_ns if begun_ns else total
+
+
+class _OfThread(threading.local):
+    def __init__(self) -> None:
+        self.blocked = Blocked()
+
+
+_of_thread = _OfThread()
+
+
+def blocked_here() -> Blocked:
+    """That of the calling thread."""
+    return _of_thread.blocked
+
+
 class ProcessCounts:
     """The counts of this process."""
 
@@ -106,10 +147,19 @@ class ProcessCounts:
         # A process of multiprocessing does not run the functions of atexit.
         multiprocessing.util.Finalize(None, self._exited, exitpriority=0)
 
-    def _write_json(self, at: int, room: int, data: dict[str, Any]) -> None:
+    def _write_json(self, at: int, room: int, data: dict[str, Any]) -> bool:
+        """False: there is no room."""
         text = json.dumps(data).encode()
-        if len(text) < room:
-            self._file[at : at + len(text)] = text
+        if len(text) >= room:
+            return False
+        self._file[at : at + len(text)] = text
+        return True
+
+    def _write_group(self, number: int, group: Group) -> None:
+        """Without its ranks if these need too much room."""
+        at, room = layout.GROUPS_AT_BYTE + number * layout.GROUP_BYTES, layout.GROUP_BYTES
+        if not self._write_json(at, room, asdict(group)):
+            self._write_json(at, room, asdict(replace(group, ranks=())))
 
     def add_group(self, group: Group) -> int:
         """Its number."""
@@ -117,7 +167,7 @@ class ProcessCounts:
             number: int = min(self.numbers[_GROUPS], layout.MOST_GROUPS - 1)
             is_last = number == layout.MOST_GROUPS - 1
             kept = Group(name="", label="further groups", size=0, ranks=()) if is_last else group
-            self._write_json(layout.GROUPS_AT_BYTE + number * layout.GROUP_BYTES, layout.GROUP_BYTES, asdict(kept))
+            self._write_group(number, kept)
             self.numbers[_GROUPS] = number + 1
             self._live_groups += 1
             self.numbers[_STATE] = State.RUNNING
@@ -156,7 +206,7 @@ class ProcessCounts:
         row: int = layout.ROWS_AT + min(number, layout.MOST_ROWS - 1) * _ROW
         if number < layout.MOST_ROWS:
             if number == layout.MOST_ROWS - 1:
-                name = "(others) (several)"
+                name, group = "(others) (several)", layout.SEVERAL
             self.numbers[row + Number.FORM], self.numbers[row + Number.GROUP] = form, group
             self.numbers[row + Number.LEAST_BYTES] = count
             at = layout.NAMES_AT_BYTE + number * layout.NAME_BYTES
@@ -202,12 +252,16 @@ class GroupCounts:
         begun_ns = now_ns()
         row, calls, total, time, count = self.begin(BLOCKING, operation, tensors)
         numbers[_CURRENT] = row
+        blocked = _of_thread.blocked
+        outer = blocked.enter(begun_ns)
         try:
             do(job)
         except BaseException:
+            blocked.leave(outer, begun_ns, now_ns())
             self._failed(row, begun_ns)
             raise
         ended_ns = now_ns()
+        blocked.leave(outer, begun_ns, ended_ns)
         with self._lock:
             numbers[calls] += 1
             numbers[total] += count
@@ -224,17 +278,15 @@ class GroupCounts:
             self._numbers[row + _FAILED] += 1
         self._numbers[_LAST] = ended_ns
 
-    def posted(self, kind: Kind, begun_ns: int) -> int:
-        """The call of an asynchronous operation has returned, after the returned time."""
-        numbers, ended_ns = self._numbers, now_ns()
+    def posted(self, kind: Kind, begun_ns: int, ended_ns: int) -> None:
+        """The call of an asynchronous operation has returned."""
+        numbers = self._numbers
         _, calls, total, time, count = kind
-        spent_ns = ended_ns - begun_ns
         with self._lock:
             numbers[calls] += 1
             numbers[total] += count
-            numbers[time] += spent_ns
+            numbers[time] += ended_ns - begun_ns
         numbers[_LAST] = ended_ns
-        return spent_ns
 
     def completed(self, row: int, flight_ns: int, failed: bool) -> None:
         """An asynchronous operation has ended."""
@@ -245,19 +297,16 @@ class GroupCounts:
             if failed:
                 numbers[row + _FAILED] += 1
 
-    def waited(self, row: int, begun_ns: int, flight_ns: int, call_ns: int) -> None:
-        """The first wait() for a completed operation has returned."""
-        numbers, ended_ns = self._numbers, now_ns()
+    def waited(self, row: int, flight_ns: int, hidden_ns: int) -> None:
+        """A wait() for a completed operation has returned, its first."""
+        numbers = self._numbers
         with self._lock:
             numbers[row + _WAITED] += 1
             numbers[row + _WAITED_FLIGHT_NS] += flight_ns
-            numbers[row + _WAITED_CALL_NS] += call_ns
-            numbers[row + _WAIT_NS] += ended_ns - begun_ns
-        numbers[_LAST] = ended_ns
+            numbers[row + _HIDDEN_NS] += hidden_ns
 
-    def waited_again(self, row: int, begun_ns: int) -> None:
-        """Another wait() has returned, or one whose operation is not complete."""
-        ended_ns = now_ns()
+    def blocked(self, row: int, begun_ns: int, ended_ns: int) -> None:
+        """Any wait() has returned."""
         with self._lock:
             self._numbers[row + _WAIT_NS] += ended_ns - begun_ns
         self._numbers[_LAST] = ended_ns
@@ -296,14 +345,19 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def _directory() -> Path | None:
-    """OUTRIGGER_REPORT, if it is for this job: it names a file for an MPI job."""
+    """OUTRIGGER_REPORT, if it is for this job: it names a file for an MPI job.
+
+    A name that does not exist is a directory if it ends in "/", or under torchrun.
+    """
     place = os.environ.get(REPORT)
     if not place:
         return None
     path = Path(place)
-    if path.is_dir() or not (path.exists() or path.suffix == ".json"):
+    under_torchrun = "TORCHELASTIC_RUN_ID" in os.environ
+    is_named = place.endswith("/") or (under_torchrun and path.suffix != ".json")
+    if path.is_dir() or (is_named and not path.exists()):
         return path
-    if "TORCHELASTIC_RUN_ID" in os.environ:
+    if under_torchrun:
         warnings.warn(f"Outrigger: no report: {REPORT}={place} must name a directory for PyTorch", stacklevel=2)
     return None
 
@@ -316,13 +370,20 @@ def for_group(name: str, label: str, rank: int, size: int, ranks: tuple[int, ...
     global _current
     if _current is None:
         world_rank, world_size = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (rank, size)
-        _current = ProcessCounts(directory, world_rank, world_size, _attempt(name, size == world_size))
-    group = Group(name=name, label=label, size=size, ranks=ranks)
+        _current = ProcessCounts(directory, world_rank, world_size, _attempt(name))
+    group = Group(name=name, label=printable(label[:_LONGEST_LABEL]), size=size, ranks=layout.runs(ranks))
     return GroupCounts(_current, _current.add_group(group))
 
 
-def _attempt(name: str, spans_world: bool) -> str:
-    """A name for the ranks that started together: that of the first group if all have it."""
-    if spans_world:
+def _attempt(name: str) -> str:
+    """A name for the ranks that started together, whichever of their groups `name` is the first of this rank.
+
+    Without a default group this one becomes it, and all ranks have it.
+    """
+    if not dist.is_initialized():
         return name
-    return f"{os.environ.get('TORCHELASTIC_RUN_ID', '')}/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '')}"
+    store = dist.distributed_c10d._get_default_store()
+    if store.add("outrigger report ranks", 1) == 1:
+        store.set("outrigger report", name)
+    found: bytes = store.get("outrigger report")
+    return found.decode()

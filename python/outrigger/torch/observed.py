@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import torch
 from torch.autograd import profiler
 
-from outrigger.torch.counting import ASYNC, GroupCounts, Job, bytes_of, now_ns
+from outrigger.torch.counting import ASYNC, Blocked, GroupCounts, Job, blocked_here, bytes_of, now_ns
 from outrigger.torch.works import NO_TIMEOUT, MessageWork, QueuedWork, WorkQueue
 
 _T = TypeVar("_T")
@@ -35,38 +35,47 @@ def do_blocking(
 class Watch:
     """Follows an asynchronous operation from its call to its completion."""
 
-    __slots__ = ("_begun_ns", "_call_ns", "_counts", "_event_end", "_flight_ns", "_kind")
+    __slots__ = (
+        "_begun_ns", "_blocked", "_blocked_before_ns", "_counts", "_event_end", "_flight_ns", "_hidden_ns",
+        "_is_waited", "_kind",
+    )  # fmt: skip
 
     def __init__(self, counts: GroupCounts | None, operation: str, tensors: list[Any], form: int = ASYNC) -> None:
         self._counts = counts
         self._event_end = _lasting_event(operation, tensors) if profiler._is_profiler_enabled else None
         self._flight_ns = -1
-        self._call_ns = 0
+        self._is_waited = False
         if counts is not None:
             self._begun_ns = now_ns()
             self._kind = counts.begin(form, operation, tensors)
+            self._blocked = blocked_here()
+            self._blocked_before_ns = self._blocked.until(self._begun_ns)
 
     def post(self, call: Callable[..., _T], *arguments: Any) -> _T:
         """Starts the operation."""
         try:
-            result = call(*arguments)
+            return call(*arguments) if self._counts is None else self._post(self._counts, call, *arguments)
         except BaseException:
-            self._posted(failed=True)
-            raise
-        self._posted()
-        return result
-
-    def _posted(self, failed: bool = False) -> None:
-        if self._counts is not None:
-            self._call_ns = self._counts.posted(self._kind, self._begun_ns)
-        if failed:
             self.completed(failed=True)
+            raise
+
+    def _post(self, counts: GroupCounts, call: Callable[..., _T], *arguments: Any) -> _T:
+        outer = self._blocked.enter(self._begun_ns)
+        try:
+            return call(*arguments)
+        finally:
+            ended_ns = now_ns()
+            self._blocked.leave(outer, self._begun_ns, ended_ns)
+            counts.posted(self._kind, self._begun_ns, ended_ns)
 
     def completed(self, failed: bool) -> None:
         """The operation has ended."""
         if self._counts is not None and self._flight_ns < 0:
-            self._flight_ns = now_ns() - self._begun_ns
-            self._counts.completed(self._kind[0], self._flight_ns, failed)
+            ended_ns = now_ns()
+            flight_ns = ended_ns - self._begun_ns
+            self._hidden_ns = flight_ns - (self._blocked.until(ended_ns) - self._blocked_before_ns)
+            self._flight_ns = flight_ns
+            self._counts.completed(self._kind[0], flight_ns, failed)
         self._end_event()
 
     def _end_event(self) -> None:
@@ -74,16 +83,29 @@ class Watch:
         if end is not None:
             end.set_result(None)
 
-    def waited(self, begun_ns: int) -> None:
-        """A wait() has returned."""
+    def wait(self, wait: Callable[[timedelta], bool], timeout: timedelta) -> bool:
+        """Does wait(timeout) of the operation."""
         counts = self._counts
         if counts is None:
-            return
-        if self._flight_ns < 0 or self._call_ns < 0:
-            counts.waited_again(self._kind[0], begun_ns)
-            return
-        call_ns, self._call_ns = self._call_ns, -1
-        counts.waited(self._kind[0], begun_ns, self._flight_ns, call_ns)
+            return wait(timeout)
+        begun_ns, blocked = now_ns(), blocked_here()
+        outer = blocked.enter(begun_ns)
+        try:
+            return wait(timeout)
+        finally:
+            ended_ns = now_ns()
+            blocked.leave(outer, begun_ns, ended_ns)
+            counts.blocked(self._kind[0], begun_ns, ended_ns)
+            if self._flight_ns >= 0 and not self._is_waited:
+                self._is_waited = True
+                counts.waited(self._kind[0], self._flight_ns, self._hidden_from(blocked, begun_ns))
+
+    def _hidden_from(self, blocked: Blocked, begun_ns: int) -> int:
+        """Part of the flight that blocked neither the calling thread nor this one, which waited since then."""
+        hidden_ns = self._hidden_ns
+        if blocked is not self._blocked:
+            hidden_ns -= max(0, self._begun_ns + self._flight_ns - begun_ns)
+        return max(0, hidden_ns)
 
     def future_taken(self) -> None:
         """The program waits for a future."""
@@ -114,11 +136,7 @@ class ObservedWork(QueuedWork):
 
     def wait(self, timeout: timedelta = NO_TIMEOUT) -> bool:
         """Returns when the operation is complete; raises its error."""
-        begun_ns = now_ns()
-        try:
-            return super().wait(timeout)
-        finally:
-            self._watch.waited(begun_ns)
+        return self._watch.wait(super().wait, timeout)
 
     def get_future(self) -> Any:
         """A future with the output tensors."""
@@ -170,11 +188,7 @@ class ObservedMessage(MessageWork):
 
     def wait(self, timeout: timedelta = NO_TIMEOUT) -> bool:
         """Returns when the message has been sent or received; raises its error."""
-        begun_ns = now_ns()
-        try:
-            return super().wait(timeout)
-        finally:
-            self._watch.waited(begun_ns)
+        return self._watch.wait(super().wait, timeout)
 
     def get_future(self) -> Any:
         """A future with the tensors. A thread waits for it."""
