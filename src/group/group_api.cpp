@@ -145,6 +145,14 @@ struct outrigger_group {
     if (nodes) watch.look();
     return run(call);
   }
+  // One that may read memory of a member that does not wait until all are done. A member's call notes a failure before
+  // it returns, so without one the memory was still that of the call.
+  template <class Call>
+  int collective_of_lent_memory(Call call) {
+    const int result = collective(call);
+    const Failure failure = watch.failure();
+    return result == OUTRIGGER_GROUP_OK && failure.is_set() ? report_failure(failure) : result;
+  }
   template <class Call>
   int run(Call call) {
     const std::scoped_lock held(one_at_a_time);
@@ -370,7 +378,7 @@ int outrigger_group_barrier(outrigger_group* group) {
 int outrigger_group_broadcast(outrigger_group* group, void* buffer, uint64_t bytes, uint32_t root) {
   return group->guarded([&]() -> int {
     if (const int result = check_rank(group, root); result != 0) return result;
-    return group->collective([&] {
+    return group->collective_of_lent_memory([&] {
       return group->nodes ? group->nodes->broadcast(bytes_at(buffer, bytes), root)
                           : group->team.broadcast(bytes_at(buffer, bytes), root);
     });
@@ -472,7 +480,7 @@ int outrigger_group_gather(outrigger_group* group, const void* from, uint64_t by
       blocks = blocks_of(*into);
       if (blocks.each != bytes) return bad("blocks of gather() are as long as `from`");
     }
-    return group->collective([&] {
+    return group->collective_of_lent_memory([&] {
       return group->nodes ? group->nodes->gather(bytes_at(from, bytes), blocks, root)
                           : group->team.gather(bytes_at(from, bytes), blocks, root);
     });
@@ -489,7 +497,7 @@ int outrigger_group_scatter(outrigger_group* group, const struct outrigger_group
       blocks = blocks_of(*from);
       if (blocks.each != bytes) return bad("blocks of scatter() are as long as `into`");
     }
-    return group->collective([&] {
+    return group->collective_of_lent_memory([&] {
       return group->nodes ? group->nodes->scatter(blocks, bytes_at(into, bytes), root)
                           : group->team.scatter(blocks, bytes_at(into, bytes), root);
     });

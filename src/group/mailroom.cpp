@@ -311,7 +311,9 @@ bool Mailroom::waits_for_any() const {
 bool Mailroom::has_ended(std::uint32_t source) {
   if (!watch_.has_ended(source) && !peers_[source].stream->is_broken()) return false;
   (void)move_arrivals(source);
-  return has_all(source);
+  const Peer& peer = peers_[source];
+  const bool waits_for_room = !peer.arriving && peer.head_moved == sizeof(Head);
+  return !waits_for_room && has_all(source);
 }
 
 bool Mailroom::has_all(std::uint32_t source) {

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -44,10 +45,16 @@ bool has_ended_by(const UniqueFd& descriptor) {
   return ::poll(&ends, 1, 0) == 1;
 }
 
+// The first thread of a process may end before the others: then it looks like a zombie, but has several threads.
 bool is_zombie(pid_t pid) {
+  constexpr int kThreads = 17;  // fields after the state
   const std::string text = text_of_file("/proc/" + std::to_string(pid) + "/stat");
   const std::size_t name_end = text.rfind(')');
-  return name_end != std::string::npos && text.compare(name_end, 3, ") Z") == 0;
+  if (name_end == std::string::npos || text.compare(name_end, 3, ") Z") != 0) return false;
+  std::istringstream fields(text.substr(name_end + 3));
+  long value = 0;
+  for (int field = 0; field < kThreads; ++field) fields >> value;
+  return !fields || value <= 1;
 }
 
 // nullptr: this process can open no more files.

@@ -47,7 +47,7 @@ Outcome lend_block(Meeting& meeting, std::span<const std::byte> mine, std::uint3
   if (!meeting.wait_slot(step)) return Outcome::ended;
   meeting.set_word(step, address_of(mine.data()));
   meeting.arrive(step);
-  if (!meeting.wait_arrived(root, step + 1)) return Outcome::ended;
+  if (!meeting.wait_arrived(root, step) || !meeting.wait_arrived(root, step + 1)) return Outcome::ended;
   read = meeting.word(root, step + 1) == 1;
   return Outcome::done;
 }

@@ -69,6 +69,29 @@ class EndlessStream final : public Stream {
   std::uint64_t bodies_ = 0;
 };
 
+// Messages of zeros with tag 0, and then a short one with tag 1. All have been sent, and their sender has ended.
+class EndedStream final : public Stream {
+ public:
+  EndedStream(std::uint64_t bytes, int messages) : bytes_(bytes), left_(messages) {}
+  [[nodiscard]] std::size_t write(std::span<const std::byte> /*head*/, std::span<const std::byte> /*body*/) override {
+    return 0;
+  }
+  [[nodiscard]] std::size_t read(std::span<std::byte> head, std::span<std::byte> body) override {
+    if (head.empty()) return body.size();
+    if (left_ < 0) return 0;
+    const bool is_last = left_-- == 0;
+    const std::array<std::uint64_t, 2> message{is_last ? 1U : 0U, is_last ? 1U : bytes_};
+    std::memcpy(head.data(), message.data(), head.size());
+    return head.size();
+  }
+  [[nodiscard]] bool is_closed() const override { return true; }
+  [[nodiscard]] bool is_broken() const override { return true; }
+
+ private:
+  std::uint64_t bytes_;
+  int left_;
+};
+
 // Member 0 has the stream from member 1.
 struct Room {
   explicit Room(std::unique_ptr<Stream> stream)
@@ -120,6 +143,16 @@ TEST(MailroomTest, AMemberThatSendsMuchWaits) {
   EXPECT_EQ(room.mailroom.test(first), Mailroom::Waited::done);
   EXPECT_EQ(counted.bodies(), kMostKeptBytes + kBytes);
   room.mailroom.cancel(other);
+}
+
+TEST(MailroomTest, AnEndedMembersMessageThatWaitsForRoomIsNotLost) {
+  Room room(std::make_unique<EndedStream>(kMostKeptBytes / 4, 6));
+  std::array<std::byte, 1> got{};
+  const auto last = room.mailroom.receive(got, 1, 1, false);
+  const auto own = room.mailroom.receive({}, 0, 9, false);
+  EXPECT_EQ(room.mailroom.test(own), Mailroom::Waited::late);  // looks after member 1
+  EXPECT_EQ(room.mailroom.wait(last, std::chrono::minutes(1)), Mailroom::Waited::done);
+  room.mailroom.cancel(own);
 }
 
 }  // namespace

@@ -109,6 +109,12 @@ Call allreduce(std::size_t bytes) {
   };
 }
 
+// The root of a broadcast does not wait, and goes on to the next call.
+TEST(DifferingCallsTest, AMemberThatLendsItsBlockNoticesAnotherCall) {
+  const auto found = found_by({broadcast(24, 0), gather(std::size_t{1} << 20, 0)});
+  EXPECT_TRUE(found[1].has_value());
+}
+
 TEST(DifferingCallsTest, AnotherCollectiveIsNoticed) {
   const std::vector<Call> all{
       broadcast(24, 0), gather(24, 0), scatter(24, 0), alltoall(24), allgather(24), allreduce(24), [](Team& team) {
