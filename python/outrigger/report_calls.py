@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from outrigger import report_choice
 from outrigger.learned import Kept
-from outrigger.report_data import Call, Collective, Ended, Report, format_bytes, format_seconds, plural
+from outrigger.report_data import Call, Collective, Ended, Report, Spread, format_bytes, format_seconds, plural
 from outrigger.report_model import Cell, Column, Line, Narrow, Piece, Table, Tone, cell, dim
 from outrigger.report_reasons import AS_FAST, BLOCKING, FEW
 
@@ -114,6 +114,12 @@ def of_rank(seconds: float, rank: int) -> Cell:
     return cell((Piece(f"{format_seconds(seconds)} "), dim(f"({rank})")))
 
 
+def time_cells(seconds: float, part: float, spread: Spread) -> tuple[Cell, ...]:
+    """A time, its part of the run, and the ranks with the least and the most time."""
+    ends = of_rank(spread.min, spread.min_rank), of_rank(spread.max, spread.max_rank)
+    return (cell(format_seconds(seconds)), cell(percent(part), bar=part), *ends)
+
+
 def _served(entry: Call, report: Report, kept: Sequence[Kept]) -> Cell:
     """How the calls were done."""
     ways = (("offloaded", entry.offloaded), ("by ranks", entry.by_ranks))
@@ -152,10 +158,7 @@ def table(report: Report, kept: Sequence[Kept] = ()) -> Table:
                 name(entry),
                 cell(f"{entry.calls:,}"),
                 _bytes(entry),
-                cell(format_seconds(seconds.mean)),
-                cell(percent(part), bar=part),
-                of_rank(seconds.min, seconds.min_rank),
-                of_rank(seconds.max, seconds.max_rank),
+                *time_cells(seconds.mean, part, seconds),
                 _served(entry, report, kept),
             )
         )

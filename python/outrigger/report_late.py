@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from outrigger.report_calls import name, of_rank, percent
-from outrigger.report_data import Call, Report, Spread, format_seconds
+from outrigger.report_calls import name, time_cells
+from outrigger.report_data import Call, Report, format_seconds
 from outrigger.report_efficiency import meets
 from outrigger.report_model import Cell, Column, Line, Table, cell, dim
 
@@ -36,12 +36,6 @@ def _waited_seconds(entry: Call) -> float:
     return entry.seconds.mean - entry.seconds.min
 
 
-def late_row(name: Cell, waited_seconds: float, part: float, seconds: Spread) -> tuple[Cell, ...]:
-    """Time and part of the run in which a rank waits, and the ranks with the least and the most time."""
-    ends = of_rank(seconds.min, seconds.min_rank), of_rank(seconds.max, seconds.max_rank)
-    return (name, cell(format_seconds(waited_seconds)), cell(percent(part), bar=part), *ends)
-
-
 def _waited(report: Report) -> list[tuple[Cell, ...]]:
     run = report.run_seconds
     if run is None or run.mean <= 0:
@@ -51,7 +45,7 @@ def _waited(report: Report) -> list[tuple[Cell, ...]]:
         seconds, part = entry.seconds, _waited_seconds(entry) / run.mean
         if not meets(entry) or entry.size < 2 or part < LEAST_SHARE:
             continue
-        rows.append(late_row(name(entry), _waited_seconds(entry), part, seconds))
+        rows.append((name(entry), *time_cells(_waited_seconds(entry), part, seconds)))
     return rows[:MOST_ROWS]
 
 

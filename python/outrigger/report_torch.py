@@ -9,9 +9,9 @@ from typing import Any
 
 from outrigger import report_torch_ranks
 from outrigger.errors import UserError
-from outrigger.report_calls import end_of, of_rank, percent
+from outrigger.report_calls import end_of, percent, time_cells
 from outrigger.report_data import Ended, Run, format_bytes, format_seconds, plural
-from outrigger.report_late import LATE_COLUMNS, LATE_HOW, LEAST_SHARE, MOST_ROWS, late_row
+from outrigger.report_late import LATE_COLUMNS, LATE_HOW, LEAST_SHARE, MOST_ROWS
 from outrigger.report_model import Cell, Column, Line, Narrow, Section, Table, Tone, cell, dim
 from outrigger.report_run import run_table
 from outrigger.report_torch_data import VERSION, Operation, Ranges, Stopped, TorchReport, make, ranges
@@ -234,10 +234,7 @@ def _table(report: TorchReport) -> Table:
                 _name(entry, report),
                 cell(f"{entry.calls:,}"),
                 _bytes(entry),
-                cell(format_seconds(seconds.mean)),
-                cell(percent(part), bar=part),
-                of_rank(seconds.min, seconds.min_rank),
-                of_rank(seconds.max, seconds.max_rank),
+                *time_cells(seconds.mean, part, seconds),
                 _flight(entry),
                 _hidden(entry),
             )
@@ -268,7 +265,7 @@ def _late(report: TorchReport) -> Iterator[Line | Table]:
         waited = seconds.mean - seconds.min
         meets = entry.form == "blocking" and entry.operation in _MEETING
         if meets and seconds.ranks == entry.group.size > 1 and _part(waited, report) >= LEAST_SHARE:
-            rows.append((waited, late_row(_name(entry, report), waited, _part(waited, report), seconds)))
+            rows.append((waited, (_name(entry, report), *time_cells(waited, _part(waited, report), seconds))))
     if rows:
         rows.sort(key=lambda row: -row[0])
         yield Table(LATE_COLUMNS, tuple(row for _, row in rows[:MOST_ROWS]))

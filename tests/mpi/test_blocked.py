@@ -4,65 +4,30 @@ purpose.
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Job, Mpi, wait_until
-from test_live import nodes_of
+from conftest import Mpi
+from hanging import MARKS, WORLD, hanging, must_be_in_top, must_become, place_in
 
 HERE = Path(__file__).parent
 C = HERE / "programs" / "blocked.c"
 FORTRAN = HERE / "languages" / "blocked.F90"
 RANKS = 3
-LIVE = {"OUTRIGGER_LIVE": "on", "OUTRIGGER_REPORT": ""}
-WORLD = "MPI_COMM_WORLD"
-
-pytestmark = [
-    pytest.mark.one_machine,
-    pytest.mark.skipif(shutil.which("addr2line") is None, reason="addr2line is not installed"),
-]
+READY = "blocked: there"
+pytestmark = MARKS
 
 
 def place(name: str, source: Path = C) -> str:
-    pattern = re.compile(rf"place: {name}\b")
-    (number,) = (at for at, line in enumerate(source.read_text().splitlines(), 1) if pattern.search(line))
-    return f"{source.name}:{number}"
-
-
-def state_of(job: Job) -> dict[str, Any]:
-    (name,) = {node.job for node in nodes_of(job)}
-    command = [sys.executable, "-m", "outrigger", "stuck", name, "--json", "--interval", "0.3"]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    (state,) = json.loads(said.stdout)["jobs"]
-    return state  # type: ignore[no-any-return]
+    return place_in(source, name)
 
 
 def hangs(mpi: Mpi, words: list[str], check: Callable[[dict[str, Any]], None], **env: str) -> None:
-    """Checks its state, for as long as ranks may still be on their way to where they hang."""
-    errors: list[Exception] = []
-
-    def as_checked() -> bool:
-        try:
-            check(state_of(job))
-        except (AssertionError, KeyError, ValueError) as error:
-            errors.append(error)
-            return False
-        return True
-
-    job = mpi.start(RANKS, words, env=LIVE | env)
-    try:
-        job.wait_for("blocked: there")
-        if not wait_until(as_checked, 30):
-            raise errors[-1]
-    finally:
-        job.kill()
+    with hanging(mpi, RANKS, words, READY, env) as job:
+        must_become(job, check)
 
 
 def what_it_does(state: dict[str, Any], ranks: str = "0") -> tuple[str, str, str]:
@@ -195,20 +160,8 @@ def test_messages_move(offload: Mpi) -> None:
 
 
 def test_top_says_it(offload: Mpi) -> None:
-    job = offload.start(RANKS, ["blocked", "circle"], env=LIVE)
-    try:
-        job.wait_for("blocked: there")
-        (name,) = {node.job for node in nodes_of(job)}
-
-        def said() -> bool:
-            command = [sys.executable, "-m", "outrigger", "top", "--json"]
-            shown = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
-            jobs = {one["job"]: one["standstill"] for one in json.loads(shown)["jobs"]}
-            return "name one another in a circle" in jobs[name]
-
-        assert wait_until(said, 30)
-    finally:
-        job.kill()
+    with hanging(offload, RANKS, ["blocked", "circle"], READY, {}) as job:
+        must_be_in_top(job, "name one another in a circle")
 
 
 def test_a_report_alone_does_not_show_messages(offload: Mpi, tmp_path: Path) -> None:

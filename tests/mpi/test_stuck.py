@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Job, Mpi, wait_until
-from test_live import nodes_of
+from conftest import Job, Mpi
+from hanging import MARKS, WORLD, hanging, must_be_in_top, must_become, place_in
 
 from outrigger import report
 from outrigger.code_places import named
@@ -21,53 +17,20 @@ from outrigger.code_places import named
 SOURCE = Path(__file__).parent / "programs" / "stuck.c"
 RANKS = 4
 ROUNDS = 3
-LIVE = {"OUTRIGGER_LIVE": "on", "OUTRIGGER_REPORT": ""}
-WORLD = "MPI_COMM_WORLD"
-
-pytestmark = [
-    pytest.mark.one_machine,
-    pytest.mark.skipif(shutil.which("addr2line") is None, reason="addr2line is not installed"),
-]
+pytestmark = MARKS
 
 
 def place(name: str) -> str:
-    (number,) = (at for at, line in enumerate(SOURCE.read_text().splitlines(), 1) if f"place: {name} " in line)
-    return f"stuck.c:{number}"
+    return place_in(SOURCE, name)
 
 
-def state_of(job: Job) -> dict[str, Any]:
-    (name,) = {node.job for node in nodes_of(job)}
-    command = [sys.executable, "-m", "outrigger", "stuck", name, "--json", "--interval", "0.3"]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    (state,) = json.loads(said.stdout)["jobs"]
-    return state  # type: ignore[no-any-return]
-
-
-@contextmanager
-def started(mpi: Mpi, way: str, env: dict[str, str]) -> Iterator[Job]:
-    job = mpi.start(RANKS, ["stuck", way, str(ROUNDS)], env=LIVE | env)
-    try:
-        job.wait_for("stuck: there")
-        yield job
-    finally:
-        job.kill()
+def started(mpi: Mpi, way: str, env: dict[str, str]) -> AbstractContextManager[Job]:
+    return hanging(mpi, RANKS, ["stuck", way, str(ROUNDS)], "stuck: there", env)
 
 
 def hangs(mpi: Mpi, way: str, check: Callable[[dict[str, Any]], None], **env: str) -> None:
-    """Checks its state, for as long as ranks may still be on their way to where they hang."""
-    errors: list[Exception] = []
-
-    def as_checked() -> bool:
-        try:
-            check(state_of(job))
-        except (AssertionError, KeyError, ValueError) as error:
-            errors.append(error)
-            return False
-        return True
-
     with started(mpi, way, env) as job:
-        if not wait_until(as_checked, 30):
-            raise errors[-1]
+        must_become(job, check)
 
 
 def calls(state: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -205,15 +168,7 @@ def test_a_rank_in_finalize(offload: Mpi) -> None:
 
 def test_top_says_it(offload: Mpi) -> None:
     with started(offload, "barrier", {}) as job:
-        (name,) = {node.job for node in nodes_of(job)}
-
-        def said() -> bool:
-            command = [sys.executable, "-m", "outrigger", "top", "--json"]
-            shown = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
-            jobs = {one["job"]: one["standstill"] for one in json.loads(shown)["jobs"]}
-            return "Rank 3 has not arrived" in jobs[name]
-
-        assert wait_until(said, 30)
+        must_be_in_top(job, "Rank 3 has not arrived")
 
 
 @pytest.mark.parametrize("services", (0, 1))
