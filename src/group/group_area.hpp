@@ -1,6 +1,6 @@
-// The memory that a group's members on a node share beside their team's: the failure word, for each member a doorbell
-// and whether it has left, and a ring of messages for each ordered pair. Members are numbered within the node. Pages of
-// rings get memory when they are first written.
+// The memory that a group's members on a node share beside their team's. It has the failure word, and a ring of
+// messages for each ordered pair. For each member it has a doorbell, and whether the member has left. Members are
+// numbered within the node. Pages of rings get memory when they are first written.
 #pragma once
 
 #include <array>

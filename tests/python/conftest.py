@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,6 +25,19 @@ os.environ["OUTRIGGER_CORE_CLAIMS"] = "off"
 # The time to make or run an example depends only on the load of the machine.
 settings.register_profile("outrigger", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("outrigger")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium. Tests are skipped without it."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("chromium is not installed")
+    with playwright.sync_playwright() as started:
+        found = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield found
+        found.close()
 
 
 @pytest.fixture

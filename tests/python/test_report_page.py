@@ -7,8 +7,6 @@ import io
 import json
 import os
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,6 @@ from typer.testing import CliRunner
 from outrigger import cli, report, report_efficiency, report_sections
 from outrigger.report_model import Cell, Line
 
-CHROMIUM = shutil.which("chromium")
 SHOTS = os.environ.get("OUTRIGGER_TEST_SHOTS")
 """A directory: pictures stay there, for people."""
 MOST_BYTES = 1_000_000
@@ -288,17 +285,6 @@ def test_the_command_writes_the_page(tmp_path: Path) -> None:
     assert (tmp_path / "out.html").read_text(encoding="utf-8") == report.as_page(read(BY_HAND))
     nowhere = CliRunner().invoke(cli.make_app(["report"]), [*words, str(tmp_path / "none" / "out.html")])
     assert nowhere.exit_code != 0 and "there is no directory" in str(nowhere.exception)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api")
-    if CHROMIUM is None:
-        pytest.skip("chromium is not installed")
-    with playwright.sync_playwright() as started:
-        found = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 @pytest.mark.slow

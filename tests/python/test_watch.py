@@ -8,9 +8,7 @@ import itertools
 import json
 import os
 import re
-import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -21,7 +19,6 @@ from outrigger.live import answer, watch
 from outrigger.live import web as server
 from outrigger.live.simulated import SimulatedJob
 
-CHROMIUM = shutil.which("chromium")
 SHOTS = os.environ.get("OUTRIGGER_TEST_SHOTS")
 """A directory: pictures stay there, for people."""
 RANKS = 4096
@@ -81,17 +78,6 @@ def test_the_page_needs_no_other_server():
     for file in page.iterdir():
         text = file.read_text().replace("http://www.w3.org/2000/svg", "")
         assert not re.search(r"https?://|//[a-z]+\.|innerHTML|eval\(|style=", text), file
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[object]:
-    playwright = pytest.importorskip("playwright.sync_api")
-    if CHROMIUM is None:
-        pytest.skip("chromium is not installed")
-    with playwright.sync_playwright() as started:
-        found = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 def opened(browser, port: int, width: int = 1280, height: int = 900, scheme: str = "light"):
