@@ -160,3 +160,11 @@ def test_command_is_ended(offload, hosts, tmp_path, number):
     # When interrupted, MPICH's launcher sometimes reports success: natively once in 25 times.
     says_so = (offload.name, number) != ("mpich", signal.SIGINT)
     must_fail(job) if says_so else must_end(job)
+
+
+@pytest.mark.parametrize("env", [{}, {"OUTRIGGER_INTRANODE": "off"}], ids=["by-ranks", "native"])
+def test_jobs_without_service_processes_end(offload: Mpi, hosts: Hosts, env: dict[str, str]) -> None:
+    """MPICH 4.0 alone hangs in MPI_Finalize in about half of such runs."""
+    offload.hosts = hosts
+    for _ in range(4):
+        offload.run(RANKS, ["alltoall_c", str(offload.directory / "bytes")], services=0, env=env).ok()

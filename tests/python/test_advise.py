@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from test_overlap import placed, windows
 from test_report import EXAMPLE
 
 from outrigger import cores, report
@@ -538,6 +539,20 @@ def test_reports_of_earlier_runs_are_read(tmp_path: Path) -> None:
     assert "MPI_Test calls can go" in done.stdout and "10 s" in done.stdout
     (written,) = json.loads((tmp_path / "advice.json").read_text())
     assert any("MPI_Test" in one["text"] for one in written["advice"])
+
+
+@pytest.mark.parametrize("windows_first", [True, False])
+def test_times_of_a_run_with_windows_do_not_count(windows_first: bool, tmp_path: Path) -> None:
+    """It is told from the undisturbed run, in any order."""
+    spread = {"sum": 40.0, "min": 10.0, "max": 10.0, "ranks": RANKS}
+    for name, sites in ("slow", [placed(windows=windows())]), ("usual", [placed(seconds=2.0)]):
+        (tmp_path / name).write_text(json.dumps(EXAMPLE | {"collectives": [], "run_seconds": spread, "sites": sites}))
+    names = ["slow", "usual"] if windows_first else ["usual", "slow"]
+    console = Console(file=io.StringIO(), width=400)
+    command._read_reports(console, [tmp_path / name for name in names], tmp_path / "advice.json")
+    (told,) = json.loads((tmp_path / "advice.json").read_text())
+    assert told["report"].endswith("slow")
+    assert any("MPI_Bcast at solver+0x1234, 20% of the run: " in one["text"] for one in told["advice"])
 
 
 def test_files_may_have_names_like_markup(tmp_path: Path, built: Artifacts) -> None:

@@ -51,6 +51,12 @@ def test_a_wait_is_moved_itself() -> None:
     assert text.startswith("The wait for MPI_Ibcast at solver+0x1234, 10% of the run: its MPI_Wait 4.5 ms later, ")
 
 
+def test_a_whole_call_is_hidden() -> None:
+    assert "would hide all of it" in told(windows=windows(1.2))[0]
+    ends = {"used": CALLS // 2, "mpi_call": CALLS // 2, "system_call": 0}
+    assert "would hide all of it" in told(windows=windows(1.2, ends=ends))[0]
+
+
 def test_a_use_at_once() -> None:
     (text,) = told(windows=windows(0.001))
     assert "its data are used at once (after 5 µs), nothing to gain" in text

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from outrigger import artifacts, binding, busy, choice, cores, linked, mpis, options, report
-from outrigger.advise import sentences, show, variants
+from outrigger.advise import overlap, sentences, show, variants
 from outrigger.advise.given import Given
 from outrigger.advise.trials import FILES, Limits, ProgramFailed, Trials
 from outrigger.artifacts import Artifacts
@@ -98,12 +98,12 @@ def _is_native(read: report.Report) -> bool:
 def _read_reports(console: Console, paths: Sequence[Path], json_to: Path | None) -> None:
     read = [(str(path), report.read(path)) for path in paths]
     console.print(show.reports_table(read))
-    native = next((each for _, each in read if _is_native(each)), None)
-    offloaded = [(name, each) for name, each in read if not _is_native(each)] or read[:1]
+    native = next((each for _, each in read if _is_native(each) and not overlap.has_windows(each)), None)
+    others = [(name, each) for name, each in read if not _is_native(each) or overlap.has_windows(each)] or read[:1]
     data: list[dict[str, Any]] = []
-    for name, each in offloaded:
+    for name, each in others:
         found = sentences.of_report(each, None if each is native else native)
-        if len(offloaded) > 1:
+        if len(others) > 1:
             console.print(f"\n[bold]{escape(name)}[/]")
         show.advice(console, found)
         options = list(dict.fromkeys(one.option for one in found if one.option))

@@ -14,6 +14,8 @@ _LEAST_SHARE = 0.01
 """Fraction of the run. Less is not worth a sentence."""
 _LEAST_HIDDEN = 0.1
 """Fraction of the calls' time. If less can be hidden, there is nothing to gain."""
+_ALL = 0.995
+"""Fraction of the calls' time that is shown as all of it."""
 _MOSTLY = 0.9
 """Fraction of the windows. If so many end with a use, their mean is no lower bound."""
 _FEW = 0.5
@@ -88,7 +90,8 @@ def _gain(one: _Measured) -> str:
     least = "" if used else "at least "
     if one.hidden >= _LEAST_HIDDEN:
         later = f"{least}{mean} later, right before its data are first used"
-        return f"{_move(one.site)} {later}, would hide {least}{one.hidden:.0%} of it, if it moves meanwhile."
+        part = "all" if one.hidden >= _ALL else f"{least}{one.hidden:.0%}"
+        return f"{_move(one.site)} {later}, would hide {part} of it, if it moves meanwhile."
     if used:
         return f"its data are used at once (after {mean}), nothing to gain by a wait that comes later."
     return f"no use of its data was seen until the next MPI or system call, {mean} later; longer is not measured."
@@ -102,6 +105,11 @@ def _without(windows: Windows) -> str:
 def _share(site: Site, report: Report) -> float:
     run = report.run_seconds
     return site.seconds.mean / run.mean if run is not None and run.mean > 0 else 0.0
+
+
+def has_windows(report: Report) -> bool:
+    """True for a run with OUTRIGGER_WINDOWS=on, whose times are too long."""
+    return any(site.windows is not None for site in report.sites)
 
 
 def is_worth_measuring(report: Report) -> bool:

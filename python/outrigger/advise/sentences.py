@@ -266,8 +266,9 @@ def of_results(results: Results) -> list[Advice]:
 
 
 def of_report(report: Report, native: Report | None = None) -> list[Advice]:
-    """From the report of an offloaded run, and optionally of a native one."""
-    found = [*_taken(report), *(Advice(line) for line in overlap.sentences(report)), *_reasons(report)]
+    """From the report of an offloaded run or of one with windows, and optionally of a native one."""
+    windows = overlap.sentences(report, native)
+    found = [*_taken(report), *(Advice(line) for line in windows), *_reasons(report)]
     if native is not None:
         longer = variants.longer_offloaded(report, native)
         found += [

@@ -33,7 +33,8 @@ void wait_for_other_nodes(Job& job) {
 void end() {
   end_windows();
   Job* job = current_job();
-  const bool several_machines = job != nullptr && job->nodes > job->keepers_here;
+  const bool several_machines =
+      job != nullptr ? job->nodes > job->keepers_here : together_without_job() && spans_machines();
   if (job != nullptr && job->nodes > 1) wait_for_other_nodes(*job);
   end_job();
   if (several_machines) finalize_barrier();

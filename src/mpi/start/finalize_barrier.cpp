@@ -12,6 +12,9 @@
 
 namespace outrigger::mpi {
 
+bool spans_machines() {
+  return false;
+}
 void finalize_barrier() {}
 
 }  // namespace outrigger::mpi
@@ -56,6 +59,17 @@ bool others_have_had_answers(bool completed) {
 }
 
 }  // namespace
+
+bool spans_machines() {
+  MPI_Comm here = MPI_COMM_NULL;
+  const MPI_Comm world = constants().comm_world;
+  if (real().Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here) != MPI_SUCCESS) return false;
+  int ranks_here = 0, ranks = 0;
+  real().Comm_size(here, &ranks_here);
+  real().Comm_size(world, &ranks);
+  real().Comm_free(&here);
+  return ranks_here < ranks;
+}
 
 void finalize_barrier() {
   real().Barrier(constants().comm_world);  // for late ranks

@@ -165,6 +165,8 @@ std::string where_ranks_are(const Job& job) {
          mpi_settings();
 }
 
+constinit bool together = false;  // written in MPI_Init
+
 // Starts the report of a job that runs natively.
 void report_natively(const Job& job, const std::string& because, MPI_Comm comm, bool writes) {
   NativeJob native;
@@ -177,9 +179,9 @@ void report_natively(const Job& job, const std::string& because, MPI_Comm comm, 
   start_native_report(native);
 }
 
-// Starts its trace. `together`: all ranks have the library.
-void trace_natively(const Job& job, const std::string& because, bool together) {
-  start_native_trace({job.world_rank, job.world_size, trace_path(), because, together});
+// Starts its trace. `with_all`: all ranks have the library.
+void trace_natively(const Job& job, const std::string& because, bool with_all) {
+  start_native_trace({job.world_rank, job.world_size, trace_path(), because, with_all});
 }
 
 // Empty: all ranks are served; else why none is. Collective over the world.
@@ -223,6 +225,7 @@ void end_intranode_job() {
 // Those who have agreed to offload cannot, all for the same reason.
 std::string go_native(std::unique_ptr<Job> kept, const std::string& problem) {
   Job& job = *kept;
+  together = true;
   if (job.world_rank == 0 && !job.config.without_services) print("running natively: %s", problem.c_str());
   if (!job.config.report.empty()) {
     report_natively(job, problem, constants().comm_world, job.world_rank == 0);
@@ -290,6 +293,10 @@ void start_job() {
   if (current_job() != nullptr) return;
   note_started(try_to_start());
   begin_wanted_counting();
+}
+
+bool together_without_job() {
+  return together;
 }
 
 void end_job() {
