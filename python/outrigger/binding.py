@@ -7,7 +7,7 @@ import math
 import pwd
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -15,7 +15,7 @@ from rich.text import Text
 
 from outrigger import formats
 from outrigger.captured import captured
-from outrigger.cores import Core, format_cpu_list, parse_cpu_list
+from outrigger.cores import Core, ImpossibleCpuError, format_cpu_list, parse_cpu_list
 from outrigger.errors import UserError
 
 VERSION = 1
@@ -110,6 +110,10 @@ class NodeBinding:
         """The number of usable cores."""
         return sum(map(len, self.domains))
 
+    def without_services(self) -> NodeBinding:
+        """The same placement of ranks, for a job that starts no service process."""
+        return replace(self, services=(), service_cpus=())
+
     @property
     def oversubscribed(self) -> bool:
         """Some ranks share a CPU."""
@@ -123,6 +127,8 @@ def parse_bind(text: str) -> str:
     try:
         for item in text.split(":"):
             parse_cpu_list(item)
+    except ImpossibleCpuError as error:
+        raise UserError(f"--bind {text}: {error}") from None
     except UserError:
         raise UserError(
             f"--bind {text}: write bunch, scatter, hybrid, none, or CPUs: 0,2,4-7 (one a rank) or 0-1:2-3 (a list a "
@@ -197,6 +203,7 @@ def _problem(command: Sequence[str], result: subprocess.CompletedProcess[str]) -
     text = (result.stderr.strip() or result.stdout.strip()).removeprefix("outriggerd: ")
     if "not expected" in text:
         return f"{command[0]} is older than this command and knows no 'place'; build it again with ./dev build"
+    text = text.partition("\nRun with --help")[0].replace("--ranks: Value", "-n: ranks of a node:")
     return text or f"{' '.join(command)} ended with exit code {result.returncode}"
 
 
@@ -270,7 +277,8 @@ def host_ranks(name: str, first: int, ranks: int) -> str:
 
 def services_and_cores(services: int, cores: int) -> str:
     """Describes a node."""
-    return f"{plural(services, 'service process')}, {plural(cores, 'core')}"
+    here = plural(services, "service process") if services else "no service process"
+    return f"{here}, {plural(cores, 'core')}"
 
 
 def same_as(drawn: str, name: str, first: int, ranks: int, dpu: str = "") -> str:

@@ -38,7 +38,7 @@ def _listed(installed: Sequence[Mpi]) -> str:
 def named(wanted: str, installed: Sequence[Mpi]) -> list[Mpi]:
     """The MPI of that name, or in that place, with an entry for each of its ABIs."""
     if os.sep in wanted:
-        found = mpis.at(Path(wanted))
+        found = mpis.at(Path(wanted).absolute())  # a bare name would be looked for on PATH
         if not found:
             raise UserError(f"--mpi {wanted}: there is no MPI: name its mpiexec, or the directory that has it in bin")
         return found

@@ -5,6 +5,7 @@ Each command imports only its own modules: importing all of them takes a second.
 
 from __future__ import annotations
 
+import errno
 import inspect
 import os
 import signal
@@ -19,7 +20,7 @@ import typer
 
 import outrigger
 from outrigger.errors import UserError
-from outrigger.terminal import NO_COLOR, note, replace_what_cannot_be_shown
+from outrigger.terminal import NO_COLOR, give_up_output, note, replace_what_cannot_be_shown
 
 _RUN = "Run programs"
 _MACHINE = "Look at this machine"
@@ -193,6 +194,10 @@ def _uncolored(arguments: list[str]) -> list[str]:
     return arguments[: sum(1 for _ in takewhile(lambda word: word == "--no-color", arguments))]
 
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+"""What the output of a command may meet."""
+
+
 def main() -> None:
     """Entry point: a user's error becomes one message and exit code 2."""
     replace_what_cannot_be_shown()
@@ -207,5 +212,10 @@ def main() -> None:
     except UserError as error:
         note(str(error))
         sys.exit(2)
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        give_up_output(error)
+        sys.exit(1)
     except KeyboardInterrupt:  # while modules are imported; a running command handles it itself
         sys.exit(128 + signal.SIGINT)

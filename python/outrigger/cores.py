@@ -12,6 +12,14 @@ Core = tuple[int, ...]
 """Allowed hardware threads of one core, in ascending order."""
 
 
+_MOST_CPUS = 1 << 16
+"""More than any machine has."""
+
+
+class ImpossibleCpuError(UserError):
+    """A list of CPUs that is written well."""
+
+
 def parse_cpu_list(text: str) -> list[int]:
     """CPUs of a list like 0-3,8, in its order."""
     cpus: list[int] = []
@@ -19,6 +27,10 @@ def parse_cpu_list(text: str) -> list[int]:
         first, dash, last = item.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise UserError(f"'{text}' is not a list of CPUs; write numbers and ranges like 0-3,8")
+        if int(last or first) < int(first):
+            raise ImpossibleCpuError(f"the range '{item.strip()}' ends before it begins")
+        if int(last or first) >= _MOST_CPUS:
+            raise ImpossibleCpuError(f"no machine has a CPU {last or first}")
         cpus.extend(range(int(first), int(last or first) + 1))
     return cpus
 

@@ -14,6 +14,7 @@ from outrigger import binding, choice, claims, launchers, settings
 from outrigger.artifacts import Artifacts
 from outrigger.binding import NodeBinding
 from outrigger.cores import format_cpu_list
+from outrigger.errors import UserError
 from outrigger.hostfile import is_this_host
 from outrigger.hosts import Where
 from outrigger.job_process import JobProcess
@@ -229,6 +230,10 @@ def _placed(job: Job, artifacts: Artifacts) -> tuple[Job, NodeBinding, list[str]
     except binding.NotKnownError as error:
         bound = job.bind != binding.NONE
         return replace(job, bind=binding.NONE), nothing, [f"ranks are not bound: {error}"] if bound else []
+    except UserError:
+        if job.bind == binding.NONE:  # more ranks than can be placed
+            return job, nothing, []
+        raise
     return job, node, _notes(job, node)
 
 

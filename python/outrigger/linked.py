@@ -12,6 +12,8 @@ from outrigger.errors import UserError
 from outrigger.mpis import family_of_soname, output
 
 _SHEBANG_LIMIT_BYTES = 256
+_LONGEST_INTERPRETER = 240
+"""Longer ones may be cut."""
 _IN_LDD = re.compile(
     r"^\s*(?:\S*/)?(lib(?:mpi|mpich|mpi_abi)\.so(?:\.\d+)*)(?: => (\S.*?))?(?: \(0x[0-9a-f]+\))?$", re.M
 )
@@ -54,6 +56,9 @@ def find_program(name: str) -> Path:
     path = shutil.which(name)
     if path is None:
         raise UserError(f"{name}: no such program, or it is not executable")
+    words = _first_line(Path(path))
+    if words and words[0].startswith("/") and len(words[0]) < _LONGEST_INTERPRETER and not Path(words[0]).exists():
+        raise UserError(f"{name}: its first line names {words[0]}, which does not exist")
     if _STARTS_MPI_PROGRAMS.fullmatch(Path(path).name):
         raise UserError(
             f"{name} starts MPI programs itself: name the program instead, as in `outrigger run -n 4 -- ./program`, "
@@ -68,7 +73,7 @@ def is_python(program: Path) -> bool:
     return re.fullmatch(r"python[\d.]*|pypy[\d.]*", program.name) is not None
 
 
-def _interpreter(program: Path) -> list[str] | None:
+def _first_line(program: Path) -> list[str] | None:
     """Words after #! in a script; None if it is not a script."""
     try:
         with program.open("rb") as file:
@@ -77,7 +82,12 @@ def _interpreter(program: Path) -> list[str] | None:
         return None
     if not first.startswith(b"#!"):
         return None
-    words = first[2:].decode(errors="replace").split()
+    return first[2:].decode(errors="replace").split()
+
+
+def _interpreter(program: Path) -> list[str] | None:
+    """The same with what `env` starts."""
+    words = _first_line(program)
     if words and Path(words[0]).name == "env":
         words = [word for word in words[1:] if not word.startswith("-")]
     return words

@@ -7,7 +7,7 @@ import os
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -42,7 +42,7 @@ from outrigger.hosts import Hosts, dpu_shares, find_where, report_directory
 from outrigger.launch import Job
 from outrigger.out import check_file
 from outrigger.settings import Settings
-from outrigger.terminal import console, note
+from outrigger.terminal import console, give_up_output, note
 from outrigger.trace import collect
 
 _ASKED_AT_ONCE = 16
@@ -84,6 +84,8 @@ class Request:
         if self.settings.live and (self.native or self.settings.services == 0):
             without = "--native" if self.native else "--services 0"
             raise UserError(f"--live: jobs publish live data by a process of their nodes, which {without} leaves out")
+        if self.trace_to and self.report_to and Path(self.trace_to).resolve() == self.report_to.resolve():
+            raise UserError(f"--trace {self.trace_to} and --report-to name one file; give each its own")
         if self.native and self.trace_to:
             raise UserError("--native leaves the library out, so there is nothing to trace")
         if self.native and self.hosts.pretend_nodes > 1:
@@ -129,6 +131,7 @@ class _Run:
         self._say = say
         environment = {**os.environ, **request.settings.environment(), **request.variables.values}
         self._unknown = settings.check_names(found, environment)
+        request = replace(request, settings=request.settings.as_in(environment, found))
         request.check()
         self._request = request
         self._trace = None if request.trace_to is None else _trace_file(Path(request.trace_to))
@@ -238,6 +241,8 @@ def _saying_errors(say: Callable[[str], None]) -> Iterator[None]:
         yield
     except UserError as error:
         say(str(error))
+    except OSError as error:
+        give_up_output(error)
 
 
 def run(
@@ -390,6 +395,8 @@ def show_binding(
     find = _ask_host if ask_hosts else _suppose
     with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
         nodes = list(pool.map(lambda share: find(job, artifacts, share), shares))
+    if job.native or job.settings.services == 0:
+        nodes = [node if isinstance(node, str) else node.without_services() for node in nodes]
     drawn: dict[NodeBinding, str] = {}
     for share, node in zip(shares, nodes, strict=True):
         name = share.host.name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from outrigger import selection, tables
 from outrigger.artifacts import Artifacts
@@ -68,6 +68,18 @@ class Settings:
     def is_fixed(self, present: Mapping[str, str] = os.environ) -> bool:
         """True if measurements do not decide about offloading."""
         return (self.choice or present.get(CHOICE)) == FIXED
+
+    def as_in(self, environment: Mapping[str, str], found: Artifacts) -> Settings:
+        """With those of the ranks' environment on which their placement depends. What the library will refuse counts
+        as not given.
+        """
+        services, choice = environment.get(SERVICES, ""), environment.get(CHOICE)
+        known = services.isdecimal() and int(services) <= tables.read(found).limits.services
+        return replace(
+            self,
+            services=int(services) if known else self.services,
+            choice=choice if choice in CHOICES else self.choice,
+        )
 
     def environment(self) -> dict[str, str]:
         """The variables for what was set, which goes before what is there; what was not set stays as it is."""

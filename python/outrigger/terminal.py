@@ -24,6 +24,13 @@ def console(*, stderr: bool = False) -> Console:
     return Console(highlight=False, width=_COLUMNS_IN_FILES, stderr=stderr)
 
 
+def give_up_output(error: OSError) -> None:
+    """After a failed write: says so once, and drops what is still to be written, which would change the exit code."""
+    note(f"cannot write: {error.strerror}")
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
 def _replacement(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error

@@ -56,6 +56,14 @@ def test_a_library_that_is_not_found_is_that_of_the_mpi(monkeypatch: pytest.Monk
     assert choose("auto", PROGRAM, ALL) == Choice(MPICH_ABI, None, Path("/opt/mpich/lib"))
 
 
+def test_a_launcher_in_this_directory_is_not_that_on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mpiexec").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(mpis, "identify", lambda launcher: [mpis.Mpi("mpich", "4.0.2", launcher, None)])
+    (found,) = choice.named("./mpiexec", ALL)
+    assert found.launcher == tmp_path / "mpiexec"
+
+
 def test_auto_says_so_when_it_guesses(monkeypatch: pytest.MonkeyPatch) -> None:
     loads(monkeypatch, None)
     taken = choose("auto", Path("job.sh"), [OPENMPI5, MPICH])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrigger import cores
+from outrigger import binding, cores
 from outrigger.cores import format_cpu_list, parse_cpu_list, without_spare
 from outrigger.errors import UserError
 
@@ -35,3 +35,14 @@ def test_a_measurement_leaves_a_core(monkeypatch: pytest.MonkeyPatch, count: int
 def test_what_is_not_a_cpu_list_is_named(text: str) -> None:
     with pytest.raises(UserError, match="is not a list of CPUs"):
         parse_cpu_list(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("5-2", "the range '5-2' ends before it begins"), ("0-99999999999", "no machine has a CPU 999999")],
+)
+def test_impossible_cpus_are_named(text: str, why: str) -> None:
+    with pytest.raises(UserError, match=why):
+        parse_cpu_list(text)
+    with pytest.raises(UserError, match=f"--bind {text}: {why}"):
+        binding.parse_bind(text)

@@ -178,6 +178,15 @@ def test_a_list_of_cpus_that_cannot_be_is_refused(build: Artifacts) -> None:
         launch.make_plan(launch.Job(program=("./prog",), ranks=1, mpi=MPICH, bind="99", native=True), build)
 
 
+def test_more_ranks_than_can_be_placed_start_without_a_placement(build: Artifacts) -> None:
+    said = "--ranks: Value 2000 not in range 1 to 1024\\nRun with --help for more information."
+    build.daemon.write_text(f"#!/bin/sh\nprintf -- '{said}' >&2; exit 106\n")
+    job = launch.Job(program=("./prog",), ranks=2000, mpi=MPICH)
+    with pytest.raises(UserError, match=r"^-n: ranks of a node: 2000 not in range 1 to 1024$"):
+        launch.make_plan(job, build)
+    assert "2000" in launch.make_plan(replace(job, bind=binding.NONE), build).command
+
+
 def test_service_processes_that_share_a_core_are_mentioned(tmp_path: Path) -> None:
     job = launch.Job(program=("./prog",), ranks=2, mpi=MPICH, settings=Settings(services=2))
     assert launch.make_plan(job, make_build(tmp_path, services=2)).notes == ("2 service processes share 1 of 4 cores",)

@@ -8,10 +8,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import IO
 
 import pytest
 
-from outrigger import hosts, report
+from outrigger import hosts, linked, report
 from outrigger.artifacts import Artifacts
 from outrigger.errors import UserError
 from outrigger.hosts import Hosts, Where, find_where
@@ -198,7 +199,9 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 def started(tmp_path: Path, write_programs: Callable[[Mapping[str, str]], None]) -> Run:
     """`outrigger run` with these options; the script that is given takes mpiexec's place."""
 
-    def run(mpiexec: str, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        mpiexec: str, *options: str, stdout: IO[str] | int = subprocess.PIPE, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         version = 'case $1 in --version) echo "HYDRA build details:"; echo "Version: 4.0.2"; exit ;; esac'
         placement = '{"version":1,"cores":[],"ranks":[],"services":[],"service_cpus":[]}'
         write_programs(
@@ -211,7 +214,8 @@ def started(tmp_path: Path, write_programs: Callable[[Mapping[str, str]], None])
         words = ["run", "--build", str(tmp_path), "--mpi", str(tmp_path / "mpi"), *options, "--", "true"]
         return subprocess.run(
             [sys.executable, "-m", "outrigger", *words],
-            env={**os.environ, **environment}, capture_output=True, text=True, timeout=60, check=False,
+            env={**os.environ, **environment}, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=60,
+            check=False,
         )  # fmt: skip
 
     return run
@@ -257,6 +261,56 @@ def test_live_data_need_a_process_that_publishes_them(started: Run) -> None:
         Request(
             program=("true",), ranks=2, mpi="auto", settings=Settings(services=0, live=True), hosts=Hosts(), bind="auto"
         ).check()
+
+
+def test_a_report_and_a_trace_are_two_files(tmp_path: Path, started: Run) -> None:
+    result = started("true", "--trace", str(tmp_path / "one.json"), "--report-to", str(tmp_path / "." / "one.json"))
+    assert result.returncode == 2 and "name one file; give each its own" in result.stderr, result.stderr
+
+
+def test_a_full_disk_does_not_change_the_exit_code(started: Run) -> None:
+    with Path("/dev/full").open("w") as full:
+        result = started("exit 3", "--report", stdout=full)
+    assert result.returncode == 3 and "cannot write: No space left on device" in result.stderr, result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_output_to_a_full_disk_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "outrigger", "info"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1 and done.stderr == "outrigger: cannot write: No space left on device\n"
+
+
+@pytest.mark.parametrize("by", ["option", "variable", "-x"])
+def test_without_service_processes_no_core_is_kept(
+    by: str, built: Artifacts, tmp_path: Path, write_programs: Callable[[Mapping[str, str]], None]
+) -> None:
+    write_programs({"mpi/bin/mpiexec": 'echo "HYDRA build details:"; echo "Version: 4.0.2"'})
+    words = {"option": ["--services", "0"], "-x": ["-x", "OUTRIGGER_SERVICES=0"], "variable": []}[by]
+    variables = {"OUTRIGGER_SERVICES": "0"} if by == "variable" else {}
+    build = str(built.daemon.parents[1])
+    command = ["run", "--build", build, "--mpi", str(tmp_path / "mpi"), *words, "--show-binding", "--dry-run", "--"]
+    done = subprocess.run(
+        [sys.executable, "-m", "outrigger", *command, "true"],
+        env={**os.environ, **variables}, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "--keep=none" in done.stdout and "no service process, " in done.stdout and "SP0" not in done.stdout
+
+
+def test_settings_that_the_library_refuses_do_not_count(built: Artifacts) -> None:
+    refused = {"OUTRIGGER_SERVICES": "99999", "OUTRIGGER_CHOICE": "best"}
+    assert Settings(services=2).as_in(refused, built) == Settings(services=2)
+    assert Settings().as_in({"OUTRIGGER_CHOICE": "fixed"}, built) == Settings(choice="fixed")
+
+
+def test_a_script_without_its_interpreter_is_named(tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text("#!/no/such/interpreter -x\n")
+    script.chmod(0o755)
+    with pytest.raises(UserError, match="its first line names /no/such/interpreter, which does not exist"):
+        linked.find_program(str(script))
 
 
 def test_a_trace_has_the_name_of_json(tmp_path: Path, started: Run) -> None:

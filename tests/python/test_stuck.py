@@ -359,6 +359,17 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said.exit_code == 1 and "outrigger run --live" in said.output  # type: ignore[attr-defined]
 
 
+def test_a_job_that_ends_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And one that there never was, for which one look is enough."""
+    look = nodes_of(lambda rank: Doing())
+    said = said_by([look, []], monkeypatch)(["job-1"])
+    assert said.exit_code == 1 and said.output == "job-1 has ended meanwhile.\n"  # type: ignore[attr-defined]
+    said = said_by([look, []], monkeypatch)(["--json"])
+    assert json.loads(said.output)["ended"] == ["job-1"]  # type: ignore[attr-defined]
+    said = said_by([look], monkeypatch)(["job-2"])
+    assert said.exit_code == 1 and "No running job job-2" in said.output  # type: ignore[attr-defined]
+
+
 def test_what_other_machines_say_is_read() -> None:
     nodes = tuple(nodes_of(lambda rank: Doing(), nodes=2))
     assert answer.decode(answer.encode(Told(nodes)), "it").nodes == nodes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import struct
 from collections import defaultdict
 from collections.abc import Sequence
@@ -159,6 +160,7 @@ def test_a_job_that_has_offloaded_nothing_says_why_and_has_no_service_lanes(
     native = timeline.build(read_parts(part(0, calls[:1], because=b"no core is left"), "events"))
     assert timeline.why_nothing_is_offloaded(native) == "no core is left"
     assert timeline.why_nothing_is_offloaded(one_exchange()) == ""
+    assert timeline.why_nothing_is_offloaded(timeline.build(read_parts(part(0, []), "events"))) == ""
     by_ranks = [event(Kind.CALL, 10 * at, 10 * at + 1, detail=254 if at < 3 else 14) for at in range(1, 4)]
     why = timeline.why_nothing_is_offloaded(timeline.build(read_parts(part(0, by_ranks), "events")))
     assert why == "done by the ranks themselves (2 calls), blocking form (1)"
@@ -280,14 +282,18 @@ def test_a_picture_has_a_lane_for_each_and_the_late_rank(tmp_path: Path, drawn: 
     (late,) = [line for line in axis.lines if line.get_marker() == "v"]
     assert list(late.get_xdata()) == [20.0]
     assert (tmp_path / "trace.png").stat().st_size > 10_000
-    draw.save(one_exchange(), tmp_path / "part.svg", draw.Selection(25, 45, frozenset({1})), "trace")
+    draw.save(one_exchange(), tmp_path / "part.svg", draw.Selection(25, 45, (range(1, 2),)), "trace")
     assert drawn[1].axes[0].get_xlim() == (25, 45)
     assert "trace: 2 ranks" in axis.get_title(loc="left")
     assert drawn[1].axes[0].get_title(loc="left").startswith("trace: 25.0 to 45.0 ms of ")
     with pytest.raises(UserError, match="none of them"):
-        draw.save(one_exchange(), tmp_path / "none.png", draw.Selection(ranks=frozenset({9})), "trace")
+        draw.save(one_exchange(), tmp_path / "none.png", draw.Selection(ranks=(range(9, 10**9),)), "trace")
     with pytest.raises(UserError, match="nothing from 500"):
         draw.save(one_exchange(), tmp_path / "none.png", draw.Selection(500, 600), "trace")
+    with pytest.raises(UserError, match="the trace has no ranks"):
+        draw.save(replace(one_exchange(), lanes=[]), tmp_path / "none.png", draw.Selection(), "trace")
+    begin, end = draw.save(one_exchange(), tmp_path / "all.png", draw.Selection(-1e308, 1e308), "trace")
+    assert -1000 < begin <= 0 < 45 < end < 1000
 
 
 def test_what_keepers_have_written_is_put_together(tmp_path: Path) -> None:
@@ -310,12 +316,24 @@ def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(UserError, match=why):
             read_parts(bad, "f")
-    for text in ("{}", '{"traceEvents": []}', "[", '{"traceEvents": [{"ph": 3}]}'):
+    late = '{"ph": "i", "pid": 1, "ts": 1e300}'
+    rank = '{"ph": "M", "name": "process_name", "pid": 1, "args": {"kind": "rank", "number": 0, "node": 0}}'
+    for text in (
+        "{}", '{"traceEvents": []}', "[", '{"traceEvents": [{"ph": 3}]}',
+        '{"traceEvents": [], "otherData": {"outrigger_trace": 1, "ended_us": "soon"}}',
+        f'{{"traceEvents": [{rank}, {late}], "otherData": {{"outrigger_trace": 1}}}}',
+    ):  # fmt: skip
         (tmp_path / "f.json").write_text(text)
         with pytest.raises(UserError, match=r"f\.json"):
             command.read(tmp_path / "f.json")
     with pytest.raises(UserError, match="write 0-3,8"):
         command.parse_ranks("0-x")
+    with pytest.raises(UserError, match="the range '3-1' ends before it begins"):
+        command.parse_ranks("0,3-1")
+    with pytest.raises(UserError, match="--from nan: write a number of milliseconds"):
+        command.replay(tmp_path / "f.json", begin_ms=math.nan)
+    with pytest.raises(UserError, match=r"--out .*: there is no directory"):
+        command.replay(tmp_path / "f.json", tmp_path / "missing" / "f.png")
 
 
 @given(st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=20))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Annotated
 
 import typer
@@ -44,6 +44,8 @@ class States:
     """Failed sources, with reasons."""
     refused: int
     """Keepers of other users' jobs."""
+    ended: list[str] = field(default_factory=list)
+    """Jobs of the first look that were gone at the last."""
 
 
 def _cut(ranks: str) -> str:
@@ -168,18 +170,20 @@ def _says_old(before: dict[str, list[Node]], now: dict[str, list[Node]]) -> bool
 
 def look(source: sources.Source, job: str | None, interval: float) -> States:
     """Looks twice, or a few times more if a node has said nothing new."""
-    before = _by_job(source().nodes, job)
-    for _ in range(_MOST_LOOKS):
+    told = source()
+    before = _by_job(told.nodes, job)
+    for _ in range(_MOST_LOOKS if before or told.problems else 0):
         time.sleep(interval)
         told = source()
         if not _says_old(before, _by_job(told.nodes, job)):
             break
     present.learn_places(told.nodes)
+    now = _by_job(told.nodes, job)
     jobs = []
-    for name, all_nodes in _by_job(told.nodes, job).items():
+    for name, all_nodes in now.items():
         if nodes := _with_ranks(all_nodes):
             jobs.append(standstill.state_of(nodes, before.get(name, [])))
-    return States(1, jobs, list(told.problems), told.refused)
+    return States(1, jobs, list(told.problems), told.refused, sorted(before.keys() - now.keys()))
 
 
 def stuck(
@@ -209,7 +213,9 @@ def stuck(
             if at:
                 out.print()
             show(out, one)
-        if not states.jobs:
+        for name in states.ended:
+            out.print(f"{escape(name)} has ended meanwhile.")
+        if not states.jobs and not states.ended:
             out.print(f"{f'No running job {escape(job)}' if job is not None else 'No running job'} {_NOTHING}")
         for problem in states.problems:
             out.print(Text(problem, style="red"))

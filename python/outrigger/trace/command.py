@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -9,19 +10,28 @@ import typer
 
 from outrigger import pictures
 from outrigger.errors import UserError
+from outrigger.out import check_file
 from outrigger.terminal import note
 from outrigger.trace import draw, events, timeline, trace_events
 
 
-def parse_ranks(text: str) -> frozenset[int]:
+def parse_ranks(text: str) -> tuple[range, ...]:
     """0-3,8"""
-    ranks: set[int] = set()
+    ranges = []
     for word in text.split(","):
         first, dash, last = word.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise UserError(f"--ranks {text}: '{word}' is neither a rank nor a range of them; write 0-3,8")
-        ranks.update(range(int(first), int(last or first) + 1))
-    return frozenset(ranks)
+        ranks = range(int(first), int(last or first) + 1)
+        if not ranks:
+            raise UserError(f"--ranks {text}: the range '{word}' ends before it begins")
+        ranges.append(ranks)
+    return tuple(ranges)
+
+
+def _check_time(option: str, ms: float | None) -> None:
+    if ms is not None and not math.isfinite(ms):
+        raise UserError(f"{option} {ms}: write a number of milliseconds")
 
 
 def read(path: Path) -> timeline.Timeline:
@@ -62,6 +72,9 @@ def replay(
     target = output or written.with_name(written.name.removesuffix(".gz").removesuffix(".json") + ".png")
     if target.suffix in pictures.SUFFIXES:
         pictures.check_drawable()
+    _check_time("--from", begin_ms)
+    _check_time("--to", end_ms)
+    check_file(target, "--out")
     made = read(written)
     if target.suffix in (".json", ".gz"):
         trace_events.write(made, target)

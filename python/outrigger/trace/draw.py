@@ -41,7 +41,7 @@ class Selection:
 
     begin_ms: float | None = None
     end_ms: float | None = None
-    ranks: frozenset[int] | None = None
+    ranks: tuple[range, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,12 @@ def _readable(lane: Lane, slices: Sequence[Slice]) -> tuple[float, float] | None
 
 def _view(timeline: Timeline, selection: Selection) -> _View:
     ranks = [lane for lane in timeline.lanes if lane.kind == "rank"]
+    if not ranks:
+        raise UserError("there is nothing to draw: the trace has no ranks")
     if selection.ranks is None:
         shown = ranks[:MOST_LANES]
     else:
-        shown = [lane for lane in ranks if lane.number in selection.ranks]
+        shown = [lane for lane in ranks if any(lane.number in some for some in selection.ranks)]
     if not shown:
         raise UserError(f"--ranks: none of them is in the trace, which has {len(ranks)}, from {ranks[0].number} on")
     nodes = {lane.node for lane in shown}
@@ -98,6 +100,8 @@ def _view(timeline: Timeline, selection: Selection) -> _View:
         raise UserError(
             f"--from, --to: there is nothing from {begin:g} to {end:g} ms; the trace has {first:.3f} to {last:.3f}"
         )
+    length = last - first  # a picture shows no more than that before and after
+    begin, end = max(begin, first - length), min(end, last + length)
     return _View(begin, end, lanes, len(ranks) - len(shown), first, last)
 
 

@@ -362,7 +362,7 @@ def why_nothing_is_offloaded(timeline: Timeline) -> str:
     if timeline.about.get("native_because"):
         return str(timeline.about["native_because"])
     calls = [one for one in timeline.slices if one.kind == "call"]
-    if any(one.args.get("offloaded", True) for one in calls):
+    if not calls or any(one.args.get("offloaded", True) for one in calls):
         return ""
     reasons = Counter(
         "done by the ranks themselves" if one.args.get("by") == "ranks" else in_words(str(one.args.get("native", "?")))

@@ -146,6 +146,21 @@ class _Event(msgspec.Struct):
     args: dict[str, Any] = {}
 
 
+class _About(msgspec.Struct):
+    """The types of what other modules read from `otherData`."""
+
+    outrigger_trace: Any = None
+    mpi: str = ""
+    nodes: int = 1
+    ranks: int = 0
+    native_because: str = ""
+    ended_us: dict[str, float] = {}
+
+
+_LATEST_US = 1e15
+"""Thirty years."""
+
+
 class _File(msgspec.Struct):
     traceEvents: list[_Event]  # noqa: N815
     otherData: dict[str, Any] = {}  # noqa: N815
@@ -214,6 +229,10 @@ def parse(text: bytes, what: str) -> Timeline:
     version = about.pop("outrigger_trace", None)
     if version != VERSION:
         raise UserError(f"{what} is no trace of this version of Outrigger ({version or 'another program wrote it'})")
+    try:
+        msgspec.convert(about, _About)
+    except msgspec.ValidationError as error:
+        raise UserError(f"{what} cannot be read: otherData: {error}") from error
     lanes = {e.pid: _lane_of(e, what) for e in found.traceEvents if e.ph == "M" and e.name == "process_name"}
     slices: list[tuple[int, Slice]] = []
     marks = []
@@ -222,6 +241,8 @@ def parse(text: bytes, what: str) -> Timeline:
             continue
         if event.pid not in lanes or (event.ph == "X" and event.cat not in _ROW_OF):
             raise UserError(f"{what} cannot be read: an event '{event.name}' has no owner")
+        if not abs(event.ts) + abs(event.dur) < _LATEST_US:
+            raise UserError(f"{what} cannot be read: an event '{event.name}' has an impossible time")
         begin = _ns(event.ts)
         if event.ph == "X":
             end = begin + _ns(event.dur)
