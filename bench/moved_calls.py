@@ -57,7 +57,7 @@ class Runner:
     """Starts jobs."""
 
     options: tuple[str, ...]
-    """Of `outrigger run`."""
+    """Options of `outrigger run`."""
     binary: Path
     steps: int
 
@@ -73,7 +73,7 @@ class Runner:
 
 @dataclass(frozen=True)
 class Predicted:
-    """What `advise` says of a blocking call."""
+    """Time of a blocking call, and the part that moving it would hide, by `advise`."""
 
     call_us: float
     hidden: float
@@ -81,7 +81,7 @@ class Predicted:
 
 
 def outrigger(*words: str) -> str:
-    """What a command prints."""
+    """Runs a command and returns its output."""
     command = [sys.executable, "-m", "outrigger", *words]
     environment = os.environ | {"COLUMNS": "1000"}
     done = subprocess.run(

@@ -195,7 +195,7 @@ def _uncolored(arguments: list[str]) -> list[str]:
 
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-"""What the output of a command may meet."""
+"""Failures of a full or broken output."""
 
 
 def main() -> None:

@@ -70,8 +70,8 @@ class Settings:
         return (self.choice or present.get(CHOICE)) == FIXED
 
     def as_in(self, environment: Mapping[str, str], found: Artifacts) -> Settings:
-        """With those of the ranks' environment on which their placement depends. What the library will refuse counts
-        as not given.
+        """With those of the ranks' environment on which their placement depends. Values that the library
+        refuses count as not given.
         """
         services, choice = environment.get(SERVICES, ""), environment.get(CHOICE)
         known = services.isdecimal() and int(services) <= tables.read(found).limits.services
