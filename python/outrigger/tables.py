@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -133,6 +134,8 @@ def _ask(daemon: Path, words: Sequence[str], form: type[T]) -> T:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UserError(f"cannot run {daemon}: {error}") from error
+    if done.returncode < 0:
+        raise UserError(f"{daemon} was ended by signal {-done.returncode} ({signal.strsignal(-done.returncode)})")
     if done.returncode != 0:
         raise UserError(f"{daemon} is older than this command and knows no '{words[0]}'; run ./dev build")
     return parse(done.stdout, form, f"what {daemon} {words[0]} printed")

@@ -44,3 +44,12 @@ def test_an_older_outriggerd_is_named(tmp_path: Path) -> None:
     daemon.chmod(0o755)
     with pytest.raises(UserError, match=r"older than this command and knows no 'tables'; run \./dev build"):
         tables.read(Artifacts(tmp_path))
+
+
+def test_an_outriggerd_that_is_killed_is_not_called_old(tmp_path: Path) -> None:
+    daemon = tmp_path / "bin" / "outriggerd"
+    daemon.parent.mkdir()
+    daemon.write_text("#!/bin/sh\nkill -9 $$\n")
+    daemon.chmod(0o755)
+    with pytest.raises(UserError, match=r"outriggerd was ended by signal 9 \(Killed\)"):
+        tables.read(Artifacts(tmp_path))
