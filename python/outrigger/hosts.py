@@ -96,8 +96,8 @@ def find_where(hosts: Hosts, ranks: int, implementation: str, environment: Mappi
         mpi_type = slurm.choose_mpi_type(implementation, slurm.offered_mpi_types())
         whole = hosts.hostfile is None and not dpus_of and ranks == sum(host.slots for host in found)
         return Where(shares, slurm=True, mpi_type=mpi_type, as_allocated=whole)
-    if len(shares) == 1 and is_this_host(shares[0].host.name):
-        return Where(shares, launchers.SSH)  # all ranks are local and need no agent
+    if all(is_this_host(share.host.name) for share in shares):
+        return Where(shares)  # all ranks are local and need no agent
     launchers.check_names(hosts.agent, [share.host.name for share in shares])
     if implementation == "openmpi":
         here = next((share.host.name for share in shares if is_this_host(share.host.name)), "")

@@ -6,6 +6,7 @@ import contextlib
 import os
 import pwd
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -201,7 +202,8 @@ def test_without_binding_nothing_is_bound(build: Artifacts) -> None:
 
 def test_native_without_binding_starts_the_program_itself(build: Artifacts) -> None:
     plan = launch.make_plan(launch.Job(program=("./prog",), ranks=2, mpi=MPICH, native=True, bind="none"), build)
-    assert plan.command == ("/usr/bin/mpirun.mpich", "-n", "2", "./prog")
+    here = ("-hosts", socket.gethostname(), "-launcher", "fork")
+    assert plan.command == ("/usr/bin/mpirun.mpich", *here, "-n", "2", "./prog")
 
 
 TWO_HOSTS = assign((Host("n0", 2), Host("n1", 2)), 3)
@@ -237,7 +239,7 @@ def test_open_mpi_5_on_hosts(build: Artifacts, agent: str) -> None:
         program=("./prog",), ranks=3, mpi=openmpi, where=Where(TWO_HOSTS, agent), library_path=Path("/opt/ompi/lib")
     )
     plan = launch.make_plan(job, build)
-    assert words_after(plan, "--prtemca") == ["plm", "plm_ssh_agent"]
+    assert words_after(plan, "--prtemca")[-2:] == ["plm", "plm_ssh_agent"]
     assert words_after(plan, "plm_ssh_agent") == [agent]
     assert "--mca" not in plan.command
     assert plan.environment["LD_LIBRARY_PATH"].split(":")[0] == "/opt/ompi/lib"
@@ -252,7 +254,8 @@ def test_the_standard_abi_has_a_library_of_its_own(build: Artifacts) -> None:
     library.touch()
     plan = launch.make_plan(launch.Job(program=("./prog",), ranks=2, mpi=mpi), build)
     assert words_after(plan, "--preload") == [str(library)]
-    assert plan.command[:3] == ("/opt/mpich/bin/mpiexec", "-n", "2")
+    assert plan.command[0] == "/opt/mpich/bin/mpiexec"
+    assert words_after(plan, "-n") == ["2"]
 
 
 def test_mpich_on_hosts(build: Artifacts, agent: str) -> None:
