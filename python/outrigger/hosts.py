@@ -120,7 +120,8 @@ def _find_hosts(
     hosts: Hosts, environment: Mapping[str, str], *, use_srun: bool
 ) -> tuple[tuple[Host, ...], dict[str, str]]:
     """The hosts, if given, and their DPUs by host name."""
-    in_allocation = use_srun or hosts.dpu_pattern is not None
+    unnamed = hosts.launcher == "mpiexec" and hosts.hostfile is None and slurm.inside(environment)
+    in_allocation = use_srun or unnamed or hosts.dpu_pattern is not None
     if in_allocation and not slurm.inside(environment):
         raise UserError("--dpu-pattern finds DPUs in a Slurm allocation, and this is none; name them with --dpufile")
     if hosts.dpu_pattern is not None and hosts.dpufile is not None:
