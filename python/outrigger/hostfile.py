@@ -5,7 +5,7 @@
     thor003              # one slot
     thor004 slots=32 max_slots=64
 
-`#` begins a comment. If a host is repeated, its slots are added.
+`#` begins a comment. If a host is repeated, its slots are added. `max_slots` limits its ranks with `--oversubscribe`.
 """
 
 from __future__ import annotations
