@@ -3,8 +3,9 @@
     thor001:32
     thor002 slots=32     # the same
     thor003              # one slot
+    thor004 slots=32 max_slots=64
 
-`#` begins a comment. If a host is repeated, its slots are added.
+`#` begins a comment. If a host is repeated, its slots are added. `max_slots` limits its ranks with `--oversubscribe`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from outrigger.errors import UserError
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _MAX_SLOTS = 1 << 20
+_LIMITS = ("max_slots", "max-slots")
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,8 @@ class Host:
 
     name: str
     slots: int = 1
+    max_slots: int | None = None
+    """Its most ranks if hosts may have more than their slots."""
 
 
 def is_host_name(text: str) -> bool:
@@ -52,37 +56,66 @@ def _slots(text: str, where: str) -> int:
     return int(text)
 
 
-def _host(line: str, where: str) -> Host:
-    first, *settings = line.split()
-    name, colon, count = first.partition(":")
+def _settings(words: Sequence[str], where: str) -> dict[str, int]:
+    """slots=N and max_slots=N."""
+    found: dict[str, int] = {}
+    for word in words:
+        key, _, value = word.partition("=")
+        key = "max_slots" if key in _LIMITS else key
+        if key not in ("slots", "max_slots") or key in found:
+            raise UserError(f"{where}: '{word}' is not known here; write one HOST:SLOTS or HOST slots=N a line")
+        found[key] = _slots(value, where)
+    return found
+
+
+def _check_name(first: str, name: str, where: str) -> None:
+    if first.startswith("[") or first.count(":") > 1:
+        raise UserError(f"{where}: '{first}': IPv6 addresses cannot be used; write a name or an IPv4 address")
+    user, at, host = name.rpartition("@")
+    if at and is_host_name(host):
+        raise UserError(f"{where}: '{name}': write {host} alone, and `User {user}` for this host in ~/.ssh/config")
     if not is_host_name(name):
         raise UserError(f"{where}: '{name or first}' is not a host name; write HOST:SLOTS, like node1:32")
-    if colon and settings:
-        raise UserError(f"{where}: '{settings[0]}' after {first}; write HOST:SLOTS or HOST slots=N, one host a line")
+
+
+def _host(line: str, where: str) -> Host:
+    first, *words = re.sub(r"\s*=\s*", "=", line).split()
+    name, colon, count = first.partition(":")
+    _check_name(first, name, where)
     slots = _slots(count, where) if colon else None
-    for setting in settings:
-        key, _, value = setting.partition("=")
-        if key != "slots" or slots is not None:
-            raise UserError(f"{where}: '{setting}' is not known here; write HOST:SLOTS or HOST slots=N")
-        slots = _slots(value, where)
-    return Host(name, 1 if slots is None else slots)
+    settings = _settings(words, where)
+    if slots is not None and "slots" in settings:
+        raise UserError(f"{where}: 'slots={settings['slots']}' after {first}; write HOST:SLOTS or HOST slots=N")
+    slots = slots or settings.get("slots", 1)
+    most = settings.get("max_slots")
+    if most is not None and most < slots:
+        raise UserError(f"{where}: {name} has max_slots={most}, fewer than its {slots} slots; give it as many or more")
+    return Host(name, slots, most)
+
+
+def _added(before: Host | None, more: Host) -> Host:
+    """A host that is named twice. Without a limit in one line, it has none."""
+    if before is None:
+        return more
+    limits = [host.max_slots for host in (before, more) if host.max_slots is not None]
+    return Host(more.name, before.slots + more.slots, sum(limits) if len(limits) == 2 else None)
 
 
 def parse(text: str, source: str) -> tuple[Host, ...]:
     """Hosts of a text, in its order. A repeated host takes that many more."""
-    found: dict[str, int] = {}
+    found: dict[str, Host] = {}
     for number, line in meaningful_lines(text):
         host = _host(line, f"{source}:{number}")
-        found[host.name] = found.get(host.name, 0) + host.slots
+        found[host.name] = _added(found.get(host.name), host)
     if not found:
         raise UserError(f"{source}: no host is named; write HOST:SLOTS on a line of its own for each")
-    return tuple(Host(name, slots) for name, slots in found.items())
+    return tuple(found.values())
 
 
 def read_text(path: Path, option: str) -> str:
     """Content of a file named by an option."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")  # some editors write a byte order mark
     except OSError as error:
         raise UserError(f"{option} {path}: {error.strerror}") from error
     except UnicodeDecodeError:
@@ -96,4 +129,8 @@ def read(path: Path) -> tuple[Host, ...]:
 
 def render(hosts: Sequence[Host]) -> str:
     """Text that `parse` reads back."""
-    return "".join(f"{host.name}:{host.slots}\n" for host in hosts)
+
+    def limit(host: Host) -> str:
+        return "" if host.max_slots is None else f" max_slots={host.max_slots}"
+
+    return "".join(f"{host.name}:{host.slots}{limit(host)}\n" for host in hosts)

@@ -96,8 +96,8 @@ def find_where(hosts: Hosts, ranks: int, implementation: str, environment: Mappi
         mpi_type = slurm.choose_mpi_type(implementation, slurm.offered_mpi_types())
         whole = hosts.hostfile is None and not dpus_of and ranks == sum(host.slots for host in found)
         return Where(shares, slurm=True, mpi_type=mpi_type, as_allocated=whole)
-    if len(shares) == 1 and is_this_host(shares[0].host.name):
-        return Where(shares, launchers.SSH)  # all ranks are local and need no agent
+    if all(is_this_host(share.host.name) for share in shares):
+        return Where(shares)  # all ranks are local and need no agent
     launchers.check_names(hosts.agent, [share.host.name for share in shares])
     if implementation == "openmpi":
         here = next((share.host.name for share in shares if is_this_host(share.host.name)), "")
@@ -120,7 +120,8 @@ def _find_hosts(
     hosts: Hosts, environment: Mapping[str, str], *, use_srun: bool
 ) -> tuple[tuple[Host, ...], dict[str, str]]:
     """The hosts, if given, and their DPUs by host name."""
-    in_allocation = use_srun or hosts.dpu_pattern is not None
+    unnamed = hosts.launcher == "mpiexec" and hosts.hostfile is None and slurm.inside(environment)
+    in_allocation = use_srun or unnamed or hosts.dpu_pattern is not None
     if in_allocation and not slurm.inside(environment):
         raise UserError("--dpu-pattern finds DPUs in a Slurm allocation, and this is none; name them with --dpufile")
     if hosts.dpu_pattern is not None and hosts.dpufile is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
@@ -148,9 +148,18 @@ def _wrapper(job: Job, artifacts: Artifacts, environment: Mapping[str, str], nod
         words += job.kept_cores()
         words += binding.others_options(node)
     if not job.native:
-        libraries = [artifacts.heap] if settings.uses_heap({**os.environ, **environment}) else []
+        given = {**os.environ, **environment, **job.variables.values}
+        libraries = [artifacts.heap] if settings.uses_heap(given) else []
         words += ["--preload", ":".join(map(str, [*libraries, artifacts.preload(job.mpi.family)]))]
     return [*words, "--"] if len(words) > 2 else []
+
+
+def _with_variables(values: Mapping[str, str], command: Sequence[str]) -> list[str]:
+    """Sets variables for ranks on the node, so that the launcher and this command's own processes lack them."""
+    if not values:
+        return list(command)
+    guard = ["/bin/sh", "-c", 'exec "$0" "$@"'] if "=" in command[0] else []  # env would take it for a variable
+    return ["/usr/bin/env", *(f"{name}={value}" for name, value in values.items()), *guard, *command]
 
 
 def _other_jobs_note(node: NodeBinding) -> list[str]:
@@ -199,9 +208,11 @@ def _passed(job: Job, environment: Mapping[str, str]) -> list[str]:
 def _start(job: Job, artifacts: Artifacts, environment: Mapping[str, str], node: NodeBinding) -> launchers.Started:
     where = job.where
     wrapper = _wrapper(job, artifacts, environment, node)
-    program = [*wrapper, *job.program]
+    program = _with_variables(job.variables.values, [*wrapper, *job.program])
     for section in job.others:
-        program += [SEPARATOR, *section.options, *wrapper, *section.program]
+        own = section.variables
+        values = {name: value for name, value in job.variables.values.items() if name not in own}
+        program += [SEPARATOR, *section.options, *_with_variables(values, [*wrapper, *section.program])]
     ranks = job.ranks - sum(section.ranks for section in job.others)
     start = launchers.Start(job.mpi, ranks, tuple(program), where.shares, where.agent, _passed(job, environment))
     if where.slurm:
@@ -256,7 +267,6 @@ def make_plan(job: Job, artifacts: Artifacts, *, claim: bool = False) -> Plan:
         **_mpi4py_environment(job),
         **(choice.with_library_path(job.library_path) if job.library_path is not None else {}),
         **_offload_environment(job, artifacts),
-        **job.variables.values,
     }
     started = _start(job, artifacts, environment, node)
     environment.update(started.environment)

@@ -12,10 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from outrigger.errors import UserError
+from outrigger.hostfile import is_this_host
 from outrigger.mpis import INTEL, Mpi
 from outrigger.plan import Share
 
 SSH = "ssh"
+_MANAGERS = "^slurm,flux,tm,pbs,lsf,gridengine,alps,pals"
+"""Open MPI's components that start ranks on the hosts of a batch job; absent ones do no harm."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,11 @@ class Start:
         """n0:2,n1:2, the format of Open MPI and hydra."""
         return ",".join(f"{share.host.name}:{share.ranks}" for share in self.shares)
 
+    @property
+    def here(self) -> bool:
+        """True if all ranks are on this machine, which needs no agent."""
+        return all(is_this_host(share.host.name) for share in self.shares)
+
 
 @dataclass(frozen=True)
 class Started:
@@ -53,6 +61,8 @@ def split_agent(agent: str) -> tuple[str, ...]:
     except ValueError as error:
         raise UserError(f"--launch-agent {agent}: {error}") from None
     path = shutil.which(words[0]) if words else None
+    if path is None and agent == SSH:
+        raise UserError("there is no ssh on PATH to reach other hosts; install it, or name another with --launch-agent")
     if path is None:
         raise UserError(
             f"--launch-agent {agent}: {words[0] if words else 'nothing'} is no program on PATH; it is called as "
@@ -88,18 +98,22 @@ def check_names(agent: str, names: Sequence[str]) -> None:
                 ) from None
 
 
+def _openmpi_places(start: Start) -> list[str]:
+    """Hosts of mpirun: only those of the job, neither of a default hostfile nor of a batch job."""
+    by_prrte = not start.mpi.version.startswith("4")  # since version 5
+    option, prefix, agent = ("--prtemca", "prte", "ssh") if by_prrte else ("--mca", "orte", "rsh")
+    words = [option, f"{prefix}_default_hostfile", "none", option, "ras", _MANAGERS]
+    if not start.here:
+        command = shlex.join(split_agent(start.agent))
+        hosts = ["--host", start.host_counts, "--map-by", "slot"]
+        return [*hosts, *words, option, "plm", agent, option, f"plm_{agent}_agent", command]
+    needs_ssh = not by_prrte and shutil.which(SSH) is None  # even if it does not call it
+    return ["--oversubscribe", *words, option, "plm", "isolated" if needs_ssh else _MANAGERS]
+
+
 def openmpi(start: Start) -> Started:
     """mpirun of Open MPI. It binds nothing: binding is done on the node."""
-    command = [str(start.mpi.launcher), "-n", str(start.ranks), "--bind-to", "none"]
-    if start.shares:
-        command += ["--host", start.host_counts, "--map-by", "slot"]
-        agent = shlex.join(split_agent(start.agent))
-        if start.mpi.version.startswith("4"):
-            command += ["--mca", "plm", "rsh", "--mca", "plm_rsh_agent", agent]
-        else:  # starts ranks by PRRTE since version 5
-            command += ["--prtemca", "plm", "ssh", "--prtemca", "plm_ssh_agent", agent]
-    else:
-        command.append("--oversubscribe")
+    command = [str(start.mpi.launcher), "-n", str(start.ranks), "--bind-to", "none", *_openmpi_places(start)]
     for name in start.passed:
         command += ["-x", name]
     return Started((*command, *start.program))
@@ -112,23 +126,27 @@ def _agent_options(agent: str, variable: str) -> Started:
     return Started(("-launcher", SSH, "-launcher-exec", path), environment)
 
 
+def _hydra_here(start: Start) -> tuple[str, ...]:
+    """Hydra's start on this machine: otherwise it uses the hosts of its variables or of a batch job."""
+    return (str(start.mpi.launcher), "-hosts", socket.gethostname(), "-launcher", "fork", "-n", str(start.ranks))
+
+
 def mpich(start: Start) -> Started:
     """mpiexec of MPICH. It forwards its whole environment."""
-    command = [str(start.mpi.launcher), "-n", str(start.ranks)]
-    if not start.shares:
-        return Started((*command, *start.program))
+    if start.here:
+        return Started((*_hydra_here(start), *start.program))
     agent = _agent_options(start.agent, "HYDRA_LAUNCHER_EXTRA_ARGS")
-    return Started((*command, "-hosts", start.host_counts, *agent.command, *start.program), agent.environment)
+    command = (str(start.mpi.launcher), "-n", str(start.ranks), "-hosts", start.host_counts, *agent.command)
+    return Started((*command, *start.program), agent.environment)
 
 
 def intel(start: Start) -> Started:
     """mpiexec of Intel MPI. Its -hosts has no counts, so each host is a part of the command."""
     unbound = {"I_MPI_PIN": "0"}  # binding is done on the node
-    command = [str(start.mpi.launcher)]
-    if not start.shares:
-        return Started((*command, "-n", str(start.ranks), *start.program), unbound)
+    if start.here:
+        return Started((*_hydra_here(start), *start.program), unbound)
     agent = _agent_options(start.agent, "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS")
-    command += agent.command
+    command = [str(start.mpi.launcher), *agent.command]
     for index, share in enumerate(start.shares):
         command += [":"] if index else []
         command += ["-n", str(share.ranks), "-host", share.host.name, *start.program]

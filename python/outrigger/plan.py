@@ -33,12 +33,21 @@ class Share:
 def _count_by_host(hosts: Sequence[Host], ranks: int) -> list[int]:
     """Fills hosts in their order by slots, and starts again with the first while ranks are left."""
     counts = [0] * len(hosts)
-    rounds, rest = divmod(ranks, sum(host.slots for host in hosts))
-    for index, host in enumerate(hosts):
-        last_round = min(rest, host.slots)
-        rest -= last_round
-        counts[index] = rounds * host.slots + last_round
+    rest = ranks
+    while rest:
+        for index, host in enumerate(hosts):
+            left = rest if host.max_slots is None else host.max_slots - counts[index]
+            more = min(rest, host.slots, left)
+            counts[index] += more
+            rest -= more
     return counts
+
+
+def _check_limits(hosts: Sequence[Host], ranks: int) -> None:
+    """Checks the max_slots of all hosts together."""
+    limits = [host.max_slots for host in hosts if host.max_slots is not None]
+    if len(limits) == len(hosts) and ranks > sum(limits):
+        raise UserError(f"-n {ranks}: the hosts' max_slots allow {sum(limits)} ranks; start fewer, or name more hosts")
 
 
 def with_first(shares: Sequence[Share], name: str) -> tuple[Share, ...]:
@@ -64,6 +73,7 @@ def assign(
         raise UserError(
             f"-n {ranks}: {have} {slots} slots; name more hosts or slots, or let ranks share cores with --oversubscribe"
         )
+    _check_limits(hosts, ranks)
     shares: list[Share] = []
     first = 0
     for host, count in zip(hosts, _count_by_host(hosts, ranks), strict=True):

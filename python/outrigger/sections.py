@@ -22,6 +22,18 @@ class Section:
     """As given, including the number of ranks."""
     program: tuple[str, ...]
 
+    @property
+    def variables(self) -> frozenset[str]:
+        """Names of the variables that its options set."""
+        found = set()
+        position = 0
+        while position < len(self.options):
+            option, name = self.options[position : position + 2]
+            if option in ("-env", "-genv") or (option == "-x" and "=" in name):
+                found.add(name.partition("=")[0])
+            position += 1 + _WORDS[option]
+        return frozenset(found)
+
 
 def _split(words: Sequence[str]) -> list[list[str]]:
     parts: list[list[str]] = [[]]

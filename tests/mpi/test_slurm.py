@@ -25,6 +25,8 @@ from installed import SYSTEM_MPIS  # Slurm is the system's, too, and has their P
 from local_dpus import ONE_MPI
 from slurm_site import Slurm
 
+from outrigger.cluster import control
+
 pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]  # it has hosts of its own
 
 HOSTS = 4
@@ -151,6 +153,20 @@ def test_no_difference(allocation, ranks, salloc):
     assert "no difference" in result.out, result.out
     assert f"{OFFLOADING} on {HOSTS} nodes" in result.out, result.out
     assert result.offloaded() > 0
+
+
+@SYSTEM_MPIS
+def test_mpiexec_starts_ranks_on_all_hosts_without_srun(allocation, tmp_path):
+    """By the cluster's agent. An srun that fails proves that neither this command nor the MPI calls it."""
+    srun = tmp_path / "srun"
+    srun.write_text("#!/bin/sh\necho srun is called; exit 7\n")
+    srun.chmod(0o755)
+    options = ("--launcher", "mpiexec", "--launch-agent", str(control.agent(allocation.hosts.name)))
+    command = allocation.job(HOSTS, "differential", "--operations", "20", options=(*options, "--bind", "none"))
+    path = f"PATH={tmp_path}:{os.environ['PATH']}"
+    result = allocation.run("env", path, *command, options=("--ntasks-per-node=1",)).ok()
+    assert "srun is called" not in result.out, result.out
+    assert "no difference" in result.out and f"{OFFLOADING} on {HOSTS} nodes" in result.out, result.out
 
 
 @SYSTEM_MPIS

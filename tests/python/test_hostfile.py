@@ -13,7 +13,8 @@ from outrigger.errors import UserError
 from outrigger.hostfile import Host
 
 NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,8}[a-z0-9]", fullmatch=True)
-HOSTS = st.lists(st.builds(Host, NAMES, st.integers(1, 4096)), min_size=1, unique_by=lambda host: host.name)
+LIMITS = st.none() | st.integers(4096, 9999)
+HOSTS = st.lists(st.builds(Host, NAMES, st.integers(1, 4096), LIMITS), min_size=1, unique_by=lambda host: host.name)
 
 
 @given(HOSTS)
@@ -25,14 +26,20 @@ def test_hosts_are_read_back(hosts: list[Host]) -> None:
 def test_every_way_to_write_a_host_is_known(hosts: list[Host], data: st.DataObject) -> None:
     lines: list[str] = []
     for host in hosts:
-        forms = [f"{host.name}:{host.slots}", f"{host.name} slots={host.slots}", f"  {host.name}\tslots={host.slots}  "]
-        lines.append(data.draw(st.sampled_from(forms)) + data.draw(st.sampled_from(["", " # the fast one", "\r"])))
+        name, slots = host.name, host.slots
+        forms = [f"{name}:{slots}", f"{name} slots={slots}", f"  {name}\tslots={slots}  ", f"{name} slots = {slots}"]
+        line = data.draw(st.sampled_from(forms))
+        if host.max_slots is not None:
+            line += data.draw(st.sampled_from([" max_slots=", "\tmax-slots ="])) + str(host.max_slots)
+        lines.append(line + data.draw(st.sampled_from(["", " # the fast one", "\r"])))
         lines += data.draw(st.lists(st.sampled_from(["", "   ", "# a comment: 4"]), max_size=2))
     assert hostfile.parse("\n".join(lines), "hosts") == tuple(hosts)
 
 
 def test_a_host_alone_has_one_slot_and_repeated_ones_add_up() -> None:
     assert hostfile.parse("a\nb:2\na\na:3\n", "hosts") == (Host("a", 5), Host("b", 2))
+    assert hostfile.parse("a max_slots=2\na:2 max_slots=4", "hosts") == (Host("a", 3, 6),)
+    assert hostfile.parse("a max_slots=2\na", "hosts") == (Host("a", 2),)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +54,14 @@ def test_a_host_alone_has_one_slot_and_repeated_ones_add_up() -> None:
         ("a b", "hosts:1: 'b' is not known here"),
         ("a:2 slots=2", "hosts:1: 'slots=2' after a:2"),
         ("a slots=2 slots=3", "hosts:1: 'slots=3' is not known"),
-        ("a max_slots=4", "hosts:1: 'max_slots=4' is not known here"),
+        ("a cores=4", "hosts:1: 'cores=4' is not known here; write one HOST:SLOTS or HOST slots=N a line"),
+        ("a:2 b:2", "hosts:1: 'b:2' is not known here; write one HOST:SLOTS"),
+        ("a slots=2 max_slots=x", "hosts:1: 'x' is not a number of slots"),
+        ("a max_slots=2 max-slots=2", "hosts:1: 'max-slots=2' is not known here"),
+        ("a:2 max_slots=1", "hosts:1: a has max_slots=1, fewer than its 2 slots"),
+        ("me@a:2", "hosts:1: 'me@a': write a alone, and `User me` for this host in ~/.ssh/config"),
+        ("fe80::1", "hosts:1: 'fe80::1': IPv6 addresses cannot be used; write a name or an IPv4 address"),
+        ("[::1]:2", "hosts:1: '[::1]:2': IPv6 addresses cannot be used"),
         ("a;rm:2", "'a;rm' is not a host name"),
         ("-oProxyCommand=x:2", "is not a host name"),
         ("# nothing\n\n", "hosts: no host is named"),
@@ -74,6 +88,11 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UserError, match="not a text file"):
         dpufile.read(tmp_path / "binary")
+
+
+def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_bytes(b"\xef\xbb\xbflocalhost slots=2\n")
+    assert hostfile.read(tmp_path / "hosts") == (Host("localhost", 2),)
 
 
 @given(st.lists(NAMES, min_size=1, unique=True))

@@ -6,6 +6,7 @@ import contextlib
 import os
 import pwd
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ import pytest
 from proc_stat import alive, stat_of
 from waiting import wait_until
 
-from outrigger import artifacts, binding, launch, sections, settings, tables
+from outrigger import artifacts, binding, launch, mpis, sections, settings, tables
 from outrigger.artifacts import Artifacts
 from outrigger.binding import BoundRank, NodeBinding, OtherJob
 from outrigger.errors import UserError
@@ -210,7 +211,8 @@ def test_without_binding_nothing_is_bound(build: Artifacts) -> None:
 
 def test_native_without_binding_starts_the_program_itself(build: Artifacts) -> None:
     plan = launch.make_plan(launch.Job(program=("./prog",), ranks=2, mpi=MPICH, native=True, bind="none"), build)
-    assert plan.command == ("/usr/bin/mpirun.mpich", "-n", "2", "./prog")
+    here = ("-hosts", socket.gethostname(), "-launcher", "fork")
+    assert plan.command == ("/usr/bin/mpirun.mpich", *here, "-n", "2", "./prog")
 
 
 TWO_HOSTS = assign((Host("n0", 2), Host("n1", 2)), 3)
@@ -235,9 +237,9 @@ def test_open_mpi_on_hosts(build: Artifacts, agent: str, monkeypatch: pytest.Mon
     assert words_after(plan, "plm_rsh_agent") == [f"{agent} -p 22"]
     assert "--oversubscribe" not in plan.command
     passed = set(words_after(plan, "-x"))
-    assert {"A", "B", "PATH", "LD_LIBRARY_PATH", "OUTRIGGER_DAEMON", "OUTRIGGER_LOG"} <= passed
+    assert {"B", "PATH", "LD_LIBRARY_PATH", "OUTRIGGER_DAEMON", "OUTRIGGER_LOG"} <= passed
     assert "OUTRIGGER_BUILD" not in passed
-    assert plan.environment["A"] == "1,2"
+    assert plan.command[plan.command.index(str(build.daemon)) - 1] == "A=1,2"
 
 
 def test_open_mpi_5_on_hosts(build: Artifacts, agent: str) -> None:
@@ -246,7 +248,7 @@ def test_open_mpi_5_on_hosts(build: Artifacts, agent: str) -> None:
         program=("./prog",), ranks=3, mpi=openmpi, where=Where(TWO_HOSTS, agent), library_path=Path("/opt/ompi/lib")
     )
     plan = launch.make_plan(job, build)
-    assert words_after(plan, "--prtemca") == ["plm", "plm_ssh_agent"]
+    assert words_after(plan, "--prtemca")[-2:] == ["plm", "plm_ssh_agent"]
     assert words_after(plan, "plm_ssh_agent") == [agent]
     assert "--mca" not in plan.command
     assert plan.environment["LD_LIBRARY_PATH"].split(":")[0] == "/opt/ompi/lib"
@@ -261,7 +263,8 @@ def test_the_standard_abi_has_a_library_of_its_own(build: Artifacts) -> None:
     library.touch()
     plan = launch.make_plan(launch.Job(program=("./prog",), ranks=2, mpi=mpi), build)
     assert words_after(plan, "--preload") == [str(library)]
-    assert plan.command[:3] == ("/opt/mpich/bin/mpiexec", "-n", "2")
+    assert plan.command[0] == "/opt/mpich/bin/mpiexec"
+    assert words_after(plan, "-n") == ["2"]
 
 
 def test_mpich_on_hosts(build: Artifacts, agent: str) -> None:
@@ -672,6 +675,38 @@ def test_each_of_several_programs_gets_the_library(build: Artifacts) -> None:
         assert words[words.index("-n") + 1] == "3"
         assert words[words.index(":") :] == [":", "-n", "2", "-x", "V=1", *wrapper, "b", "-n", "9"]
         assert words[words.index(":") - 2 : words.index(":")] == ["a", "1"]
+
+
+def test_variables_of_one_program_go_before_those_of_all(build: Artifacts) -> None:
+    first, others = sections.split(("a", ":", "-n", "1", "-x", "V=1", "-wdir", "-x", "-env", "W", "2", "b"))
+    job = launch.Job(program=first, ranks=2, mpi=OPENMPI, others=others, variables=Variables({"V": "0", "U": "3"}))
+    command = launch.make_plan(job, build).command
+    second = command.index(":")
+    assert [word for word in command[:second] if "=" in word and word[0] in "UVW"] == ["V=0", "U=3"]
+    assert [word for word in command[second:] if "=" in word and word[0] in "UVW"] == ["V=1", "U=3"]
+
+
+ODD = "a b,c;$d 'q' \"r\" =x\nnext\tline\\"
+
+
+@pytest.mark.parametrize("mpi", mpis.find_mpis(), ids=lambda mpi: mpi.family)
+@pytest.mark.parametrize("program", ["./prog", "./pr=og"])
+def test_variables_are_the_ranks_and_not_the_launchers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mpi: Mpi, program: str
+) -> None:
+    """No rank could start if the launcher had such a PATH."""
+    monkeypatch.chdir(tmp_path)
+    build = make_build(tmp_path)
+    Path(program).write_text(f"#!{sys.executable}\nimport os\nprint(repr([os.environ['ODD'], os.environ['PATH']]))\n")
+    Path(program).chmod(0o755)
+    variables = Variables({"ODD": ODD, "PATH": "/nowhere", "LD_PRELOAD": ""})
+    job = launch.Job(program=(program,), ranks=1, mpi=mpi, native=True, bind="none", variables=variables)
+    plan = launch.make_plan(job, build)
+    assert not {"ODD", "PATH", "LD_PRELOAD"} & plan.environment.keys()
+    result = subprocess.run(
+        plan.command, env={**os.environ, **plan.environment}, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert result.stdout == f"{[ODD, '/nowhere']!r}\n", result.stderr
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,15 @@ def test_too_many_ranks_are_refused(hosts: tuple[Host, ...], message: str) -> No
         assign(hosts, 6)
 
 
+def test_max_slots_limit_the_ranks_of_a_host() -> None:
+    hosts = (Host("a", 2, 3), Host("b", 1))
+    assert [share.ranks for share in assign(hosts, 9, oversubscribe=True)] == [3, 6]
+    limited = (Host("a", 2, 3), Host("b", 1, 1))
+    assert [share.ranks for share in assign(limited, 4, oversubscribe=True)] == [3, 1]
+    with pytest.raises(UserError, match="-n 5: the hosts' max_slots allow 4 ranks"):
+        assign(limited, 5, oversubscribe=True)
+
+
 def test_hosts_keep_their_dpus() -> None:
     shares = assign((Host("a", 1), Host("b", 1)), 2, dpus={"a": "bf1", "b": "bf2"})
     assert [share.dpu for share in shares] == ["bf1", "bf2"]

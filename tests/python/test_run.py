@@ -87,6 +87,20 @@ def test_in_an_allocation_a_hostfile_means_mpiexec(files: Path) -> None:
     assert find_where(Hosts(files / "hosts", launcher="srun"), 4, "openmpi", ALLOCATED).slurm
 
 
+def test_mpiexec_starts_ranks_on_the_hosts_of_an_allocation(files: Path) -> None:
+    program(files / "agent", "")
+    where = find_where(Hosts(launcher="mpiexec", agent="agent"), 4, "mpich", ALLOCATED)
+    assert where == Where(where.shares, "agent")
+    assert placed(where) == [("n1", 0, 2), ("n2", 2, 2)]
+    with_dpus = find_where(Hosts(launcher="mpiexec", agent="agent", dpu_pattern="^bf"), 4, "mpich", ALLOCATED)
+    assert [share.dpu for share in with_dpus.shares] == ["bf1", "bf2"]
+
+
+def test_mpiexec_uses_the_file_rather_than_the_allocation(files: Path) -> None:
+    where = find_where(Hosts(files / "here", launcher="mpiexec"), 4, "mpich", ALLOCATED)
+    assert placed(where) == [(HERE, 0, 4)]
+
+
 @pytest.mark.parametrize(
     ("hosts", "environment", "message"),
     [
