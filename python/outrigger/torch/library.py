@@ -55,6 +55,7 @@ _REQUEST = POINTER(c_void_p)
 _ARGUMENTS: dict[str, list[Any]] = {
     "create": [POINTER(_Config), POINTER(c_void_p)],
     "set_timeout": [c_void_p, c_int64],
+    "prefer_service": [c_void_p, c_int],
     "abort": [c_void_p],
     "destroy": [c_void_p],
     "barrier": [c_void_p],
