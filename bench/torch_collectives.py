@@ -134,6 +134,16 @@ def group_with_service(cpus: str) -> object:
         del os.environ["OUTRIGGER_SERVICE_CPUS"]
 
 
+def mean_us(call: Callable[[], object], calls: int) -> float:
+    """The mean of one round: ranks that share a core take turns, so times of single calls say little."""
+    dist.barrier()
+    start = time.perf_counter()
+    for _ in range(calls):
+        call()
+    dist.barrier()
+    return (time.perf_counter() - start) / calls * 1e6
+
+
 def measure_overlap(arguments: argparse.Namespace) -> None:
     """Asynchronous calls with computation between the call and the wait."""
     rank = dist.get_rank()

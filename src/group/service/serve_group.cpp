@@ -20,8 +20,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kAreaFd = 3;
-// After the last post: the next one may come soon, and a wake-up costs tens of microseconds.
-constexpr std::chrono::microseconds kAwake{200};
+// After the last post: the next one may come soon, and a wake-up costs tens of microseconds. Without yields, which last
+// for milliseconds where another process uses the core.
+constexpr std::chrono::microseconds kAwake{100};
 constexpr std::chrono::milliseconds kBetweenLooksAtMembers{200};
 
 // 0 or an error number.
@@ -49,12 +50,9 @@ class GroupServer {
   bool serve_next() {
     const Clock::time_point awake_until = Clock::now() + kAwake;
     while (!all_have_posted()) {
-      if (Clock::now() < awake_until) {
-        (void)::sched_yield();
-      } else {
-        sleep();
-        if (is_over()) return false;
-      }
+      if (Clock::now() < awake_until) continue;
+      sleep();
+      if (is_over()) return false;
     }
     const bool done = work_.run(next_);
     (done ? head().completed : head().returned).store(next_, std::memory_order_release);
