@@ -1,17 +1,17 @@
 // Groups with a service process: results have the same bits as without it, and stay right when a process dies.
-#include <dirent.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <random>
+#include <semaphore>
 #include <string>
 #include <vector>
 
@@ -335,6 +335,36 @@ TEST(GroupServiceFailureTest, DifferentCallsAreNamed) {
       EXPECT_EQ(result, OUTRIGGER_GROUP_DIFFERENT);
     }
   });
+  ::unsetenv("OUTRIGGER_SERVICE_CPUS");
+}
+
+// Rank 1 does not come before rank 0 has failed.
+TEST(GroupServiceFailureTest, ALateRankIsNamed) {
+  ::setenv("OUTRIGGER_SERVICE_CPUS", a_cpu().c_str(), 1);
+  std::binary_semaphore failed(0);
+  run_group(2, [&](outrigger_group* group, std::uint32_t rank) {
+    (void)outrigger_group_prefer_service(group, 1);
+    std::vector<float> values(1000);
+    if (rank == 1) failed.acquire();
+    outrigger_group_set_timeout(group, 300);
+    const int result = outrigger_group_all_reduce(group, values.data(), values.data(), values.size(),
+                                                  OUTRIGGER_GROUP_FLOAT32, OUTRIGGER_GROUP_SUM);
+    EXPECT_EQ(result, OUTRIGGER_GROUP_TIMEOUT);
+    EXPECT_EQ(std::string(outrigger_group_last_error()).find("rank 1 (process "), 0U);
+    if (rank == 0) failed.release();
+  });
+  wait_for_no_service_of(::getpid());
+  ::unsetenv("OUTRIGGER_SERVICE_CPUS");
+}
+
+TEST(GroupServiceFailureTest, AnAbortEndsTheWait) {
+  ::setenv("OUTRIGGER_SERVICE_CPUS", a_cpu().c_str(), 1);
+  run_group(2, [](outrigger_group* group, std::uint32_t rank) {
+    (void)outrigger_group_prefer_service(group, 1);
+    if (rank == 1) return outrigger_group_abort(group);
+    EXPECT_EQ(outrigger_group_barrier(group), OUTRIGGER_GROUP_ABORTED);
+  });
+  wait_for_no_service_of(::getpid());
   ::unsetenv("OUTRIGGER_SERVICE_CPUS");
 }
 

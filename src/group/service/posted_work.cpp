@@ -34,9 +34,9 @@ bool is_same_call(const Post& one, const Post& other) {
 
 }  // namespace
 
-PostedWork::PostedWork(ServiceArea area, std::vector<pid_t> pids)
+PostedWork::PostedWork(ServiceArea area, const MemberProcesses& processes)
     : area_(std::move(area)),
-      pids_(std::move(pids)),
+      processes_(processes),
       order_(intranode::SumTree::linear(area_.members())),
       scratch_(std::max(kPieceBytes, piece_bytes(area_.members()) * area_.members())) {}
 
@@ -82,10 +82,12 @@ bool PostedWork::copy(const End& from, const End& into) {
 }
 
 bool PostedWork::read(const End& from, std::uint64_t done, std::span<std::byte> to) {
-  return read_cross_memory(pids_[from.member], from.block.address + done, to) == 0;
+  return read_cross_memory(processes_.pid(from.member), from.block.address + done, to) == 0;
 }
 bool PostedWork::write(const End& into, std::uint64_t done, std::span<const std::byte> from) {
-  return write_cross_memory(pids_[into.member], into.block.address + done, from) == 0;
+  // Another process may have the number of one that has ended.
+  return !processes_.has_ended(into.member) &&
+         write_cross_memory(processes_.pid(into.member), into.block.address + done, from) == 0;
 }
 
 bool PostedWork::reductions() {

@@ -2,22 +2,22 @@
 // contributions in the order of ranks, as members do by themselves.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "group/combines.hpp"
+#include "group/member_processes.hpp"
 #include "group/service/service_area.hpp"
 
 namespace outrigger::group {
 
 class PostedWork {
  public:
-  // `pids` of the members.
-  PostedWork(ServiceArea area, std::vector<pid_t> pids);
+  // `processes` of the members; outlives it.
+  PostedWork(ServiceArea area, const MemberProcesses& processes);
   // False: the members must do it by themselves. Their calls do not fit together, or memory cannot be reached, or the
   // group has failed. `number`: of the post.
   [[nodiscard]] bool run(std::uint64_t number);
@@ -39,7 +39,7 @@ class PostedWork {
                                   std::span<const End> into);
 
   ServiceArea area_;
-  std::vector<pid_t> pids_;
+  const MemberProcesses& processes_;
   intranode::SumOrder order_;
   std::unique_ptr<intranode::Combine> combine_;
   std::vector<std::byte> scratch_;

@@ -38,8 +38,8 @@ int run_on(const std::vector<int>& cpus) {
 
 class GroupServer {
  public:
-  GroupServer(ServiceArea area, MemberProcesses processes, std::vector<pid_t> pids)
-      : area_(std::move(area)), processes_(std::move(processes)), work_(area_, std::move(pids)) {}
+  GroupServer(ServiceArea area, MemberProcesses processes)
+      : area_(std::move(area)), processes_(std::move(processes)), work_(area_, processes_) {}
 
   void run() {
     while (serve_next()) ++next_;
@@ -111,7 +111,7 @@ int serve_group(const ServedGroup& group) {
   // A child has no shared memory of its parent.
   Result<ServiceArea> own = ServiceArea::attach(kAreaFd, members);
   if (!own) return 1;
-  GroupServer(std::move(own).value(), std::move(processes).value(), group.pids).run();
+  GroupServer(std::move(own).value(), std::move(processes).value()).run();
   return 0;
 }
 
