@@ -12,6 +12,7 @@
 #include <functional>
 #include <random>
 #include <semaphore>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -203,7 +204,34 @@ TEST_P(GroupServiceTest, ResultsHaveTheBitsOfTheRanksOwn) {
   wait_for_no_service_of(::getpid());
 }
 
-// As processes. Returns what each has ended with, -1 for a killed one.
+// Clock ticks on a core.
+long used_by(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::istringstream fields(text.substr(text.rfind(')') + 2));
+  constexpr std::size_t kUser = 11;  // words behind the state
+  constexpr std::size_t kSystem = 12;
+  std::vector<std::string> words;
+  for (std::string word; fields >> word;) words.push_back(word);
+  return std::stol(words.at(kUser)) + std::stol(words.at(kSystem));
+}
+
+TEST_P(GroupServiceTest, TheServiceProcessWorks) {
+  run_group(GetParam(), [](outrigger_group* group, std::uint32_t rank) {
+    (void)outrigger_group_prefer_service(group, 1);
+    std::vector<float> values(1'000'000);
+    for (bool works = false; !works;) {
+      ASSERT_EQ(outrigger_group_all_reduce(group, values.data(), values.data(), values.size(), OUTRIGGER_GROUP_FLOAT32,
+                                           OUTRIGGER_GROUP_SUM),
+                kOk);
+      if (rank == 0) works = used_by(services_of(::getpid()).at(0)) > 0;
+      ASSERT_EQ(outrigger_group_broadcast(group, &works, sizeof works, 0), kOk);
+    }
+  });
+  wait_for_no_service_of(::getpid());
+}
+
+// Ranks as processes. Returns the status of each, -1 for a killed one.
 std::vector<int> run_processes(std::uint32_t size, const std::function<int(outrigger_group*, std::uint32_t)>& member,
                                std::vector<pid_t>& children) {
   std::string directory = testing::TempDir() + "group-service-XXXXXX";
