@@ -1,7 +1,8 @@
 /* Outrigger's collectives for programs without MPI.
  *
- * A group is a fixed number of processes with ranks from 0 on. They do collectives themselves, without service
- * processes. Those on one machine, in one container, share memory; others are connected by TCP, at the address of the
+ * A group is a fixed number of processes with ranks from 0 on. They do collectives themselves. If
+ * OUTRIGGER_SERVICE_CPUS names cores of rank 0's machine, and all ranks are there, the group also has a service process
+ * on them. Ranks on one machine, in one container, share memory; others are connected by TCP, at the address of the
  * network device that GLOO_SOCKET_IFNAME names, or of the route to MASTER_ADDR. Only isend and irecv start a thread,
  * one for each group. A program links liboutrigger_group (-loutrigger_group).
  *
@@ -103,6 +104,11 @@ void outrigger_group_destroy(outrigger_group* group);
 void outrigger_group_abort(outrigger_group* group);
 /* For the calls that follow. */
 void outrigger_group_set_timeout(outrigger_group* group, int64_t timeout_ms);
+
+/* For the collectives that follow: 1: the group's service process does them, and the calling thread sleeps meanwhile.
+ * 0: the ranks do them by themselves. Ranks may differ: the one that comes first to a collective decides. Returns 1 if
+ * the group has a service process. Results have the same bits. If the process ends, ranks finish what it was doing. */
+int outrigger_group_prefer_service(outrigger_group* group, int prefer);
 
 /* One block for each rank: equally long ones in a row (`bytes` and `offsets` are NULL), or any. */
 struct outrigger_group_blocks {

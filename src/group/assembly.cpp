@@ -15,12 +15,13 @@
 #include <string_view>
 #include <utility>
 
+#include "group/service/service_start.hpp"
 #include "protocol/options/settings.hpp"
 
 namespace outrigger::group {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x6f75747267727032;  // with the version of this record
+constexpr std::uint64_t kMagic = 0x6f75747267727033;  // with the version of this record
 
 struct Descriptor {
   std::int64_t fd = -1;
@@ -39,6 +40,7 @@ struct Whereabouts {
   std::int64_t pid = 0;
   Descriptor control{};  // only the first member's, for a group on one node
   Descriptor area{};
+  Descriptor service{};                  // only the first member's, if a core is kept for a service process
   std::array<std::uint64_t, 16> cpus{};  // that it may run on
 };
 
@@ -108,6 +110,13 @@ class Assembler {
       : config_(config), timeout_ms_(timeout_ms), refusal_(refusal), all_(config.size) {}
 
   std::unique_ptr<Assembly> run() {
+    std::unique_ptr<Assembly> assembly = assembled();
+    if (assembly == nullptr && service_) stop_service(*service_);
+    return assembly;
+  }
+
+ private:
+  std::unique_ptr<Assembly> assembled() {
     const Whereabouts mine = own();
     // A member that has no memory tells so, too.
     if (!set("member", config_.rank, mine) || !get_all("member", all_) || !agree()) return nullptr;
@@ -117,10 +126,9 @@ class Assembler {
     const Attached told{.result = refusal_.result};
     if (!set("attached", config_.rank, told) || !all_have_attached()) return nullptr;
     if (layout.nodes() > 1 && !connect(*assembly)) return nullptr;
-    return assembly;
+    return !service_ || watch_service(*assembly) ? std::move(assembly) : nullptr;
   }
 
- private:
   Whereabouts own() {
     Whereabouts mine{.size = config_.size,
                      .rank = config_.rank,
@@ -131,7 +139,35 @@ class Assembler {
     struct stat status {};
     if (::stat("/proc/self/ns/pid", &status) == 0) mine.pid_namespace = status.st_ino;
     if (config_.rank == 0) make_memory(config_.size, mine.control, mine.area);
+    if (config_.rank == 0 && config_.size > 1 && !kept_cpus().empty()) mine.service = make_service_memory();
     return mine;
+  }
+
+  Descriptor make_service_memory() {
+    Result<UniqueFd> made = ServiceArea::create(config_.size);
+    if (made) service_fd_ = std::move(made).value();
+    return described(service_fd_);
+  }
+
+  // The first member starts the process.
+  bool attach_service(const std::vector<pid_t>& pids) {
+    const Whereabouts& first = all_.front();
+    if (first.service.fd < 0) return true;
+    if (config_.rank != 0) service_fd_ = opened(first.pid, first.service);
+    Result<ServiceArea> area = ServiceArea::attach(service_fd_.get(), config_.size);
+    if (!area) return refuse(OUTRIGGER_GROUP_NO_MEMORY, area.error());
+    service_ = std::move(area).value();
+    if (config_.rank != 0) return true;
+    const Status started = start_service(*service_, service_fd_.get(), kept_cpus(), pids);
+    return started.ok() || refuse(OUTRIGGER_GROUP_BAD_ARGUMENT, started.error());
+  }
+  bool watch_service(Assembly& assembly) {
+    const auto pid = static_cast<pid_t>(service_->head().pid.load(std::memory_order_acquire));
+    Result<MemberProcesses> process = MemberProcesses::open({pid});
+    if (!process) return refuse(OUTRIGGER_GROUP_NO_MEMORY, process.error());
+    assembly.service = service_;
+    assembly.service_process = std::move(process).value();
+    return true;
   }
 
   void make_memory(std::uint32_t members, Descriptor& control, Descriptor& area) {
@@ -260,6 +296,7 @@ class Assembler {
       (void)refuse(OUTRIGGER_GROUP_NO_MEMORY, processes.error());
       return nullptr;
     }
+    if (layout.nodes() == 1 && !attach_service(pids)) return nullptr;
     return std::make_unique<Assembly>(Assembly{.layout = layout,
                                                .control = std::move(control).value(),
                                                .area = std::move(area).value(),
@@ -306,6 +343,8 @@ class Assembler {
   std::vector<Whereabouts> all_;
   UniqueFd control_;  // open until all have attached
   UniqueFd area_;
+  UniqueFd service_fd_;
+  std::optional<ServiceArea> service_;
   std::vector<Place> places_;  // of a group on several nodes
   std::optional<Listener> listener_;
 };

@@ -5,6 +5,7 @@
 
 #include <outrigger/group.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "group/layout.hpp"
 #include "group/member_processes.hpp"
 #include "group/nodes/connections.hpp"
+#include "group/service/service_area.hpp"
 #include "intranode/control_area.hpp"
 #include "intranode/waiter.hpp"
 
@@ -25,6 +27,8 @@ struct Assembly {
   MemberProcesses processes;       // of the node
   intranode::WaitPolicy policy;    // do they have a core each?
   Listener::Connections connections{};
+  std::optional<ServiceArea> service{};  // of a group on one node, where a core is kept for its service process
+  std::optional<MemberProcesses> service_process{};
 };
 
 struct Refusal {

@@ -3,6 +3,7 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <exception>
 #include <memory>
@@ -24,6 +25,7 @@
 #include "group/nodes/node_collectives.hpp"
 #include "group/nodes/socket_stream.hpp"
 #include "group/ring_stream.hpp"
+#include "group/service/group_service.hpp"
 #include "group/team_slices.hpp"
 #include "intranode/peer_memory.hpp"
 #include "intranode/team.hpp"
@@ -126,6 +128,9 @@ struct outrigger_group {
         team(std::move(assembly->control), layout.place(), waiter),
         order(intranode::SumTree::linear(layout.size())),
         mailroom(assembly->policy, layout, assembly->area, watch, streams_for_messages(*assembly)) {
+    if (assembly->service) {
+      service.emplace(std::move(*assembly->service), std::move(*assembly->service_process), layout, watch);
+    }
     if (layout.nodes() == 1) return;
     nodes.emplace(team, layout, streams_to_nodes(*assembly, Channel::collectives), watch, waiter);
   }
@@ -145,11 +150,29 @@ struct outrigger_group {
     if (nodes) watch.look();
     return run(call);
   }
+  // One that a service process may do. `moves`: bytes that all members know alike; without any, none waits. `fill`
+  // makes its post. `by_members(again)` does it: after a service process, if `again`.
+  template <class Fill, class Call>
+  int collective(std::uint64_t moves, Fill fill, Call by_members) {
+    return collective([&] {
+      if (moves == 0 || !service || !service->begin(prefers_service.load(std::memory_order_relaxed))) {
+        return by_members(false);
+      }
+      auto post = std::make_unique<Post>();
+      fill(*post);
+      switch (service->serve(*post, waiter.timeout())) {
+        case GroupService::Served::done: return Outcome::done;
+        case GroupService::Served::failed: return Outcome::ended;
+        case GroupService::Served::by_members: break;
+      }
+      return by_members(true);
+    });
+  }
   // One that may read memory of a member that does not wait until all are done. A member's call notes a failure before
   // it returns, so without one the memory was still that of the call.
-  template <class Call>
-  int collective_of_lent_memory(Call call) {
-    const int result = collective(call);
+  template <class Fill, class Call>
+  int collective_of_lent_memory(std::uint64_t moves, Fill fill, Call by_members) {
+    const int result = collective(moves, fill, by_members);
     const Failure failure = watch.failure();
     return result == OUTRIGGER_GROUP_OK && failure.is_set() ? report_failure(failure) : result;
   }
@@ -205,6 +228,8 @@ struct outrigger_group {
   intranode::SumOrder order;
   Mailroom mailroom;
   std::optional<NodeCollectives> nodes;  // of a group on several nodes
+  std::optional<GroupService> service;   // of a group on one node, where a core is kept
+  std::atomic<bool> prefers_service{false};
   std::mutex one_at_a_time;
   // Memory of a collective. It is kept up to kMostKeptScratch, because fresh memory costs page faults.
   std::vector<std::byte> scratch;
@@ -248,6 +273,58 @@ template <class Call>
 int across_nodes(outrigger_group& group, int type, int operation, Call call) {
   const std::optional<NodesCombine> combine = NodesCombine::of(type, operation, group.nodes->orders());
   return group.collective([&] { return call(*combine); });
+}
+
+PostedBlock posted(const void* at, std::uint64_t bytes) {
+  return {.address = reinterpret_cast<std::uintptr_t>(at), .bytes = bytes};
+}
+void post_row(std::array<PostedBlock, intranode::kMostMembers>& row, const Blocks& blocks, std::uint32_t members) {
+  for (std::uint32_t member = 0; member < members; ++member) {
+    const std::span<std::byte> block = blocks.of(member);
+    row[member] = posted(block.data(), block.size());
+  }
+}
+// A call with one block on each side.
+auto post_of(PostedCall call, PostedBlock from, PostedBlock into, std::uint32_t root = 0) {
+  return [=](Post& post) {
+    post.call = call;
+    post.root = root;
+    post.from[0] = from;
+    post.into[0] = into;
+  };
+}
+
+// A reduction of vectors that a service process may have begun.
+struct Vector {
+  const std::byte* from;
+  std::byte* into;
+  std::uint64_t bytes;
+
+  // The part that the service process has not completed.
+  [[nodiscard]] Vector rest(const GroupService& service) const {
+    const std::uint64_t done = service.finish_pieces(into, bytes);
+    return {from + done, into == nullptr ? nullptr : into + done, bytes - done};
+  }
+};
+
+auto exchange_of(const outrigger_group& group, const outrigger_group_blocks& from, const outrigger_group_blocks& into) {
+  return [&](Post& post) {
+    post.call = PostedCall::all_to_all;
+    post_row(post.from, blocks_of(from), group.size());
+    post_row(post.into, blocks_of(into), group.size());
+  };
+}
+Vector vector_of(const void* from, void* into, std::uint64_t bytes) {
+  return {static_cast<const std::byte*>(from), static_cast<std::byte*>(into), bytes};
+}
+auto post_of(PostedCall call, const Vector& vector, int type, int operation, std::uint32_t root = 0) {
+  const PostedBlock from = posted(vector.from, vector.bytes);
+  const PostedBlock into = posted(vector.into, vector.bytes);
+  return [=](Post& post) {
+    post_of(call, from, into, root)(post);
+    post.type = type;
+    post.operation = operation;
+  };
 }
 
 Outcome all_reduce_by_slices(outrigger_group& group, const std::byte* from, std::byte* into, std::uint64_t elements,
@@ -369,19 +446,28 @@ void outrigger_group_set_timeout(outrigger_group* group, int64_t timeout_ms) {
   group->waiter.set_timeout(timeout_of(timeout_ms));
 }
 
+int outrigger_group_prefer_service(outrigger_group* group, int prefer) {
+  group->prefers_service.store(prefer != 0, std::memory_order_relaxed);
+  return group->service ? 1 : 0;
+}
+
 int outrigger_group_barrier(outrigger_group* group) {
   return group->guarded([&]() -> int {
-    return group->collective([&] { return group->nodes ? group->nodes->barrier() : group->team.barrier(); });
+    return group->collective(1, post_of(PostedCall::barrier, {}, {}), [&](bool /*again*/) {
+      return group->nodes ? group->nodes->barrier() : group->team.barrier();
+    });
   });
 }
 
 int outrigger_group_broadcast(outrigger_group* group, void* buffer, uint64_t bytes, uint32_t root) {
   return group->guarded([&]() -> int {
     if (const int result = check_rank(group, root); result != 0) return result;
-    return group->collective_of_lent_memory([&] {
-      return group->nodes ? group->nodes->broadcast(bytes_at(buffer, bytes), root)
-                          : group->team.broadcast(bytes_at(buffer, bytes), root);
-    });
+    const PostedBlock block = posted(buffer, bytes);
+    return group->collective_of_lent_memory(
+        bytes, post_of(PostedCall::broadcast, block, block, root), [&](bool /*again*/) {
+          return group->nodes ? group->nodes->broadcast(bytes_at(buffer, bytes), root)
+                              : group->team.broadcast(bytes_at(buffer, bytes), root);
+        });
   });
 }
 
@@ -396,15 +482,14 @@ int outrigger_group_all_reduce(outrigger_group* group, const void* from, void* i
                                         combine);
       });
     }
-    if (is_sliced(group->team, count * bytes_of_type(type))) {
-      return group->collective([&] {
-        return all_reduce_by_slices(*group, static_cast<const std::byte*>(from), static_cast<std::byte*>(into), count,
-                                    *reduction.combine);
-      });
-    }
-    return group->collective([&] {
-      return group->team.allreduce(bytes_at(from, count * bytes_of_type(type)), static_cast<std::byte*>(into),
-                                   *reduction.combine);
+    const Vector whole = vector_of(from, into, count * bytes_of_type(type));
+    return group->collective(whole.bytes, post_of(PostedCall::all_reduce, whole, type, operation), [&](bool again) {
+      const Vector left = again ? whole.rest(*group->service) : whole;
+      if (left.bytes == 0) return Outcome::done;
+      if (is_sliced(group->team, left.bytes)) {
+        return all_reduce_by_slices(*group, left.from, left.into, left.bytes / bytes_of_type(type), *reduction.combine);
+      }
+      return group->team.allreduce({left.from, left.bytes}, left.into, *reduction.combine);
     });
   });
 }
@@ -421,9 +506,10 @@ int outrigger_group_reduce(outrigger_group* group, const void* from, void* into,
                                     root);
       });
     }
-    return group->collective([&] {
-      return group->team.reduce(bytes_at(from, count * bytes_of_type(type)), static_cast<std::byte*>(into),
-                                *reduction.combine, root);
+    const Vector whole = vector_of(from, group->rank() == root ? into : nullptr, count * bytes_of_type(type));
+    return group->collective(whole.bytes, post_of(PostedCall::reduce, whole, type, operation, root), [&](bool again) {
+      const Vector left = again ? whole.rest(*group->service) : whole;
+      return group->team.reduce({left.from, left.bytes}, left.into, *reduction.combine, root);
     });
   });
 }
@@ -444,16 +530,26 @@ int outrigger_group_reduce_scatter(outrigger_group* group, const void* from, voi
     for (std::uint64_t& one : bytes) one *= bytes_of_type(type);
     const std::uint64_t total = std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0});
     if (total == 0) return OUTRIGGER_GROUP_OK;
-    if (is_sliced(group->team, total)) {
-      return group->collective([&] {
-        return reduce_own_block(group->team, static_cast<const std::byte*>(from), static_cast<std::byte*>(into),
-                                std::move(bytes), *reduction.combine, group->scratch);
-      });
-    }
-    return group->collective([&] {
-      return group->team.reduce_scatter(static_cast<const std::byte*>(from), bytes, static_cast<std::byte*>(into),
-                                        *reduction.combine);
+    const auto* mine = static_cast<const std::byte*>(from);
+    // The service process reads blocks of all members after it has written the first results.
+    std::vector<std::byte> apart(group->service && from == into ? bytes[group->rank()] : 0);
+    std::byte* results = apart.empty() ? static_cast<std::byte*>(into) : apart.data();
+    const auto fill = [&](Post& post) {
+      post.call = PostedCall::reduce_scatter;
+      post.type = type;
+      post.operation = operation;
+      const Row row(bytes);
+      post_row(post.from, row.at(const_cast<std::byte*>(mine)), group->size());
+      post.into[0] = posted(results, bytes[group->rank()]);
+    };
+    const int result = group->collective(total, fill, [&](bool /*again*/) {
+      if (is_sliced(group->team, total)) {
+        return reduce_own_block(group->team, mine, results, bytes, *reduction.combine, group->scratch);
+      }
+      return group->team.reduce_scatter(mine, bytes, results, *reduction.combine);
     });
+    if (result == OUTRIGGER_GROUP_OK) std::ranges::copy(apart, static_cast<std::byte*>(into));
+    return result;
   });
 }
 
@@ -463,7 +559,14 @@ int outrigger_group_all_gather(outrigger_group* group, const void* from, uint64_
     if (const int result = check_blocks(into); result != 0) return result;
     const Blocks blocks = blocks_of(*into);
     if (blocks.of(group->rank()).size() != bytes) return bad("the own block has another length than `from`");
-    return group->collective([&] {
+    std::uint64_t total = 0;
+    for (std::uint32_t member = 0; member < group->size(); ++member) total += blocks.of(member).size();
+    const auto fill = [&](Post& post) {
+      post.call = PostedCall::all_gather;
+      post.from[0] = posted(from, bytes);
+      post_row(post.into, blocks, group->size());
+    };
+    return group->collective(total, fill, [&](bool /*again*/) {
       return group->nodes ? group->nodes->all_gather(bytes_at(from, bytes), blocks)
                           : group->team.allgather(bytes_at(from, bytes), blocks);
     });
@@ -480,7 +583,11 @@ int outrigger_group_gather(outrigger_group* group, const void* from, uint64_t by
       blocks = blocks_of(*into);
       if (blocks.each != bytes) return bad("blocks of gather() are as long as `from`");
     }
-    return group->collective_of_lent_memory([&] {
+    const auto fill = [&](Post& post) {
+      post_of(PostedCall::gather, posted(from, bytes), {}, root)(post);
+      if (group->rank() == root) post_row(post.into, blocks, group->size());
+    };
+    return group->collective_of_lent_memory(bytes, fill, [&](bool /*again*/) {
       return group->nodes ? group->nodes->gather(bytes_at(from, bytes), blocks, root)
                           : group->team.gather(bytes_at(from, bytes), blocks, root);
     });
@@ -497,7 +604,11 @@ int outrigger_group_scatter(outrigger_group* group, const struct outrigger_group
       blocks = blocks_of(*from);
       if (blocks.each != bytes) return bad("blocks of scatter() are as long as `into`");
     }
-    return group->collective_of_lent_memory([&] {
+    const auto fill = [&](Post& post) {
+      post_of(PostedCall::scatter, {}, posted(into, bytes), root)(post);
+      if (group->rank() == root) post_row(post.from, blocks, group->size());
+    };
+    return group->collective_of_lent_memory(bytes, fill, [&](bool /*again*/) {
       return group->nodes ? group->nodes->scatter(blocks, bytes_at(into, bytes), root)
                           : group->team.scatter(blocks, bytes_at(into, bytes), root);
     });
@@ -511,7 +622,7 @@ int outrigger_group_all_to_all(outrigger_group* group, const struct outrigger_gr
     if (const int result = check_blocks(into); result != 0) return result;
     if (from->each != into->each) return bad("blocks of all_to_all() are equally long");
     if (from->each == 0) return OUTRIGGER_GROUP_OK;
-    return group->collective([&] {
+    return group->collective(1, exchange_of(*group, *from, *into), [&](bool /*again*/) {
       return group->nodes ? group->nodes->all_to_all(blocks_of(*from), blocks_of(*into))
                           : group->team.alltoall(blocks_of(*from), blocks_of(*into));
     });
@@ -523,7 +634,7 @@ int outrigger_group_all_to_allv(outrigger_group* group, const struct outrigger_g
   return group->guarded([&]() -> int {
     if (const int result = check_blocks(from); result != 0) return result;
     if (const int result = check_blocks(into); result != 0) return result;
-    return group->collective([&] {
+    return group->collective(1, exchange_of(*group, *from, *into), [&](bool /*again*/) {
       return group->nodes ? group->nodes->all_to_allv(blocks_of(*from), blocks_of(*into))
                           : group->team.alltoallv(blocks_of(*from), blocks_of(*into));
     });

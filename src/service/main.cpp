@@ -8,8 +8,10 @@
 #include <iostream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/unique_fd.hpp"
+#include "group/service/serve_group.hpp"
 #include "protocol/options/reach.hpp"
 #include "service/dpu/daemon/dpu_daemon.hpp"
 #include "service/dpu/daemon/dpu_probe.hpp"
@@ -137,6 +139,17 @@ int run_serve() {
   ::_exit(status);
 }
 
+struct GroupArguments {
+  std::string cpus;
+  std::vector<int> pids;
+};
+
+int run_group(const GroupArguments& arguments) {
+  outrigger::Result<std::vector<int>> cpus = parse_cpu_list(arguments.cpus);
+  if (!cpus) return complain(cpus.error());
+  return outrigger::group::serve_group({.pids = arguments.pids, .cpus = std::move(cpus).value()});
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -149,6 +162,15 @@ int main(int argc, char** argv) {
   add_keep_options(*keep_command, keep_arguments);
 
   CLI::App* serve_command = app.add_subcommand("serve", "Run a service process (started by the keeper)");
+
+  GroupArguments group_arguments;
+  CLI::App* group_command =
+      app.add_subcommand("group", "Run the service process of a group without MPI (started by a rank)");
+  group_command->add_option("--cpus", group_arguments.cpus, "Cpus to pin it to, e.g. 6,7")->required();
+  group_command->add_option("--pids", group_arguments.pids, "Processes of the members, in the order of ranks")
+      ->required()
+      ->delimiter(',')
+      ->expected(1, 64);
 
   bool json = false;
   CLI::App* info_command = app.add_subcommand("info", "Print what this machine offers");
@@ -202,6 +224,7 @@ int main(int argc, char** argv) {
   if (dpu_command->parsed()) return run_dpu_daemon(dpu_options);
   if (keep_command->parsed()) return run_keep(std::move(keep_arguments));
   if (serve_command->parsed()) return run_serve();
+  if (group_command->parsed()) return run_group(group_arguments);
   if (exec_command->parsed()) return complain(bind_and_exec(exec_options).text);
   if (launch_command->parsed()) return run_launch(std::move(launch_options), signals);
   if (place_command->parsed()) return run_place(place_options);

@@ -5,6 +5,7 @@ gloo gets contiguous tensors: it takes the memory of others as if they had no ga
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ import outrigger.torch  # noqa: F401
 
 SIZES = [2, 3, 4]
 # torch has one group for both backends of the second: calls of CPU tensors come from its C++ code.
+SERVED = "outrigger with a service process"
 BACKENDS = ["outrigger", "cpu:outrigger,cuda:gloo"]
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 INTEGERS = [torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8]
@@ -38,7 +40,9 @@ class Cases:
         self.random = random.Random(seed)
         self.rank = rank
         self.size = size
-        self.ours = dist.new_group(list(range(size)), backend=backend)
+        if backend == SERVED:
+            os.environ["OUTRIGGER_SERVICE_CPUS"] = str(max(os.sched_getaffinity(0)))
+        self.ours = dist.new_group(list(range(size)), backend="outrigger" if backend == SERVED else backend)
         self.gloo = dist.group.WORLD
 
     def tensors(self, shape: tuple[int, ...], dtype: torch.dtype) -> list[torch.Tensor]:
@@ -299,7 +303,9 @@ CALLS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("size", "backend"), [(2, BACKENDS[1]), *((size, BACKENDS[0]) for size in SIZES)])
+@pytest.mark.parametrize(
+    ("size", "backend"), [(2, BACKENDS[1]), (2, SERVED), (3, SERVED), *((size, BACKENDS[0]) for size in SIZES)]
+)
 def test_random_collectives_give_what_they_must(ranks: Ranks, size: int, backend: str) -> None:
     def program(rank: int, size: int) -> None:
         cases = Cases(size, rank, size, backend)

@@ -55,6 +55,7 @@ _REQUEST = POINTER(c_void_p)
 _ARGUMENTS: dict[str, list[Any]] = {
     "create": [POINTER(_Config), POINTER(c_void_p)],
     "set_timeout": [c_void_p, c_int64],
+    "prefer_service": [c_void_p, c_int],
     "abort": [c_void_p],
     "destroy": [c_void_p],
     "barrier": [c_void_p],
@@ -75,6 +76,8 @@ _ARGUMENTS: dict[str, list[Any]] = {
     "free": [c_void_p],
 }
 _WITHOUT_RESULT = ("set_timeout", "abort", "destroy", "free")
+_QUICK = ("set_timeout", "prefer_service")
+"""Calls that keep the interpreter's lock: to release it means to wait for it behind a computing thread."""
 
 
 class GroupError(Exception):
@@ -96,10 +99,11 @@ class KeyValueStore(Protocol):
 
 
 class Library:
-    """Each function by its name behind outrigger_group_. Their calls release the interpreter's lock."""
+    """Each function by its name behind outrigger_group_. Most calls release the interpreter's lock."""
 
     def __init__(self, path: str) -> None:
         self._library = ctypes.CDLL(path)
+        self._quick = ctypes.PyDLL(path)
         self._library.outrigger_group_last_error.restype = c_char_p
         for name, arguments in _ARGUMENTS.items():
             function = self.function(name)
@@ -108,7 +112,7 @@ class Library:
 
     def function(self, name: str) -> Any:
         """A function, which returns an enum outrigger_group_result."""
-        return getattr(self._library, f"outrigger_group_{name}")
+        return getattr(self._quick if name in _QUICK else self._library, f"outrigger_group_{name}")
 
     def check(self, result: int) -> None:
         """Raises what a function has returned, unless it is OUTRIGGER_GROUP_OK."""

@@ -84,7 +84,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     """Collectives and messages through shared memory, and between machines.
 
     A call with async_op=False is done by the calling thread. Others are done by a thread of the group, in the order of
-    the calls.
+    the calls. If the group has a service process, the thread hands them to it and sleeps.
     """
 
     _handle: int | None = None
@@ -110,6 +110,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             self._handle = self._library.create(own_store, rank, size, self._timeout_ms)
         except library.GroupError as error:
             raise self._raised(error) from error.__cause__
+        self._has_service = bool(self._library.function("prefer_service")(self._handle, False))
         self._queue = WorkQueue("outrigger group")
         self._messages: set[MessageWork] = set()
         # Also of the handle, which messages use outside the queue.
@@ -204,6 +205,8 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             if limit != self._set_timeout_ms:
                 self._library.function("set_timeout")(self._live_handle(), limit)
                 self._set_timeout_ms = limit
+            if self._has_service:
+                self._library.function("prefer_service")(self._live_handle(), is_async)
             job()
 
         if self._counts is not None or profiler._is_profiler_enabled:

@@ -1,6 +1,5 @@
 #include "mpi/job/config.hpp"
 
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -8,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include "client/start/daemon_path.hpp"
 #include "protocol/build_version.hpp"
 #include "protocol/options/secret_text.hpp"
 #include "protocol/options/settings.hpp"
@@ -174,30 +174,10 @@ std::string_view short_name(std::string_view host) {
   return host.substr(0, host.find('.'));
 }
 
-// Beside this library as it is built and installed: <prefix>/lib/<this> and <prefix>/bin/outriggerd.
-std::string daemon_beside_library() {
-  Dl_info info{};
-  static const char anchor = 0;
-  if (dladdr(&anchor, &info) == 0 || info.dli_fname == nullptr) return {};
-  const std::string here(info.dli_fname);
-  const auto slash = here.rfind('/');
-  const std::string directory = slash == std::string::npos ? "." : here.substr(0, slash);
-  for (const char* relative : {"/../bin/outriggerd", "/outriggerd", "/../../bin/outriggerd"}) {
-    std::string path = directory + relative;
-    if (access(path.c_str(), X_OK) == 0) return path;
-  }
-  return {};
-}
-
 Status read_daemon(Config& config) {
-  config.daemon_path = variable(setting::kDaemon);
-  if (config.daemon_path.empty()) config.daemon_path = daemon_beside_library();
-  if (config.daemon_path.empty()) {
-    return Error{"no outriggerd beside the preload library; set OUTRIGGER_DAEMON to its path"};
-  }
-  if (access(config.daemon_path.c_str(), X_OK) != 0) {
-    return Error{"OUTRIGGER_DAEMON=" + config.daemon_path + " is not an executable file"};
-  }
+  Result<std::string> found = client::find_daemon();
+  if (!found) return Error{found.error()};
+  config.daemon_path = std::move(found).value();
   return Done{};
 }
 

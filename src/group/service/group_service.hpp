@@ -1,0 +1,73 @@
+// A member's side of its group's service process: who does a collective, posts, and waits for them.
+//
+// A member that wants the service process may come before, or after, one that waits in the call. The one that comes
+// first decides for all.
+//
+// Thread rule: one thread at a time, in the order of the group's collectives.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "group/layout.hpp"
+#include "group/member_processes.hpp"
+#include "group/member_watch.hpp"
+#include "group/service/service_area.hpp"
+
+namespace outrigger::group {
+
+class GroupService {
+ public:
+  // `layout` and `watch` outlive it. `process`: the service process alone.
+  GroupService(ServiceArea area, MemberProcesses process, const Layout& layout, MemberWatch& watch);
+  GroupService(const GroupService&) = delete;
+  GroupService& operator=(const GroupService&) = delete;
+  // The process ends when all members have left.
+  ~GroupService();
+
+  // Begins the next collective. True: the service process is to do it. All members get the same answer.
+  [[nodiscard]] bool begin(bool prefers_service);
+
+  enum class Served : std::uint8_t {
+    done,
+    by_members,  // it must be done again, by the members: they all get this answer
+    failed       // the group has failed
+  };
+  // The collective for which begin() was true.
+  [[nodiscard]] Served serve(const Post& post, std::chrono::milliseconds timeout);
+  // After `by_members`, of a reduction to one vector: bytes at the start of the result that are complete. Completes
+  // them in `into`.
+  [[nodiscard]] std::uint64_t finish_pieces(std::byte* into, std::uint64_t bytes) const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  [[nodiscard]] ServiceHead& head() const { return area_.head(); }
+  [[nodiscard]] bool has_ended() const { return process_.has_ended(0); }
+  void put(const Post& post);
+  // Nothing: not yet.
+  [[nodiscard]] std::optional<Served> look() const;
+  // Fails the group if a member will not come. Kills the process if it does nothing.
+  void check(Clock::time_point began, std::chrono::milliseconds timeout);
+  [[nodiscard]] bool has_posted(std::uint32_t place) const;
+  void fail_late(std::uint32_t place, Clock::duration waited);
+  void end_hung_process();
+  // Returns when the process touches no memory of members any more.
+  void stop();
+  void kill_process() const;
+
+  ServiceArea area_;
+  MemberProcesses process_;
+  const Layout& layout_;
+  MemberWatch& watch_;
+  pid_t owner_;
+  std::uint64_t calls_ = 0;  // collectives of the group
+  std::uint64_t posts_ = 0;  // those that the service process has got
+  std::uint64_t beats_ = 0;
+  Clock::time_point last_beat_{};
+};
+
+}  // namespace outrigger::group

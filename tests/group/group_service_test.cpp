@@ -1,0 +1,421 @@
+// Groups with a service process: results have the same bits as without it, and stay right when a process dies.
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <random>
+#include <semaphore>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "local_store.hpp"
+
+namespace outrigger {
+namespace {
+
+constexpr int kOk = OUTRIGGER_GROUP_OK;
+using Bytes = std::vector<std::byte>;
+
+std::string a_cpu() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return "0";
+  int cpu = CPU_SETSIZE - 1;
+  while (cpu > 0 && !CPU_ISSET(cpu, &set)) --cpu;
+  return std::to_string(cpu);
+}
+
+std::string words_of(const std::string& process) {
+  std::ifstream file("/proc/" + process + "/cmdline", std::ios::binary);
+  std::string words{std::istreambuf_iterator<char>(file), {}};
+  for (char& letter : words) letter = letter == '\0' ? ' ' : letter;
+  return words;
+}
+
+// Service processes of groups with this first member.
+std::vector<pid_t> services_of(pid_t first) {
+  const std::string pids = " --pids " + std::to_string(first) + ",";
+  std::vector<pid_t> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string process = entry.path().filename();
+    if (process.find_first_not_of("0123456789") != std::string::npos) continue;
+    if ((words_of(process) + ",").find(pids) != std::string::npos) found.push_back(std::stoi(process));
+  }
+  return found;
+}
+
+void wait_for_no_service_of(pid_t first) {
+  while (!services_of(first).empty()) ::usleep(1000);
+}
+
+class GroupServiceTest : public testing::TestWithParam<std::uint32_t> {
+ protected:
+  void SetUp() override { ::setenv("OUTRIGGER_SERVICE_CPUS", a_cpu().c_str(), 1); }
+  void TearDown() override { ::unsetenv("OUTRIGGER_SERVICE_CPUS"); }
+};
+INSTANTIATE_TEST_SUITE_P(Sizes, GroupServiceTest, testing::Values(2, 3, 5));
+
+// Arguments that all ranks know.
+struct Case {
+  std::uint64_t elements;
+  int type;
+  int operation;
+  std::uint32_t root;
+  bool in_place;
+};
+
+Case random_case(std::mt19937& random, std::uint32_t size) {
+  constexpr std::array<int, 6> kTypes{OUTRIGGER_GROUP_FLOAT32, OUTRIGGER_GROUP_BFLOAT16, OUTRIGGER_GROUP_FLOAT64,
+                                      OUTRIGGER_GROUP_INT64,   OUTRIGGER_GROUP_FLOAT16,  OUTRIGGER_GROUP_UINT8};
+  constexpr std::array<std::uint64_t, 8> kLengths{0, 1, 7, 1000, 4097, 40'000, 150'000, 300'001};
+  constexpr std::array<int, 3> kOperations{OUTRIGGER_GROUP_SUM, OUTRIGGER_GROUP_MAX, OUTRIGGER_GROUP_PRODUCT};
+  return {.elements = kLengths[random() % kLengths.size()],
+          .type = kTypes[random() % kTypes.size()],
+          .operation = kOperations[random() % kOperations.size()],
+          .root = static_cast<std::uint32_t>(random() % size),
+          .in_place = random() % 2 == 0};
+}
+
+std::uint64_t element_bytes(int type) {
+  switch (type) {
+    case OUTRIGGER_GROUP_UINT8: return 1;
+    case OUTRIGGER_GROUP_BFLOAT16:
+    case OUTRIGGER_GROUP_FLOAT16: return 2;
+    case OUTRIGGER_GROUP_FLOAT32: return 4;
+    default: return 8;
+  }
+}
+
+// Finite numbers of any type.
+Bytes random_bytes(std::uint64_t bytes, std::uint64_t element, std::mt19937& random) {
+  Bytes made(bytes);
+  for (std::uint64_t i = 0; i < bytes; ++i) {
+    const auto bits = static_cast<std::uint8_t>(random());
+    made[i] = std::byte{i % element == element - 1 ? static_cast<std::uint8_t>((bits & 0x83U) | 0x38U) : bits};
+  }
+  return made;
+}
+
+using Call = std::function<Bytes(outrigger_group*, const Case&, Bytes mine, std::uint32_t size, std::uint32_t rank)>;
+
+outrigger_group_blocks row(Bytes& bytes, std::uint64_t each) {
+  return {.base = bytes.data(), .each = each, .bytes = nullptr, .offsets = nullptr};
+}
+
+// Each makes its result from `mine`, which has `elements` elements for each rank.
+const std::vector<Call>& calls() {
+  static const std::vector<Call> all{
+      [](outrigger_group* group, const Case& one, Bytes mine, std::uint32_t, std::uint32_t) {
+        Bytes into(mine.size());
+        Bytes& result = one.in_place ? mine : into;
+        const std::uint64_t count = mine.size() / element_bytes(one.type);
+        EXPECT_EQ(outrigger_group_all_reduce(group, mine.data(), result.data(), count, one.type, one.operation), kOk);
+        return result;
+      },
+      [](outrigger_group* group, const Case& one, Bytes mine, std::uint32_t, std::uint32_t rank) {
+        Bytes into(mine.size());
+        Bytes& result = one.in_place ? mine : into;
+        const std::uint64_t count = mine.size() / element_bytes(one.type);
+        EXPECT_EQ(outrigger_group_reduce(group, mine.data(), result.data(), count, one.type, one.operation, one.root),
+                  kOk);
+        return rank == one.root ? result : Bytes();
+      },
+      [](outrigger_group* group, const Case& one, Bytes mine, std::uint32_t size, std::uint32_t) {
+        const std::vector<std::uint64_t> counts(size, one.elements);
+        const std::uint64_t own = one.elements * element_bytes(one.type);
+        Bytes into(own);
+        std::byte* result = one.in_place ? mine.data() : into.data();
+        EXPECT_EQ(outrigger_group_reduce_scatter(group, mine.data(), result, counts.data(), one.type, one.operation),
+                  kOk);
+        return Bytes(result, result + own);
+      },
+      [](outrigger_group* group, const Case& one, Bytes mine, std::uint32_t, std::uint32_t) {
+        EXPECT_EQ(outrigger_group_broadcast(group, mine.data(), mine.size(), one.root), kOk);
+        return mine;
+      },
+      [](outrigger_group* group, const Case& one, Bytes mine, std::uint32_t size, std::uint32_t rank) {
+        const std::uint64_t each = one.elements * element_bytes(one.type);
+        Bytes into(mine.size());
+        const outrigger_group_blocks blocks = row(one.in_place ? mine : into, each);
+        EXPECT_EQ(outrigger_group_all_gather(group, mine.data() + rank * each, each, &blocks), kOk);
+        (void)size;
+        return one.in_place ? mine : into;
+      },
+      [](outrigger_group* group, const Case& one, Bytes mine, std::uint32_t, std::uint32_t) {
+        const std::uint64_t each = one.elements * element_bytes(one.type);
+        Bytes into(mine.size());
+        const outrigger_group_blocks from = row(mine, each);
+        const outrigger_group_blocks to = row(into, each);
+        EXPECT_EQ(one.in_place ? outrigger_group_all_to_all(group, &from, &to)
+                               : outrigger_group_all_to_allv(group, &from, &to),
+                  kOk);
+        return into;
+      },
+      [](outrigger_group* group, const Case& one, Bytes mine, std::uint32_t, std::uint32_t rank) {
+        const std::uint64_t each = one.elements * element_bytes(one.type);
+        Bytes into(mine.size());
+        const outrigger_group_blocks blocks = row(into, each);
+        EXPECT_EQ(outrigger_group_gather(group, mine.data(), each, rank == one.root ? &blocks : nullptr, one.root),
+                  kOk);
+        return into;
+      },
+      [](outrigger_group* group, const Case& one, Bytes mine, std::uint32_t, std::uint32_t rank) {
+        const std::uint64_t each = one.elements * element_bytes(one.type);
+        Bytes into(each);
+        const outrigger_group_blocks blocks = row(mine, each);
+        EXPECT_EQ(outrigger_group_scatter(group, rank == one.root ? &blocks : nullptr, into.data(), each, one.root),
+                  kOk);
+        EXPECT_EQ(outrigger_group_barrier(group), kOk);
+        return into;
+      }};
+  return all;
+}
+
+// Each call twice: as ranks prefer, which may differ, and then by the ranks alone.
+void expect_same_bits(outrigger_group* group, std::uint32_t size, std::uint32_t rank, int rounds) {
+  std::mt19937 alike(42);
+  std::mt19937 own(rank);
+  for (int round = 0; round < rounds; ++round) {
+    const Call& call = calls()[alike() % calls().size()];
+    const Case one = random_case(alike, size);
+    const std::uint64_t element = element_bytes(one.type);
+    const Bytes mine = random_bytes(one.elements * element * size, element, own);
+    const bool all_prefer = alike() % 2 == 0;
+    (void)outrigger_group_prefer_service(group, all_prefer || own() % 2 == 0 ? 1 : 0);
+    const Bytes first = call(group, one, mine, size, rank);
+    (void)outrigger_group_prefer_service(group, 0);
+    ASSERT_EQ(first, call(group, one, mine, size, rank)) << "round " << round;
+  }
+}
+
+TEST_P(GroupServiceTest, ResultsHaveTheBitsOfTheRanksOwn) {
+  run_group(GetParam(), [](outrigger_group* group, std::uint32_t rank) {
+    ASSERT_EQ(outrigger_group_prefer_service(group, 1), 1);
+    expect_same_bits(group, GetParam(), rank, 60);
+  });
+  wait_for_no_service_of(::getpid());
+}
+
+// Clock ticks on a core.
+long used_by(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::istringstream fields(text.substr(text.rfind(')') + 2));
+  constexpr std::size_t kUser = 11;  // words behind the state
+  constexpr std::size_t kSystem = 12;
+  std::vector<std::string> words;
+  for (std::string word; fields >> word;) words.push_back(word);
+  return std::stol(words.at(kUser)) + std::stol(words.at(kSystem));
+}
+
+TEST_P(GroupServiceTest, TheServiceProcessWorks) {
+  run_group(GetParam(), [](outrigger_group* group, std::uint32_t rank) {
+    (void)outrigger_group_prefer_service(group, 1);
+    std::vector<float> values(1'000'000);
+    for (bool works = false; !works;) {
+      ASSERT_EQ(outrigger_group_all_reduce(group, values.data(), values.data(), values.size(), OUTRIGGER_GROUP_FLOAT32,
+                                           OUTRIGGER_GROUP_SUM),
+                kOk);
+      if (rank == 0) works = used_by(services_of(::getpid()).at(0)) > 0;
+      ASSERT_EQ(outrigger_group_broadcast(group, &works, sizeof works, 0), kOk);
+    }
+  });
+  wait_for_no_service_of(::getpid());
+}
+
+// Ranks as processes. Returns the status of each, -1 for a killed one.
+std::vector<int> run_processes(std::uint32_t size, const std::function<int(outrigger_group*, std::uint32_t)>& member,
+                               std::vector<pid_t>& children) {
+  std::string directory = testing::TempDir() + "group-service-XXXXXX";
+  EXPECT_NE(::mkdtemp(directory.data()), nullptr);
+  for (std::uint32_t rank = 0; rank < size; ++rank) {
+    const pid_t child = ::fork();
+    if (child != 0) {
+      children.push_back(child);
+      continue;
+    }
+    FileStore store(directory);
+    const outrigger_group_config config{.rank = rank, .size = size, .store = store.callbacks(), .timeout_ms = 60'000};
+    outrigger_group* group = nullptr;
+    const int created = outrigger_group_create(&config, &group);
+    ::_exit(created != kOk || outrigger_group_prefer_service(group, 1) != 1 ? 100 : member(group, rank));
+  }
+  std::vector<int> results;
+  for (const pid_t child : children) {
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    results.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+  }
+  std::filesystem::remove_all(directory);
+  return results;
+}
+
+// Sums in place destroy the contributions, so ranks can only go on from what is complete.
+int sum_many(outrigger_group* group, std::uint32_t rank, const std::function<void(int)>& before) {
+  constexpr std::size_t kLength = 1'500'000;
+  std::vector<float> values(kLength);
+  for (int call = 0; call < 30; ++call) {
+    before(call);
+    for (std::size_t i = 0; i < kLength; ++i) values[i] = static_cast<float>(i % 1000) + static_cast<float>(rank);
+    const int result = outrigger_group_all_reduce(group, values.data(), values.data(), kLength, OUTRIGGER_GROUP_FLOAT32,
+                                                  OUTRIGGER_GROUP_SUM);
+    if (result != kOk) return 10 + result;
+    for (std::size_t i = 0; i < kLength; ++i) {
+      if (values[i] != static_cast<float>(2 * (i % 1000) + 1)) return 1;
+    }
+  }
+  return 0;
+}
+
+// Another process, so that the group's calls go on.
+void later(pid_t process, int signal, int after_us) {
+  if (::fork() != 0) return;
+  ::usleep(static_cast<useconds_t>(after_us));
+  ::kill(process, signal);
+  ::_exit(0);
+}
+
+TEST(GroupServiceFailureTest, RanksGoOnFromAKilledServiceProcess) {
+  ::setenv("OUTRIGGER_SERVICE_CPUS", a_cpu().c_str(), 1);
+  for (int round = 0; round < 8; ++round) {
+    std::vector<pid_t> children;
+    const std::vector<int> results = run_processes(
+        2,
+        [&](outrigger_group* group, std::uint32_t rank) {
+          return sum_many(group, rank, [&](int call) {
+            if (rank != 0 || call != 5) return;
+            for (const pid_t service : services_of(::getpid())) later(service, SIGKILL, 500 * round);
+          });
+        },
+        children);
+    EXPECT_EQ(results, (std::vector<int>{0, 0}));
+    wait_for_no_service_of(children.front());
+  }
+  ::unsetenv("OUTRIGGER_SERVICE_CPUS");
+}
+
+// It is killed after ten seconds.
+TEST(GroupServiceFailureTest, RanksGoOnFromAStoppedServiceProcess) {
+  ::setenv("OUTRIGGER_SERVICE_CPUS", a_cpu().c_str(), 1);
+  std::vector<pid_t> children;
+  const std::vector<int> results = run_processes(
+      2,
+      [&](outrigger_group* group, std::uint32_t rank) {
+        return sum_many(group, rank, [&](int call) {
+          if (rank != 0 || call != 5) return;
+          for (const pid_t service : services_of(::getpid())) ::kill(service, SIGSTOP);
+        });
+      },
+      children);
+  EXPECT_EQ(results, (std::vector<int>{0, 0}));
+  wait_for_no_service_of(children.front());
+  ::unsetenv("OUTRIGGER_SERVICE_CPUS");
+}
+
+TEST(GroupServiceFailureTest, ADeadRankIsNamed) {
+  ::setenv("OUTRIGGER_SERVICE_CPUS", a_cpu().c_str(), 1);
+  for (int round = 0; round < 4; ++round) {
+    std::vector<pid_t> children;
+    const std::vector<int> results = run_processes(
+        2,
+        [&](outrigger_group* group, std::uint32_t rank) {
+          const int result = sum_many(group, rank, [&](int call) {
+            if (rank == 1 && call == 5) later(::getpid(), SIGKILL, 700 * round);
+          });
+          const bool named = std::string(outrigger_group_last_error()).starts_with("rank 1 (process ");
+          return result == 10 + OUTRIGGER_GROUP_DEAD_RANK && named ? 0 : 1;
+        },
+        children);
+    EXPECT_EQ(results, (std::vector<int>{0, -1}));
+    wait_for_no_service_of(children.front());
+  }
+  ::unsetenv("OUTRIGGER_SERVICE_CPUS");
+}
+
+TEST(GroupServiceFailureTest, NothingIsLeftOfKilledRanks) {
+  ::setenv("OUTRIGGER_SERVICE_CPUS", a_cpu().c_str(), 1);
+  std::vector<pid_t> children;
+  const std::vector<int> results = run_processes(
+      2, [](outrigger_group*, std::uint32_t) { return ::kill(::getpid(), SIGKILL); }, children);
+  EXPECT_EQ(results, (std::vector<int>{-1, -1}));
+  wait_for_no_service_of(children.front());
+  ::unsetenv("OUTRIGGER_SERVICE_CPUS");
+}
+
+TEST(GroupServiceFailureTest, DifferentCallsAreNamed) {
+  ::setenv("OUTRIGGER_SERVICE_CPUS", a_cpu().c_str(), 1);
+  run_group(2, [](outrigger_group* group, std::uint32_t rank) {
+    (void)outrigger_group_prefer_service(group, 1);
+    std::vector<float> values(1000);
+    const int result = rank == 0 ? outrigger_group_broadcast(group, values.data(), 4000, 0)
+                                 : outrigger_group_all_reduce(group, values.data(), values.data(), 1000,
+                                                              OUTRIGGER_GROUP_FLOAT32, OUTRIGGER_GROUP_SUM);
+    // The root of a short broadcast does not wait.
+    if (rank == 1) {
+      EXPECT_EQ(result, OUTRIGGER_GROUP_DIFFERENT);
+    }
+  });
+  ::unsetenv("OUTRIGGER_SERVICE_CPUS");
+}
+
+// Rank 1 does not come before rank 0 has failed.
+TEST(GroupServiceFailureTest, ALateRankIsNamed) {
+  ::setenv("OUTRIGGER_SERVICE_CPUS", a_cpu().c_str(), 1);
+  std::binary_semaphore failed(0);
+  run_group(2, [&](outrigger_group* group, std::uint32_t rank) {
+    (void)outrigger_group_prefer_service(group, 1);
+    std::vector<float> values(1000);
+    if (rank == 1) failed.acquire();
+    outrigger_group_set_timeout(group, 300);
+    const int result = outrigger_group_all_reduce(group, values.data(), values.data(), values.size(),
+                                                  OUTRIGGER_GROUP_FLOAT32, OUTRIGGER_GROUP_SUM);
+    EXPECT_EQ(result, OUTRIGGER_GROUP_TIMEOUT);
+    EXPECT_EQ(std::string(outrigger_group_last_error()).find("rank 1 (process "), 0U);
+    if (rank == 0) failed.release();
+  });
+  wait_for_no_service_of(::getpid());
+  ::unsetenv("OUTRIGGER_SERVICE_CPUS");
+}
+
+TEST(GroupServiceFailureTest, AnAbortEndsTheWait) {
+  ::setenv("OUTRIGGER_SERVICE_CPUS", a_cpu().c_str(), 1);
+  run_group(2, [](outrigger_group* group, std::uint32_t rank) {
+    (void)outrigger_group_prefer_service(group, 1);
+    if (rank == 1) return outrigger_group_abort(group);
+    EXPECT_EQ(outrigger_group_barrier(group), OUTRIGGER_GROUP_ABORTED);
+  });
+  wait_for_no_service_of(::getpid());
+  ::unsetenv("OUTRIGGER_SERVICE_CPUS");
+}
+
+TEST(GroupServiceFailureTest, ACoreThatDoesNotExistIsNamed) {
+  ::setenv("OUTRIGGER_SERVICE_CPUS", "1000", 1);
+  ThreadStore store;
+  std::vector<std::thread> ranks;
+  std::array<int, 2> results{};
+  std::array<std::string, 2> errors;
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    ranks.emplace_back([&, rank] {
+      const outrigger_group_config config{.rank = rank, .size = 2, .store = store.callbacks(), .timeout_ms = 60'000};
+      outrigger_group* group = nullptr;
+      results[rank] = outrigger_group_create(&config, &group);
+      errors[rank] = outrigger_group_last_error();
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  EXPECT_EQ(results, (std::array<int, 2>{OUTRIGGER_GROUP_BAD_ARGUMENT, OUTRIGGER_GROUP_BAD_ARGUMENT}));
+  EXPECT_NE(errors[0].find("OUTRIGGER_SERVICE_CPUS=1000"), std::string::npos) << errors[0];
+  EXPECT_NE(errors[1].find("rank 0 could not join"), std::string::npos) << errors[1];
+  ::unsetenv("OUTRIGGER_SERVICE_CPUS");
+}
+
+}  // namespace
+}  // namespace outrigger

@@ -1,0 +1,155 @@
+"""Asynchronous operations by a service process: results, order, and its death."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from conftest import Ranks
+
+import outrigger.torch  # noqa: F401
+
+LENGTH = 300_000
+
+
+@pytest.fixture(autouse=True)
+def kept_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A core for service processes of this test's groups."""
+    monkeypatch.setenv("OUTRIGGER_SERVICE_CPUS", str(max(os.sched_getaffinity(0))))
+
+
+def services() -> list[int]:
+    """Service processes of groups to which this process belongs."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue  # it has ended
+        if b"group" in words and str(os.getpid()).encode() in b",".join(words).split(b","):
+            found.append(int(process.name))
+    return found
+
+
+def has_ended(process: int) -> bool:
+    """Also if nothing has waited for it."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def filled(rank: int, step: int) -> torch.Tensor:
+    """Sums of these have no rounding."""
+    return torch.arange(LENGTH, dtype=torch.float32) % 1000 + rank + step
+
+
+def expected(size: int, step: int) -> torch.Tensor:
+    """The sum of all ranks' tensors."""
+    return torch.stack([filled(rank, step) for rank in range(size)]).sum(0)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_asynchronous_and_blocking_operations_meet(ranks: Ranks, size: int) -> None:
+    """The rank that comes first decides."""
+
+    def program(rank: int, size: int) -> None:
+        ours = dist.new_group(backend="outrigger")
+        assert len(services()) == 1
+        for step in range(12):
+            tensors = [filled(rank, step + one) for one in range(3)]
+            works = [
+                dist.all_reduce(tensor, group=ours, async_op=(step + one + rank) % 3 != 0)
+                for one, tensor in enumerate(tensors)
+            ]
+            for work in works:
+                if work is not None:
+                    work.wait()
+            for one, tensor in enumerate(tensors):
+                assert torch.equal(tensor, expected(size, step + one))
+
+    ranks.run(size, program)
+
+
+def test_groups_of_one_rank_and_of_several_nodes_have_none(ranks: Ranks, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTRIGGER_PRETEND_NODE", "a,b")
+
+    def program(rank: int, size: int) -> None:
+        ours = dist.new_group(backend="outrigger")
+        tensor = filled(rank, 0)
+        dist.all_reduce(tensor, group=ours, async_op=True).wait()
+        assert torch.equal(tensor, expected(size, 0))
+        assert services() == []
+
+    ranks.run(2, program)
+
+
+def test_no_process_is_left_of_a_destroyed_group(ranks: Ranks) -> None:
+    def program(rank: int, size: int) -> None:
+        ours = dist.new_group(backend="outrigger")
+        found = services()
+        dist.barrier(ours)
+        dist.destroy_process_group(ours)
+        while not all(has_ended(process) for process in found):
+            time.sleep(0.01)
+
+    ranks.run(2, program)
+
+
+def test_gradients_are_those_of_one_process(ranks: Ranks) -> None:
+    """DDP waits for futures, whose callbacks run in the group's thread."""
+
+    def program(rank: int, size: int) -> None:
+        ours = dist.new_group(backend="outrigger")
+        torch.manual_seed(1)
+        model = torch.nn.Sequential(*(torch.nn.Linear(200, 200) for _ in range(4)))
+        single = [torch.zeros_like(one) for one in model.parameters()]
+        for other in range(size):
+            model.zero_grad()
+            model(torch.full((4, 200), other / 8)).square().mean().backward()
+            for one, parameter in zip(single, model.parameters(), strict=True):
+                assert parameter.grad is not None
+                one += parameter.grad / size
+        model.zero_grad()
+        parallel = torch.nn.parallel.DistributedDataParallel(model, process_group=ours, bucket_cap_mb=1)
+        parallel(torch.full((4, 200), rank / 8)).square().mean().backward()
+        for one, parameter in zip(single, model.parameters(), strict=True):
+            torch.testing.assert_close(parameter.grad, one)
+
+    ranks.run(2, program)
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])
+def test_ranks_go_on_from_a_killed_service_process(ranks: Ranks, sent: Any) -> None:
+    def program(rank: int, size: int) -> None:
+        ours = dist.new_group(backend="outrigger")
+        for step in range(20):
+            tensors = [filled(rank, step + one) for one in range(4)]
+            works = [dist.all_reduce(tensor, group=ours, async_op=True) for tensor in tensors]
+            if step == 5 and rank == 0:
+                for process in services():
+                    os.kill(process, sent)
+            for work in works:
+                work.wait()
+            for one, tensor in enumerate(tensors):
+                assert torch.equal(tensor, expected(size, step + one))
+
+    ranks.run(2, program)
+
+
+def test_a_killed_rank_is_named(ranks: Ranks) -> None:
+    def program(rank: int, size: int) -> None:
+        ours = dist.new_group(backend="outrigger")
+        with pytest.raises(RuntimeError, match=r"rank 1 .* has ended"):
+            for step in range(100):
+                if rank == 1 and step == 5:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                dist.all_reduce(filled(rank, step), group=ours, async_op=True).wait()
+
+    ranks.run(2, program, killed=(1,))
