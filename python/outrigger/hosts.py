@@ -116,6 +116,20 @@ def find_dpus(hosts: Hosts, environment: Mapping[str, str]) -> Where:
     return Where(tuple(share for share in shares if share.dpu is not None), hosts.agent, slurm=use_srun)
 
 
+_BATCH_HOSTFILES = ("PBS_NODEFILE", "LSB_DJOB_HOSTFILE")
+"""Variables of PBS and LSF that name a file with a line for each slot of the job."""
+
+
+def batch_hosts(environment: Mapping[str, str]) -> tuple[Host, ...]:
+    """The hosts of a batch job; empty: there is none, or it has this machine alone, whose cores are known better."""
+    for name in _BATCH_HOSTFILES:
+        if not (path := environment.get(name)):
+            continue
+        found = hostfile.parse(hostfile.read_text(Path(path), name), path)
+        return () if all(is_this_host(host.name) for host in found) else found
+    return ()
+
+
 def _find_hosts(
     hosts: Hosts, environment: Mapping[str, str], *, use_srun: bool
 ) -> tuple[tuple[Host, ...], dict[str, str]]:
@@ -131,6 +145,8 @@ def _find_hosts(
     if hosts.hostfile is not None:
         found = hostfile.read(hosts.hostfile)
         found = _within(found, allocation, hosts.hostfile) if allocation is not None else found
+    elif not in_allocation:
+        found = batch_hosts(environment)
     if not found and hosts.dpufile is not None:
         raise UserError("--dpufile: its DPUs belong to the hosts of a --hostfile; name that too")
     return found, _dpus(hosts, found, allocation.dpus if allocation is not None else ())

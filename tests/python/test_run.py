@@ -52,6 +52,19 @@ def test_without_hosts_all_is_here() -> None:
     assert find_where(Hosts(), 4, "openmpi", {}) == Where()
 
 
+@pytest.mark.parametrize("name", ["PBS_NODEFILE", "LSB_DJOB_HOSTFILE"])
+def test_a_batch_job_has_its_hosts(files: Path, name: str) -> None:
+    """A line for each slot. Alone, this machine knows its cores better."""
+    (files / "nodes").write_text("n1\nn1\nn2\nn2\n")
+    where = find_where(Hosts(), 3, "mpich", {name: str(files / "nodes")})
+    assert placed(where) == [("n1", 0, 2), ("n2", 2, 1)]
+    (files / "nodes").write_text(f"{HERE}\n{HERE}\n")
+    assert find_where(Hosts(), 3, "mpich", {name: str(files / "nodes")}) == Where()
+    assert placed(find_where(Hosts(files / "hosts"), 3, "mpich", {name: "nowhere"})) == [("n1", 0, 2), ("n2", 2, 1)]
+    with pytest.raises(UserError, match=f"{name} nowhere: No such file"):
+        find_where(Hosts(), 3, "mpich", {name: "nowhere"})
+
+
 def test_hosts_of_a_file_with_their_dpus(files: Path) -> None:
     where = find_where(Hosts(files / "hosts", files / "dpus"), 3, "mpich", {})
     assert placed(where) == [("n1", 0, 2), ("n2", 2, 1)]
