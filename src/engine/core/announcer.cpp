@@ -71,7 +71,8 @@ bool Announcer::concerns(const LocalRank& rank, std::uint32_t peer) const {
   }
   if (is_of_neighbors(rank.posted().collective)) return rank.contacts[peer].has_neighbors;
   const GroupRank root{rank.posted().root};
-  const bool has_root = is_rooted(rank.posted().collective) || is_for_root(rank.posted().collective);
+  const bool has_root = is_rooted(rank.posted().collective) || is_for_root(rank.posted().collective) ||
+                        rank.posted().algorithm == Algorithm::rooted;
   return !has_root || rank.me() == root || operation_.membership().peer_of(root) == peer;
 }
 
