@@ -34,11 +34,14 @@ bool look_at(Operation& operation, const LocalRank& waiting) {
   return true;
 }
 
-// How the operation has ended for a local rank; nullopt if it may be open.
+// How the operation has ended for a local rank; nullopt if it may be open, or ended because another rank has passed.
 std::optional<CompletionStatus> ended(const Context& context, const Group* group, WorldRank rank, const OperationId& id,
                                       std::uint32_t native_calls) {
   if (context.fabric.ranks.has_passed(rank, id, native_calls)) return CompletionStatus::passed_natively;
-  if (group != nullptr) return group->finished(rank, id.sequence);
+  if (group != nullptr) {
+    const std::optional<CompletionStatus> status = group->finished(rank, id.sequence);
+    return status == CompletionStatus::passed_natively ? std::nullopt : status;
+  }
   return context.is_dropped(rank) ? std::optional(CompletionStatus::peer_lost) : std::nullopt;
 }
 
