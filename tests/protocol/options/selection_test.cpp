@@ -57,7 +57,7 @@ TEST(Selection, TheBuiltInTableBringsBlocksToANodeOnce) {
 }
 
 TEST(Selection, ShortAllreducesBetweenNodesAreRooted) {
-  const SelectionTable on = table("iallreduce=on");
+  const SelectionTable on = table("all=on");
   EXPECT_EQ(chosen(on, Collective::iallreduce, shape(8, 2, 4, 1), 8), Algorithm::rooted);
   EXPECT_EQ(chosen(on, Collective::iallreduce, shape(8, 2, 4, 1), kSmallBlockBytes + 1), Algorithm::sliced_pull);
   EXPECT_EQ(chosen(on, Collective::iallreduce, shape(8, 1, 8, 1), 8), Algorithm::sliced_pull);
