@@ -135,8 +135,7 @@ bool Announcer::sends_eagerly(const LocalRank& rank, const Membership::Peer& rea
   const Membership& membership = operation_.membership();
   switch (rank.eager_sends) {
     case EagerSends::no: break;
-    case EagerSends::slices:  // unless contributions of several ranks are reduced here first
-      return !is_exact(*rank.posted().reduction) || membership.local().size() == 1;
+    case EagerSends::slices: return sends_short_slices(operation_, *rank.posted().reduction);
     case EagerSends::to_lone_ranks:
       return reader.ranks.size() == 1 && membership.services_by_node()[membership.node_of(reader.sp)].size() == 1;
     case EagerSends::to_all: return true;
