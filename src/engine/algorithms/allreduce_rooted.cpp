@@ -1,7 +1,7 @@
 // rooted: allreduce of short vectors. One rank, the root, reduces all contributions and sends the result to all.
 //
 // Source: R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of Collective Communication Operations in MPICH",
-// IJHPCA 2005, section 4.5: short vectors need few messages one after another.
+// IJHPCA 2005, on reduce and allreduce: short vectors need few messages one after another.
 //
 // Source and code (sentences of the paper; -: the paper says nothing, the choice is ours):
 //     a reduce to a root, then a broadcast: what MPICH     | `reduce_at_root`: one level, as a service process waits
