@@ -4,9 +4,8 @@
 // IJHPCA 2005, on reduce and allreduce: short vectors need few messages one after another.
 //
 // Source and code (sentences of the paper; -: the paper says nothing, the choice is ours):
-//     a reduce to a root, then a broadcast: what MPICH     | `reduce_at_root`: one level, as a service process waits
-//     for
-//        did before, by binomial trees                     |    all others at the same time
+//     a reduce to a root, then a broadcast: what MPICH     | `reduce_at_root`: one level, as a service process
+//        did before, by binomial trees                     |    waits for all others at the same time
 //     recursive doubling: ranks exchange vectors with      | left out: it adds in another order, and takes n log2 n
 //        ranks 1, 2, 4, ... away                           |    messages; here each rank has one partner, `contribute`
 //     - the order of operands                              | that of group ranks, always: `operands_of`
