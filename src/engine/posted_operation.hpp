@@ -51,6 +51,7 @@ struct PostedOperation {
   // the result, in another buffer: an in-place reduction sends a copy.
   std::optional<Reduction> reduction;
   std::uint64_t part_offset_bytes = 0;  // reduce_scatter: offset of the received part
+  MemoryRef own_contribution;           // rooted, at the root: its send side is the result
   bool own_block_done = false;          // the rank copies its own block
   bool kept = false;                    // buffers are valid until complete()
   std::uint32_t native_calls = 0;       // see protocol/native_calls.hpp

@@ -27,6 +27,7 @@ constexpr std::array kBuiltIn{
     BuiltIn{Collective::ibcast, Algorithm::flat, bcast_flat},
     BuiltIn{Collective::ibcast, Algorithm::hierarchical, bcast_hierarchical},
     BuiltIn{Collective::iallreduce, Algorithm::sliced_pull, allreduce_sliced_pull},
+    BuiltIn{Collective::iallreduce, Algorithm::rooted, allreduce_rooted},
     BuiltIn{Collective::ireduce, Algorithm::sliced_pull, reduce_sliced_pull},
     BuiltIn{Collective::ireduce_scatter_block, Algorithm::sliced_pull, reduce_scatter_block_sliced_pull},
     BuiltIn{Collective::ireduce_scatter, Algorithm::sliced_pull, reduce_scatter_sliced_pull},

@@ -88,6 +88,7 @@ Task allgather_hierarchical(Operation& operation, LocalRank& rank);
 Task bcast_flat(Operation& operation, LocalRank& rank);
 Task bcast_hierarchical(Operation& operation, LocalRank& rank);
 Task allreduce_sliced_pull(Operation& operation, LocalRank& rank);
+Task allreduce_rooted(Operation& operation, LocalRank& rank);
 Task reduce_sliced_pull(Operation& operation, LocalRank& rank);
 Task reduce_scatter_block_sliced_pull(Operation& operation, LocalRank& rank);
 Task reduce_scatter_sliced_pull(Operation& operation, LocalRank& rank);

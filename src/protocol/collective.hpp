@@ -46,6 +46,7 @@ enum class Algorithm : std::uint16_t {
   sliced_pull = 6,
   tree = 7,
   chain = 8,
+  rooted = 9,
 };
 
 enum class CompletionStatus : std::uint32_t {
@@ -71,6 +72,7 @@ inline constexpr std::array kAlgorithms{
     AlgorithmName{Algorithm::sliced_pull, "sliced_pull"},
     AlgorithmName{Algorithm::tree, "tree"},
     AlgorithmName{Algorithm::chain, "chain"},
+    AlgorithmName{Algorithm::rooted, "rooted"},
 };
 
 // Index in kAlgorithms, which is in the order of the numbers.
@@ -101,6 +103,7 @@ inline constexpr Algorithms kBroadcasts{Algorithm::flat, Algorithm::hierarchical
 inline constexpr Algorithms kPulls{Algorithm::ring_pull, Algorithm::ring_pull, Algorithm::ring_pull};
 inline constexpr Algorithms kBarriers{Algorithm::tree, Algorithm::tree, Algorithm::tree};
 inline constexpr Algorithms kPrefixes{Algorithm::chain, Algorithm::chain, Algorithm::chain};
+inline constexpr Algorithms kAllReduces{Algorithm::sliced_pull, Algorithm::rooted, Algorithm::rooted};
 inline constexpr Algorithms kAnyReduces{Algorithm::sliced_pull, Algorithm::sliced_pull, Algorithm::sliced_pull};
 }  // namespace detail
 inline constexpr std::array kCollectives{
@@ -110,7 +113,7 @@ inline constexpr std::array kCollectives{
     CollectiveRow{Collective::iallgather, "iallgather", true, detail::kAllGathers},
     CollectiveRow{Collective::iallgatherv, "iallgatherv", false, detail::kAllGathers},
     CollectiveRow{Collective::ibcast, "ibcast", true, detail::kBroadcasts},
-    CollectiveRow{Collective::iallreduce, "iallreduce", true, detail::kAnyReduces},
+    CollectiveRow{Collective::iallreduce, "iallreduce", true, detail::kAllReduces},
     CollectiveRow{Collective::ireduce, "ireduce", true, detail::kAnyReduces},
     CollectiveRow{Collective::ireduce_scatter_block, "ireduce_scatter_block", true, detail::kAnyReduces},
     CollectiveRow{Collective::igather, "igather", true, detail::kPulls},
@@ -230,7 +233,8 @@ static_assert([] {
 // True if ranks get blocks from ranks other than their sources.
 [[nodiscard]] constexpr bool passes_on(Collective collective, Algorithm algorithm) {
   return algorithm == Algorithm::node_pull || algorithm == Algorithm::hierarchical ||
-         collective == Collective::ibcast || collective == Collective::iallreduce || is_prefix(collective);
+         collective == Collective::ibcast || is_prefix(collective) ||
+         (collective == Collective::iallreduce && algorithm == Algorithm::sliced_pull);
 }
 
 // Digest of the values on which all ranks of a group must agree. Every announcement has it, so a difference is an

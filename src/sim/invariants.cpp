@@ -85,6 +85,10 @@ Block Invariants::marked_block(const Slot& slot, GroupRank source) const {
     if (source != slot.me) block.bytes = 0;
     return block;
   }
+  if (job_.options.algorithm == Algorithm::rooted) {
+    if (source != GroupRank{0}) block.bytes = 0;
+    return block;
+  }
   const PairExtent slice = engine::cut_into_slices(block.bytes, plan.reduction->element_bytes(), plan.sent.size(),
                                                    job_.scenario.limits.split_bytes)[source.value()];
   block.memory.address += static_cast<std::uint64_t>(slice.offset_bytes);

@@ -141,8 +141,8 @@ PostedOperation Cluster::gather(std::uint32_t rank, std::uint64_t sequence, std:
 }
 
 PostedOperation Cluster::allreduce(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
-                                   const Reduction& reduction) {
-  PostedOperation posted = gather(rank, sequence, bytes, Algorithm::sliced_pull);
+                                   const Reduction& reduction, Algorithm algorithm) {
+  PostedOperation posted = gather(rank, sequence, bytes, algorithm);
   posted.collective = Collective::iallreduce;
   posted.digest = operation_digest(posted.collective, posted.algorithm, 0, static_cast<std::uint32_t>(ranks()), 0);
   posted.reduction = reduction;

@@ -93,7 +93,8 @@ class Cluster {
   [[nodiscard]] PostedOperation barrier(std::uint32_t rank, std::uint64_t sequence);
   // The same for an allreduce: the first block is the rank's contribution, floats whose sums are rounded.
   [[nodiscard]] PostedOperation allreduce(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
-                                          const Reduction& reduction = {ReduceOperation::sum, ElementType::float32});
+                                          const Reduction& reduction = {ReduceOperation::sum, ElementType::float32},
+                                          Algorithm algorithm = Algorithm::sliced_pull);
   // The same for a reduction to one rank, and for a reduce_scatter with blocks of `bytes`.
   [[nodiscard]] PostedOperation reduce(std::uint32_t rank, std::uint64_t sequence, std::uint64_t bytes,
                                        std::uint32_t root);

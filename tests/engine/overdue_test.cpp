@@ -37,7 +37,11 @@ std::vector<Post> all_sized() {
     all.push_back(
         [=](Cluster& cluster, std::uint32_t rank) { return cluster.gather(rank, 0, kSmallBytes, algorithm); });
   }
-  all.push_back([](Cluster& cluster, std::uint32_t rank) { return cluster.allreduce(rank, 0, kSmallBytes); });
+  for (const Algorithm algorithm : {Algorithm::sliced_pull, Algorithm::rooted}) {
+    all.push_back([=](Cluster& cluster, std::uint32_t rank) {
+      return cluster.allreduce(rank, 0, kSmallBytes, {ReduceOperation::sum, ElementType::float32}, algorithm);
+    });
+  }
   all.push_back(
       [](Cluster& cluster, std::uint32_t rank) { return cluster.prefix(rank, 0, kSmallBytes, Collective::iscan); });
   return all;

@@ -64,8 +64,8 @@ TEST_P(Schedules, KeepEveryInvariant) {
   // The test is useless without faults.
   EXPECT_EQ(crashes != 0, faults.make().most_crashes != 0);
   EXPECT_EQ(replayed != 0, faults.make().most_crashes != 0);
-  const bool eager_sends =
-      algorithm == Algorithm::ring_pull || algorithm == Algorithm::node_pull || algorithm == Algorithm::sliced_pull;
+  const bool eager_sends = algorithm == Algorithm::ring_pull || algorithm == Algorithm::node_pull ||
+                           algorithm == Algorithm::sliced_pull || algorithm == Algorithm::rooted;
   EXPECT_EQ(eager_blocks != 0, faults.make().eager_chance != 0 && eager_sends);
 }
 

@@ -27,10 +27,9 @@
 // Order: always that of group ranks, ((0 + 1) + 2) + ..., whatever arrives first. The same contributions give the same
 // bits, in any placement.
 // Late arrivals: the result needs all contributions, so nothing is reduced before the last rank has posted. Short
-// slices (up to 4 KiB and in one piece) are sent before they are requested. A service process sends contributions with
-// its announcement, unless it reduces several ranks' contributions first. An owner sends the slice with its answer, as
-// far as there is room (core/announcer, relay/replicas). So short vectors cross the network twice: to the owners, and
-// back.
+// slices (up to 4 KiB and in one piece) are sent before they are requested. Contributions travel with the announcement,
+// unless a service process reduces those of its ranks first. An owner sends the slice with its answer, as far as there
+// is room (core/announcer, relay/replicas). So short vectors cross the network twice: to the owners, and back.
 //
 // Per local rank, group of p on n nodes, s service processes with members; a slice in pieces of about `segment_bytes`:
 //     announcements   s - 1 (each 108 bytes)

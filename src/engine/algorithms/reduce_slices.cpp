@@ -31,6 +31,7 @@ std::vector<BlockId> names_of_contributions(const Operation& operation, const Lo
   const Membership& group = operation.membership();
   if (rank.eager_sends != EagerSends::slices || group.leaders_of_nodes().size() == 1) return names;
   if (piece.source != rank.me() || piece.index != peer::kWholeBlock) return names;
+  if (!sends_short_slices(operation, *rank.posted().reduction)) return names;
   for (std::size_t i = 0; i < group.size(); ++i) names.push_back(BlockId{operation.id(), group_rank(i), rank.me()});
   return names;
 }

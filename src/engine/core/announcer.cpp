@@ -71,7 +71,8 @@ bool Announcer::concerns(const LocalRank& rank, std::uint32_t peer) const {
   }
   if (is_of_neighbors(rank.posted().collective)) return rank.contacts[peer].has_neighbors;
   const GroupRank root{rank.posted().root};
-  const bool has_root = is_rooted(rank.posted().collective) || is_for_root(rank.posted().collective);
+  const bool has_root = is_rooted(rank.posted().collective) || is_for_root(rank.posted().collective) ||
+                        rank.posted().algorithm == Algorithm::rooted;
   return !has_root || rank.me() == root || operation_.membership().peer_of(root) == peer;
 }
 
@@ -134,8 +135,7 @@ bool Announcer::sends_eagerly(const LocalRank& rank, const Membership::Peer& rea
   const Membership& membership = operation_.membership();
   switch (rank.eager_sends) {
     case EagerSends::no: break;
-    case EagerSends::slices:  // unless contributions of several ranks are reduced here first
-      return !is_exact(*rank.posted().reduction) || membership.local().size() == 1;
+    case EagerSends::slices: return sends_short_slices(operation_, *rank.posted().reduction);
     case EagerSends::to_lone_ranks:
       return reader.ranks.size() == 1 && membership.services_by_node()[membership.node_of(reader.sp)].size() == 1;
     case EagerSends::to_all: return true;

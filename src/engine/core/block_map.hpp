@@ -72,6 +72,11 @@ class BlockMap {
   [[nodiscard]] std::size_t contributors() const {
     return is_prefix(posted_.collective) ? index_of(posted_.me) + 1 : membership_.size();
   }
+  // True if the source has a block for this rank: a contribution, or with `rooted` the root's result.
+  [[nodiscard]] bool has_block_of(GroupRank source) const {
+    if (posted_.algorithm != Algorithm::rooted || membership_.size() == 1) return index_of(source) < contributors();
+    return (source.value() == posted_.root) != (posted_.me.value() == posted_.root);
+  }
   // The source's whole contribution. The receive side is cut into slices by owner (slices.hpp).
   [[nodiscard]] Block contribution(GroupRank source) const { return remote_block(source, posted_.send.block_bytes); }
 

@@ -47,7 +47,7 @@ class Inbox {
   void handle(SpId from, const OperationId& id, const peer::ReplicaDone& done);
   void handle(SpId from, const OperationId& id, const peer::Quiesce& quiesce);
   void handle(SpId from, const OperationId& id, const peer::Overdue& overdue) {
-    answer_overdue(context_, from, id, overdue);
+    answer_overdue(groups_, context_, from, id, overdue);
   }
 
   Context& context_;

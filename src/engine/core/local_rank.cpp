@@ -42,8 +42,9 @@ void begin_reduction(const BlockMap& blocks, PairTable& pairs, std::size_t size)
     has_all = has_all && marked;
   }
   for (std::size_t i = 0; i < size; ++i) {
-    if (has_all || i >= blocks.contributors()) pairs.fill(group_rank(i));
-    if (blocks.owed_bytes(group_rank(i)) == 0) pairs.release(group_rank(i));
+    const bool own_done = post.own_block_done && i == index_of(post.me);
+    if (has_all || !blocks.has_block_of(group_rank(i))) pairs.fill(group_rank(i));
+    if (own_done || blocks.owed_bytes(group_rank(i)) == 0) pairs.release(group_rank(i));
   }
 }
 

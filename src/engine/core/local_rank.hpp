@@ -104,7 +104,8 @@ class LocalRank final : public Pooled {
   fabric::CompletionRecord record;
   std::uint32_t window_slots = 0;  // held by this rank's moves
   EagerSends eager_sends = EagerSends::no;
-  Signal released;  // signalled when every send block is released
+  bool held_back = false;  // its blocks are announced later
+  Signal released;         // signalled when every send block is released
 
  private:
   [[nodiscard]] bool is_filled() const { return pairs.all_filled(); }

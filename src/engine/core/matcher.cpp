@@ -73,7 +73,14 @@ void Matcher::match_local_ranks(LocalRank& rank) {
   }
 }
 
+void Matcher::offer_to_local_ranks(LocalRank& rank) {
+  for (const std::unique_ptr<LocalRank>& other : operation_.ranks.all()) {
+    if (!other->is_completed() && other->pairs.has_begun()) match_pair(rank, *other);
+  }
+}
+
 void Matcher::match_pair(LocalRank& announcer, LocalRank& reader) {
+  if (announcer.held_back) return;
   const bool sends = announcer.pairs.side() == peer::Side::send;
   const BlockLayout& layout = sends ? announcer.posted().send : announcer.posted().receive;
   RemoteBlock remote{layout.address(reader.me()), layout.bytes(reader.me())};

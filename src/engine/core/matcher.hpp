@@ -23,6 +23,8 @@ class Matcher {
   // Matches a rank that has announced with everything that came before.
   void match(LocalRank& rank);
   void on_announce(SpId from, peer::Announce announce);
+  // The rank's blocks, which were held back, exist now.
+  void offer_to_local_ranks(LocalRank& rank);
 
   // An unexpected announcement is kept until all local ranks that it concerns have matched it. All local ranks match
   // all announcements, so they are dropped together.

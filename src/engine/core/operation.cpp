@@ -20,11 +20,29 @@ Operation::~Operation() {
 
 // ---------------------------------------------------------------- for algorithms
 
-void Operation::announce(LocalRank& rank, peer::Side side, EagerSends eager) {
+void Operation::begin(LocalRank& rank, peer::Side side, EagerSends eager) {
   rank.begin(side, eager);
   const BlockLayout& layout = side == peer::Side::send ? rank.posted().send : rank.posted().receive;
   remote_buffers.learn(rank.me(), layout, context.config.epoch);
   matcher.match(rank);
+}
+
+void Operation::announce(LocalRank& rank, peer::Side side, EagerSends eager) {
+  begin(rank, side, eager);
+  announcer.announce(rank);
+}
+
+void Operation::hold_send_blocks(LocalRank& rank, EagerSends eager) {
+  rank.held_back = true;
+  if (context.config.epoch > Epoch{1}) {
+    for (const Membership::Peer& peer : membership().peers()) ask_for_ends(*this, peer.sp, rank.posted().native_calls);
+  }
+  begin(rank, peer::Side::send, eager);
+}
+
+void Operation::announce_held_blocks(LocalRank& rank) {
+  rank.held_back = false;
+  matcher.offer_to_local_ranks(rank);
   announcer.announce(rank);
 }
 
@@ -115,6 +133,8 @@ void Operation::restored(WorldRank rank) {
 void Operation::peer_restarted(std::uint32_t peer) {
   if (replicas_ != nullptr) replicas_->peer_restarted(membership().peers()[peer].sp);
   announcer.reannounce(peer);
+  const LocalRank* held_back = ranks.find_if([](const LocalRank& rank) { return rank.held_back; });
+  if (held_back != nullptr) ask_for_ends(*this, membership().peers()[peer].sp, held_back->posted().native_calls);
 }
 
 // Waiting requests are answered before the operation is removed, by Matcher::forget_met() and forget_met_by_restored().

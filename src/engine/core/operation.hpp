@@ -41,6 +41,10 @@ class Operation final : public Pooled {
   }
   void announce_receive_blocks(LocalRank& rank) { announce(rank, peer::Side::receive, EagerSends::no); }
 
+  // The same in two steps: matches others' announcements now, and announces the rank's blocks once they exist.
+  void hold_send_blocks(LocalRank& rank, EagerSends eager);
+  void announce_held_blocks(LocalRank& rank);
+
   [[nodiscard]] Window::Enter enter_window(LocalRank& rank) { return context.window.enter(rank.window_slots); }
   void leave_window(LocalRank& rank) { context.window.leave(rank.window_slots); }
 
@@ -101,6 +105,7 @@ class Operation final : public Pooled {
   std::uint32_t looks = 0;  // times that it was found overdue
 
  private:
+  void begin(LocalRank& rank, peer::Side side, EagerSends eager);
   void announce(LocalRank& rank, peer::Side side, EagerSends eager);
 
   std::unique_ptr<Replicas> replicas_;  // made if the algorithm passes blocks on

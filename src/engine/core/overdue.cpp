@@ -17,9 +17,7 @@ const LocalRank* waiting_rank(const Operation& operation) {
 
 void ask_about(Operation& operation, std::uint32_t native_calls) {
   const Membership& membership = operation.membership();
-  for (const Membership::Peer& peer : membership.peers()) {
-    operation.context.send(peer.sp, operation.id(), peer::Overdue{native_calls});
-  }
+  for (const Membership::Peer& peer : membership.peers()) ask_for_ends(operation, peer.sp, native_calls);
   for (const GroupRank local : membership.local()) {
     const WorldRank rank = membership.world(local);
     if (!operation.context.fabric.ranks.has_passed(rank, operation.id(), native_calls)) continue;
@@ -34,6 +32,17 @@ bool look_at(Operation& operation, const LocalRank& waiting) {
   if (operation.looks == 1 || !std::has_single_bit(operation.looks)) return false;
   ask_about(operation, posted.native_calls);
   return true;
+}
+
+// How the operation has ended for a local rank; nullopt if it may be open, or ended because another rank has passed.
+std::optional<CompletionStatus> ended(const Context& context, const Group* group, WorldRank rank, const OperationId& id,
+                                      std::uint32_t native_calls) {
+  if (context.fabric.ranks.has_passed(rank, id, native_calls)) return CompletionStatus::passed_natively;
+  if (group != nullptr) {
+    const std::optional<CompletionStatus> status = group->finished(rank, id.sequence);
+    return status == CompletionStatus::passed_natively ? std::nullopt : status;
+  }
+  return context.is_dropped(rank) ? std::optional(CompletionStatus::peer_lost) : std::nullopt;
 }
 
 }  // namespace
@@ -51,12 +60,18 @@ bool look_for_overdue(const GroupTable& groups) {
   return any;
 }
 
-void answer_overdue(Context& context, SpId from, const OperationId& id, const peer::Overdue& overdue) {
+void answer_overdue(const GroupTable& groups, Context& context, SpId from, const OperationId& id,
+                    const peer::Overdue& overdue) {
+  const Group* group = groups.find(id.group);
+  bool any_passed = false;
   for (std::uint32_t rank = 0; rank < context.config.sp_of_rank.size(); ++rank) {
     const WorldRank local{rank};
-    if (!context.is_local(local) || !context.fabric.ranks.has_passed(local, id, overdue.native_calls)) continue;
-    context.send(from, id, peer::Finished{local, CompletionStatus::passed_natively});
+    if (!context.is_local(local)) continue;
+    const std::optional<CompletionStatus> status = ended(context, group, local, id, overdue.native_calls);
+    if (status) context.send(from, id, peer::Finished{local, *status});
+    any_passed = any_passed || status == CompletionStatus::passed_natively;
   }
+  if (!any_passed) static_cast<void>(groups.answer_forgotten(from, id, 0));
 }
 
 }  // namespace outrigger::engine

@@ -3,10 +3,14 @@
 //
 //     waits                     serves the rank
 //       overdue {native calls} ---->
-//       <------------ finished {rank}     if it has left more calls to its MPI than the waiting ranks
+//       <------------ finished {rank}     if it has left more calls to its MPI than the waiting ranks, or has ended the
+//                                         operation
 //
 // Each service process of the group gets a message at the 2nd, 4th, 8th, ... check of an operation. Only the oldest
 // operation of a group is checked: the others wait behind it.
+//
+// A rank whose blocks are held back announces nothing yet, so peers cannot answer it. Its service process asks in this
+// way after a restart, and asks those that have restarted.
 #pragma once
 
 #include "engine/core/context.hpp"
@@ -17,6 +21,7 @@ namespace outrigger::engine {
 
 // See Engine::look_for_passed().
 bool look_for_overdue(const GroupTable& groups);
-void answer_overdue(Context& context, SpId from, const OperationId& id, const peer::Overdue& overdue);
+void answer_overdue(const GroupTable& groups, Context& context, SpId from, const OperationId& id,
+                    const peer::Overdue& overdue);
 
 }  // namespace outrigger::engine

@@ -61,6 +61,22 @@ void make_own_slice(PostedOperation& operation, std::uint64_t offset) {
   receive.base.address -= offset;
 }
 
+// Contributions go to rank 0, the root, which sends the result from its receive buffer to all.
+void make_rooted(PostedOperation& operation) {
+  const GroupRank root{0};
+  BlockLayout& receive = operation.receive;
+  operation.root = root.value();
+  operation.own_block_done = operation.me == root;
+  if (operation.me == root) {
+    operation.own_contribution = operation.send.base;
+    operation.send = receive;
+  } else {
+    operation.send.only = root;
+  }
+  receive.extents.resize(operation.members->size());
+  receive.extents[index_of(root)].bytes = receive.block_bytes;
+}
+
 // Ranks that would reduce something else find out by the digest.
 void cut_receive_side(PostedOperation& operation, const EngineLimits& limits) {
   const std::uint64_t bytes = operation.send.block_bytes;
@@ -76,6 +92,10 @@ void cut_receive_side(PostedOperation& operation, const EngineLimits& limits) {
       operation.send.first = operation.me;
       break;
     default:
+      if (operation.algorithm == Algorithm::rooted && operation.members->size() > 1) {
+        make_rooted(operation);
+        break;
+      }
       receive.extents = cut_into_slices(receive.block_bytes, operation.reduction->element_bytes(),
                                         operation.members->size(), limits.split_bytes);
   }

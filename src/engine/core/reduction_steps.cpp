@@ -17,6 +17,11 @@ bool is_short_slice(const Context& context, std::uint64_t bytes) {
   return bytes != 0 && bytes <= limits.short_slice_bytes && bytes / 2 < limits.segment_bytes;
 }
 
+bool sends_short_slices(const Operation& operation, const Reduction& reduction) {
+  const Membership& membership = operation.membership();
+  return !is_exact(reduction) || membership.services().size() == membership.size();
+}
+
 void end_slice(Operation& operation, LocalRank& rank, GroupRank owner, const fabric::MoveOutcome& outcome) {
   const CompletionStatus status = status_of(outcome);
   if (status != CompletionStatus::ok) return rank.fail(status);

@@ -16,6 +16,10 @@ namespace outrigger::engine {
 // Short slices are reduced whole and sent eagerly. Same result at all ranks.
 [[nodiscard]] bool is_short_slice(const Context& context, std::uint64_t bytes);
 
+// Contributions to short slices are sent before they are requested, unless a service process reduces those of its ranks
+// first. Same result at all ranks.
+[[nodiscard]] bool sends_short_slices(const Operation& operation, const Reduction& reduction);
+
 // Marks the owner's slice as placed in the rank's buffer, or records its failure. Order: bytes placed, this call, and
 // after the last slice end_contributions().
 void end_slice(Operation& operation, LocalRank& rank, GroupRank owner, const fabric::MoveOutcome& outcome);

@@ -136,6 +136,20 @@ void end_pair_with_finished(LocalRank& rank, GroupRank finished, CompletionStatu
   if (sends) rank.release(finished);
 }
 
+namespace {
+
+// With `rooted` only the root waits for the contribution, but there will be no result for anyone.
+void end_without_result(LocalRank& rank, GroupRank passed) {
+  const GroupRank root{rank.posted().root};
+  if (rank.me() == root || rank.pairs[root].receive != ReceiveState::waiting) return;
+  rank.fail(CompletionStatus::passed_natively);
+  rank.record.passed_by = (*rank.posted().members)[index_of(passed)];
+  rank.fill(root);
+  rank.release(root);
+}
+
+}  // namespace
+
 void end_pairs_with_finished(Operation& operation, const peer::Finished& finished) {
   const Membership* membership = operation.group.membership();
   const std::optional<GroupRank> member = membership == nullptr ? std::nullopt : membership->find(finished.rank);
@@ -143,7 +157,25 @@ void end_pairs_with_finished(Operation& operation, const peer::Finished& finishe
   for (const std::unique_ptr<LocalRank>& rank : operation.ranks.all()) {
     if (rank->is_completed() || !rank->pairs.has_begun() || rank->me() == *member) continue;
     end_pair_with_finished(*rank, *member, finished.status);
+    const bool passed = finished.status == CompletionStatus::passed_natively;
+    if (passed && rank->posted().algorithm == Algorithm::rooted) end_without_result(*rank, *member);
   }
+}
+
+void ask_for_ends(const Operation& operation, SpId peer, std::uint32_t native_calls) {
+  operation.context.send(peer, operation.id(), peer::Overdue{native_calls});
+}
+
+void fail_for_all(Operation& operation, LocalRank& rank) {
+  const peer::Finished failed{rank.world(), rank.record.status};
+  // A rank that has passed is reported by its own service process.
+  if (failed.status != CompletionStatus::passed_natively) {
+    for (const Membership::Peer& peer : operation.membership().peers()) {
+      operation.context.send(peer.sp, operation.id(), failed);
+    }
+    end_pairs_with_finished(operation, failed);
+  }
+  for (std::size_t i = 0; i < operation.membership().size(); ++i) rank.release(group_rank(i));
 }
 
 // ---------------------------------------------------------------- mismatched calls

@@ -26,6 +26,10 @@ void report_push(Operation& operation, LocalRank& source, GroupRank destination)
 void end_pair_with_finished(LocalRank& rank, GroupRank finished, CompletionStatus status);
 // The same for all local ranks.
 void end_pairs_with_finished(Operation& operation, const peer::Finished& finished);
+// Asks the peer for ranks that have ended the operation, or have left it to their MPI (overdue.hpp).
+void ask_for_ends(const Operation& operation, SpId peer, std::uint32_t native_calls);
+// The rank has failed and sends nothing: ends its pairs with all others, on both sides.
+void fail_for_all(Operation& operation, LocalRank& rank);
 
 // The two ranks call different collectives: nothing moves between them.
 void mismatch(LocalRank& rank, GroupRank other);

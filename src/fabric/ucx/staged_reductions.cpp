@@ -26,7 +26,8 @@ std::vector<StagedReductions::Operand> StagedReductions::joined(const std::vecto
   all.reserve(operands.size());
   for (const Operand& operand : operands) {
     const auto joins = [&](const Operand& earlier) {
-      return earlier.from && earlier.from == operand.from && earlier.others.size() < wire::kMaxOtherOperands;
+      return earlier.from && earlier.from == operand.from && !earlier.name && !operand.name &&
+             earlier.others.size() < wire::kMaxOtherOperands;
     };
     const auto earlier = std::ranges::find_if(all, joins);
     if (earlier == all.end()) {

@@ -80,7 +80,7 @@ class StagedReductions {
     std::list<Started>::iterator self;
   };
 
-  // Joins the operands of each service process.
+  // Joins the operands of each service process, but for those that may have been sent already.
   [[nodiscard]] static std::vector<Operand> joined(const std::vector<Operand>& operands);
   void pull(const Started& started, const Operand& operand, Pull& pull);
   void pull_batch(Started& started);

@@ -49,12 +49,15 @@ constexpr std::array kSmall{native_if_small(Collective::ialltoall), native_if_sm
 // rules follow from the bytes on the network, without measurements. With several ranks a node, `flat` sends a block of
 // an allgather once to every rank of another node, and `node_pull` once to the node. With several service processes a
 // node, `flat` may bring a broadcast to a node several times, and `hierarchical` brings it once. With one they are the
-// same.
+// same. `rooted` sends a
+// third of the messages of `sliced_pull`, and all bytes to one service process.
 constexpr std::array kBuiltIn = [] {
   std::array rules{built_in(Collective::iallgather, Algorithm::node_pull, 2),
                    built_in(Collective::iallgatherv, Algorithm::node_pull, 2),
-                   built_in(Collective::ibcast, Algorithm::hierarchical, 2)};
+                   built_in(Collective::ibcast, Algorithm::hierarchical, 2),
+                   built_in(Collective::iallreduce, Algorithm::rooted, 2)};
   rules[2].services = at_least(2);
+  rules[3].bytes = Range{0, kSmallBlockBytes};
   return rules;
 }();
 

@@ -16,6 +16,8 @@ constexpr std::size_t kEventsATurn = 16;
 constexpr std::uint64_t kSignalBytes = 64;
 // Per peer, for blocks it has not asked for yet; the same value as in outriggerd (fabric/ucx/wire_options.hpp).
 constexpr std::uint64_t kEagerRoomBytes = 256U << 10U;
+// Shorter blocks travel with the messages to their reader; the same value as in outriggerd (fabric/ucx/eager.cpp).
+constexpr std::uint64_t kBytesWithNotice = 4096;
 constexpr std::uint64_t kUntilComputes_ns = std::chrono::nanoseconds(copy::kUntilComputes).count();
 
 }  // namespace
@@ -39,6 +41,7 @@ class Service::Transfer final : public Receiver {
   // Before the other side has asked for it.
   void start_eagerly() { give_to(source_service(), Part::socket_out, bytes_); }
   void chunk_arrived(std::uint64_t bytes, bool last) override;
+  void came_with_messages();
   // A core has finished such a piece.
   void did(Part part, std::uint64_t bytes);
   void part_done() {
@@ -206,6 +209,12 @@ void Service::Transfer::put_together() {
 void Service::Transfer::placed(std::uint64_t bytes) {
   placed_bytes_ += bytes;
   if (placed_bytes_ == bytes_) finished();
+}
+
+void Service::Transfer::came_with_messages() {
+  placed_bytes_ = bytes_;
+  const std::function<void()> done = std::move(done_);  // may end this transfer
+  done();
 }
 
 void Service::Transfer::finished() {
@@ -408,7 +417,13 @@ void Service::send_eager(const BlockId& id, const Block& from, SpId reader) {
   auto made = std::make_unique<Transfer>(to, from.memory.owner.value(), to.place_, bytes);
   made->when_done([] {});
   burst_.spend(costs_.move_ns);
-  burst_.then([&transfer = *made] { transfer.start_eagerly(); });
+  if (bytes <= kBytesWithNotice) {
+    Batch& batch = batch_for(reader);
+    batch.blocks.push_back(id);
+    batch.bytes += bytes;
+  } else {
+    burst_.then([&transfer = *made] { transfer.start_eagerly(); });
+  }
   const bool added = to.eager_.emplace(id, std::move(made)).second;
   assert(added && "a block is sent to each reader once");
   static_cast<void>(added);
@@ -455,11 +470,15 @@ std::uint64_t Service::control_ns_to(const Service& peer) const {
   return machine_.network.control_ns(machine_.topology.route(place_, peer.place_), kSignalBytes);
 }
 
+Batch& Service::batch_for(SpId to) {
+  const auto batch = std::ranges::find(batches_, to, &Batch::to);
+  return batch != batches_.end() ? *batch : batches_.emplace_back(Batch{self_, to, {}, {}, 0});
+}
+
 void Service::send(SpId to, std::span<const std::byte> message) {
-  auto batch = std::ranges::find(batches_, to, &Batch::to);
-  if (batch == batches_.end()) batch = batches_.insert(batches_.end(), Batch{self_, to, {}, 0});
-  batch->messages.emplace_back(message.begin(), message.end());
-  batch->bytes += message.size();
+  Batch& batch = batch_for(to);
+  batch.messages.emplace_back(message.begin(), message.end());
+  batch.bytes += message.size();
 }
 
 void Service::send_all() {
@@ -479,7 +498,12 @@ void Service::send_all() {
 }
 
 void Service::receive(const std::shared_ptr<const Batch>& batch) {
-  take(costs_.event_ns * batch->messages.size(), [this, batch] {
+  const std::size_t parts = batch->messages.size() + batch->blocks.size();
+  take(costs_.event_ns * parts, [this, batch] {
+    for (const BlockId& block : batch->blocks) {
+      const auto found = eager_.find(block);
+      if (found != eager_.end()) found->second->came_with_messages();
+    }
     for (const std::vector<std::byte>& message : batch->messages) {
       const bool well_formed = engine_->receive(batch->from, message);
       assert(well_formed && "the engine's messages are well-formed");

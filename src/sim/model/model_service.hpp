@@ -33,6 +33,7 @@ struct Batch {
   SpId from;
   SpId to;
   std::vector<std::vector<std::byte>> messages;
+  std::vector<BlockId> blocks;  // short ones that are sent eagerly
   std::uint64_t bytes = 0;
 };
 
@@ -115,6 +116,7 @@ class Service final : public fabric::BlockMover, public fabric::PeerMessenger, p
   Transfer& begin(const Block& from, const Block& to, fabric::MoveCompletion* completion);
   void add_part(Transfer& whole, std::unique_ptr<Transfer> part);
   std::uint64_t take_eager(const BlockId& id, Transfer& whole);
+  Batch& batch_for(SpId to);
   [[nodiscard]] std::uint64_t control_ns_to(const Service& peer) const;
 
   Machine& machine_;

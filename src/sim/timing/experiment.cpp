@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/model/quantity.hpp"
+#include "sim/timing/chosen_algorithm.hpp"
 #include "sim/timing/largest_jobs.hpp"
 #include "sim/timing/native_side.hpp"
 #include "sim/timing/offloaded_side.hpp"
@@ -46,7 +47,8 @@ std::string names_of_baselines(Collective collective) {
 }
 
 Result<Choices> choose(const ExperimentOptions& options, model::MpiFamily family) {
-  const std::uint32_t ranks = Places(options.shape).ranks();
+  const Places places(options.shape);
+  const std::uint32_t ranks = places.ranks();
   const Collective collective = options.pattern.collective;
   Choices choices;
   choices.native = options.native == "default"
@@ -59,8 +61,9 @@ Result<Choices> choose(const ExperimentOptions& options, model::MpiFamily family
   if (choices.native->power_of_two && (ranks & (ranks - 1)) != 0) {
     return Error{fmt::format("native: {} is for a power of two of ranks, not for {}", options.native, ranks)};
   }
-  std::optional<Algorithm> algorithm = default_algorithm(collective);
-  if (options.offloaded != "default") algorithm = algorithm_named(options.offloaded);
+  const std::optional<Algorithm> algorithm =
+      options.offloaded == "default" ? chosen_algorithm(places, *places.all_ranks(), collective, options.pattern.bytes)
+                                     : algorithm_named(options.offloaded);
   if (!algorithm || !has_algorithm(collective, *algorithm)) {
     return Error{fmt::format("algorithm: '{}' is none of {}'s", options.offloaded, name_of(collective))};
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "sim/timing/chosen_algorithm.hpp"
 #include "sim/timing/hybrid_side.hpp"
 #include "sim/timing/native_side.hpp"
 #include "sim/timing/shape.hpp"
@@ -23,10 +24,8 @@ Status check(const model::Cluster& cluster, const Script& script, const LaneOpti
   return Done();
 }
 
-std::size_t largest_group(const Communicator& communicator) {
-  std::size_t most = 1;
-  for (const auto& group : communicator.groups) most = std::max(most, group->size());
-  return most;
+const std::vector<WorldRank>& largest_group(const Communicator& communicator) {
+  return **std::ranges::max_element(communicator.groups, {}, [](const auto& group) { return group->size(); });
 }
 
 const std::string* name_for(const std::map<std::string, std::string>& names, Collective collective) {
@@ -37,7 +36,7 @@ const std::string* name_for(const std::map<std::string, std::string>& names, Col
 Status choose_native(const Workload& workload, const LaneOptions& options, model::MpiFamily family, bool blocking,
                      Call& call) {
   const Communicator& communicator = workload.communicators[call.communicator];
-  const auto size = static_cast<std::uint32_t>(largest_group(communicator));
+  const auto size = static_cast<std::uint32_t>(largest_group(communicator).size());
   const std::string* const name = name_for(options.native, call.collective);
   call.native = name == nullptr ? baselines::default_baseline(family, call.collective, size, call.bytes, blocking)
                                 : baselines::baseline_named(call.collective, *name);
@@ -54,10 +53,12 @@ Status choose_native(const Workload& workload, const LaneOptions& options, model
   return Done();
 }
 
-Status choose_offloaded(const LaneOptions& options, Call& call) {
+Status choose_offloaded(const Workload& workload, const LaneOptions& options, Call& call) {
   const std::string* const name = name_for(options.algorithms, call.collective);
+  const std::vector<WorldRank>& members = largest_group(workload.communicators[call.communicator]);
   const std::optional<Algorithm> algorithm =
-      name == nullptr ? default_algorithm(call.collective) : algorithm_named(*name);
+      name == nullptr ? chosen_algorithm(Places(options.shape), members, call.collective, call.bytes)
+                      : algorithm_named(*name);
   if (!algorithm || !has_algorithm(call.collective, *algorithm)) {
     return Error{
         fmt::format("algorithm: '{}' is none of {}'s", name == nullptr ? "default" : *name, name_of(call.collective))};
@@ -72,7 +73,7 @@ Status choose(const LaneOptions& options, model::MpiFamily family, bool all_bloc
     Call& call = workload.calls[number];
     const bool blocking = all_block || script.blocking[number];
     if (Status chosen = choose_native(workload, options, family, blocking, call); !chosen) return chosen;
-    if (Status chosen = choose_offloaded(options, call); !chosen) return chosen;
+    if (Status chosen = choose_offloaded(workload, options, call); !chosen) return chosen;
   }
   return Done();
 }

@@ -56,6 +56,14 @@ TEST(Selection, TheBuiltInTableBringsBlocksToANodeOnce) {
   EXPECT_EQ(chosen(built_in, Collective::ibcast, several, kLarge), Algorithm::hierarchical);
 }
 
+TEST(Selection, ShortAllreducesBetweenNodesAreRooted) {
+  const SelectionTable on = table("all=on");
+  EXPECT_EQ(chosen(on, Collective::iallreduce, shape(8, 2, 4, 1), 8), Algorithm::rooted);
+  EXPECT_EQ(chosen(on, Collective::iallreduce, shape(8, 2, 4, 1), kSmallBlockBytes + 1), Algorithm::sliced_pull);
+  EXPECT_EQ(chosen(on, Collective::iallreduce, shape(8, 1, 8, 1), 8), Algorithm::sliced_pull);
+  EXPECT_EQ(chosen(on, Collective::ireduce, shape(8, 2, 4, 1), 8), Algorithm::sliced_pull);
+}
+
 TEST(Selection, SmallBlocksAreNativeUnlessARuleSaysOtherwise) {
   const GroupShape any = shape(4, 1, 4, 1);
   for (const Collective alike : {Collective::ialltoall, Collective::iallgather, Collective::ibcast}) {
