@@ -157,45 +157,73 @@ bool RankEndpoint::job_ended() noexcept try {
   return false;
 }
 
-PendingOperationPtr RankEndpoint::post(const OperationRequest& request) noexcept try {
+// The calls of every operation inline what they call, which costs more to call than to do.
+[[gnu::flatten]] void RankEndpoint::find(const BufferLayout& layout, std::uint32_t members, SideMemory& side) noexcept
+    try {
+  if (!find_extent(layout, members, side)) return;
+  heap_.use(reinterpret_cast<const void*>(side.begin));
+  const Lock lock(lock_.mutex);
+  const bool found = !lock_.is_inert() && regions_.find(side.begin, side.bytes, side.place);
+  if (!found) side.reached = SideMemory::Reached::never;
+  side.found_in = found ? regions_.state() : 0;
+} catch (...) {
+  side = {};
+}
+
+const SideMemory& RankEndpoint::use(const BufferLayout& layout, std::uint32_t members, const SideMemory& found,
+                                    SideMemory& found_now) {
+  if (found.found_in != 0 && found.found_in == regions_.state()) return found;
+  if (find_extent(layout, members, found_now) && !regions_.use(found_now.begin, found_now.bytes, found_now.place)) {
+    found_now.reached = SideMemory::Reached::never;
+  }
+  return found_now;
+}
+
+[[gnu::flatten]] PendingOperationPtr RankEndpoint::post(const OperationRequest& request,
+                                                        PendingOperationPtr rested) noexcept try {
   if (lock_.is_inert() || !request.group || &request.group->owner() != this || !fits_group(request)) return nullptr;
   heap_.see_operation(request.send.base, request.receive.base);
   SlotRequestBody body = describe(request);
   std::optional<Outdated> outdated;
-  PendingOperationPtr operation;
-  Lock lock(lock_.mutex);
-  operation.reset(posts_.make().release());
+  PendingOperationPtr operation(rested ? rested.release() : new PendingOperation);
   operation->begin(request.group);
+  Lock lock(lock_.mutex);
   if (posts_.kept() != 0 || !heap_.is_followed()) [[unlikely]]
     outdated.emplace(Outdated{heap_.follow(posts_), posts_.take_read()});
   if (posts_.kept() >= kMostKept) body.flags &= ~kSlotKept;
   if (regions_.registers()) body.flags &= ~kSlotTimed;  // a DPU has a clock of its own
-  const std::optional<BothSides> sides = place(request, body, *operation);
-  if (sides) {
-    lending_.posted(request, sides->send, sides->receive);
+  SideMemory send;
+  SideMemory receive;
+  const BothSides sides{use(request.send, body.group_size, request.send_memory, send),
+                        use(request.receive, body.group_size, request.receive_memory, receive)};
+  const bool placed = place(request, sides, body, *operation);
+  if (placed) {
+    lending_.posted(request, sides.send, sides.receive);
   } else {
     regions_.release_registrations(body);
   }
-  const bool growing = sides && arguments_.growing();
+  const bool growing = placed && arguments_.growing();
   doorbell_.unlock_and_ring(lock);
   if (outdated) let_go(std::move(*outdated));
-  if (!sides) return nullptr;
+  if (!placed) return nullptr;
   operation->staging = request.staging;
   if (growing) wait_for_growth();
-  lending_.may_wait(std::max(sides->send.bytes, sides->receive.bytes));
+  lending_.may_wait(std::max(sides.send.bytes, sides.receive.bytes));
   return operation;
 } catch (...) {
   return nullptr;
 }
 
-std::optional<RankEndpoint::BothSides> RankEndpoint::place(const OperationRequest& request, SlotRequestBody& body,
-                                                           PendingOperation& operation) {
+bool RankEndpoint::place(const OperationRequest& request, const BothSides& sides, SlotRequestBody& body,
+                         PendingOperation& operation) {
   using Reached = SideMemory::Reached;
-  const SideMemory send = describe_side(request.send, body.group_size, regions_, body.send, operation.in_heap[0]);
-  const SideMemory receive =
-      describe_side(request.receive, body.group_size, regions_, body.receive, operation.in_heap[1]);
-  if (send.reached == Reached::never || receive.reached == Reached::never) return std::nullopt;
-  if (send.is_private || receive.is_private) body.flags &= ~kSlotKept;  // it goes with this process
+  const auto& [send, receive] = sides;
+  describe_side(request.send, send, body.send);
+  describe_side(request.receive, receive, body.receive);
+  if (send.reached == Reached::never || receive.reached == Reached::never) return false;
+  if (send.place.in_heap) operation.in_heap[0] = MemoryRange{send.place.region, send.begin, send.bytes};
+  if (receive.place.in_heap) operation.in_heap[1] = MemoryRange{receive.place.region, receive.begin, receive.bytes};
+  if (send.is_private() || receive.is_private()) body.flags &= ~kSlotKept;  // it goes with this process
   if (request.collective == Collective::ireduce_scatter) {
     body.receive.stride_bytes = static_cast<std::int64_t>(request.part_offset_bytes);
   }
@@ -204,8 +232,7 @@ std::optional<RankEndpoint::BothSides> RankEndpoint::place(const OperationReques
   const bool named = is_of_neighbors(request.collective);
   if (named || send.reached == Reached::with_bytes) arguments.send.extents = request.send.extents;
   if (named || receive.reached == Reached::with_bytes) arguments.receive.extents = request.receive.extents;
-  if (!posts_.post(operation, body, arguments)) return std::nullopt;
-  return BothSides{send, receive};
+  return posts_.post(operation, body, arguments);
 }
 
 // Left on the heap, the operation would wait for the program's next call, which may be a long one into the native MPI.
@@ -250,7 +277,7 @@ bool RankEndpoint::poll(PendingOperation& operation) noexcept try {
   return false;
 }
 
-bool RankEndpoint::collect(PendingOperation& operation) {
+[[gnu::flatten]] bool RankEndpoint::collect(PendingOperation& operation) {
   Lock lock(lock_.mutex);
   const bool done = posts_.collect_if_filled(operation);
   if (posts_.anything_waits()) posts_.post_waiting();
@@ -260,21 +287,21 @@ bool RankEndpoint::collect(PendingOperation& operation) {
 
 void RankEndpoint::drop(std::unique_ptr<PendingOperation> operation) noexcept try {
   if (lock_.is_inert()) return;
-  std::shared_ptr<const Group> group;  // given up without the lock, which the last one takes
-  std::array<void*, 2> staging{};
   {
     const Lock lock(lock_.mutex);
     if (lock_.is_inert()) return;
     posts_.drop(operation);
-    if (!operation) return;
-    group = std::move(operation->group);
-    staging = operation->staging;
-    posts_.recycle(std::move(operation));
   }
-  give_back_staging(staging);
+  if (operation) give_back_staging(operation->staging);
 } catch (...) {
   // No memory to remember it by. It is lost with its slot, as it must be: the service process still uses them.
   static_cast<void>(operation.release());
+}
+
+void RankEndpoint::rest(PendingOperationPtr& operation) noexcept {
+  if (operation->phase.load(std::memory_order_acquire) != PendingOperation::Phase::done) return operation.reset();
+  give_back_staging(operation->staging);
+  operation->group.reset();
 }
 
 void RankEndpoint::give_back_staging(const std::array<void*, 2>& staging) {
@@ -382,7 +409,8 @@ void RankEndpoint::after_fork_in_child() {
 }
 
 void PendingOperationDeleter::operator()(PendingOperation* operation) const {
-  operation->group->owner().drop(std::unique_ptr<PendingOperation>(operation));
+  std::unique_ptr<PendingOperation> dropped(operation);
+  if (operation->group) operation->group->owner().drop(std::move(dropped));
 }
 
 }  // namespace outrigger::client

@@ -88,19 +88,27 @@ class RankEndpoint : public GroupOwner, public std::enable_shared_from_this<Rank
   // be inside one region; the caller packs other layouts into staging memory.
   //
   // An operation that waits for argument memory that is never free ends as `rejected`.
-  [[nodiscard]] PendingOperationPtr post(const OperationRequest& request) noexcept;
+  //
+  // `rested`: one that rest() has kept, to be used again.
+  [[nodiscard]] PendingOperationPtr post(const OperationRequest& request,
+                                         PendingOperationPtr rested = nullptr) noexcept;
+  // The result of an operation that poll() has found done has been read. Drops the operation, or keeps it for the next
+  // post without what it uses.
+  void rest(PendingOperationPtr& operation) noexcept;
   // True if it is done; then its result is valid. Usually one load from the rank's own memory. Also posts operations
   // that wait for slots.
   [[nodiscard]] bool poll(PendingOperation& operation) noexcept;
   // Sleeps until an operation of this rank is done, the time is over, or, if `helps`, Lending::help() is wanted.
   // May return early.
   void wait_for_completion(std::chrono::microseconds at_most, bool helps = false) noexcept;
-  // The region that holds the whole range, or kPrivateRegion. With kReachRdma any range that can be registered is one.
-  [[nodiscard]] RegionId region_of(const void* begin, std::uint64_t bytes) noexcept try {
-    heap_.use(begin);
-    return regions_.region_of(begin, bytes);
-  } catch (...) {
-    return kPrivateRegion;
+  // How service processes reach the blocks for so many members. With kReachRdma any range that can be registered is
+  // a region.
+  void find(const BufferLayout& layout, std::uint32_t members, SideMemory& side) noexcept;
+  // The region that holds the whole range, or kPrivateRegion.
+  [[nodiscard]] RegionId region_of(const void* begin, std::uint64_t bytes) noexcept {
+    SideMemory side;
+    find({begin, 0, bytes, {}}, 1, side);
+    return side.is_private() || side.reached == SideMemory::Reached::never ? kPrivateRegion : side.place.region;
   }
   // The text of what ended the job (a lost service process or keeper); empty while all is well. Looks at the
   // connection at most every few milliseconds, so it may be called in a waiting loop.
@@ -118,7 +126,7 @@ class RankEndpoint : public GroupOwner, public std::enable_shared_from_this<Rank
   [[nodiscard]] NativeTallies& native_tallies() { return native_tallies_; }
   [[nodiscard]] const WelcomeBody& welcome() const { return welcome_; }
   // True if service processes reach this rank's private memory in this way: kReachCma, kReachXpmem or kReachRdma. With
-  // kReachXpmem they copy a rank's own block. With kReachRdma they run on a DPU, and region_of() registers memory.
+  // kReachXpmem they copy a rank's own block. With kReachRdma they run on a DPU, and find() registers memory.
   [[nodiscard]] bool reached_by(std::uint32_t reach) const { return (welcome_.reach & reach) != 0; }
   [[nodiscard]] ControlChannel& control() { return control_; }
   [[nodiscard]] Regions& regions() { return regions_; }
@@ -146,12 +154,15 @@ class RankEndpoint : public GroupOwner, public std::enable_shared_from_this<Rank
   // Without the lock.
   void let_go(Outdated outdated);
   struct BothSides {
-    SideMemory send;
-    SideMemory receive;
+    const SideMemory& send;
+    const SideMemory& receive;
   };
-  // Under the lock. Adds the places of blocks and arguments to the body, and posts it. nullopt if they are invalid.
-  [[nodiscard]] std::optional<BothSides> place(const OperationRequest& request, SlotRequestBody& body,
-                                               PendingOperation& operation);
+  // Under the lock. The result of find(), or a new one. A registration has one user more afterwards.
+  [[nodiscard]] const SideMemory& use(const BufferLayout& layout, std::uint32_t members, const SideMemory& found,
+                                      SideMemory& found_now);
+  // Under the lock. Adds the places of blocks and arguments to the body, and posts it. False if they are invalid.
+  [[nodiscard]] bool place(const OperationRequest& request, const BothSides& sides, SlotRequestBody& body,
+                           PendingOperation& operation);
 
   EndpointLock lock_;
   const std::uint64_t serial_;  // of all endpoints of this process, from 1

@@ -63,6 +63,26 @@ def test_instructions_do_not_grow_with_size(offload, tmp_path):
             assert least["start"] < least["post"], f"{memory} memory, {size} bytes: {least}"
 
 
+# A tenth more than measured without a report (docs/inside/memory.md).
+MOST = {"post": 2350, "wait": 1040, "start": 1760, "end": 920}
+
+
+@pytest.mark.one_machine
+def test_offloaded_calls_take_few_instructions(offload, tmp_path):
+    if shutil.which("valgrind") is None:
+        pytest.skip("valgrind is not installed")
+    program = [str(offload.programs / "instructions"), str(tmp_path / "profile"), str(SIZES[0])]
+    env = with_copiers() | {"OUTRIGGER_WAIT_COPIES": "off", "OUTRIGGER_REPORT": ""}
+    result = offload.run(2, ["/bin/bash", "-c", UNDER_VALGRIND, *program], env=env, timeout_s=120).ok()
+    if "without valgrind's header" in result.out:
+        pytest.skip("the test programs were built where valgrind was not installed")
+    found = profiles(tmp_path)
+    for call, most in MOST.items():
+        counts = found.get(f"{call} mapped {SIZES[0]}", [])
+        assert len(counts) == CALLS, f"profiles are missing: {sorted(found)}\n{result.out}"
+        assert 100 < min(counts) <= most, f"{call}: {min(counts)} instructions"
+
+
 # Without live data: a jump, or for a wait a few loads. With it: no search, and no call of the MPI.
 MOST_MORE = {"send": (4, 600), "recv": (4, 600), "probe": (4, 600), "wait": (30, 600)}
 

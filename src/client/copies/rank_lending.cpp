@@ -28,7 +28,7 @@ void Lending::start_copier() {
 }
 
 void Lending::note_source(const SideMemory& side) {
-  if (!side.is_private || !(copier_.runs() || helper_.alone())) return;
+  if (!side.is_private() || !(copier_.runs() || helper_.alone())) return;
   if (huge_pages_.note_source(side.begin, side.bytes)) ring_copier(copy_queue_);
 }
 

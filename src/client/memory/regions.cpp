@@ -64,6 +64,7 @@ bool Regions::register_now(Region& region) {
 }
 
 std::vector<Region> Regions::leave_dpu() {
+  ++changes_;
   registers_.store(false, std::memory_order_release);
   reach_.fetch_or(kReachCma, std::memory_order_relaxed);
   registrations_->drop_all();
@@ -91,19 +92,6 @@ std::optional<Region> Regions::make_known(Region region) {
 std::optional<Region> Regions::add(std::uint64_t bytes) {
   std::optional<Region> region = create(bytes);
   return region ? make_known(std::move(*region)) : std::nullopt;
-}
-
-RegionId Regions::region_of(const void* begin, std::uint64_t bytes) {
-  const Lock lock(lock_.mutex);
-  if (lock_.is_inert()) return kPrivateRegion;
-  const auto address = reinterpret_cast<std::uintptr_t>(begin);
-  if (registers()) {
-    const std::optional<RegionId> registered = registrations_->use(address, bytes);
-    if (registered) registrations_->release(*registered);
-    return registered.value_or(kPrivateRegion);
-  }
-  const Region* region = table_.find(address, bytes);
-  return region == nullptr ? kPrivateRegion : region->id;
 }
 
 std::optional<MemoryRange> Regions::allocate_in(RangeAllocator& chunks, std::uint64_t bytes) {

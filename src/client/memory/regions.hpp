@@ -25,7 +25,6 @@ class Regions {
   Regions(EndpointLock& lock, ControlChannel& control, RankNetwork* network, SegmentView segment, std::uint32_t reach);
 
   // --- without the lock ---
-  [[nodiscard]] RegionId region_of(const void* begin, std::uint64_t bytes);
   // A new region that the service processes know. The caller inserts it.
   [[nodiscard]] std::optional<Region> add(std::uint64_t bytes);
   // The same for existing memory that was admitted before.
@@ -49,24 +48,43 @@ class Regions {
   [[nodiscard]] ControlChannel& control() { return control_; }
 
   // --- under the lock ---
-  void insert(Region region) { table_.insert(std::move(region)); }
-  [[nodiscard]] std::optional<Region> take(const void* base) { return table_.take(base); }
-  [[nodiscard]] std::optional<Region> take_heap() { return table_.take_heap(); }
-  // The way in which service processes reach a range of an operation; adds a user to its registration. nullopt: they
+  void insert(Region region) {
+    ++changes_;
+    table_.insert(std::move(region));
+  }
+  [[nodiscard]] std::optional<Region> take(const void* base) {
+    ++changes_;
+    return table_.take(base);
+  }
+  [[nodiscard]] std::optional<Region> take_heap() {
+    ++changes_;
+    return table_.take_heap();
+  }
+  // Results of find() hold as long as this is the same. 0: they do not hold, as a registration needs a user.
+  [[nodiscard]] std::uint64_t state() const { return registers() ? 0 : changes_; }
+  // The way in which service processes reach a range of an operation; adds a user to its registration. False: they
   // cannot.
   struct Place {
     RegionId region = kPrivateRegion;
     bool in_heap = false;
   };
-  [[nodiscard]] std::optional<Place> use(std::uint64_t begin, std::uint64_t bytes) {
+  [[nodiscard]] bool use(std::uint64_t begin, std::uint64_t bytes, Place& place) {
+    place = {};
     if (registers()) {
       const std::optional<RegionId> registered = registrations_->use(begin, bytes);
-      if (!registered) return std::nullopt;
-      return Place{*registered, false};
+      if (registered) place.region = *registered;
+      return registered.has_value();
     }
-    if (const Region* region = table_.find(begin, bytes)) return Place{region->id, region->use == RegionUse::heap};
-    if (!private_is_reached()) return std::nullopt;
-    return Place{};
+    const Region* region = table_.find(begin, bytes);
+    if (region == nullptr) return private_is_reached();
+    place = {region->id, region->use == RegionUse::heap};
+    return true;
+  }
+  // The same for a look: without a user.
+  [[nodiscard]] bool find(std::uint64_t begin, std::uint64_t bytes, Place& place) {
+    const bool found = use(begin, bytes, place);
+    if (found && registers()) registrations_->release(place.region);
+    return found;
   }
   // The service processes have finished the request.
   void release_registrations(const SlotRequestBody& body) {
@@ -99,6 +117,7 @@ class Regions {
   std::optional<RegistrationCache> registrations_;  // for a DPU
   std::atomic<bool> registers_{false};
   RegionTable table_;
+  std::uint64_t changes_ = 1;  // of the table
   std::atomic<std::uint32_t> live_{0};
 };
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include "client/memory/regions.hpp"
 #include "protocol/block_layout.hpp"
 #include "protocol/collective.hpp"
 #include "protocol/ids.hpp"
@@ -19,6 +20,20 @@ namespace outrigger::client {
 // One side of an operation: where this rank's blocks are. The extents are copied by post(); the blocks must stay valid
 // until the operation is done.
 using BufferLayout = BlockLayout<const void*, std::span<const PairExtent>>;
+
+// The memory of one side's blocks, from the first byte to behind the last, and how service processes reach it.
+struct SideMemory {
+  enum class Reached : std::uint8_t { never, without_bytes, with_bytes };
+  Reached reached = Reached::never;
+  std::uint64_t begin = 0;
+  std::uint64_t bytes = 0;
+  Regions::Place place{};
+  std::uint64_t found_in = 0;  // Regions::state(); 0: not looked up
+
+  [[nodiscard]] bool is_private() const { return reached == Reached::with_bytes && place.region == kPrivateRegion; }
+  // Service processes map all of it, or there are no bytes.
+  [[nodiscard]] bool is_mapped() const { return reached != Reached::never && !is_private(); }
+};
 
 // A communicator that operations are posted on. Made by RankEndpoint::define_group(); shared by the operations in
 // flight.
@@ -37,6 +52,9 @@ struct OperationRequest {
   std::uint64_t configuration = 0;      // digest of what must be equal on every rank; part of the operation's digest
   BufferLayout send;
   BufferLayout receive;
+  // By RankEndpoint::find(), if the caller has called it for these layouts. Then post() need not look again.
+  SideMemory send_memory;
+  SideMemory receive_memory;
   // Neighbor collectives: the neighbors' group ranks in ascending order, without duplicates. The layout has one extent
   // for each. post() copies them.
   std::span<const std::uint32_t> send_neighbors;

@@ -32,21 +32,8 @@ class Posts {
         doorbell_(doorbell),
         slots_(segment),
         plans_(segment),
-        groups_(segment) {
-    spare_.reserve(kMostSpare);
-  }
+        groups_(segment) {}
 
-  // An operation for post(). If the caller does not post it, it drops it without the lock.
-  [[nodiscard]] std::unique_ptr<PendingOperation> make() {
-    if (spare_.empty()) return std::make_unique<PendingOperation>();
-    std::unique_ptr<PendingOperation> operation = std::move(spare_.back());
-    spare_.pop_back();
-    return operation;
-  }
-  // For operations that are done and have no group: dropping a group takes the lock.
-  void recycle(std::unique_ptr<PendingOperation> operation) {
-    if (spare_.size() < kMostSpare) spare_.push_back(std::move(operation));
-  }
   // Posts, or keeps until it can be. Fills in where the arguments are. False: no memory is left for them, and none will
   // come back.
   [[nodiscard]] bool post(PendingOperation& operation, SlotRequestBody& body, const OperationArguments& arguments) {
@@ -98,8 +85,6 @@ class Posts {
   [[nodiscard]] std::size_t without_slot() const { return waiting_.size() + overflow_.unfinished(); }
 
  private:
-  static constexpr std::size_t kMostSpare = 64;  // kept for the next posts; more are given back
-
   [[nodiscard]] bool post_or_keep(PendingOperation& operation, SlotRequestBody& body,
                                   const OperationArguments& arguments);
   // Puts the request into a slot, or an overflow record. False: no argument memory at present; no slot of a DPU's.
@@ -126,7 +111,6 @@ class Posts {
   std::atomic<std::size_t> waiting_count_{0};  // of both
   std::uint32_t reaped_completions_ = 0;       // header_.completions when all slots were looked at last ...
   std::uint32_t looked_completions_ = 0;       // ... and when those of kept_ were
-  std::vector<std::unique_ptr<PendingOperation>> spare_;
   std::vector<std::unique_ptr<PendingOperation>> abandoned_;
   std::vector<std::unique_ptr<PendingOperation>> kept_;  // dropped when they were filled, the oldest first
 };

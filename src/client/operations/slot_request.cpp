@@ -64,23 +64,12 @@ SlotRequestBody describe(const Group& group, SlotRequest request) {
   return body;
 }
 
-SideMemory describe_side(const BufferLayout& layout, std::uint32_t group_size, Regions& regions, SlotLayout& filled,
-                         MemoryRange& in_heap) {
-  const std::optional<OffsetRange> range = layout.range(group_size);
-  if (!range) return {SideMemory::Reached::never};
-  if (range->empty()) return {SideMemory::Reached::without_bytes};  // private, address 0, blocks of no bytes
-  const std::uint64_t base = reinterpret_cast<std::uintptr_t>(layout.base);
-  const std::uint64_t begin = base + static_cast<std::uint64_t>(range->low);
-  const std::uint64_t bytes = range->bytes();
-  const std::optional<Regions::Place> place = regions.use(begin, bytes);
-  if (!place) return {SideMemory::Reached::never};
-  if (place->in_heap) in_heap = MemoryRange{place->region, begin, bytes};
-  filled.base = LocalRef{place->region.value(), 0, base};
-  if (layout.extents.empty()) {
-    filled.stride_bytes = layout.stride_bytes;
-    filled.block_bytes = layout.block_bytes;
-  }
-  return {SideMemory::Reached::with_bytes, begin, bytes, place->region == kPrivateRegion};
+void describe_side(const BufferLayout& layout, const SideMemory& memory, SlotLayout& filled) {
+  if (memory.reached != SideMemory::Reached::with_bytes) return;
+  filled.base = LocalRef{memory.place.region.value(), 0, reinterpret_cast<std::uintptr_t>(layout.base)};
+  if (!layout.extents.empty()) return;
+  filled.stride_bytes = layout.stride_bytes;
+  filled.block_bytes = layout.block_bytes;
 }
 
 }  // namespace outrigger::client

@@ -2,9 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
-#include "client/memory/range_allocator.hpp"
-#include "client/memory/regions.hpp"
 #include "client/operations/operation_request.hpp"
 #include "protocol/shared/segment.hpp"
 
@@ -19,18 +18,20 @@ namespace outrigger::client {
 // A request about a group and its entry for a dispatch plan.
 [[nodiscard]] SlotRequestBody describe(const Group& group, SlotRequest request);
 
-// The memory of one side's blocks, from the first byte to behind the last.
-struct SideMemory {
-  enum class Reached { never, without_bytes, with_bytes };
-  Reached reached = Reached::never;
-  std::uint64_t begin = 0;
-  std::uint64_t bytes = 0;
-  bool is_private = false;
-};
+// Where the blocks of a layout for so many members are. True: they have bytes, and `place` is still to be found.
+[[nodiscard]] inline bool find_extent(const BufferLayout& layout, std::uint32_t members, SideMemory& side) {
+  side.found_in = 0;
+  const std::optional<OffsetRange> range = layout.range(members);
+  side.reached = !range           ? SideMemory::Reached::never
+                 : range->empty() ? SideMemory::Reached::without_bytes
+                                  : SideMemory::Reached::with_bytes;
+  if (side.reached != SideMemory::Reached::with_bytes) return false;
+  side.begin = reinterpret_cast<std::uintptr_t>(layout.base) + static_cast<std::uint64_t>(range->low);
+  side.bytes = range->bytes();
+  return true;
+}
 
-// Under the lock. Fills the layout but for extents, and where it lies in the shared heap. A registration that it names
-// has one user more afterwards.
-[[nodiscard]] SideMemory describe_side(const BufferLayout& layout, std::uint32_t group_size, Regions& regions,
-                                       SlotLayout& filled, MemoryRange& in_heap);
+// Fills the layout but for extents.
+void describe_side(const BufferLayout& layout, const SideMemory& memory, SlotLayout& filled);
 
 }  // namespace outrigger::client

@@ -13,13 +13,14 @@ namespace outrigger::mpi {
 struct Job;
 
 // Neither null nor uncommitted.
-[[nodiscard]] inline bool valid_type(const Job& job, MPI_Datatype type) {
+[[nodiscard, gnu::always_inline]] inline bool valid_type(const Job& job, MPI_Datatype type) {
   return type != constants().datatype_null &&
          (detail::predefined_shape(type) != nullptr || shape_of(job, type).committed);
 }
 
 // A null buffer can only be right for no data, or with a type whose displacements are addresses.
-[[nodiscard]] inline bool valid_buffer(const Job& job, const void* buffer, MPI_Datatype type, bool has_data) {
+[[nodiscard, gnu::always_inline]] inline bool valid_buffer(const Job& job, const void* buffer, MPI_Datatype type,
+                                                           bool has_data) {
   if (buffer == MPI_IN_PLACE) return false;
   if (buffer != nullptr || !has_data) return true;
   const TypeShape shape = shape_of(job, type);
@@ -27,7 +28,8 @@ struct Job;
 }
 
 template <class Count>
-[[nodiscard]] bool valid_side(const Job& job, const void* buffer, Count count, MPI_Datatype type) {
+[[nodiscard, gnu::always_inline]] inline bool valid_side(const Job& job, const void* buffer, Count count,
+                                                         MPI_Datatype type) {
   return count >= 0 && valid_type(job, type) && valid_buffer(job, buffer, type, count > 0);
 }
 

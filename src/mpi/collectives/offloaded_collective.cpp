@@ -32,6 +32,9 @@
 #include "mpi/types/packing.hpp"
 
 namespace outrigger::mpi {
+namespace detail {
+constinit std::atomic<std::uint32_t> freed_count = 0;
+}
 namespace {
 
 constexpr std::size_t kSpareOperations = 64;  // kept to be used again; more are given back
@@ -46,7 +49,6 @@ constinit Operation* active_operations = nullptr;
 constinit Operation* next_look = nullptr;  // of them, by progress_some(); nullptr: the first
 constinit Operation* spare = nullptr;
 constinit std::size_t spares = 0;
-constinit std::atomic<std::uint32_t> freed_count = 0;
 
 void link(Operation& operation) {
   const std::scoped_lock lock(list_mutex);
@@ -69,17 +71,39 @@ bool unlink(Operation& operation) {
   return operation.freed_by_user;
 }
 
-void recycle(Operation* operation) {
-  {
-    const std::scoped_lock lock(list_mutex);
-    if (spares < kSpareOperations) {
-      operation->next = spare;
-      spare = operation;
-      ++spares;
-      return;
-    }
-  }
-  delete operation;
+bool keep_spare(Operation& operation) {
+  const std::scoped_lock lock(list_mutex);
+  if (spares == kSpareOperations) return false;
+  operation.next = spare;
+  spare = &operation;
+  ++spares;
+  return true;
+}
+
+Operation* take_spare() {
+  const std::scoped_lock lock(list_mutex);
+  Operation* operation = spare;
+  if (operation == nullptr) return nullptr;
+  spare = operation->next;
+  --spares;
+  operation->next = nullptr;
+  return operation;
+}
+
+// The MPI forgets the request.
+void free_request(Operation& operation) {
+  if (!operation.has_request) return;
+  complete_for_mpi(operation);
+  MPI_Request request = operation.own_request;
+  real().Wait(&request, MPI_STATUS_IGNORE);
+}
+
+void recycle(Operation& operation) {
+  operation.taken.store(true, std::memory_order_relaxed);  // also a persistent one, which is not collected
+  if (operation.complete.load(std::memory_order_acquire)) free_request(operation);
+  if (keep_spare(operation)) return;
+  free_request(operation);
+  delete &operation;
 }
 
 // A status that says so, but for its error.
@@ -92,21 +116,18 @@ MPI_Status make_status_of_collective() {
   return status;
 }
 
-// The MPI calls this for each request, so it does not ask the MPI each time.
 int query(void* /*state*/, MPI_Status* status) {
-  if (status == MPI_STATUS_IGNORE) return MPI_SUCCESS;
-  static const MPI_Status of_collective = make_status_of_collective();
-  const int error = status->MPI_ERROR;  // is not the function's to change
-  *status = of_collective;
-  status->MPI_ERROR = error;
+  set_status(status);
   return MPI_SUCCESS;
 }
 
-// The MPI lets go of the request: only now may its handle mean something else.
+// The MPI lets go of the request: only now may its handle mean something else. Unless this library has collected it,
+// the program has let the MPI do so.
 int release(void* state) {
-  auto* operation = static_cast<Operation*>(state);
-  erase_request(operation->request);
-  drop(*operation);
+  auto& operation = *static_cast<Operation*>(state);
+  erase_request(operation.own_request);
+  operation.has_request = false;  // but still `complete`, for other threads that look at it
+  collect(operation);
   return MPI_SUCCESS;
 }
 
@@ -145,15 +166,15 @@ std::string details_of(const Operation& operation, const client::OperationResult
 
 void explain(const Job& job, const Operation& operation, const client::OperationResult& result) {
   if (result.status == CompletionStatus::ok || result.status == CompletionStatus::truncated) return;
+  const NoCancellation whole;
   print("rank %u: %s on a communicator of %u ranks failed: %s%s", job.world_rank,
         name_of(operation.asked.collective).data(), operation.comm->size(), name_of(result.status).data(),
         details_of(operation, result).c_str());
   wait_until_read(STDERR_FILENO, kToBeRead);
 }
 
-// The service process is done with it. After the request is marked complete the operation may be gone.
+// The service process is done with it.
 void finish(Job& job, Operation& operation) {
-  const NoCancellation whole;  // others wait for it
   const client::OperationResult& result = operation.pending->result;
   if (operation.error == MPI_SUCCESS) operation.error = error_code(result.status);
   explain(job, operation, result);
@@ -162,25 +183,16 @@ void finish(Job& job, Operation& operation) {
     operation.receive.copy(Packing::unpack, job.packing_comm, block_in_place(operation));
   }
   if (counting()) count_completion(operation, result);
-  operation.pending.reset();
+  job.client->rest(operation.pending);
   const bool persistent = operation.persistent != nullptr;
   for (Blocks* side : {&operation.send, &operation.receive}) {
     persistent ? side->end_run(*job.client) : side->reset(job.client.get());
   }
-  MPI_Request request = operation.request;
   const bool freed = unlink(operation);
   operation.done.store(true, std::memory_order_release);
-  if (persistent) {
-    if (!freed) return;
-    freed_count.fetch_sub(1, std::memory_order_relaxed);
-    uncount_without_request();
-    return drop(operation);
-  }
-  real().Grequest_complete(request);
-  if (freed) {
-    freed_count.fetch_sub(1, std::memory_order_relaxed);
-    real().Wait(&request, MPI_STATUS_IGNORE);
-  }
+  if (!freed) return;
+  detail::freed_count.fetch_sub(1, std::memory_order_relaxed);
+  collect(operation);
 }
 
 std::vector<OperationHold> snapshot(bool freed_only) {
@@ -222,31 +234,32 @@ void drain_kept(Job& job, Waiter& waiter) {
   while (job.client->usage().kept != 0) waiter.pause();
 }
 
+void make_request(Operation& operation) {
+  const int code = start_request({&query, &release, &cancel}, operation);
+  if (code != MPI_SUCCESS) die("%s gave out no generalized request (code %d)", kAbiName, code);
+  operation.has_request = true;
+  operation.complete.store(false, std::memory_order_relaxed);
+  insert_request(operation.own_request, operation);
+}
+
 }  // namespace
 
 Operation* make_operation() {
-  {
-    const std::scoped_lock lock(list_mutex);
-    if (Operation* operation = spare) {
-      spare = operation->next;
-      --spares;
-      operation->next = nullptr;
-      operation->asked.root.reset();
-      operation->asked.reduction.reset();
-      operation->asked.part_offset_bytes = 0;
-      operation->persistent = nullptr;
-      operation->in_place = operation->source_overwritten = operation->freed_by_user = false;
-      operation->holders.store(1, std::memory_order_relaxed);
-      operation->taken.store(false, std::memory_order_relaxed);
-      operation->copies_own_block = operation->asked.own_block_done = false;
-      operation->busy.store(false, std::memory_order_relaxed);
-      operation->done.store(false, std::memory_order_relaxed);
-      operation->error = MPI_SUCCESS;
-      operation->counted = nullptr;
-      return operation;
-    }
-  }
-  return new Operation;
+  Operation* operation = take_spare();
+  if (operation == nullptr) return new Operation;
+  operation->asked.root.reset();
+  operation->asked.reduction.reset();
+  operation->asked.part_offset_bytes = 0;
+  operation->persistent = nullptr;
+  operation->in_place = operation->source_overwritten = operation->freed_by_user = false;
+  operation->copies_own_block = operation->asked.own_block_done = false;
+  operation->busy.store(true, std::memory_order_relaxed);
+  operation->done.store(false, std::memory_order_relaxed);
+  operation->taken.store(false, std::memory_order_relaxed);
+  operation->holders.store(1, std::memory_order_relaxed);
+  operation->error = MPI_SUCCESS;
+  operation->counted = nullptr;
+  return operation;
 }
 
 void launch(Job& job, Operation& operation, std::uint64_t sequence) {
@@ -263,19 +276,17 @@ void launch(Job& job, Operation& operation, std::uint64_t sequence) {
       asked.collective != Collective::ibarrier && is_kept(job, operation.send) && is_kept(job, operation.receive);
   asked.staging = {};
   if (asked.kept) asked.staging = {operation.send.hand_over_staging(), operation.receive.hand_over_staging()};
-  operation.pending = job.client->post(asked);
+  operation.pending = job.client->post(asked, std::move(operation.pending));
   asked.group.reset();  // the operation in flight has it
   if (operation.pending == nullptr) die("no memory left for the arguments of %s", name_of(asked.collective).data());
-  if (operation.persistent != nullptr) {
-    link(operation);
-    operation.busy.store(false, std::memory_order_release);  // last: from now on other threads may finish it
-    return;
+  if (operation.persistent == nullptr) {
+    operation.comm->retain();
+    if (!operation.has_request) make_request(operation);
+    operation.request = operation.own_request;
+    count_outstanding();
   }
-  operation.comm->retain();
-  const int code = start_request({&query, &release, &cancel}, operation);
-  if (code != MPI_SUCCESS) die("%s gave out no generalized request (code %d)", kAbiName, code);
-  insert_request(operation.request, operation);
-  link(operation);  // last: from now on other threads may finish it
+  link(operation);
+  operation.busy.store(false, std::memory_order_release);  // last: from now on other threads may finish it
 }
 
 bool progress(Job& job, Operation& operation) {
@@ -291,6 +302,32 @@ bool progress(Job& job, Operation& operation) {
   return true;
 }
 
+void complete_for_mpi(Operation& operation) {
+  if (operation.persistent != nullptr || operation.complete.exchange(true)) return;
+  real().Grequest_complete(operation.own_request);
+}
+
+bool progress_for_mpi(Job& job, Operation& operation) {
+  if (!progress(job, operation)) return false;
+  complete_for_mpi(operation);
+  return true;
+}
+
+bool collect(Operation& operation) {
+  if (operation.taken.exchange(true, std::memory_order_relaxed)) return false;
+  uncount_outstanding();
+  drop(operation);
+  return true;
+}
+
+void set_status(MPI_Status* status) {
+  if (status == MPI_STATUS_IGNORE) return;
+  static const MPI_Status of_collective = make_status_of_collective();  // the MPI is asked once
+  const int error = status->MPI_ERROR;                                  // is not the function's to change
+  *status = of_collective;
+  status->MPI_ERROR = error;
+}
+
 void collect_run(Operation& operation) {
   operation.persistent->state = PersistentStarts::State::inactive;
   operation.posted_ns = 0;
@@ -304,19 +341,19 @@ void drop(Operation& operation) {
     operation.receive.reset(nullptr);
   }
   std::exchange(operation.comm, nullptr)->release();
-  recycle(&operation);
+  recycle(operation);
 }
 
 bool free_by_user(Operation& operation) {
   const std::scoped_lock lock(list_mutex);  // other threads look for it in the list
   if (!operation.active) return false;
   operation.freed_by_user = true;
-  freed_count.fetch_add(1, std::memory_order_relaxed);
+  detail::freed_count.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
 
 void progress_freed(Job& job) {
-  if (freed_count.load(std::memory_order_relaxed) == 0) return;
+  if (!anything_freed()) return;
   const std::unique_lock lock(freed_mutex, std::try_to_lock);  // one thread at a time: the operations end in here
   if (!lock.owns_lock()) return;
   for (const OperationHold& operation : snapshot(true)) static_cast<void>(progress(job, *operation));
@@ -325,16 +362,23 @@ void progress_freed(Job& job) {
 int progress_some(Job& job) {
   int done = 0;
   for (const OperationHold& operation : some_active()) {
-    if (operation && !may_need_message(*operation) && progress(job, *operation)) ++done;
+    if (operation && !may_need_message(*operation) && progress_for_mpi(job, *operation)) ++done;
   }
   return done;
+}
+
+void forget_spare_operations() {
+  while (Operation* operation = take_spare()) {
+    free_request(*operation);
+    delete operation;
+  }
 }
 
 void drain_operations(Job& job) {
   const auto deadline = std::chrono::steady_clock::now() + kDrainLimit;
   Waiter waiter(job, Waiter::Drives::native);
   while (true) {
-    for (const OperationHold& operation : snapshot(false)) static_cast<void>(progress(job, *operation));
+    for (const OperationHold& operation : snapshot(false)) static_cast<void>(progress_for_mpi(job, *operation));
     const std::size_t left = snapshot(false).size();
     if (left == 0) return drain_kept(job, waiter);
     if (std::chrono::steady_clock::now() > deadline) {

@@ -1,7 +1,8 @@
 // One offloaded collective of this rank, from the call that starts it to the call that collects its request.
 //
 // The request is a generalized one. When the service process has finished, the first completion call that looks
-// unpacks, marks the request complete, and the MPI's own Wait or Test then collects it. A persistent collective
+// unpacks. If that call also collects the request, the MPI is not told: the next operation uses the same request.
+// Otherwise the request is marked complete, as the MPI may be asked for it. A persistent collective
 // (persistent/persistent.hpp) uses the MPI's own request, which is inactive for the MPI until then.
 #pragma once
 
@@ -28,6 +29,7 @@ struct Operation {
   CommState* comm = nullptr;  // holds a reference
   client::PendingOperationPtr pending;
   MPI_Request request{};
+  MPI_Request own_request{};               // a generalized one, if has_request; kept for the next operation
   PersistentStarts* persistent = nullptr;  // of a persistent collective, which uses this for all its runs
   Blocks send{asked.send};
   Blocks receive{asked.receive};
@@ -37,10 +39,12 @@ struct Operation {
   bool source_overwritten = false;         // in place: received blocks overwrite the sent ones
   bool copies_own_block = false;           // still to be copied
   bool freed_by_user = false;              // by MPI_Request_free
+  bool has_request = false;                // own_request
   bool active = false;                     // handed over, not done; under the lists' lock
   std::atomic<std::uint32_t> holders = 1;  // its request, and calls
-  std::atomic<bool> busy = false;          // a thread is looking at it
-  std::atomic<bool> done = false;          // the request is marked complete, `error` is final
+  std::atomic<bool> busy = true;           // not handed over yet, or a thread is looking at it
+  std::atomic<bool> done = false;          // `error` is final
+  std::atomic<bool> complete = false;      // own_request, for the MPI
   std::atomic<bool> taken = false;
   int error = MPI_SUCCESS;
 
@@ -62,10 +66,17 @@ struct Operation {
   return is_there ? operation.comm->me().value() : operation.receive.peers();
 }
 
-// A held operation is not reused, even if another thread collects its request. hold() needs an operation that already
-// has a holder. Its request is its first holder.
+// A held operation is not reused, even if another thread collects its request, which is its first holder.
 inline void hold(Operation& operation) {
   operation.holders.fetch_add(1, std::memory_order_relaxed);
+}
+// False: it has no holder, for the program uses a request that it has collected.
+[[nodiscard]] inline bool hold_if_used(Operation& operation) {
+  std::uint32_t holders = operation.holders.load(std::memory_order_relaxed);
+  while (holders != 0) {
+    if (operation.holders.compare_exchange_weak(holders, holders + 1, std::memory_order_relaxed)) return true;
+  }
+  return false;
 }
 void drop(Operation& operation);
 
@@ -73,6 +84,11 @@ class OperationHold {
  public:
   OperationHold() = default;
   explicit OperationHold(Operation& operation) : operation_(&operation) { hold(operation); }
+  [[nodiscard]] static OperationHold of_used(Operation& operation) {
+    OperationHold held;
+    if (hold_if_used(operation)) held.operation_ = &operation;
+    return held;
+  }
   OperationHold(OperationHold&& other) noexcept : operation_(std::exchange(other.operation_, nullptr)) {}
   OperationHold& operator=(OperationHold&& other) noexcept {
     std::swap(operation_, other.operation_);
@@ -89,23 +105,39 @@ class OperationHold {
   Operation* operation_ = nullptr;
 };
 
-// A blank operation without holders but its request. Reused ones keep their lists' memory.
+// A blank operation without holders but its request. Reused ones keep their request and their lists' memory.
 [[nodiscard]] Operation* make_operation();
 
 // Hands the operation over and makes its request, unless it is a persistent one. Ends the program if there is no memory
 // for it.
 void launch(Job& job, Operation& operation, std::uint64_t sequence);
 
-// If the operation has ended, finishes it (unpacks, marks the request complete). True if it is done; then its request
-// may be collected. Copies the rank's own block if the rank has to. Never blocks.
+// If the operation has ended, finishes it (unpacks). True if it is done; then its request may be collected. Copies the
+// rank's own block if the rank has to. Never blocks.
 [[nodiscard]] bool progress(Job& job, Operation& operation);
+// It is done, and the program does not collect it now: the MPI must know of its end.
+void complete_for_mpi(Operation& operation);
+// Both.
+[[nodiscard]] bool progress_for_mpi(Job& job, Operation& operation);
+
+// The program has its result, or never wants it. False: another thread has collected it.
+bool collect(Operation& operation);
+// The status of a collective.
+void set_status(MPI_Status* status);
 
 // A completion call gives the program a run of a persistent collective that is done: its request is inactive again.
 void collect_run(Operation& operation);
 
-// MPI_Request_free: the operation goes on without its request. False if it is done.
+// MPI_Request_free: the operation goes on, and is not collected. False if it is done.
 [[nodiscard]] bool free_by_user(Operation& operation);
-// Finishes operations whose request the user has freed.
+namespace detail {
+extern constinit std::atomic<std::uint32_t> freed_count;
+}
+// There are operations that go on without a request.
+[[nodiscard]] inline bool anything_freed() {
+  return detail::freed_count.load(std::memory_order_relaxed) != 0;
+}
+// Finishes those that have ended.
 void progress_freed(Job& job);
 
 // Checks a few unfinished operations, other ones at each call. Returns how many are done now.
@@ -113,5 +145,7 @@ int progress_some(Job& job);
 
 // Before MPI_Finalize: waits, for a limited time, for operations that the program has not waited for.
 void drain_operations(Job& job);
+// Then: the MPI must have none of their requests.
+void forget_spare_operations();
 
 }  // namespace outrigger::mpi

@@ -64,14 +64,6 @@ Offload at_starts(CommState& comm, const steer::Call& call) {
 // unreachable: staged, for others cannot touch the buffer.
 enum class Placement { mapped, private_memory, staged, small, unreachable };
 
-// All blocks lie in one range that the service processes map.
-bool is_mapped(client::RankEndpoint& client, const Blocks& blocks) {
-  const client::BufferLayout& layout = blocks.layout();
-  const std::optional<OffsetRange> range = layout.range(blocks.peers());
-  if (!range) return false;
-  return range->empty() || client.region_of(address_of(layout.base, range->low), range->bytes()) != kPrivateRegion;
-}
-
 // Memory that others map takes a descriptor, here and in the keeper, whose limit is this process's hard one.
 [[noreturn]] void no_staging(std::uint64_t bytes, const char* how) {
   constexpr rlim_t kFew = 256;
@@ -83,17 +75,15 @@ bool is_mapped(client::RankEndpoint& client, const Blocks& blocks) {
   die("no memory left to stage %llu bytes of a collective%s", static_cast<unsigned long long>(bytes), how);
 }
 
-// Service processes touch the buffer itself where they can and that is worth it; else it goes through staging.
-Placement place(Job& job, Blocks& blocks, Access access) {
+// The buffer is not mapped, or has to be packed.
+Placement place_unmapped(Job& job, Blocks& blocks, Access access) {
+  const NoCancellation whole;  // some buffers are looked up in /proc
   Placement staged = Placement::staged;
   if (blocks.dense()) {
-    blocks.use_buffer();
-    const bool mapped = is_mapped(*job.client, blocks);
-    if (!mapped && travels_as_small_blocks(job, blocks)) {
+    if (travels_as_small_blocks(job, blocks)) {
       if (blocks.use_staging(*job.client)) return Placement::small;
       blocks.use_buffer();
     }
-    if (mapped) return job.client->reached_by(kReachRdma) ? Placement::private_memory : Placement::mapped;
     if (job.client->reached_by(kReachCma)) {
       if (!only_the_rank_reaches(blocks, access)) return Placement::private_memory;
       staged = Placement::unreachable;
@@ -101,6 +91,19 @@ Placement place(Job& job, Blocks& blocks, Access access) {
   }
   if (!blocks.use_staging(*job.client)) no_staging(blocks.total_bytes(), "");
   return staged;
+}
+
+// Service processes touch the buffer itself where they can and that is worth it; else it goes through staging. Notes
+// where the buffer is.
+Placement place(Job& job, const Operation& operation, Blocks& blocks, client::SideMemory& memory, Access access) {
+  memory.found_in = 0;
+  if (!blocks.dense()) return place_unmapped(job, blocks, access);
+  blocks.use_buffer();
+  job.client->find(blocks.layout(), operation.comm->size(), memory);
+  if (memory.is_mapped()) return job.client->reached_by(kReachRdma) ? Placement::private_memory : Placement::mapped;
+  const Placement placement = place_unmapped(job, blocks, access);
+  if (blocks.staged()) memory.found_in = 0;
+  return placement;
 }
 
 bool is_at_root(const Operation& operation) {
@@ -121,6 +124,8 @@ bool copies_own_block(const Job& job, const Operation& operation) {
 // The receive buffer is also the source. A copy is sent, so that ranks do not wait for each other and a replay can read
 // it again.
 void stage_in_place(Job& job, Operation& operation) {
+  const NoCancellation whole;
+  operation.asked.send_memory.found_in = 0;
   if (!operation.send.use_staging(*job.client)) no_staging(operation.send.total_bytes(), " in place");
   operation.send.copy(Packing::pack, job.packing_comm, block_in_place(operation));
 }
@@ -156,9 +161,8 @@ void count_native_for_good(CommState& comm, NativeReason reason) {
   count_native(is_off ? NativeReason::switched_off : reason);
 }
 
-void post_operation(Job& job, Operation& operation) {
-  const NoCancellation whole;  // some buffers are looked up in /proc
-  const Placement receive = place(job, operation.receive, Access::write);
+[[gnu::flatten]] void post_operation(Job& job, Operation& operation) {
+  const Placement receive = place(job, operation, operation.receive, operation.asked.receive_memory, Access::write);
   if (receive == Placement::staged && !operation.receive.dense()) operation.receive.keep_type();
   // Bytes behind a block that is shorter than its room must keep their contents.
   if (receive == Placement::small || receive == Placement::unreachable)
@@ -166,7 +170,7 @@ void post_operation(Job& job, Operation& operation) {
   if (operation.source_overwritten) {
     stage_in_place(job, operation);
   } else {
-    const Placement send = place(job, operation.send, Access::read);
+    const Placement send = place(job, operation, operation.send, operation.asked.send_memory, Access::read);
     if (operation.send.staged()) {
       operation.send.copy(Packing::pack, job.packing_comm, operation.send.peers());
     }

@@ -39,15 +39,6 @@ GroupId mix(GroupId id, std::uint64_t kind, std::uint64_t ordinal) {
 
 constinit thread_local bool duplicating = false;
 
-// This thread's last communicator. Programs use few, again and again, and the MPI's look-up is slow and misses the
-// cache. Invalid once any communicator has been freed.
-struct KnownState {
-  MPI_Comm comm{};
-  CommState* state = nullptr;
-  std::uint64_t freed = 0;  // freed_communicators() at the look-up
-};
-[[gnu::tls_model("initial-exec")]] constinit thread_local KnownState last_asked_for;
-
 int copy_attribute(MPI_Comm /*comm*/, int /*keyval*/, void* /*extra*/, void* value, void* copy, int* flag) {
   *flag = 0;
   if (!duplicating) return MPI_SUCCESS;
@@ -113,6 +104,7 @@ void adopt_as(const Job& job, MPI_Comm comm, const IdOf& id_of) {
 
 namespace detail {
 constinit std::atomic<std::uint64_t> freed_communicators = 0;
+[[gnu::tls_model("initial-exec")]] constinit thread_local KnownState last_asked_for;
 }  // namespace detail
 
 void note_freed_communicator() {
@@ -298,19 +290,16 @@ bool is_group_of_one(MPI_Comm comm) {
   return size == 1;
 }
 
-CommState* state_of(const Job& job, MPI_Comm comm) {
-  // Freeing a communicator while another thread uses it is a program error, so this stays valid.
-  const std::uint64_t freed = freed_communicators();
-  KnownState& known = last_asked_for;
-  if (known.state != nullptr && known.comm == comm && known.freed == freed) return known.state;
+CommState* detail::find_state(const Job& job, MPI_Comm comm) {
+  const std::uint64_t freed = mpi::freed_communicators();
   void* value = nullptr;
   int found = 0;
-  if (comm == constants().comm_null) return nullptr;
+  if (comm == mpi::constants().comm_null) return nullptr;
   if (real().Comm_get_attr(comm, job.comm_keyval, static_cast<void*>(&value), &found) != MPI_SUCCESS) return nullptr;
   if (found == 0) return nullptr;
   auto* state = static_cast<CommState*>(value);
   if (!state->has_comm()) state->attached_to(comm);
-  known = KnownState{comm, state, freed};
+  last_asked_for = KnownState{comm, state, freed};
   return state;
 }
 

@@ -177,8 +177,25 @@ void forget_communicators(Job& job);
 // Calls `visit` with each state, of communicators and persistent collectives, under the lock of their list.
 void each_state(const std::function<void(CommState&)>& visit);
 
+namespace detail {
+// This thread's last communicator. Programs use few, again and again, and the MPI's look-up is slow and misses the
+// cache. Invalid once any communicator has been freed.
+struct KnownState {
+  MPI_Comm comm{};
+  CommState* state = nullptr;
+  std::uint64_t freed = 0;  // freed_communicators() at the look-up
+};
+[[gnu::tls_model("initial-exec")]] extern constinit thread_local KnownState last_asked_for;
+[[nodiscard]] CommState* find_state(const Job& job, MPI_Comm comm);
+}  // namespace detail
+
 // The state of a communicator; nullptr if it has none.
-[[nodiscard]] CommState* state_of(const Job& job, MPI_Comm comm);
+[[nodiscard]] inline CommState* state_of(const Job& job, MPI_Comm comm) {
+  // Freeing a communicator while another thread uses it is a program error, so this stays valid.
+  const detail::KnownState& known = detail::last_asked_for;
+  const bool is_known = known.state != nullptr && known.comm == comm && known.freed == freed_communicators();
+  return is_known ? known.state : detail::find_state(job, comm);
+}
 
 // During its life this thread's attribute copies belong to a duplicate by the program.
 class DuplicateScope {

@@ -26,12 +26,17 @@ OurRequests::OurRequests(std::span<const MPI_Request> requests) {
   find_requests(requests, [this](std::size_t index, Operation& operation) { add(index, operation); });
 }
 
+// The program may ask its MPI for those that are done and not collected.
 OurRequests::~OurRequests() {
-  for (const Entry& entry : entries()) drop(*entry.operation);
+  for (const Entry& entry : entries()) {
+    Operation& operation = *entry.operation;
+    if (entry.done && !operation.taken.load(std::memory_order_relaxed)) complete_for_mpi(operation);
+    drop(operation);
+  }
 }
 
 void OurRequests::add(std::size_t index, Operation& operation) {
-  if (is_native(operation)) return;
+  if (is_native(operation) || !hold_if_used(operation)) return;
   const bool inactive = operation.persistent != nullptr && !is_running(operation);
   const Entry entry{index, &operation, inactive, inactive, MPI_SUCCESS};
   if (size_ < kInline) {
@@ -40,7 +45,6 @@ void OurRequests::add(std::size_t index, Operation& operation) {
     if (size_ == kInline) many_.assign(few_.begin(), few_.end());
     many_.push_back(entry);
   }
-  hold(operation);
   ++size_;
 }
 
@@ -83,9 +87,7 @@ void OurRequests::collect(const Entry& entry, MPI_Request* requests, MPI_Status*
     return set_empty(status);
   }
   requests[entry.index] = constants().request_null;
-  if (operation.taken.exchange(true, std::memory_order_relaxed)) return set_empty(status);
-  MPI_Request request = operation.request;
-  real().Wait(&request, status);
+  mpi::collect(operation) ? set_status(status) : set_empty(status);
 }
 
 void OurRequests::collect_among(const Entry& entry, MPI_Request* requests, MPI_Status* status) {

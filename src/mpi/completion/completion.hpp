@@ -1,6 +1,5 @@
 // The completion calls while offloaded operations are outstanding. The native MPI never sees our requests in these
-// calls: it completes the others, and finished ones of ours are collected one by one. So two threads that complete one
-// request do not meet inside the MPI.
+// calls: it completes the others. So two threads that complete one request do not meet inside the MPI.
 #pragma once
 
 #include <array>
@@ -171,16 +170,26 @@ struct Completion<complete> {
   }
   template <Call call>
   static int run_any(const CallSite& site, WordFor<Args>... words) {
+    if (observing() || !nothing_watched()) [[unlikely]]
+      return run_observed<call>(site, words...);
+    return run_plainly<call>(site, words...);
+  }
+  template <Call call>
+  [[gnu::noinline]] static int run_observed(const CallSite& site, WordFor<Args>... words) {
     const CompletionOrigin origin(site.caller);
     const PublishedMessage published(site, message_shape(call), words...);
     const CompletionWindow window(site, call, words...);
     const TimedCompletion timed(site, call, words...);
+    return run_plainly<call>(site, words...);
+  }
+  template <Call call>
+  static int run_plainly(const CallSite& site, WordFor<Args>... words) {
     Job* job = job_to_complete();
     return job == nullptr ? site.pass(call, words...) : run_in<call>(*job, site, argument<Args>(words)...);
   }
   template <Call call>
   static int run_in(Job& job, const CallSite& site, Args... args) {
-    if (!site.inside_mpi()) progress_freed(job);
+    if (anything_freed() && !site.inside_mpi()) progress_freed(job);
     OurRequests ours(requests_of(args...));
     if (ours.empty()) return pass(call, args...);
     const Operation& first = *ours.entries().front().operation;

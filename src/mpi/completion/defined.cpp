@@ -14,9 +14,10 @@ extern "C" [[gnu::weak]] void __msan_unpoison(const volatile void* begin, std::s
 namespace outrigger::mpi {
 namespace {
 
-bool under_valgrind() {
-#ifdef RUNNING_ON_VALGRIND
-  return RUNNING_ON_VALGRIND != 0;
+// Other tools of valgrind ignore the request.
+bool under_memcheck() {
+#ifdef VALGRIND_MAKE_MEM_DEFINED
+  return VALGRIND_MAKE_MEM_DEFINED(nullptr, 0) != 0;
 #else
   return false;
 #endif
@@ -36,7 +37,7 @@ void mark(const std::byte* begin, std::size_t bytes) {
 }  // namespace
 
 void mark_received(const Operation& operation) {
-  static const bool followed = under_valgrind() || msan();
+  static const bool followed = under_memcheck() || msan();
   if (!followed) return;
   const Blocks& blocks = operation.receive;
   const client::BufferLayout& layout = blocks.layout();

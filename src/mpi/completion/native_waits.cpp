@@ -39,8 +39,8 @@ int look_at_some() {
 int poll(void* state, MPI_Status* /*status*/) {
   Job* job = current_job();
   if (job == nullptr) return MPI_SUCCESS;
-  const OperationHold operation(*static_cast<Operation*>(state));
-  if (progress(*job, *operation)) return MPI_SUCCESS;
+  const OperationHold operation = OperationHold::of_used(*static_cast<Operation*>(state));
+  if (!operation || progress_for_mpi(*job, *operation)) return MPI_SUCCESS;
   keep_going(*job);
   drive_native();  // MPI_Wait only calls this in a loop
   if (job->cores != copy::RankCores::own) sched_yield();
@@ -52,8 +52,8 @@ int wait(int count, void** states, double /*timeout*/, MPI_Status* /*status*/) {
   if (job == nullptr) return MPI_SUCCESS;
   Waiter waiter(*job, Waiter::Drives::native);
   for (int i = 0; i < count; ++i) {
-    const OperationHold operation(*static_cast<Operation*>(states[i]));
-    while (!progress(*job, *operation)) waiter.pause();
+    const OperationHold operation = OperationHold::of_used(*static_cast<Operation*>(states[i]));
+    while (operation && !progress_for_mpi(*job, *operation)) waiter.pause();
   }
   return MPI_SUCCESS;
 }
@@ -71,9 +71,9 @@ void register_progress() {
 int start_request(const RequestFunctions& functions, Operation& operation) {
   static auto* const extended = reinterpret_cast<StartExtended*>(function_if_there("MPIX_Grequest_start"));
   const auto& [query, free, cancel] = functions;
-  if (extended != nullptr) return extended(query, free, cancel, &poll, &wait, &operation, &operation.request);
+  if (extended != nullptr) return extended(query, free, cancel, &poll, &wait, &operation, &operation.own_request);
   register_progress();
-  return real().Grequest_start(query, free, cancel, &operation, &operation.request);
+  return real().Grequest_start(query, free, cancel, &operation, &operation.own_request);
 }
 
 void end_native_waits() {

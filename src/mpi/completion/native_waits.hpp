@@ -22,7 +22,7 @@ struct RequestFunctions {
   MPI_Grequest_cancel_function* cancel;
 };
 
-// Makes operation.request, whose functions get the operation. Returns the MPI's code.
+// Makes operation.own_request, whose functions get the operation. Returns the MPI's code.
 [[nodiscard]] int start_request(const RequestFunctions& functions, Operation& operation);
 // Before MPI_Finalize.
 void end_native_waits();

@@ -41,9 +41,9 @@ struct Cancellation {
 void let_go(Job& job, Operation& operation) {
   erase_persistent(operation.request);
   if (!is_running(operation) || progress(job, operation)) return drop(operation);
-  count_without_request();
+  count_outstanding();
   if (free_by_user(operation)) return;
-  uncount_without_request();
+  uncount_outstanding();
   drop(operation);
 }
 
@@ -58,11 +58,11 @@ struct RequestFree {
     Job* job = job_to_complete();
     const OperationHold operation = ours_at(job, handle);
     if (!operation) return site.pass(call, request);
-    const bool done = progress(*job, *operation);
+    static_cast<void>(progress(*job, *operation));
     NativeTwin twin(operation->comm->error_comm(), progress_of(*operation));
     const int code = real().Request_free(twin.request());
     if (!twin.is_gone()) return code;
-    if (done || !free_by_user(*operation)) return site.pass(call, request);
+    if (!free_by_user(*operation)) collect(*operation);  // it is done
     *handle = constants().request_null;
     return code;
   }

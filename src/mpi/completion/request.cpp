@@ -29,7 +29,8 @@ struct RequestStatus {
       if (operation && !is_native(*operation)) {
         CallTimer timer(CallTimer::Kind::completion);
         timer.belongs_to(*operation);
-        const bool left = (operation->persistent == nullptr || is_running(*operation)) && !progress(*job, *operation);
+        const bool left =
+            (operation->persistent == nullptr || is_running(*operation)) && !progress_for_mpi(*job, *operation);
         if (operation->persistent != nullptr) {
           return pass(call, left ? driving_request() : constants().request_null, flag, status);
         }

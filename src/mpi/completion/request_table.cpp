@@ -56,27 +56,17 @@ void RequestTable::grow() {
 void insert_request(MPI_Request request, Operation& operation) {
   const std::scoped_lock lock(detail::table_mutex);
   detail::table_of_requests.insert(handle_key(request), &operation);
-  detail::outstanding.fetch_add(1, std::memory_order_relaxed);
 }
 
 void erase_request(MPI_Request request) {
   const std::scoped_lock lock(detail::table_mutex);
   detail::table_of_requests.erase(handle_key(request));
-  detail::outstanding.fetch_sub(1, std::memory_order_relaxed);
-}
-
-void count_without_request() {
-  detail::outstanding.fetch_add(1, std::memory_order_relaxed);
-}
-
-void uncount_without_request() {
-  detail::outstanding.fetch_sub(1, std::memory_order_relaxed);
 }
 
 OperationHold find_request(MPI_Request request) {
   const std::scoped_lock lock(detail::table_mutex);
   Operation* operation = detail::table_of_requests.find(handle_key(request));
-  return operation == nullptr ? OperationHold() : OperationHold(*operation);
+  return operation == nullptr ? OperationHold() : OperationHold::of_used(*operation);
 }
 
 }  // namespace outrigger::mpi

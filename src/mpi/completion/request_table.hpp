@@ -1,8 +1,8 @@
 // Maps handles of our requests to their operations.
 //
 // An entry is made with the request and erased only in the request's free_fn: from then on the MPI may give the same
-// handle to another thread. For a persistent collective it stays until the request is freed. Any thread; the lock is
-// never held during MPI calls.
+// handle to another thread. Operations that are used again keep their requests and entries. For a persistent collective
+// the entry stays until the request is freed. Any thread; the lock is never held during MPI calls.
 #pragma once
 
 #include <atomic>
@@ -30,15 +30,21 @@ extern constinit std::atomic<std::uint32_t> outstanding;
 
 void insert_request(MPI_Request request, Operation& operation);
 void erase_request(MPI_Request request);
-// An operation continues without a request, and has ended: in between every completion call progresses it.
-void count_without_request();
-void uncount_without_request();
+// While one is counted, completion calls look for our requests: from the start of an operation until it is collected,
+// and as long as there is a persistent collective.
+inline void count_outstanding() {
+  detail::outstanding.fetch_add(1, std::memory_order_relaxed);
+}
+inline void uncount_outstanding() {
+  detail::outstanding.fetch_sub(1, std::memory_order_relaxed);
+}
+// Empty: not ours, or its operation is not in use.
 [[nodiscard]] OperationHold find_request(MPI_Request request);
 // Calls visit(operation) for all. `visit` must not call MPI.
 template <class Visit>
 void each_request(const Visit& visit);
 // Calls visit(index, operation) for our requests among `requests`. `visit` must not call MPI, and must hold operations
-// that are used afterwards.
+// that are used afterwards, if somebody uses them.
 template <class Visit>
 void find_requests(std::span<const MPI_Request> requests, const Visit& visit);
 

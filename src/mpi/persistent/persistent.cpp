@@ -21,6 +21,7 @@ bool keep_for_starts(const Offload::Starts& starts, Operation& operation, MPI_Re
   // Types may be freed from now on.
   for (Blocks* side : {&operation.send, &operation.receive}) side->keep_type();
   insert_request(request, operation);
+  count_outstanding();
   detail::persistent_count.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
@@ -33,6 +34,7 @@ OperationHold find_persistent(MPI_Request request) {
 
 void erase_persistent(MPI_Request request) {
   erase_request(request);
+  uncount_outstanding();
   detail::persistent_count.fetch_sub(1, std::memory_order_relaxed);
 }
 

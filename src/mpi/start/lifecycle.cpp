@@ -310,6 +310,7 @@ void end_job() {
     return end_counting_on_demand();
   }
   drain_operations(*job);
+  forget_spare_operations();
   end_driving();
   end_native_waits();
   static_cast<void>(job->client->fatal());  // a rank that never waits long has not checked

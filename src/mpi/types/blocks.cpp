@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/no_cancellation.hpp"
 #include "client/rank_endpoint.hpp"
 #include "mpi/native/die.hpp"
 #include "mpi/native/real.hpp"
@@ -161,6 +162,7 @@ void Blocks::hand_over(const void* base) {
 }
 
 void Blocks::copy(Packing direction, MPI_Comm comm, std::uint32_t skip) {
+  const NoCancellation whole;  // others wait for the blocks
   for (std::uint32_t peer = 0; peer < different_; ++peer) {
     if (peer == skip || bytes_of(peer) == 0) continue;
     const MPI_Datatype type = form_ == Form::typed ? typed_[peer].type : type_;

@@ -44,20 +44,19 @@ Answer Dispatcher::decide(const Call& call) {
   const bool counted = std::exchange(counted_, false);
   const CallKey key = call.key();
   if (is_retired(key)) return retire(key, retired_[key.value]);
-  const Decision table = by_table(call);
+  const Decision& table = by_table(call);
   if (!table.considered) return native(NativeReason::none, Lasts::for_good);
   if (const std::optional<Answer> ruled = by_rules(call, table)) return *ruled;
   return decide_ruled(key, table, counted);
 }
 
-Decision Dispatcher::by_table(const Call& call) {
-  const auto look = [&] {
-    return settings_.table->decide(call.form.blocking, call.form.collective, shape_, call.block_bytes);
-  };
-  if (call.block_bytes) return look();
-  std::optional<Decision>& known = without_sizes_[call.form.index()];
-  if (!known) known = look();
-  return *known;
+const Decision& Dispatcher::by_table(const Call& call) {
+  std::optional<LookedUp>& last = looked_up_[call.form.index()];
+  if (!last || last->block_bytes != call.block_bytes) {
+    last = {call.block_bytes,
+            settings_.table->decide(call.form.blocking, call.form.collective, shape_, call.block_bytes)};
+  }
+  return last->decision;
 }
 
 NativeReason Dispatcher::reason_of_communicator() const {

@@ -100,7 +100,7 @@ class Dispatcher {
   [[nodiscard]] NativeReason run_reason(CollectiveForm form) const { return runs_[form.index()].reason; }
 
   // Persistent collectives: rules decide once, and the plan at each start.
-  [[nodiscard]] Decision by_table(const Call& call);
+  [[nodiscard]] const Decision& by_table(const Call& call);
   // Nothing: starts may be offloaded.
   [[nodiscard]] std::optional<Answer> by_rules(const Call& call, const Decision& table);
   [[nodiscard]] Answer decide_start(CallKey key, const Decision& table);
@@ -129,6 +129,10 @@ class Dispatcher {
   struct Remembered {
     Arguments arguments;
     Answer answer;
+  };
+  struct LookedUp {
+    std::optional<std::uint64_t> block_bytes;
+    Decision decision;
   };
   static constexpr std::uint32_t kFew = 32;
 
@@ -160,12 +164,12 @@ class Dispatcher {
   TrialRunner trials_;
   std::array<Run, CollectiveForm::kCount> runs_;
   std::array<Remembered, CollectiveForm::kCount> remembered_{};
-  std::array<std::optional<Decision>, CollectiveForm::kCount> without_sizes_{};
-  std::array<NativeReason, CallKey::kCount> retired_{};  // why native for good, or none
-  CollectiveBits larger_blocks_ = 0;                     // larger_blocks was sent after their last offloaded call
-  std::uint32_t native_ = 0;                             // calls before the first by the plan
-  bool counted_ = false;                                 // the last run has counted the next call
-  bool joined_ = false;                                  // the service process knows of the plan
+  std::array<std::optional<LookedUp>, CollectiveForm::kCount> looked_up_{};  // in the table, for the last call
+  std::array<NativeReason, CallKey::kCount> retired_{};                      // why native for good, or none
+  CollectiveBits larger_blocks_ = 0;  // larger_blocks was sent after their last offloaded call
+  std::uint32_t native_ = 0;          // calls before the first by the plan
+  bool counted_ = false;              // the last run has counted the next call
+  bool joined_ = false;               // the service process knows of the plan
 };
 
 }  // namespace outrigger::steer

@@ -57,21 +57,22 @@ class Buffers {
   void post() {
     next_round();
     const int count = static_cast<int>(block_);
-    if (persistent_ != MPI_REQUEST_NULL) {
-      profile_begins();
-      MPI_Start(&persistent_);
-      profile_ends("start");
-      return;
-    }
+    const bool starts = persistent_ != MPI_REQUEST_NULL;
+    const std::string name = name_of(starts ? "start" : "post");
     profile_begins();
-    MPI_Ialltoall(send_, count, MPI_BYTE, receive_, count, MPI_BYTE, MPI_COMM_WORLD, &request_);
-    profile_ends("post");
+    if (starts) {
+      MPI_Start(&persistent_);
+    } else {
+      MPI_Ialltoall(send_, count, MPI_BYTE, receive_, count, MPI_BYTE, MPI_COMM_WORLD, &request_);
+    }
+    profile_ends(name);
   }
   void wait() {
     const bool started = persistent_ != MPI_REQUEST_NULL;
+    const std::string name = name_of(started ? "end" : "wait");
     profile_begins();
     MPI_Wait(started ? &persistent_ : &request_, MPI_STATUS_IGNORE);
-    profile_ends(started ? "end" : "wait");
+    profile_ends(name);
   }
   // From now on the persistent form, if the MPI has it.
   [[nodiscard]] bool make_persistent() {
@@ -136,13 +137,14 @@ class Buffers {
     const volatile char* memory = receive_;
     return memory[block_ * static_cast<std::size_t>(peer + 1) - 1] == round_;
   }
+  [[nodiscard]] std::string name_of(const char* call) const {
+    return std::string(call) + (mapped_ ? " mapped " : " malloc ") + std::to_string(block_);
+  }
   void profile_begins() const {
     if (measured_) CALLGRIND_ZERO_STATS;
   }
-  void profile_ends(const char* call) const {
-    if (!measured_) return;
-    const std::string name = std::string(call) + (mapped_ ? " mapped " : " malloc ") + std::to_string(block_);
-    CALLGRIND_DUMP_STATS_AT(name.c_str());
+  void profile_ends(const std::string& name) const {
+    if (measured_) CALLGRIND_DUMP_STATS_AT(name.c_str());
   }
 
   bool mapped_;

@@ -61,17 +61,25 @@ class Requests : public ::testing::Test {
   ~Requests() override {
     erase_request(request(7));
     erase_request(request(9));
-    EXPECT_TRUE(nothing_outstanding());
   }
   Operation first_;
   Operation second_;
 };
 
-TEST_F(Requests, AreOutstandingUntilTheyAreErased) {
+TEST(OutstandingRequests, AreCounted) {
+  EXPECT_TRUE(nothing_outstanding());
+  count_outstanding();
+  count_outstanding();
+  uncount_outstanding();
   EXPECT_FALSE(nothing_outstanding());
-  count_without_request();
-  uncount_without_request();
-  EXPECT_FALSE(nothing_outstanding());
+  uncount_outstanding();
+  EXPECT_TRUE(nothing_outstanding());
+}
+
+TEST_F(Requests, AreNotFoundOnceNobodyUsesTheirOperation) {
+  first_.holders = 0;
+  EXPECT_FALSE(find_request(request(7)));
+  EXPECT_EQ(first_.holders, 0U);
 }
 
 TEST_F(Requests, AreHeldWhileTheyAreLookedAt) {
