@@ -9,6 +9,7 @@
 #include "mpi/collectives/arguments.hpp"
 #include "mpi/communicators/neighbor_order.hpp"
 #include "mpi/intranode/placed_blocks.hpp"
+#include "mpi/intranode/plain_calls.hpp"
 #include "mpi/intranode/team_blocks.hpp"
 #include "mpi/intranode/team_orders.hpp"
 #include "mpi/job/job.hpp"
@@ -35,10 +36,6 @@ bool begin_apart(const TeamArguments& call, std::uint32_t me) {
   const void* received = call.receive.buffer;
   return sent != received && sent != offset_address(received, call.offset_at(call.receive, me)) &&
          received != offset_address(sent, call.offset_at(call.send, me));
-}
-
-bool overlap(std::span<const std::byte> one, std::span<const std::byte> other) {
-  return one.data() < other.data() + other.size() && other.data() < one.data() + one.size();
 }
 
 // False: the communicator has no topology.
@@ -375,6 +372,7 @@ RanksCall::RanksCall(Job& job, CollectiveCall call, std::span<const Word> words,
 
 void RanksCall::look_at(RankTeam::LastCall& last) {
   last.kind = nullptr;
+  last.plain.reset();
   last.order = {};
   last.state = job_.client == nullptr ? nullptr : state_of(job_, comm_);
   last.said = intranode::CallWord(call_, 0, 0);
@@ -392,15 +390,24 @@ void RanksCall::look_at(RankTeam::LastCall& last) {
   const std::optional<TeamCallKey> key = team_->takes(last.arguments) ? last.arguments.key() : std::nullopt;
   last.kind = key ? team_->kind_of(*key) : nullptr;
   last.known = !asks_rules && last.arguments.tells_by_words();
+  // A trial would add natively now and then: such sums would not be the same from run to run.
+  const bool in_own_order = last.arguments.reduction && last.arguments.order == RankOrder::ranks &&
+                            rounds(*last.arguments.reduction);
+  last.takes_turns = job_.config.intranode != Config::Intranode::always && !in_own_order;
+  if (last.known && last.kind != nullptr && team_->nodes() == nullptr) last.plain = plain_bytes(last.arguments);
+}
+
+std::optional<PlainBytes> RanksCall::plain_bytes(const TeamArguments& call) const {
+  const std::optional<PlainBytes> bytes = call.plain(team_->size());
+  // Otherwise ranks tell each other how sure they are of a sum.
+  const bool alone = call.call != CollectiveCall::allreduce || team_->team().all_combine_all(bytes ? bytes->received : 0);
+  return alone ? bytes : std::nullopt;
 }
 
 void RanksCall::choose(RankTeam::LastCall& last) {
   if (is_reduction(arguments_->call) && !has_order(last)) return;
   kind_ = last.kind;
-  // A trial would add natively now and then: such sums would not be the same from run to run.
-  const bool in_own_order =
-      arguments_->reduction && arguments_->order == RankOrder::ranks && rounds(*arguments_->reduction);
-  if (job_.config.intranode == Config::Intranode::always || in_own_order) {
+  if (!last.takes_turns) {
     turn_.way = steer::Way::ranks;
     return;
   }
@@ -435,6 +442,13 @@ void RanksCall::note_reason() const {
 
 void RanksCall::note_time() {
   kind_->trial.note(turn_, {began_ns_, TickClock::now_ns()});
+}
+
+void note_again(const RankTeam::LastCall& call, bool by_ranks) {
+  CallCount* count = CallCount::current();
+  if (count == nullptr) return;
+  if (!by_ranks) return count->stays_native(report::NativeReason::nans);
+  count->done_by_ranks(call.kind->trial.saved_ns());
 }
 
 std::optional<int> RanksCall::perform() {

@@ -336,6 +336,27 @@ bool TeamArguments::valid(const Job& job, const TeamPlace& team) {
   }
 }
 
+std::optional<PlainBytes> TeamArguments::plain(std::uint32_t members) const {
+  if (call == CollectiveCall::barrier) return PlainBytes{};
+  const auto is_plain = [&](const TeamSide& side) {
+    return side.shape.first == 0 && side.count > 0 && side.shape.dense_for(side.count * members);
+  };
+  switch (call) {
+    case CollectiveCall::bcast:
+      if (!is_plain(send)) return std::nullopt;
+      break;
+    case CollectiveCall::allreduce:
+      if (!is_plain(receive) || !reduction) return std::nullopt;
+      break;
+    case CollectiveCall::allgather:
+    case CollectiveCall::alltoall:
+      if (send.in_place() || !is_plain(send) || !is_plain(receive)) return std::nullopt;
+      break;
+    default: return std::nullopt;
+  }
+  return PlainBytes{bytes_in(send.count, send.shape), bytes_in(receive.count, receive.shape)};
+}
+
 std::optional<std::uint64_t> TeamArguments::block_bytes() const {
   switch (call) {
     case CollectiveCall::barrier: return 0;
