@@ -113,7 +113,8 @@ class Meeting {
     return true;
   }
   [[nodiscard]] bool wait_all_arrived(std::uint64_t step, Site site = Site::current()) {
-    return wait_each_arrived(step, [](std::uint32_t /*other*/) {}, site);
+    return wait_each_arrived(
+        step, [](std::uint32_t /*other*/) {}, site);
   }
   [[nodiscard]] bool wait_left(std::uint32_t other, std::uint64_t step, Site site = Site::current()) {
     if (gone_[other] >= step || !steps::keeps(site)) return true;
@@ -197,7 +198,7 @@ class Meeting {
     }
     return clear || agree(other, theirs);
   }
-  [[nodiscard]] bool agree(std::uint32_t other, const std::array<CallWord, kSlots>& theirs) {
+  [[nodiscard, gnu::noinline]] bool agree(std::uint32_t other, const std::array<CallWord, kSlots>& theirs) {
     for (const CallWord& mine : calls_) {
       for (const CallWord& one : theirs) {
         if (one.ahead_of(mine) != 0 || !mine.is_compared() || !one.is_compared() || mine.is_same_call(one)) continue;

@@ -312,26 +312,33 @@ bool is_evaluated(const Reduction& reduction) {
 Bits evaluate(const SumTree& tree, const Reduction& reduction, std::span<const std::byte* const> contributions,
               std::byte* out, std::size_t elements) {
   const std::size_t members = tree.members_;
-  assert(contributions.size() == members);
-  if (members == 1) {  // nothing is added: natively a copy, too
+  const Method& method = method_of(reduction);
+  const bool is_fused = method.kernels == Kernels::fused && members - 2 <= FusedKernels::kMostMembers - 2 &&
+                        tree.shape_ != SumTree::Shape::other;
+  if (!is_fused) return tree.evaluate_otherwise(reduction, contributions, out, elements);
+  const std::size_t shape = tree.shape_ == SumTree::Shape::linear ? 1 : 0;
+  const auto& kernels = fused_kernels().kernels[method.type][method.operation][shape];
+  const std::size_t parts = elements * method.parts;
+  if (!kernels[members](contributions.data(), out, parts)) [[likely]]
+    return Bits::exact;
+  return bits_with_nans(method.part, contributions, parts);
+}
+
+Bits SumTree::evaluate_otherwise(const Reduction& reduction, std::span<const std::byte* const> contributions,
+                                 std::byte* out, std::size_t elements) const {
+  assert(contributions.size() == members_);
+  if (members_ == 1) {  // nothing is added: natively a copy, too
     if (out != contributions[0]) std::memcpy(out, contributions[0], elements * reduction.element_bytes());
     return Bits::exact;
   }
   const Method& method = method_of(reduction);
   const std::size_t parts = elements * method.parts;
-  if (method.kernels == Kernels::fused && members <= FusedKernels::kMostMembers &&
-      tree.shape_ != SumTree::Shape::other) [[likely]] {
-    const std::size_t shape = tree.shape_ == SumTree::Shape::linear ? 1 : 0;
-    const auto& kernels = fused_kernels().kernels[method.type][method.operation][shape];
-    const bool nan = kernels[members](contributions.data(), out, parts);
-    return nan ? bits_with_nans(method.part, contributions, parts) : Bits::exact;
-  }
   if (method.kernels != Kernels::extremum)
-    return tree.evaluate_blocks({reduction.operation, method.part}, contributions, out, parts);
-  const bool shows = method.part == ElementType::long_double
-                         ? extremum_of_long_doubles(method.operation == 1, contributions, out, parts)
-                         : fused_kernels().extremum[method.type][method.operation](contributions.data(), members, out,
-                                                                                   parts);
+    return evaluate_blocks({reduction.operation, method.part}, contributions, out, parts);
+  const bool shows =
+      method.part == ElementType::long_double
+          ? extremum_of_long_doubles(method.operation == 1, contributions, out, parts)
+          : fused_kernels().extremum[method.type][method.operation](contributions.data(), members_, out, parts);
   return shows ? Bits::ask_native : Bits::exact;
 }
 

@@ -22,7 +22,7 @@ struct ByRanks {
     return !may_be_by_ranks(words...) && ::outrigger::mpi::passes_at_once<call, Handler>(words...);
   }
   template <Call call, class... Words>
-  static int run(const CallSite& site, Words... words) {
+  [[gnu::always_inline]] static int run(const CallSite& site, Words... words) {
     Job* const job = intranode_job();
     if (job == nullptr || site.inside_mpi()) return Handler::template run<call>(site, words...);
     const MPI_Comm comm = comm_of(words...);
@@ -65,15 +65,15 @@ struct ByRanks {
   // The last call of this collective, if the words are its own but for buffers, which it takes over. nullptr: the call
   // needs another look.
   template <std::size_t count>
-  [[nodiscard]] static RankTeam::LastCall* last_like(RankTeam* team, const std::array<Word, count>& words) {
+  [[nodiscard, gnu::always_inline]] static RankTeam::LastCall* last_like(RankTeam* team,
+                                                                         const std::array<Word, count>& words) {
     RankTeam::LastCall* last = team != nullptr ? team->known_call(collective) : nullptr;
     // The unused half of an int's word may be anything, so calls of the other binding may have the same words.
     if (last == nullptr || last->arguments.large != large_counts) return nullptr;
-    switch (likeness_of(words, last->words)) {
-      case Likeness::same: return kBuffers.has_any() && accelerator_loaded() ? nullptr : last;
-      case Likeness::moved: return takes_over(*last, words, team->rank()) ? last : nullptr;
-      default: return nullptr;
-    }
+    const Likeness likeness = likeness_of(words, last->words);
+    if (likeness == Likeness::same) [[likely]]
+      return kBuffers.has_any() && accelerator_loaded() ? nullptr : last;
+    return likeness == Likeness::moved && takes_over(*last, words, team->rank()) ? last : nullptr;
   }
 
   template <class... Words>
@@ -88,7 +88,8 @@ struct ByRanks {
     return team == nullptr || !team->is_native();
   }
   template <std::size_t count, std::size_t kept>
-  [[nodiscard]] static Likeness likeness_of(const std::array<Word, count>& words, const std::array<Word, kept>& last) {
+  [[nodiscard, gnu::always_inline]] static Likeness likeness_of(const std::array<Word, count>& words,
+                                                                const std::array<Word, kept>& last) {
     if constexpr (count > kept) {
       return Likeness::none;
     } else {
@@ -96,8 +97,9 @@ struct ByRanks {
     }
   }
   template <std::size_t count, std::size_t kept, std::size_t... places>
-  [[nodiscard]] static Likeness likeness_of(const std::array<Word, count>& words, const std::array<Word, kept>& last,
-                                            std::index_sequence<places...> /*all*/) {
+  [[nodiscard, gnu::always_inline]] static Likeness likeness_of(const std::array<Word, count>& words,
+                                                                const std::array<Word, kept>& last,
+                                                                std::index_sequence<places...> /*all*/) {
     if ((... | (kBuffers.has(places) ? 0 : words[places] ^ last[places])) != 0) return Likeness::none;
     if ((... | (kBuffers.has(places) ? words[places] ^ last[places] : 0)) == 0) return Likeness::same;
     const auto may_move = [&](std::size_t i) {

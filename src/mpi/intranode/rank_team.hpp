@@ -88,14 +88,12 @@ class RankTeam {
     TeamArguments arguments;
     Kind* kind = nullptr;
     bool takes_turns = false;            // a trial decides the way; else ranks do it
+    bool needs_order = false;            // the MPI's, of a reduction
     std::optional<PlainBytes> plain;     // the team takes the buffers as they are
-    intranode::OrderTable::Place order;  // of a reduction that needs one
+    intranode::OrderTable::Place order;  // where that is
     CommState* state = nullptr;          // in a job with service processes
 
     [[nodiscard]] bool is_off() const { return state != nullptr && state->off(); }
-    [[nodiscard]] bool needs_order() const {
-      return is_reduction(arguments.call) && arguments.order == RankOrder::natives;
-    }
   };
   [[nodiscard]] LastCall& last_call(CollectiveCall call) {
     std::unique_ptr<LastCall>& last = last_calls_[static_cast<std::size_t>(call)];
@@ -111,15 +109,15 @@ class RankTeam {
   }
   // How a call is done that is like the last one.
   struct Again {
-    std::optional<steer::Way> way;                   // nothing: it needs another look
+    std::optional<steer::Way> way;                  // nothing: it needs another look
     intranode::OrderTable::Entry* entry = nullptr;  // by ranks: of the MPI's order, if it matters
   };
   // Where there is a way, the call takes its turns, and begins. `explained`: why calls are native is wanted.
   [[nodiscard]] Again begins_again(LastCall& last, bool explained) {
     const Again again = way_again(last);
     if (!again.way || (*again.way == steer::Way::native ? explained : !last.plain)) return {};
-    if (last.kind != nullptr && last.needs_order()) orders_->table().count_at(last.order);
-    if (takes_turn(last, again)) last.kind->trial.take();
+    if (last.needs_order) orders_->table().count_at(last.order);
+    if (last.takes_turns && (again.entry != nullptr || !last.needs_order)) last.kind->trial.take();
     begins(last.said, *again.way == steer::Way::ranks);
     if (last.state != nullptr) last.state->count_call_of_team();
     return again;
@@ -163,7 +161,7 @@ class RankTeam {
     if (off_ || last.is_off()) return {};
     if (last.kind == nullptr) return {steer::Way::native};
     intranode::OrderTable::Entry* entry = nullptr;
-    if (last.needs_order()) {
+    if (last.needs_order) {
       entry = orders_->table().again_at(last.order);
       if (entry == nullptr) return {};
       if (!entry->order) return {steer::Way::native};
@@ -171,9 +169,6 @@ class RankTeam {
     if (!last.takes_turns) return {steer::Way::ranks, entry};
     if (!last.kind->trial.is_quiet()) return {};
     return {last.kind->trial.way(), entry};
-  }
-  [[nodiscard]] static bool takes_turn(const LastCall& last, const Again& again) {
-    return last.kind != nullptr && last.takes_turns && (again.entry != nullptr || !last.needs_order());
   }
   [[nodiscard]] std::optional<NodesMap> map_of(const Job& job, MPI_Comm comm) const;
   [[nodiscard]] bool gather_times(const steer::TurnTimes& mine);
@@ -220,13 +215,13 @@ struct KnownTeam {
 }  // namespace detail
 
 // The communicator that this thread has asked for last; nullptr: it was another.
-[[nodiscard]] inline RankTeam* known_team(MPI_Comm comm) {
+[[nodiscard, gnu::always_inline]] inline RankTeam* known_team(MPI_Comm comm) {
   const detail::KnownTeam& known = detail::known_team;
   return known.comm == comm && known.freed == freed_communicators() ? known.team : nullptr;
 }
 
 // Made when it is first asked for. nullptr: it can have none.
-[[nodiscard]] inline RankTeam* team_of(const Job& job, MPI_Comm comm) {
+[[nodiscard, gnu::always_inline]] inline RankTeam* team_of(const Job& job, MPI_Comm comm) {
   RankTeam* team = known_team(comm);
   return team != nullptr ? team : detail::look_up_team(job, comm);
 }

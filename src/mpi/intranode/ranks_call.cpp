@@ -372,6 +372,7 @@ RanksCall::RanksCall(Job& job, CollectiveCall call, std::span<const Word> words,
 
 void RanksCall::look_at(RankTeam::LastCall& last) {
   last.kind = nullptr;
+  last.takes_turns = last.needs_order = false;
   last.plain.reset();
   last.order = {};
   last.state = job_.client == nullptr ? nullptr : state_of(job_, comm_);
@@ -391,16 +392,18 @@ void RanksCall::look_at(RankTeam::LastCall& last) {
   last.kind = key ? team_->kind_of(*key) : nullptr;
   last.known = !asks_rules && last.arguments.tells_by_words();
   // A trial would add natively now and then: such sums would not be the same from run to run.
-  const bool in_own_order = last.arguments.reduction && last.arguments.order == RankOrder::ranks &&
-                            rounds(*last.arguments.reduction);
-  last.takes_turns = job_.config.intranode != Config::Intranode::always && !in_own_order;
+  const bool in_own_order =
+      last.arguments.reduction && last.arguments.order == RankOrder::ranks && rounds(*last.arguments.reduction);
+  last.takes_turns = last.kind != nullptr && job_.config.intranode != Config::Intranode::always && !in_own_order;
+  last.needs_order = last.kind != nullptr && is_reduction(call_) && last.arguments.order == RankOrder::natives;
   if (last.known && last.kind != nullptr && team_->nodes() == nullptr) last.plain = plain_bytes(last.arguments);
 }
 
 std::optional<PlainBytes> RanksCall::plain_bytes(const TeamArguments& call) const {
   const std::optional<PlainBytes> bytes = call.plain(team_->size());
   // Otherwise ranks tell each other how sure they are of a sum.
-  const bool alone = call.call != CollectiveCall::allreduce || team_->team().all_combine_all(bytes ? bytes->received : 0);
+  const bool alone =
+      call.call != CollectiveCall::allreduce || team_->team().all_combine_all(bytes ? bytes->received : 0);
   return alone ? bytes : std::nullopt;
 }
 

@@ -15,7 +15,7 @@ extern constinit std::atomic<Accelerators> accelerators;
 
 // The program has loaded an accelerator's library (CUDA, ROCm, Level Zero), so any buffer may be its memory. Looks for
 // libraries only on machines that may have an accelerator. Quick. Any thread.
-[[nodiscard]] inline bool accelerator_loaded() {
+[[nodiscard, gnu::always_inline]] inline bool accelerator_loaded() {
   const bool impossible = detail::accelerators.load(std::memory_order_relaxed) == detail::Accelerators::impossible;
   return !impossible && detail::look_for_accelerator();
 }

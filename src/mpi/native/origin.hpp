@@ -25,12 +25,11 @@ extern constinit std::atomic<std::uint32_t> passing;
 
 // True if `return_address` is in the loaded libmpi or one of its plugins, or if a profiling tool calls on behalf of
 // one. Any thread; no allocation.
-[[nodiscard]] inline bool called_by_mpi(const void* return_address) {
+[[nodiscard, gnu::always_inline]] inline bool called_by_mpi(const void* return_address) {
   if (detail::passing.load(std::memory_order_relaxed) != 0 && detail::is_passing_here()) [[unlikely]]
     return true;
   const auto address = reinterpret_cast<std::uintptr_t>(return_address);
-  const std::uint64_t known =
-      detail::known_callers[detail::caller_entry_of(address)].load(std::memory_order_relaxed);
+  const std::uint64_t known = detail::known_callers[detail::caller_entry_of(address)].load(std::memory_order_relaxed);
   if (known >> 1 == address) [[likely]]
     return (known & 1U) != 0;
   return detail::look_at_caller(return_address);

@@ -16,13 +16,13 @@
 
 enum { CALLS = 6, MOST_BYTES = 4096 }; /* the first ones find the functions and fill the caches */
 
-#define COUNTED(name, call)                     \
-  do {                                          \
-    for (int i = 0; i < CALLS; ++i) {           \
-      if (rank == 0) CALLGRIND_ZERO_STATS;      \
-      call;                                     \
+#define COUNTED(name, call)                         \
+  do {                                              \
+    for (int i = 0; i < CALLS; ++i) {               \
+      if (rank == 0) CALLGRIND_ZERO_STATS;          \
+      call;                                         \
       if (rank == 0) CALLGRIND_DUMP_STATS_AT(name); \
-    }                                           \
+    }                                               \
   } while (0)
 
 int main(int argc, char** argv) {
