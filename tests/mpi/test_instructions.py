@@ -103,7 +103,7 @@ MOST_OF_SHORT = {
     "allgather": 720,
     "alltoall": 1000,
 }
-# What a call's counters, times and site take more.
+# Counters, times and the call site take less than that.
 MOST_OF_REPORT = 1000
 
 

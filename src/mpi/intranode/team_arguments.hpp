@@ -103,7 +103,7 @@ struct BufferPlaces {
   }
 }
 
-// Of a call whose blocks are in a row, so that the team takes the program's buffers as they are.
+// A call whose blocks are in a row: the team takes the program's buffers as they are.
 struct PlainBytes {
   std::uint64_t sent = 0;  // of a block
   std::uint64_t received = 0;
