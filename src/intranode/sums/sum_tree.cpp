@@ -234,16 +234,18 @@ bool extremum_of_long_doubles(bool greatest, std::span<const std::byte* const> c
                               std::size_t elements) {
   bool shows = false;
   for (std::size_t t = 0; t < elements; ++t) {
-    long double value = long_double_at(contributions[0], t);
+    const std::byte* chosen = contributions[0];
+    long double value = long_double_at(chosen, t);
     for (const std::byte* contribution : contributions.subspan(1)) {
       const long double right = long_double_at(contribution, t);
       if (greatest ? right > value : right < value) {
         value = right;
+        chosen = contribution;
       } else if (!(greatest ? right < value : right > value)) {
         shows |= value != right || std::signbit(value) != std::signbit(right);
       }
     }
-    std::memcpy(out + t * sizeof(value), &value, sizeof(value));
+    std::memmove(out + t * sizeof(value), chosen + t * sizeof(value), sizeof(value));  // with its padding
   }
   return shows;
 }
