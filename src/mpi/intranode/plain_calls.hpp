@@ -41,14 +41,17 @@ class PlainCall {
     if constexpr (collective == CollectiveCall::barrier) {
       return team.barrier();
     } else if constexpr (collective == CollectiveCall::bcast) {
-      return team.broadcast({from_, bytes_.sent}, static_cast<std::uint32_t>(call_.root));
+      return team.broadcast({from_, bytes_.sent}, root());
     } else if constexpr (collective == CollectiveCall::allgather) {
       return team.allgather({from_, bytes_.sent}, Blocks::regular(into_, bytes_.received));
     } else if constexpr (collective == CollectiveCall::alltoall) {
       return team.alltoall(Blocks::regular(from_, bytes_.sent), Blocks::regular(into_, bytes_.received));
+    } else if constexpr (collective == CollectiveCall::gather) {
+      return team.gather({from_, bytes_.sent}, at_root(into_, bytes_.received), root());
+    } else if constexpr (collective == CollectiveCall::scatter) {
+      return team.scatter(at_root(from_, bytes_.sent), {into_, bytes_.received}, root());
     } else {
-      static_assert(collective == CollectiveCall::allreduce);
-      return allreduce();
+      return reduction();
     }
   }
   // All members come to the same: the call remains to be done natively. Buffers have what the program gave.
@@ -58,21 +61,35 @@ class PlainCall {
   [[nodiscard]] static std::byte* address_of(const TeamSide& side) {
     return static_cast<std::byte*>(const_cast<void*>(side.buffer));
   }
-  Outcome allreduce() {
-    const std::span<const std::byte> mine{call_.send.in_place() ? into_ : from_, bytes_.received};
-    if (entry_ == nullptr || !overlap(mine, {into_, bytes_.received})) return reduce(mine, into_);
-    std::byte* const apart = ranks_.scratch(1, bytes_.received);
+  [[nodiscard]] std::uint32_t root() const { return static_cast<std::uint32_t>(call_.root); }
+  [[nodiscard]] bool is_root() const { return root() == ranks_.rank(); }
+  [[nodiscard]] Blocks at_root(std::byte* base, std::uint64_t each) const {
+    return is_root() ? Blocks::regular(base, each) : Blocks{};
+  }
+  // Both buffers' bytes are alike.
+  Outcome reduction() {
+    const bool receives = collective == CollectiveCall::allreduce || is_root();
+    const std::span<const std::byte> mine{call_.send.in_place() ? into_ : from_, bytes_.sent};
+    if (entry_ == nullptr || (receives && !overlap(mine, {into_, mine.size()}))) return reduce(mine, into_);
+    std::byte* const apart = ranks_.scratch(1, mine.size());
     const Outcome outcome = reduce(mine, apart);
-    if (!asks_native_) std::memcpy(into_, apart, bytes_.received);
+    if (receives && !asks_native_) std::memcpy(into_, apart, mine.size());
     ranks_.give_back_scratch();
     return outcome;
   }
+  // Members combine a sum in the MPI's order all, so that they know alike if it has its bits.
   Outcome reduce(std::span<const std::byte> mine, std::byte* result) {
     const intranode::OrderCombine combine(*call_.reduction,
                                           entry_ != nullptr ? *entry_->order : ranks_.rank_order(ranks_.size()));
-    const Outcome outcome = ranks_.team().allreduce(mine, result, combine);
+    const Outcome outcome = reduce(mine, result, combine);
     asks_native_ = entry_ != nullptr && combine.asks_native();
     return outcome;
+  }
+  Outcome reduce(std::span<const std::byte> mine, std::byte* result, const intranode::OrderCombine& combine) {
+    intranode::Team& team = ranks_.team();
+    if constexpr (collective == CollectiveCall::allreduce) return team.allreduce(mine, result, combine);
+    if (entry_ != nullptr) return team.reduce_by_all(mine, result, combine, root());
+    return team.reduce(mine, result, combine, root());
   }
 
   RankTeam& ranks_;

@@ -50,10 +50,17 @@ bool find_neighbors(const Job& job, RankTeam& team, MPI_Comm comm, TeamArguments
   return true;
 }
 
+// All ranks come to the same about the bits of a reduction of so many bytes by themselves (sum_tree.hpp).
+bool are_sure_alone(const intranode::Team& team, const TeamArguments& call, std::uint64_t bytes) {
+  constexpr std::uint64_t kReducedByAll = 4096;
+  if (!team.all_combine_all(bytes)) return false;
+  if (call.call == CollectiveCall::allreduce) return true;
+  return call.call == CollectiveCall::reduce && bytes <= kReducedByAll && is_probed_in_place(call);
+}
+
 // Each call as the team does it: intranode::Team, or NodesTeam, which does those that it takes.
 template <class AnyTeam>
 class Performance {
-  static constexpr std::uint64_t kReducedByAll = 4096;  // bytes
   static constexpr bool kOneNode = std::is_same_v<AnyTeam, intranode::Team>;
 
  public:
@@ -252,13 +259,8 @@ class Performance {
     }
     return outcome;
   }
-  // All ranks come to the same about the result's bits by themselves (sum_tree.hpp).
   [[nodiscard]] bool all_combine_all(std::uint64_t bytes) const {
-    if constexpr (kOneNode) {
-      if (!team_.all_combine_all(bytes)) return false;
-      if (call_.call == CollectiveCall::allreduce) return true;
-      return call_.call == CollectiveCall::reduce && bytes <= kReducedByAll && is_probed_in_place(call_);
-    }
+    if constexpr (kOneNode) return are_sure_alone(team_, call_, bytes);
     return false;
   }
   Outcome reduce(std::span<const std::byte> vector, std::byte* into, const intranode::OrderCombine& combine) {
@@ -396,15 +398,15 @@ void RanksCall::look_at(RankTeam::LastCall& last) {
       last.arguments.reduction && last.arguments.order == RankOrder::ranks && rounds(*last.arguments.reduction);
   last.takes_turns = last.kind != nullptr && job_.config.intranode != Config::Intranode::always && !in_own_order;
   last.needs_order = last.kind != nullptr && is_reduction(call_) && last.arguments.order == RankOrder::natives;
-  if (last.known && last.kind != nullptr && team_->nodes() == nullptr) last.plain = plain_bytes(last.arguments);
+  if (last.known && last.kind != nullptr && team_->nodes() == nullptr) last.plain = plain_bytes(last);
 }
 
-std::optional<PlainBytes> RanksCall::plain_bytes(const TeamArguments& call) const {
-  const std::optional<PlainBytes> bytes = call.plain(team_->size());
+std::optional<PlainBytes> RanksCall::plain_bytes(const RankTeam::LastCall& last) const {
+  const std::optional<PlainBytes> bytes = last.arguments.plain(team_->place());
   // Otherwise ranks tell each other how sure they are of a sum.
-  const bool alone =
-      call.call != CollectiveCall::allreduce || team_->team().all_combine_all(bytes ? bytes->received : 0);
-  return alone ? bytes : std::nullopt;
+  if (last.needs_order && !are_sure_alone(team_->team(), last.arguments, last.arguments.block_bytes().value_or(0)))
+    return std::nullopt;
+  return bytes;
 }
 
 void RanksCall::choose(RankTeam::LastCall& last) {

@@ -114,6 +114,9 @@ struct PlainBytes {
     case CollectiveCall::bcast:
     case CollectiveCall::allgather:
     case CollectiveCall::alltoall:
+    case CollectiveCall::gather:
+    case CollectiveCall::scatter:
+    case CollectiveCall::reduce:
     case CollectiveCall::allreduce: return true;
     default: return false;
   }
@@ -141,7 +144,7 @@ struct TeamArguments {
     return !send.listed && !receive.listed && !is_of_neighbors(call) && lasts(send) && lasts(receive);
   }
   // After valid(). Nothing: blocks may have to be packed, or the call has no such form.
-  [[nodiscard]] std::optional<PlainBytes> plain(std::uint32_t members) const;
+  [[nodiscard]] std::optional<PlainBytes> plain(const TeamPlace& team) const;
   // The size of a block, if MPI makes it alike on all ranks.
   [[nodiscard]] std::optional<std::uint64_t> block_bytes() const;
 
