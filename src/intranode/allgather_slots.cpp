@@ -6,8 +6,8 @@
 // Source and code (-: ours):
 //     a member copies a chunk into its cell when it is free | `wait_slot`, `copy_in`
 //     it releases the others                                | `arrive`
-//     each copies the chunk out                             | `wait_arrived`, `copy_out`
-//     - beginning with the member after it: not all at once | `after`
+//     each copies the chunk out                             | `wait_each_arrived`, `copy_out`
+//     - beginning with the member after it: not all at once | `wait_each_arrived`
 //
 // Picture (3 members):
 //
@@ -38,12 +38,11 @@ Outcome allgather_slots(Meeting& meeting, std::span<const std::byte> mine, const
     meeting.copy_in(meeting.own_slot(step, own.size()), own);
     meeting.arrive(step);
     copy_own(piece_of(into.of(meeting.rank()), done, kSlotBytes), own.data());
-    for (std::uint32_t distance = 1; distance < meeting.size(); ++distance) {
-      const std::uint32_t other = meeting.after(distance);
-      if (!meeting.wait_arrived(other, step)) return Outcome::ended;
+    const auto take = [&](std::uint32_t other) {
       const std::span<std::byte> piece = piece_of(into.of(other), done, kSlotBytes);
       copy_out(piece, meeting.slot(other, step, piece.size()));
-    }
+    };
+    if (!meeting.wait_each_arrived(step, take)) return Outcome::ended;
     meeting.leave(step);
   }
   return Outcome::done;

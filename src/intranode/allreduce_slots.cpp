@@ -4,8 +4,8 @@
 //
 // Source and code (-: ours):
 //     a member publishes a chunk of its contribution      | `copy_in`, `arrive`
-//     the leader reduces the members' chunks in one pass  | `wait_arrived`, `combine_into`
-//     - everybody is leader: nothing goes back            | `after`
+//     the leader reduces the members' chunks in one pass  | `wait_each_arrived`, `combine_into`
+//     - everybody is leader: nothing goes back            | `wait_each_arrived`
 //     - a result has the same bits everywhere, as all use | `combine_into`
 //       the same tree                                     |
 //
@@ -33,11 +33,10 @@ Outcome allreduce_slots(Meeting& meeting, std::span<const std::byte> mine, std::
     meeting.copy_in(meeting.own_slot(step, own.size()), own);
     meeting.arrive(step);
     Contributions contributions(meeting.rank(), own.data());
-    for (std::uint32_t distance = 1; distance < meeting.size(); ++distance) {
-      const std::uint32_t other = meeting.after(distance);
-      if (!meeting.wait_arrived(other, step)) return Outcome::ended;
+    const auto add = [&](std::uint32_t other) {
       contributions.add(other, meeting.slot(other, step, own.size()), own.size());
-    }
+    };
+    if (!meeting.wait_each_arrived(step, add)) return Outcome::ended;
     contributions.combine_into({into + done, own.size()}, combine, done);
     meeting.leave(step);
   }

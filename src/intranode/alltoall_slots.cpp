@@ -54,10 +54,33 @@ void fill_cells(Meeting& meeting, const Cells& cells, const Blocks& from, std::u
   }
 }
 
+// Equal blocks that a step takes together.
+Outcome exchange_once(Meeting& meeting, const Blocks& from, const Blocks& into) {
+  const std::uint64_t step = meeting.begin();
+  const std::uint32_t me = meeting.rank();
+  const std::size_t cell = from.each;
+  const auto cell_of = [&](std::uint32_t owner, std::uint32_t reader) {
+    std::byte* slot = meeting.slot(owner, step, cell * (meeting.size() - 1));
+    return slot + (reader < owner ? reader : reader - 1) * cell;
+  };
+  if (!meeting.matches_own(cell, into.each) || !meeting.wait_slot(step)) return Outcome::ended;
+  for (std::uint32_t other = 0; other < meeting.size(); ++other) {
+    if (other != me) meeting.copy_in(cell_of(me, other), {from.base + other * cell, cell});
+  }
+  meeting.arrive(step);
+  copy_own({into.base + me * cell, cell}, from.base + me * cell);
+  const auto take = [&](std::uint32_t other) { copy_out({into.base + other * cell, cell}, cell_of(other, me)); };
+  if (!meeting.wait_each_arrived(step, take)) return Outcome::ended;
+  meeting.leave(step);
+  return Outcome::done;
+}
+
 }  // namespace
 
 Outcome alltoall_slots(Meeting& meeting, const Blocks& from, const Blocks& into, bool equal, PeerMemory* direct) {
   if (equal && from.each == 0) return Outcome::done;
+  if (equal && from.is_regular() && into.is_regular() && from.each * (meeting.size() - 1) <= kSlotBytes)
+    return exchange_once(meeting, from, into);
   const Cells cells = equal ? Cells(meeting.size(), from.each) : Cells::with_lengths(meeting.size());
   std::uint64_t longest = longest_of(from, meeting);
   const std::uint64_t first = meeting.begin();

@@ -20,7 +20,7 @@ class Combine {
   // 1 to kMostElementBytes.
   explicit Combine(std::uint32_t element_bytes)
       : element_bytes_(element_bytes),
-        shift_(std::has_single_bit(element_bytes) ? std::countr_zero(element_bytes) : kNoShift) {}
+        shift_((element_bytes & (element_bytes - 1)) == 0 ? std::countr_zero(element_bytes) : kNoShift) {}
   virtual ~Combine() = default;
 
   [[nodiscard]] std::uint32_t element_bytes() const { return element_bytes_; }

@@ -1,7 +1,7 @@
 // The shared memory by which the members of a team meet: flags and slots. One memfd per team, so nothing is left behind
 // when its members end, however they end.
 //
-//     member 0: arrived, little, calls | left, calls | slot 0 | slot 1 |
+//     member 0: arrived, little, calls | left, calls | doing | slot 0 | slot 1 |
 //     member 1: ...
 //
 // Pages of slots get memory when they are first written, or when their member asks for it.
@@ -33,13 +33,13 @@ struct MemberArea {
   // The last calls in which the member has left steps.
   std::array<std::atomic<std::uint64_t>, kSlots> left_in;
   // The program's call (CallWord) that the member is in or has been in last, by ranks or native. Read in long waits.
-  std::atomic<std::uint64_t> doing;
+  alignas(64) std::atomic<std::uint64_t> doing;
   // Only the first member's counts, and any member writes it: a line about a late member has been printed.
   std::atomic<std::uint64_t> said_late;
   alignas(4096) std::array<std::array<std::byte, kSlotBytes>, kSlots> slots;
 };
 static_assert(offsetof(MemberArea, left) == 64, "one cache line to look at for what is little");
-static_assert(offsetof(MemberArea, said_late) < 128, "one cache line to look at for who has left");
+static_assert(offsetof(MemberArea, doing) == 128, "one cache line to look at for who has left, written once a call");
 
 // Copies share the mapping.
 class ControlArea {

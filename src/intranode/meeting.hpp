@@ -33,7 +33,7 @@ class Meeting {
 
  public:
   Meeting(const ControlArea& area, std::uint32_t rank, Waiter& waiter)
-      : members_(&area.member(0)), rank_(rank), size_(area.members()), waiter_(&waiter) {}
+      : members_(&area.member(0)), own_(&area.member(rank)), rank_(rank), size_(area.members()), waiter_(&waiter) {}
 
   [[nodiscard]] std::uint32_t rank() const { return rank_; }
   [[nodiscard]] std::uint32_t size() const { return size_; }
@@ -82,57 +82,72 @@ class Meeting {
 
   void arrive(std::uint64_t step, Site site = Site::current()) {
     tell_calls();
-    if (steps::keeps(site)) Waiter::raise(member(rank_).arrived, step);
+    if (steps::keeps(site)) Waiter::raise(own_->arrived, step);
   }
   // Without wait_slot(). A member that still reads the slot whose turn it is also reads the call that it belongs to.
   void arrive_without_slot(std::uint64_t step, Site site = Site::current()) {
-    bool all_gone = true;
-    for (std::uint32_t other = 0; other < size_; ++other) {
-      all_gone = all_gone && (other == rank_ || gone_[other] + kSlots >= step);
-    }
-    if (all_gone) tell_calls();
-    if (steps::keeps(site)) Waiter::raise(member(rank_).arrived, step);
+    if (all_gone_ + kSlots >= step || all_are_gone(step - kSlots)) tell_calls();
+    if (steps::keeps(site)) Waiter::raise(own_->arrived, step);
   }
   void leave(std::uint64_t step, Site site = Site::current()) {
-    steps::tell(member(rank_).left_in[turn_], call().word());
-    if (steps::keeps(site)) Waiter::raise(member(rank_).left, step);
+    steps::tell(own_->left_in[turn_], call().word());
+    if (steps::keeps(site)) Waiter::raise(own_->left, step);
   }
 
   [[nodiscard]] bool wait_arrived(std::uint32_t other, std::uint64_t step, Site site = Site::current()) {
     if (!steps::keeps(site)) return true;
-    if (!waiter_->wait(members_[other].arrived, step, other)) return false;
+    MemberArea& area = members_[other];
+    if (waiter_->wait(area.arrived, step, other) == 0) return false;
     if (gone_[other] < first_ - 1) gone_[other] = first_ - 1;
-    return step != first_ || agrees(other, members_[other].arrived_in);
+    return step != first_ || agrees(other, area.arrived_in);
+  }
+  // Waits for each of the others, from the next one on, and calls `read(other)` once it has arrived.
+  template <class Read>
+  [[nodiscard]] bool wait_each_arrived(std::uint64_t step, const Read& read, Site site = Site::current()) {
+    for (std::uint32_t distance = 1; distance < size_; ++distance) {
+      const std::uint32_t other = after(distance);
+      if (!wait_arrived(other, step, site)) return false;
+      read(other);
+    }
+    if (all_gone_ < first_ - 1) all_gone_ = first_ - 1;
+    return true;
   }
   [[nodiscard]] bool wait_all_arrived(std::uint64_t step, Site site = Site::current()) {
-    for (std::uint32_t distance = 1; distance < size_; ++distance) {
-      if (!wait_arrived(after(distance), step, site)) return false;
-    }
-    return true;
+    return wait_each_arrived(
+        step, [](std::uint32_t /*other*/) {}, site);
   }
   [[nodiscard]] bool wait_left(std::uint32_t other, std::uint64_t step, Site site = Site::current()) {
     if (gone_[other] >= step || !steps::keeps(site)) return true;
-    if (!waiter_->wait(members_[other].left, step, other)) return false;
-    gone_[other] = step;
-    return agrees(other, members_[other].left_in);
+    MemberArea& area = members_[other];
+    const std::uint64_t seen = waiter_->wait(area.left, step, other);
+    if (seen == 0) return false;
+    gone_[other] = seen;
+    return agrees(other, area.left_in);
   }
   [[nodiscard]] bool wait_all_left(std::uint64_t step, Site site = Site::current()) {
+    std::uint64_t least = UINT64_MAX;
     for (std::uint32_t distance = 1; distance < size_; ++distance) {
-      if (!wait_left(after(distance), step, site)) return false;
+      const std::uint32_t other = after(distance);
+      if (!wait_left(other, step, site)) return false;
+      if (gone_[other] < least) least = gone_[other];
     }
+    if (all_gone_ < least) all_gone_ = least;
     return true;
   }
 
   // All have arrived in a step without readers.
-  void all_left(std::uint64_t step) { gone_.fill(step); }
+  void all_left(std::uint64_t step) {
+    for (std::uint32_t other = 0; other < size_; ++other) gone_[other] = step;
+    all_gone_ = step;
+  }
 
   // Waits until this member's slot for `step` may be written, if all the others read it in this operation ...
   [[nodiscard]] bool wait_slot(std::uint64_t step, Site site = Site::current()) {
-    return step <= kSlots || wait_all_left(step - kSlots, site);
+    return step <= all_gone_ + kSlots || wait_all_left(step - kSlots, site);
   }
   // ... or `reader` alone.
   [[nodiscard]] bool wait_slot_for(std::uint32_t reader, std::uint64_t step, Site site = Site::current()) {
-    if (step <= kSlots) return true;
+    if (step <= all_gone_ + kSlots) return true;
     const std::uint64_t before = step - kSlots < first_ ? step - kSlots : first_ - 1;
     return wait_all_left(before, site) && (reader == rank_ || wait_left(reader, step - kSlots, site));
   }
@@ -158,8 +173,14 @@ class Meeting {
  private:
   void tell_calls() {
     for (std::uint32_t turn = 0; turn < kSlots; ++turn) {
-      steps::tell(member(rank_).arrived_in[turn], calls_[turn].word());
+      steps::tell(own_->arrived_in[turn], calls_[turn].word());
     }
+  }
+  [[nodiscard]] bool all_are_gone(std::uint64_t step) const {
+    for (std::uint32_t other = 0; other < size_; ++other) {
+      if (other != rank_ && gone_[other] < step) return false;
+    }
+    return true;
   }
   [[nodiscard]] bool matches(std::uint32_t other, std::uint64_t given, std::uint64_t room) {
     if (given == room) [[likely]]
@@ -170,14 +191,14 @@ class Meeting {
   // Members that are further on have later calls there, and those that pass an operation over earlier ones.
   [[nodiscard]] bool agrees(std::uint32_t other, const std::array<std::atomic<std::uint64_t>, kSlots>& told) {
     std::array<CallWord, kSlots> theirs;
-    bool same = true;
+    bool clear = true;
     for (std::uint32_t turn = 0; turn < kSlots; ++turn) {
       theirs[turn] = CallWord(steps::told(told[turn]));
-      same = same && theirs[turn].word() == calls_[turn].word();
+      clear = clear && (theirs[turn].word() == calls_[turn].word() || theirs[turn].ahead_of(call()) > 0);
     }
-    return same || agree(other, theirs);
+    return clear || agree(other, theirs);
   }
-  [[nodiscard]] bool agree(std::uint32_t other, const std::array<CallWord, kSlots>& theirs) {
+  [[nodiscard, gnu::noinline]] bool agree(std::uint32_t other, const std::array<CallWord, kSlots>& theirs) {
     for (const CallWord& mine : calls_) {
       for (const CallWord& one : theirs) {
         if (one.ahead_of(mine) != 0 || !mine.is_compared() || !one.is_compared() || mine.is_same_call(one)) continue;
@@ -189,6 +210,7 @@ class Meeting {
   }
 
   MemberArea* members_;
+  MemberArea* own_;
   std::uint32_t rank_;
   std::uint32_t size_;
   Waiter* waiter_;
@@ -199,7 +221,8 @@ class Meeting {
   std::array<CallWord, kSlots> calls_;  // of the last operations, with their first steps
   std::uint32_t turn_ = 0;              // the last one's
   std::optional<Difference> difference_;
-  std::array<std::uint64_t, kMostMembers> gone_{};  // the last step that each member is known to have left
+  std::uint64_t all_gone_ = 0;                      // the last step that all others are known to have left
+  std::array<std::uint64_t, kMostMembers> gone_{};  // ... and that each has
 };
 
 }  // namespace outrigger::intranode

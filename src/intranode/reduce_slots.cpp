@@ -6,7 +6,7 @@
 // Source and code (-: ours):
 //     a child copies a chunk into its cell when it is free | `wait_slot_for`, `copy_in`
 //     it tells its parent                                  | `arrive`
-//     the parent reduces the chunks of its children        | `wait_arrived`, `combine_into`
+//     the parent reduces the chunks of its children        | `wait_each_arrived`, `combine_into`
 //     it tells that the cells are free                     | `leave`
 //     - in the order of the tree that the caller gives     | `combine_into`
 //
@@ -37,11 +37,10 @@ Outcome reduce_slots(Meeting& meeting, std::span<const std::byte> mine, std::byt
       continue;
     }
     Contributions contributions(root, own.data());
-    for (std::uint32_t distance = 1; distance < meeting.size(); ++distance) {
-      const std::uint32_t other = meeting.after(distance);
-      if (!meeting.wait_arrived(other, step)) return Outcome::ended;
+    const auto add = [&](std::uint32_t other) {
       contributions.add(other, meeting.slot(other, step, own.size()), own.size());
-    }
+    };
+    if (!meeting.wait_each_arrived(step, add)) return Outcome::ended;
     contributions.combine_into({into + done, own.size()}, combine, done);
     meeting.leave(step);
   }

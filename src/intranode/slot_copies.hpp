@@ -14,7 +14,7 @@ namespace outrigger::intranode {
 inline void copy_out(std::span<std::byte> to, const std::byte* slot) {
   if (to.empty()) return;
   steps::reads(slot, to.size());
-  std::memcpy(to.data(), slot, to.size());
+  copy_short(to.data(), slot, to.size());
 }
 // Within the member's own memory.
 inline void copy_own(std::span<std::byte> to, const std::byte* from) {
@@ -28,7 +28,9 @@ inline void copy_own(std::span<std::byte> to, std::span<const std::byte> from) {
 
 // The part of a block that goes into one step: `most` bytes from `done` on, fewer at its end and none beyond.
 template <class Byte>
-[[nodiscard]] std::span<Byte> piece_of(std::span<Byte> block, std::uint64_t done, std::size_t most) {
+[[nodiscard]] inline std::span<Byte> piece_of(std::span<Byte> block, std::uint64_t done, std::size_t most) {
+  if (done == 0 && block.size() <= most) [[likely]]
+    return block;
   const std::uint64_t from = std::min<std::uint64_t>(done, block.size());
   return block.subspan(from, std::min<std::uint64_t>(most, block.size() - from));
 }

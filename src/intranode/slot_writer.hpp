@@ -18,13 +18,23 @@ namespace outrigger::intranode {
 // By streaming stores, where the processor has them. At least 64 bytes.
 void stream_into(std::byte* to, std::span<const std::byte> from);
 
+// memcpy(), without a call for what a register holds.
+inline void copy_short(std::byte* to, const std::byte* from, std::size_t bytes) {
+  switch (bytes) {
+    case 4: std::memcpy(to, from, 4); break;
+    case 8: std::memcpy(to, from, 8); break;
+    case 16: std::memcpy(to, from, 16); break;
+    default: std::memcpy(to, from, bytes);
+  }
+}
+
 class SlotWriter {
  public:
   void copy(std::byte* slot, std::span<const std::byte> from) {
     if (from.empty()) return;
     steps::writes(slot, from.size());
     if (from.size() < kLong) {
-      std::memcpy(slot, from.data(), from.size());
+      copy_short(slot, from.data(), from.size());
     } else {
       copy_long(slot, from);
     }

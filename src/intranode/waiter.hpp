@@ -53,9 +53,13 @@ class Waiter {
   [[nodiscard]] const WaitPolicy& policy() const { return policy_; }
   void set_policy(const WaitPolicy& policy) { policy_ = policy; }
 
-  // Waits until the flag of member `whose` is at least `value`. False: overdue() has ended the wait.
-  [[nodiscard]] bool wait(Flag& flag, std::uint64_t value, std::uint32_t whose) {
-    return steps::load(flag.value) >= value || wait_long(flag, value, whose);
+  // Waits until the flag of member `whose` is at least `value`, from 1. Returns what it is; 0: overdue() has ended the
+  // wait.
+  [[nodiscard]] std::uint64_t wait(Flag& flag, std::uint64_t value, std::uint32_t whose) {
+    const std::uint64_t seen = steps::load(flag.value);
+    if (seen >= value) [[likely]]
+      return seen;
+    return wait_long(flag, value, whose) ? value : 0;
   }
   // Raises an own flag, and wakes members that sleep on it.
   static void raise(Flag& flag, std::uint64_t value) {

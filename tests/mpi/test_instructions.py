@@ -1,5 +1,6 @@
-"""A rank's work inside its MPI calls does not grow with the blocks, MPI_Start does less than MPI_Ialltoall, and calls
-with messages do almost nothing more than natively: instructions counted by valgrind.
+"""A rank's work inside its MPI calls does not grow with the blocks, MPI_Start does less than MPI_Ialltoall, calls with
+messages do almost nothing more than natively, and short collectives by ranks take few steps: instructions counted by
+valgrind.
 """
 
 import re
@@ -110,3 +111,36 @@ def test_messages_cost_nothing_without_live_data(offload, tmp_path):
         assert 0 < on[call] - off[call] <= most_on, (
             f"{call}: {off[call]} instructions without live data, and {on[call]}"
         )
+
+
+# A sixth more than a rank takes with 2 ranks, without its wait for the other one.
+MOST_OF_SHORT = {
+    "barrier": 390,
+    "bcast": 480,
+    "bcast from 1": 480,
+    "sum of a double": 850,
+    "sum of an int": 960,
+    "reduced double": 860,
+    "gather": 690,
+    "scatter": 800,
+    "allgather": 720,
+    "alltoall": 1000,
+}
+# Counters, times and the call site take less than that.
+MOST_OF_REPORT = 1000
+
+
+@pytest.mark.one_machine
+@pytest.mark.parametrize("report", (False, True), ids=("plain", "reported"))
+def test_short_collectives_take_few_instructions(offload, tmp_path, report):
+    if shutil.which("valgrind") is None:
+        pytest.skip("valgrind is not installed")
+    program = [str(offload.programs / "collective_instructions"), str(tmp_path / "profile")]
+    env = {"OUTRIGGER_INTRANODE": "always"} | ({} if report else {"OUTRIGGER_REPORT": ""})
+    result = offload.run(2, ["/bin/bash", "-c", UNDER_VALGRIND, *program], env=env, services=0, timeout_s=120).ok()
+    if "without valgrind's header" in result.out:
+        pytest.skip("the test programs were built where valgrind was not installed")
+    found = {call: min(each) for call, each in profiles(tmp_path).items()}
+    assert set(found) == set(MOST_OF_SHORT)
+    for call, most in MOST_OF_SHORT.items():
+        assert 200 < found[call] <= most + (MOST_OF_REPORT if report else 0), f"{call}: {found[call]} instructions"

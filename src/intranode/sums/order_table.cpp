@@ -18,25 +18,29 @@ OrderTable::Next OrderTable::next(const OrderKey& key, const Learning& learning)
     entries_.emplace_front().key = key;
   }
   Entry& entry = entries_.front();
-  if (entry.settled) return next_of_settled();
   ++entry.calls;
-  if (any_order(key.reduction) && is_supported(learning) && entry.calls == 1)
+  if (entry.calls == 1 && any_order(key.reduction) && is_supported(learning))
     settle(entry, SumOrder(SumTree::linear(std::max<std::size_t>(learning.summed, 1))), SumRefusal::none);
-  if (entry.settled) return {entry.order ? OrderStep::use : OrderStep::native, &entry};
-  const std::size_t cost = learning_cost(learning);
-  const bool too_long = learning.elements * key.reduction.element_bytes() > kMostBytes;
-  if (cost == 0 || too_long) return {OrderStep::native, &entry};
-  if (!entry.looked_up && (at_once_ || entry.calls > kLookUpAfter)) return {OrderStep::look_up, &entry};
-  const bool due = at_once_ || entry.calls > kCallsForEach * cost;
-  return {entry.looked_up && due ? OrderStep::learn : OrderStep::native, &entry};
+  return entry.settled ? next_of_settled(entry) : next_of_unsettled(entry, learning);
 }
 
-OrderTable::Next OrderTable::next_of_settled() {
-  Entry& entry = entries_.front();
-  ++entry.calls;
+OrderTable::Next OrderTable::next_of_settled(Entry& entry) {
   if (!entry.order) return {OrderStep::native, &entry};
-  const bool due = entry.calls >= entry.verify_at && !any_order(entry.key.reduction);
-  return {due ? OrderStep::verify : OrderStep::use, &entry};
+  return {entry.calls >= entry.due ? OrderStep::verify : OrderStep::use, &entry};
+}
+
+OrderTable::Next OrderTable::next_of_unsettled(Entry& entry, const Learning& learning) const {
+  entry.due = due_of_unsettled(entry, learning);
+  if (entry.calls < entry.due) return {OrderStep::native, &entry};
+  return {entry.looked_up ? OrderStep::learn : OrderStep::look_up, &entry};
+}
+
+std::uint64_t OrderTable::due_of_unsettled(const Entry& entry, const Learning& learning) const {
+  const std::size_t cost = learning_cost(learning);
+  const bool too_long = learning.elements * entry.key.reduction.element_bytes() > kMostBytes;
+  if (cost == 0 || too_long) return kNever;
+  if (at_once_) return 0;
+  return 1 + (entry.looked_up ? kCallsForEach * cost : kLookUpAfter);
 }
 
 OrderTable::Place OrderTable::place() {
@@ -48,12 +52,12 @@ OrderTable::Place OrderTable::place() {
 
 void OrderTable::verified(Entry& entry) {
   entry.verify_after *= kLessOften;
-  entry.verify_at = entry.calls + entry.verify_after;
+  entry.due = entry.calls + entry.verify_after;
 }
 
 void OrderTable::settle(Entry& entry, std::optional<SumOrder> order, SumRefusal refusal) {
   entry.settled = true;
-  entry.verify_at = entry.calls + entry.verify_after;
+  entry.due = order && !any_order(entry.key.reduction) ? entry.calls + entry.verify_after : kNever;
   entry.order = std::move(order);
   entry.refusal = refusal;
 }

@@ -51,6 +51,7 @@ class OrderTable {
   static constexpr std::uint32_t kMostAsked = 16;
   static constexpr std::uint64_t kVerifyAfter = 10'000;
   static constexpr std::uint64_t kLessOften = 4;  // factor on the calls until the next time
+  static constexpr std::uint64_t kNever = UINT64_MAX;
   static constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
 
   struct Entry {
@@ -61,8 +62,8 @@ class OrderTable {
     std::optional<SumOrder> order;  // settled without one: native for good
     SumRefusal refusal = SumRefusal::none;
     std::uint32_t asked = 0;
-    std::uint64_t verify_at = kVerifyAfter;  // calls
-    std::uint64_t verify_after = kVerifyAfter;
+    std::uint64_t verify_after = kVerifyAfter;  // calls
+    std::uint64_t due = 0;                      // the first call that is not as the one before
   };
   // A key's entry, so that the next call with the same key finds it at once.
   class Place {
@@ -83,15 +84,22 @@ class OrderTable {
   [[nodiscard]] Next next(const OrderKey& key, const Learning& learning);
   // The place of the entry of the last next().
   [[nodiscard]] Place place();
-  // The same as next() with the key of that place. Nothing: next() has to be called.
-  [[nodiscard]] std::optional<Next> next_at(const Place& place) {
-    if (place.dropped_ != dropped_ || !place.at_->settled) return std::nullopt;
-    entries_.splice(entries_.begin(), entries_, place.at_);
-    return next_of_settled();
+  // The entry of that place, if its next call is as the one before: it has an order to use, or is native. Otherwise
+  // next() has to be called.
+  [[nodiscard]] Entry* again_at(const Place& place) const {
+    return place.dropped_ == dropped_ && place.at_->calls + 1 < place.at_->due ? &*place.at_ : nullptr;
+  }
+  // Counts that call.
+  void count_at(const Place& place) {
+    ++place.at_->calls;
+    if (place.at_ != entries_.begin()) entries_.splice(entries_.begin(), entries_, place.at_);
   }
 
   // After OrderStep::look_up without an order.
-  static void not_found(Entry& entry) { entry.looked_up = true; }
+  static void not_found(Entry& entry) {
+    entry.looked_up = true;
+    entry.due = 0;
+  }
   // The entry has what the members agreed on.
   static void settle(Entry& entry, std::optional<SumOrder> order, SumRefusal refusal);
   // After OrderStep::verify: the order is still right. Otherwise settle() it.
@@ -103,7 +111,10 @@ class OrderTable {
   [[nodiscard]] const std::list<Entry>& entries() const { return entries_; }
 
  private:
-  [[nodiscard]] Next next_of_settled();
+  [[nodiscard]] static Next next_of_settled(Entry& entry);
+  [[nodiscard]] Next next_of_unsettled(Entry& entry, const Learning& learning) const;
+  // By the calls so far.
+  [[nodiscard]] std::uint64_t due_of_unsettled(const Entry& entry, const Learning& learning) const;
 
   bool at_once_;
   std::uint64_t dropped_ = 0;

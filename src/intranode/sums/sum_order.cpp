@@ -51,9 +51,8 @@ std::string SumOrder::text() const {
   return text;
 }
 
-Bits evaluate(const SumOrder& order, const Reduction& reduction, std::span<const std::byte* const> contributions,
-              std::byte* out, std::uint64_t first, std::size_t elements) {
-  if (order.parts().size() == 1) return evaluate(order.parts()[0].tree, reduction, contributions, out, elements);
+Bits evaluate_parts(const SumOrder& order, const Reduction& reduction, std::span<const std::byte* const> contributions,
+                    std::byte* out, std::uint64_t first, std::size_t elements) {
   std::array<const std::byte*, SumTree::kMostMembers> from;
   Bits bits = Bits::exact;
   const std::uint64_t end = first + elements;

@@ -61,8 +61,15 @@ class SumOrder {
 
 // The elements from `first` on of a vector, `elements` of them. `contributions` and `out` begin at element `first`;
 // otherwise as evaluate() of sum_tree.hpp, whose rules for NaNs and infinities hold.
-[[nodiscard]] Bits evaluate(const SumOrder& order, const Reduction& reduction,
-                            std::span<const std::byte* const> contributions, std::byte* out, std::uint64_t first,
-                            std::size_t elements);
+[[nodiscard]] Bits evaluate_parts(const SumOrder& order, const Reduction& reduction,
+                                  std::span<const std::byte* const> contributions, std::byte* out, std::uint64_t first,
+                                  std::size_t elements);
+[[nodiscard]] inline Bits evaluate(const SumOrder& order, const Reduction& reduction,
+                                   std::span<const std::byte* const> contributions, std::byte* out, std::uint64_t first,
+                                   std::size_t elements) {
+  if (order.parts().size() == 1) [[likely]]
+    return evaluate(order.parts().front().tree, reduction, contributions, out, elements);
+  return evaluate_parts(order, reduction, contributions, out, first, elements);
+}
 
 }  // namespace outrigger::intranode

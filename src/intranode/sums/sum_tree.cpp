@@ -174,13 +174,53 @@ struct Parts {
   ElementType type;
   std::size_t count;
 };
-Parts parts_of(ElementType type) {
+constexpr Parts parts_of(ElementType type) {
   switch (type) {
     case ElementType::complex_float: return {ElementType::float32, 2};
     case ElementType::complex_double: return {ElementType::float64, 2};
     case ElementType::complex_long_double: return {ElementType::long_double, 2};
     default: return {type, 1};
   }
+}
+
+// How a reduction is evaluated, and the numbers of its kernels in FusedKernels.
+enum class Kernels : std::uint8_t { elementwise, long_doubles, fused, extremum };
+struct Method {
+  Kernels kernels = Kernels::elementwise;
+  std::uint8_t type = 0;
+  std::uint8_t operation = 0;
+  std::uint8_t parts = 1;
+  ElementType part = ElementType::byte;
+};
+constexpr Method find_method(const Reduction& reduction) {
+  const auto [part, count] = parts_of(reduction.type);
+  const bool greatest = reduction.operation == ReduceOperation::max;
+  const bool product = reduction.operation == ReduceOperation::prod;
+  const ElementKind kind = row_of(reduction.type).kind;
+  Method method{.type = part == ElementType::float64 ? std::uint8_t{1} : std::uint8_t{0},
+                .operation = greatest || product ? std::uint8_t{1} : std::uint8_t{0},
+                .part = reduction.type};
+  if (kind == ElementKind::floating && (greatest || reduction.operation == ReduceOperation::min)) {
+    method.kernels = Kernels::extremum;
+  } else if (reduction.operation == ReduceOperation::sum ? kind == ElementKind::floating || kind == ElementKind::complex
+                                                         : product && kind == ElementKind::floating) {
+    method.kernels = part == ElementType::long_double ? Kernels::long_doubles : Kernels::fused;
+    method.parts = static_cast<std::uint8_t>(count);
+    method.part = part;
+  }
+  return method;
+}
+const Method& method_of(const Reduction& reduction) {
+  static constexpr auto kMethods = [] {
+    std::array<std::array<Method, kElementTypes.size()>, kReduceOperations.size()> methods{};
+    for (const ReduceOperationRow& operation : kReduceOperations) {
+      for (const ElementTypeRow& type : kElementTypes) {
+        methods[index_of(operation.operation)][index_of(type.type)] = find_method({operation.operation, type.type});
+      }
+    }
+    return methods;
+  }();
+  return kMethods[index_of(reduction.operation)][index_of(reduction.type)];
 }
 
 long double long_double_at(const std::byte* from, std::size_t place) {
@@ -194,16 +234,18 @@ bool extremum_of_long_doubles(bool greatest, std::span<const std::byte* const> c
                               std::size_t elements) {
   bool shows = false;
   for (std::size_t t = 0; t < elements; ++t) {
-    long double value = long_double_at(contributions[0], t);
+    const std::byte* chosen = contributions[0];
+    long double value = long_double_at(chosen, t);
     for (const std::byte* contribution : contributions.subspan(1)) {
       const long double right = long_double_at(contribution, t);
       if (greatest ? right > value : right < value) {
         value = right;
+        chosen = contribution;
       } else if (!(greatest ? right < value : right > value)) {
         shows |= value != right || std::signbit(value) != std::signbit(right);
       }
     }
-    std::memcpy(out + t * sizeof(value), &value, sizeof(value));
+    std::memmove(out + t * sizeof(value), chosen + t * sizeof(value), sizeof(value));  // with its padding
   }
   return shows;
 }
@@ -266,42 +308,40 @@ std::string SumTree::text() const {
 }
 
 bool is_evaluated(const Reduction& reduction) {
-  switch (row_of(reduction.type).kind) {
-    case ElementKind::floating:
-      return reduction.operation == ReduceOperation::sum || reduction.operation == ReduceOperation::prod ||
-             reduction.operation == ReduceOperation::min || reduction.operation == ReduceOperation::max;
-    case ElementKind::complex: return reduction.operation == ReduceOperation::sum;
-    default: return false;
-  }
+  return method_of(reduction).kernels != Kernels::elementwise;
 }
 
 Bits evaluate(const SumTree& tree, const Reduction& reduction, std::span<const std::byte* const> contributions,
               std::byte* out, std::size_t elements) {
   const std::size_t members = tree.members_;
-  assert(contributions.size() == members);
-  if (members == 1) {  // nothing is added: natively a copy, too
+  const Method& method = method_of(reduction);
+  const bool is_fused = method.kernels == Kernels::fused && members - 2 <= FusedKernels::kMostMembers - 2 &&
+                        tree.shape_ != SumTree::Shape::other;
+  if (!is_fused) return tree.evaluate_otherwise(reduction, contributions, out, elements);
+  const std::size_t shape = tree.shape_ == SumTree::Shape::linear ? 1 : 0;
+  const auto& kernels = fused_kernels().kernels[method.type][method.operation][shape];
+  const std::size_t parts = elements * method.parts;
+  if (!kernels[members](contributions.data(), out, parts)) [[likely]]
+    return Bits::exact;
+  return bits_with_nans(method.part, contributions, parts);
+}
+
+Bits SumTree::evaluate_otherwise(const Reduction& reduction, std::span<const std::byte* const> contributions,
+                                 std::byte* out, std::size_t elements) const {
+  assert(contributions.size() == members_);
+  if (members_ == 1) {  // nothing is added: natively a copy, too
     if (out != contributions[0]) std::memcpy(out, contributions[0], elements * reduction.element_bytes());
     return Bits::exact;
   }
-  if (!is_evaluated(reduction)) return tree.evaluate_blocks(reduction, contributions, out, elements);
-  const auto [part, count] = parts_of(reduction.type);
-  const std::size_t parts = elements * count;
-  const bool long_double = part == ElementType::long_double;
-  const std::size_t type = part == ElementType::float64 ? 1 : 0;
-  if (!rounds(reduction)) {
-    const bool greatest = reduction.operation == ReduceOperation::max;
-    const bool shows =
-        long_double ? extremum_of_long_doubles(greatest, contributions, out, parts)
-                    : fused_kernels().extremum[type][greatest ? 1 : 0](contributions.data(), members, out, parts);
-    return shows ? Bits::ask_native : Bits::exact;
-  }
-  if (members <= FusedKernels::kMostMembers && !long_double && tree.shape_ != SumTree::Shape::other) {
-    const std::size_t operation = reduction.operation == ReduceOperation::prod ? 1 : 0;
-    const std::size_t shape = tree.shape_ == SumTree::Shape::linear ? 1 : 0;
-    const bool nan = fused_kernels().kernels[type][operation][shape][members](contributions.data(), out, parts);
-    return nan ? bits_with_nans(part, contributions, parts) : Bits::exact;
-  }
-  return tree.evaluate_blocks({reduction.operation, part}, contributions, out, parts);
+  const Method& method = method_of(reduction);
+  const std::size_t parts = elements * method.parts;
+  if (method.kernels != Kernels::extremum)
+    return evaluate_blocks({reduction.operation, method.part}, contributions, out, parts);
+  const bool shows =
+      method.part == ElementType::long_double
+          ? extremum_of_long_doubles(method.operation == 1, contributions, out, parts)
+          : fused_kernels().extremum[method.type][method.operation](contributions.data(), members_, out, parts);
+  return shows ? Bits::ask_native : Bits::exact;
 }
 
 Bits SumTree::evaluate_blocks(const Reduction& reduction, std::span<const std::byte* const> contributions,

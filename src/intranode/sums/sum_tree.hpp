@@ -76,6 +76,9 @@ class SumTree {
   enum class Shape : std::uint8_t { other, balanced, linear };
 
   SumTree(std::size_t members, std::vector<Node> nodes);
+  // Not by a kernel for its shape.
+  [[nodiscard]] Bits evaluate_otherwise(const Reduction& reduction, std::span<const std::byte* const> contributions,
+                                        std::byte* out, std::size_t elements) const;
   [[nodiscard]] Bits evaluate_blocks(const Reduction& reduction, std::span<const std::byte* const> contributions,
                                      std::byte* out, std::size_t elements) const;
 

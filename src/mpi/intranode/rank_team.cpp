@@ -155,11 +155,6 @@ void RankTeam::give_back_scratch() {
   }
 }
 
-void RankTeam::begins(intranode::CallWord call, bool by_ranks) {
-  says(call, by_ranks);
-  if (by_ranks) waiter_->enters();
-}
-
 int RankTeam::fail(MPI_Comm comm, CollectiveCall call) {
   // The node's team knows only its part of the call.
   if (nodes_ != nullptr && team_->difference()) waiter_->differs_from(team_->difference()->other);

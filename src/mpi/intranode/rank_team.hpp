@@ -29,7 +29,9 @@
 #include "mpi/communicators/comm_state.hpp"
 #include "mpi/communicators/neighbors.hpp"
 #include "mpi/intranode/nodes_team.hpp"
+#include "mpi/intranode/rank_waiter.hpp"
 #include "mpi/intranode/team_arguments.hpp"
+#include "mpi/intranode/team_orders.hpp"
 #include "mpi/native/abi.hpp"
 #include "protocol/collective_calls.hpp"
 #include "protocol/reduction.hpp"
@@ -38,8 +40,6 @@
 namespace outrigger::mpi {
 
 struct Job;
-class RankWaiter;
-class TeamOrders;
 
 class RankTeam {
  public:
@@ -87,14 +87,13 @@ class RankTeam {
     std::array<Word, 8> words{};
     TeamArguments arguments;
     Kind* kind = nullptr;
-    intranode::OrderTable::Place order;  // of a reduction that needs one
+    bool takes_turns = false;            // a trial decides the way; else ranks do it
+    bool needs_order = false;            // the MPI's, of a reduction
+    std::optional<PlainBytes> plain;     // the team takes the buffers as they are
+    intranode::OrderTable::Place order;  // where that is
     CommState* state = nullptr;          // in a job with service processes
 
     [[nodiscard]] bool is_off() const { return state != nullptr && state->off(); }
-    // Nothing but the trial decides whether the MPI does it.
-    [[nodiscard]] bool is_in_turns() const {
-      return kind != nullptr && !is_off() && (!is_reduction(arguments.call) || arguments.order == RankOrder::ranks);
-    }
   };
   [[nodiscard]] LastCall& last_call(CollectiveCall call) {
     std::unique_ptr<LastCall>& last = last_calls_[static_cast<std::size_t>(call)];
@@ -108,12 +107,20 @@ class RankTeam {
     LastCall* last = last_calls_[static_cast<std::size_t>(call)].get();
     return last != nullptr && last->known ? last : nullptr;
   }
-  // A call that is like the last one: it is native, and part of no trial. Then notes that it begins.
-  [[nodiscard]] bool passes(LastCall& last) {
-    if (is_native() || off_ || !last.is_in_turns() || !last.kind->trial.passes()) return false;
-    says(last.said, false);
+  // How a call is done that is like the last one.
+  struct Again {
+    std::optional<steer::Way> way;                  // nothing: it needs another look
+    intranode::OrderTable::Entry* entry = nullptr;  // by ranks: of the MPI's order, if it matters
+  };
+  // Where there is a way, the call takes its turns, and begins. `explained`: why calls are native is wanted.
+  [[nodiscard]] Again begins_again(LastCall& last, bool explained) {
+    const Again again = way_again(last);
+    if (!again.way || (*again.way == steer::Way::native ? explained : !last.plain)) return {};
+    if (last.needs_order) orders_->table().count_at(last.order);
+    if (last.takes_turns && (again.entry != nullptr || !last.needs_order)) last.kind->trial.take();
+    begins(last.said, *again.way == steer::Way::ranks);
     if (last.state != nullptr) last.state->count_call_of_team();
-    return true;
+    return again;
   }
 
   // The team of this node's ranks.
@@ -138,7 +145,10 @@ class RankTeam {
   [[nodiscard]] KnownNeighbors& neighbors() { return neighbors_; }
   // Before each blocking collective of the program on the communicator, once the ranks are a team: what this rank is
   // about to do. Ranks that wait for it in vain look at that.
-  void begins(intranode::CallWord call, bool by_ranks);
+  void begins(intranode::CallWord call, bool by_ranks) {
+    doing_->store(call.tagged(++begun_).by_ranks(by_ranks).word(), std::memory_order_release);
+    if (by_ranks) waiter_->enters();
+  }
   // The team's operation has ended badly. The communicator is native from now on. Returns the MPI error code.
   [[nodiscard]] int fail(MPI_Comm comm, CollectiveCall call);
 
@@ -146,8 +156,19 @@ class RankTeam {
   static constexpr std::size_t kMostKinds = 256;  // more are native
 
   void set_up(Job& job, MPI_Comm comm);
-  void says(intranode::CallWord call, bool by_ranks) {
-    doing_->store(call.tagged(++begun_).by_ranks(by_ranks).word(), std::memory_order_release);
+  // As RanksCall decides it, where nothing is due.
+  [[nodiscard]] Again way_again(const LastCall& last) const {
+    if (off_ || last.is_off()) return {};
+    if (last.kind == nullptr) return {steer::Way::native};
+    intranode::OrderTable::Entry* entry = nullptr;
+    if (last.needs_order) {
+      entry = orders_->table().again_at(last.order);
+      if (entry == nullptr) return {};
+      if (!entry->order) return {steer::Way::native};
+    }
+    if (!last.takes_turns) return {steer::Way::ranks, entry};
+    if (!last.kind->trial.is_quiet()) return {};
+    return {last.kind->trial.way(), entry};
   }
   [[nodiscard]] std::optional<NodesMap> map_of(const Job& job, MPI_Comm comm) const;
   [[nodiscard]] bool gather_times(const steer::TurnTimes& mine);
@@ -194,13 +215,13 @@ struct KnownTeam {
 }  // namespace detail
 
 // The communicator that this thread has asked for last; nullptr: it was another.
-[[nodiscard]] inline RankTeam* known_team(MPI_Comm comm) {
+[[nodiscard, gnu::always_inline]] inline RankTeam* known_team(MPI_Comm comm) {
   const detail::KnownTeam& known = detail::known_team;
   return known.comm == comm && known.freed == freed_communicators() ? known.team : nullptr;
 }
 
 // Made when it is first asked for. nullptr: it can have none.
-[[nodiscard]] inline RankTeam* team_of(const Job& job, MPI_Comm comm) {
+[[nodiscard, gnu::always_inline]] inline RankTeam* team_of(const Job& job, MPI_Comm comm) {
   RankTeam* team = known_team(comm);
   return team != nullptr ? team : detail::look_up_team(job, comm);
 }

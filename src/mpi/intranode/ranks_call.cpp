@@ -9,6 +9,7 @@
 #include "mpi/collectives/arguments.hpp"
 #include "mpi/communicators/neighbor_order.hpp"
 #include "mpi/intranode/placed_blocks.hpp"
+#include "mpi/intranode/plain_calls.hpp"
 #include "mpi/intranode/team_blocks.hpp"
 #include "mpi/intranode/team_orders.hpp"
 #include "mpi/job/job.hpp"
@@ -37,10 +38,6 @@ bool begin_apart(const TeamArguments& call, std::uint32_t me) {
          received != offset_address(sent, call.offset_at(call.send, me));
 }
 
-bool overlap(std::span<const std::byte> one, std::span<const std::byte> other) {
-  return one.data() < other.data() + other.size() && other.data() < one.data() + one.size();
-}
-
 // False: the communicator has no topology.
 bool find_neighbors(const Job& job, RankTeam& team, MPI_Comm comm, TeamArguments& arguments) {
   const Neighbors* neighbors = team.neighbors().of(comm);
@@ -53,10 +50,17 @@ bool find_neighbors(const Job& job, RankTeam& team, MPI_Comm comm, TeamArguments
   return true;
 }
 
+// All ranks come to the same about the bits of a reduction of so many bytes by themselves (sum_tree.hpp).
+bool are_sure_alone(const intranode::Team& team, const TeamArguments& call, std::uint64_t bytes) {
+  constexpr std::uint64_t kReducedByAll = 4096;
+  if (!team.all_combine_all(bytes)) return false;
+  if (call.call == CollectiveCall::allreduce) return true;
+  return call.call == CollectiveCall::reduce && bytes <= kReducedByAll && is_probed_in_place(call);
+}
+
 // Each call as the team does it: intranode::Team, or NodesTeam, which does those that it takes.
 template <class AnyTeam>
 class Performance {
-  static constexpr std::uint64_t kReducedByAll = 4096;  // bytes
   static constexpr bool kOneNode = std::is_same_v<AnyTeam, intranode::Team>;
 
  public:
@@ -255,13 +259,8 @@ class Performance {
     }
     return outcome;
   }
-  // All ranks come to the same about the result's bits by themselves (sum_tree.hpp).
   [[nodiscard]] bool all_combine_all(std::uint64_t bytes) const {
-    if constexpr (kOneNode) {
-      if (!team_.all_combine_all(bytes)) return false;
-      if (call_.call == CollectiveCall::allreduce) return true;
-      return call_.call == CollectiveCall::reduce && bytes <= kReducedByAll && is_probed_in_place(call_);
-    }
+    if constexpr (kOneNode) return are_sure_alone(team_, call_, bytes);
     return false;
   }
   Outcome reduce(std::span<const std::byte> vector, std::byte* into, const intranode::OrderCombine& combine) {
@@ -375,6 +374,8 @@ RanksCall::RanksCall(Job& job, CollectiveCall call, std::span<const Word> words,
 
 void RanksCall::look_at(RankTeam::LastCall& last) {
   last.kind = nullptr;
+  last.takes_turns = last.needs_order = false;
+  last.plain.reset();
   last.order = {};
   last.state = job_.client == nullptr ? nullptr : state_of(job_, comm_);
   last.said = intranode::CallWord(call_, 0, 0);
@@ -392,15 +393,26 @@ void RanksCall::look_at(RankTeam::LastCall& last) {
   const std::optional<TeamCallKey> key = team_->takes(last.arguments) ? last.arguments.key() : std::nullopt;
   last.kind = key ? team_->kind_of(*key) : nullptr;
   last.known = !asks_rules && last.arguments.tells_by_words();
+  // A trial would add natively now and then: such sums would not be the same from run to run.
+  const bool in_own_order =
+      last.arguments.reduction && last.arguments.order == RankOrder::ranks && rounds(*last.arguments.reduction);
+  last.takes_turns = last.kind != nullptr && job_.config.intranode != Config::Intranode::always && !in_own_order;
+  last.needs_order = last.kind != nullptr && is_reduction(call_) && last.arguments.order == RankOrder::natives;
+  if (last.known && last.kind != nullptr && team_->nodes() == nullptr) last.plain = plain_bytes(last);
+}
+
+std::optional<PlainBytes> RanksCall::plain_bytes(const RankTeam::LastCall& last) const {
+  const std::optional<PlainBytes> bytes = last.arguments.plain(team_->place());
+  // Otherwise ranks tell each other how sure they are of a sum.
+  if (last.needs_order && !are_sure_alone(team_->team(), last.arguments, last.arguments.block_bytes().value_or(0)))
+    return std::nullopt;
+  return bytes;
 }
 
 void RanksCall::choose(RankTeam::LastCall& last) {
   if (is_reduction(arguments_->call) && !has_order(last)) return;
   kind_ = last.kind;
-  // A trial would add natively now and then: such sums would not be the same from run to run.
-  const bool in_own_order =
-      arguments_->reduction && arguments_->order == RankOrder::ranks && rounds(*arguments_->reduction);
-  if (job_.config.intranode == Config::Intranode::always || in_own_order) {
+  if (!last.takes_turns) {
     turn_.way = steer::Way::ranks;
     return;
   }
@@ -435,6 +447,13 @@ void RanksCall::note_reason() const {
 
 void RanksCall::note_time() {
   kind_->trial.note(turn_, {began_ns_, TickClock::now_ns()});
+}
+
+void note_again(const RankTeam::LastCall& call, bool by_ranks) {
+  CallCount* count = CallCount::current();
+  if (count == nullptr) return;
+  if (!by_ranks) return count->stays_native(report::NativeReason::nans);
+  count->done_by_ranks(call.kind->trial.saved_ns());
 }
 
 std::optional<int> RanksCall::perform() {

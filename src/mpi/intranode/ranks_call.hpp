@@ -56,6 +56,7 @@ class RanksCall {
 
  private:
   void look_at(RankTeam::LastCall& last);
+  [[nodiscard]] std::optional<PlainBytes> plain_bytes(const RankTeam::LastCall& last) const;
   void begin(const RankTeam::LastCall& last);
   void choose(RankTeam::LastCall& last);
   [[nodiscard]] bool has_order(RankTeam::LastCall& last);

@@ -336,6 +336,31 @@ bool TeamArguments::valid(const Job& job, const TeamPlace& team) {
   }
 }
 
+std::optional<PlainBytes> TeamArguments::plain(const TeamPlace& team) const {
+  const auto is_plain = [&](const TeamSide& side) {
+    return side.shape.first == 0 && side.count > 0 && side.shape.dense_for(side.count * team.size);
+  };
+  const auto are_plain = [&](bool sends, bool receives) {
+    return (!sends || (!send.in_place() && is_plain(send))) &&
+           (!receives || (!receive.in_place() && is_plain(receive)));
+  };
+  const bool is_root = std::cmp_equal(root, team.rank);
+  bool plain = false;
+  switch (call) {
+    case CollectiveCall::barrier: plain = true; break;
+    case CollectiveCall::bcast: plain = are_plain(true, false); break;
+    case CollectiveCall::allreduce: plain = reduction && are_plain(false, true); break;
+    case CollectiveCall::reduce: plain = reduction && are_plain(!is_root, is_root); break;
+    case CollectiveCall::allgather:
+    case CollectiveCall::alltoall: plain = are_plain(true, true); break;
+    case CollectiveCall::gather: plain = are_plain(true, is_root); break;
+    case CollectiveCall::scatter: plain = are_plain(is_root, true); break;
+    default: break;
+  }
+  if (!plain) return std::nullopt;
+  return PlainBytes{bytes_in(send.count, send.shape), bytes_in(receive.count, receive.shape)};
+}
+
 std::optional<std::uint64_t> TeamArguments::block_bytes() const {
   switch (call) {
     case CollectiveCall::barrier: return 0;

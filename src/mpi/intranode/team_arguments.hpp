@@ -93,12 +93,32 @@ struct BufferPlaces {
   std::size_t receive = SIZE_MAX;
 
   [[nodiscard]] constexpr bool has(std::size_t argument) const { return argument == send || argument == receive; }
+  [[nodiscard]] constexpr bool has_any() const { return send != SIZE_MAX; }
 };
 [[nodiscard]] constexpr BufferPlaces buffer_places(CollectiveCall call) {
   switch (call) {
     case CollectiveCall::barrier: return {};
     case CollectiveCall::bcast: return {.send = 0};
     default: return is_reduction(call) ? BufferPlaces{0, 1} : BufferPlaces{0, 3};  // without lists
+  }
+}
+
+// A call whose blocks are in a row: the team takes the program's buffers as they are.
+struct PlainBytes {
+  std::uint64_t sent = 0;  // of a block
+  std::uint64_t received = 0;
+};
+[[nodiscard]] constexpr bool has_plain_form(CollectiveCall call) {
+  switch (call) {
+    case CollectiveCall::barrier:
+    case CollectiveCall::bcast:
+    case CollectiveCall::allgather:
+    case CollectiveCall::alltoall:
+    case CollectiveCall::gather:
+    case CollectiveCall::scatter:
+    case CollectiveCall::reduce:
+    case CollectiveCall::allreduce: return true;
+    default: return false;
   }
 }
 
@@ -123,6 +143,8 @@ struct TeamArguments {
     const auto lasts = [](const TeamSide& side) { return !side.shape.committed || side.shape.predefined; };
     return !send.listed && !receive.listed && !is_of_neighbors(call) && lasts(send) && lasts(receive);
   }
+  // After valid(). Nothing: blocks may have to be packed, or the call has no such form.
+  [[nodiscard]] std::optional<PlainBytes> plain(const TeamPlace& team) const;
   // The size of a block, if MPI makes it alike on all ranks.
   [[nodiscard]] std::optional<std::uint64_t> block_bytes() const;
 

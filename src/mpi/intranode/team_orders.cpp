@@ -165,14 +165,15 @@ TeamOrders::TeamOrders(const Job& job, intranode::Team& team, RankWaiter& waiter
       table_(at_once_) {}
 
 TeamOrders::Answer TeamOrders::next(MPI_Comm comm, const TeamArguments& call, OrderTable::Place& place) {
-  std::optional<OrderTable::Next> known = table_.next_at(place);
-  if (!known) {
-    known = table_.next(key_of(call, team_.size()), learning_of(call, own_place()));
-    place = table_.place();
+  if (OrderTable::Entry* known = table_.again_at(place)) {
+    table_.count_at(place);
+    return answer_of(*known);
   }
-  OrderTable::Entry& entry = *known->entry;
-  switch (known->step) {
-    case OrderStep::use: return {&entry};
+  const OrderTable::Next next = table_.next(key_of(call, team_.size()), learning_of(call, own_place()));
+  place = table_.place();
+  OrderTable::Entry& entry = *next.entry;
+  switch (next.step) {
+    case OrderStep::use: break;
     case OrderStep::look_up:
       if (look_up(comm, call, entry)) break;
       OrderTable::not_found(entry);
@@ -182,6 +183,10 @@ TeamOrders::Answer TeamOrders::next(MPI_Comm comm, const TeamArguments& call, Or
     case OrderStep::verify: verify(comm, call, entry); break;
     case OrderStep::native: break;
   }
+  return answer_of(entry);
+}
+
+TeamOrders::Answer TeamOrders::answer_of(OrderTable::Entry& entry) {
   if (entry.order) return {&entry};
   return {nullptr, entry.settled ? NativeReason::order_not_found : NativeReason::order_not_learned};
 }

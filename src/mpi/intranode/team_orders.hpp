@@ -54,8 +54,11 @@ class TeamOrders {
   // A call whose reduction has its order. Collective: learns or verifies the order when it is time. `place`: of the
   // call before with the same words, or empty.
   [[nodiscard]] Answer next(MPI_Comm comm, const TeamArguments& call, intranode::OrderTable::Place& place);
+  // Where next() has nothing to do but to count the call.
+  [[nodiscard]] intranode::OrderTable& table() { return table_; }
 
  private:
+  [[nodiscard]] static Answer answer_of(intranode::OrderTable::Entry& entry);
   [[nodiscard]] bool look_up(MPI_Comm comm, const TeamArguments& call, intranode::OrderTable::Entry& entry);
   void keep(const intranode::OrderTable::Entry& entry) const;
   [[nodiscard]] intranode::OrderKey key_in_file(const intranode::OrderTable::Entry& entry) const;

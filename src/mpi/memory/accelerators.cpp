@@ -65,8 +65,11 @@ bool names_accelerator(std::string_view pci_devices) {
   return false;
 }
 
-bool accelerator_loaded() {
+constinit std::atomic<detail::Accelerators> detail::accelerators = Accelerators::not_looked;
+
+bool detail::look_for_accelerator() {
   static const bool possible = machine_may_have_one();
+  accelerators.store(possible ? Accelerators::possible : Accelerators::impossible, std::memory_order_relaxed);
   if (!possible) return false;
   // number of loads at the last check; kLoaded: one is there
   static constinit std::atomic<unsigned long long> looked_after = 0;

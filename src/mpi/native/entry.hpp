@@ -37,7 +37,7 @@ struct CallSite {
   void* tool = nullptr;  // the tool's MPI_X, if the call is MPI_X and that tool does not come back
 
   // True if the call comes from the MPI library itself.
-  [[nodiscard]] bool inside_mpi() const { return called_by_mpi(caller); }
+  [[nodiscard, gnu::always_inline]] bool inside_mpi() const { return called_by_mpi(caller); }
 
   template <class... Words>
   int pass(Call call, Words... words) const {

@@ -13,13 +13,6 @@
 namespace outrigger::mpi {
 namespace {
 
-// Call sites are few: a small direct-mapped cache keeps their verdicts, with address and verdict in one word so that
-// threads never see halves. User-space addresses leave the low bit free after a shift.
-constexpr std::size_t kCacheEntries = 256;
-constinit std::array<std::atomic<std::uint64_t>, kCacheEntries> cache{};
-
-// Usually 0: threads check their own counter only if this is not.
-constinit std::atomic<std::uint32_t> passing = 0;
 constinit thread_local std::uint32_t passing_here = 0;
 
 bool is_plugin(const char* path) {
@@ -41,24 +34,31 @@ bool look_up(const void* return_address) {
 
 PassingForMpi::PassingForMpi() {
   ++passing_here;
-  passing.fetch_add(1, std::memory_order_relaxed);
+  detail::passing.fetch_add(1, std::memory_order_relaxed);
 }
 
 PassingForMpi::~PassingForMpi() {
   --passing_here;
-  passing.fetch_sub(1, std::memory_order_relaxed);
+  detail::passing.fetch_sub(1, std::memory_order_relaxed);
 }
 
-bool called_by_mpi(const void* return_address) {
-  if (passing.load(std::memory_order_relaxed) != 0 && passing_here != 0) [[unlikely]]
-    return true;
+namespace detail {
+
+constinit std::array<std::atomic<std::uint64_t>, kKnownCallers> known_callers{};
+constinit std::atomic<std::uint32_t> passing = 0;
+
+bool is_passing_here() {
+  return passing_here != 0;
+}
+
+bool look_at_caller(const void* return_address) {
   const auto address = reinterpret_cast<std::uintptr_t>(return_address);
-  std::atomic<std::uint64_t>& entry = cache[(address ^ (address >> 9)) % kCacheEntries];
-  const std::uint64_t known = entry.load(std::memory_order_relaxed);
-  if (known >> 1 == address) return (known & 1U) != 0;
   const bool inside = look_up(return_address);
-  entry.store((static_cast<std::uint64_t>(address) << 1) | (inside ? 1U : 0U), std::memory_order_relaxed);
+  known_callers[caller_entry_of(address)].store((static_cast<std::uint64_t>(address) << 1) | (inside ? 1U : 0U),
+                                                std::memory_order_relaxed);
   return inside;
 }
+
+}  // namespace detail
 
 }  // namespace outrigger::mpi

@@ -58,12 +58,9 @@ class TurnsTrial {
     }
     return next_of_trial();
   }
-  // The next call, if it is native and in no trial. False: next() says.
-  [[nodiscard]] bool passes() {
-    if (left_ == 0 || way_ != Way::native) return false;
-    --left_;
-    return true;
-  }
+  // The next call is in no trial: next() would return way(), and take() does the same.
+  [[nodiscard]] bool is_quiet() const { return left_ != 0; }
+  void take() { --left_; }
   void note(const Turn& turn, const TurnTimes::Call& call);
   // This rank's, of the trial that has just been made.
   [[nodiscard]] const TurnTimes& times() const { return *times_; }

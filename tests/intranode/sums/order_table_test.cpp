@@ -117,21 +117,35 @@ TEST(Table, CountsAlikeByPlaces) {
   OrderTable by_places;
   std::uint64_t state = 1;
   std::array<OrderTable::Place, OrderTable::kMostKeys + 20> places;
+  int by_place = 0;
   for (int call = 0; call < 30'000; ++call) {
     state = state * 6364136223846793005U + 1442695040888963407U;
     const std::uint64_t elements = 1 + (state >> 33) % places.size() / (call % 3 == 0 ? 1 : 20);
     const auto expected = next(by_keys, elements);
-    std::optional<OrderTable::Next> got = by_places.next_at(places.at(elements - 1));
-    if (!got) {
-      got = next(by_places, elements);
-      places.at(elements - 1) = by_places.place();
+    OrderTable::Place& place = places.at(elements - 1);
+    OrderTable::Entry* got = by_places.again_at(place);
+    OrderStep step = got != nullptr && got->order ? OrderStep::use : OrderStep::native;
+    if (got != nullptr) {
+      by_places.count_at(place);
+      ++by_place;
+    } else {
+      const OrderTable::Next next_one = next(by_places, elements);
+      got = next_one.entry;
+      step = next_one.step;
+      place = by_places.place();
     }
-    ASSERT_EQ(got->step, expected.step) << call;
-    ASSERT_EQ(got->entry->calls, expected.entry->calls) << call;
-    if (expected.entry->settled || call % 5 != 0) continue;
+    ASSERT_EQ(step, expected.step) << call;
+    ASSERT_EQ(got->calls, expected.entry->calls) << call;
+    ASSERT_EQ(got, &by_places.entries().front()) << call;
+    if (step == OrderStep::look_up) {
+      OrderTable::not_found(*expected.entry);
+      OrderTable::not_found(*got);
+    }
+    if (expected.entry->settled || (step != OrderStep::learn && call % 50 != 0)) continue;
     OrderTable::settle(*expected.entry, SumOrder(SumTree::linear(4)), SumRefusal::none);
-    OrderTable::settle(*got->entry, SumOrder(SumTree::linear(4)), SumRefusal::none);
+    OrderTable::settle(*got, SumOrder(SumTree::linear(4)), SumRefusal::none);
   }
+  EXPECT_GT(by_place, 10'000);
 }
 
 TEST(Table, DropsTheLeastRecentlyUsed) {

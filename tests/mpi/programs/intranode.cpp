@@ -70,20 +70,28 @@ class Calls {
   bool one() {
     const int call = below(random_, 17);
     const std::uint64_t choices = random_();
-    std::vector<unsigned char> results[2];
-    for (const bool native : {true, false}) {
-      Random random(choices);
-      results[native ? 0 : 1] = run(call, random, native);
+    const std::vector<unsigned char> expected = run_alike(call, choices, true);
+    // The library looks less closely at a call that is like the last one.
+    for (int time = 0; time < 2; ++time) {
+      if (!is_same(call, expected, run_alike(call, choices, false))) return false;
     }
-    if (results[0] == results[1]) return true;
-    std::size_t at = 0;
-    while (results[0][at] == results[1][at]) ++at;
-    std::printf("rank %d of %d: call %d (%s): byte %zu of %zu is %d, natively %d\n", me_, size_, call, what_.c_str(),
-                at, results[0].size(), results[1][at], results[0][at]);
-    return false;
+    return true;
   }
 
  private:
+  std::vector<unsigned char> run_alike(int call, std::uint64_t choices, bool native) {
+    Random random(choices);
+    return run(call, random, native);
+  }
+  [[nodiscard]] bool is_same(int call, const std::vector<unsigned char>& expected,
+                             const std::vector<unsigned char>& result) const {
+    if (result == expected) return true;
+    std::size_t at = 0;
+    while (result[at] == expected[at]) ++at;
+    std::printf("rank %d of %d: call %d (%s): byte %zu of %zu is %d, natively %d\n", me_, size_, call, what_.c_str(),
+                at, expected.size(), result[at], expected[at]);
+    return false;
+  }
   int count(Random& random) {
     switch (below(random, 8)) {
       case 0: return 0;

@@ -1,0 +1,122 @@
+// A call like the last one of its collective, which the team does with the program's buffers as they are
+// (PlainBytes): nothing of it is looked at again.
+//
+// Thread rule: the team's.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <optional>
+#include <span>
+
+#include "intranode/combine.hpp"
+#include "intranode/member_blocks.hpp"
+#include "mpi/intranode/rank_team.hpp"
+#include "protocol/collective_calls.hpp"
+
+namespace outrigger::mpi {
+
+[[nodiscard]] inline bool overlap(std::span<const std::byte> one, std::span<const std::byte> other) {
+  return one.data() < other.data() + other.size() && other.data() < one.data() + one.size();
+}
+
+// After RankTeam::begins_again() has said: by ranks.
+template <CollectiveCall collective>
+class PlainCall {
+  using Blocks = intranode::Blocks;
+  using Outcome = intranode::Outcome;
+
+ public:
+  // `entry`: of the MPI's order, if it matters.
+  PlainCall(RankTeam& ranks, const RankTeam::LastCall& call, const intranode::OrderTable::Entry* entry)
+      : ranks_(ranks),
+        call_(call.arguments),
+        bytes_(*call.plain),
+        entry_(entry),
+        from_(address_of(call_.send)),
+        into_(address_of(call_.receive)) {}
+
+  Outcome run() {
+    intranode::Team& team = ranks_.team();
+    if constexpr (collective == CollectiveCall::barrier) {
+      return team.barrier();
+    } else if constexpr (collective == CollectiveCall::bcast) {
+      return team.broadcast({from_, bytes_.sent}, root());
+    } else if constexpr (collective == CollectiveCall::allgather) {
+      return team.allgather({from_, bytes_.sent}, Blocks::regular(into_, bytes_.received));
+    } else if constexpr (collective == CollectiveCall::alltoall) {
+      return team.alltoall(Blocks::regular(from_, bytes_.sent), Blocks::regular(into_, bytes_.received));
+    } else if constexpr (collective == CollectiveCall::gather) {
+      return team.gather({from_, bytes_.sent}, at_root(into_, bytes_.received), root());
+    } else if constexpr (collective == CollectiveCall::scatter) {
+      return team.scatter(at_root(from_, bytes_.sent), {into_, bytes_.received}, root());
+    } else {
+      return reduction();
+    }
+  }
+  // All members come to the same: the call remains to be done natively. Buffers have what the program gave.
+  [[nodiscard]] bool asks_native() const { return asks_native_; }
+
+ private:
+  [[nodiscard]] static std::byte* address_of(const TeamSide& side) {
+    return static_cast<std::byte*>(const_cast<void*>(side.buffer));
+  }
+  [[nodiscard]] std::uint32_t root() const { return static_cast<std::uint32_t>(call_.root); }
+  [[nodiscard]] bool is_root() const { return root() == ranks_.rank(); }
+  [[nodiscard]] Blocks at_root(std::byte* base, std::uint64_t each) const {
+    return is_root() ? Blocks::regular(base, each) : Blocks{};
+  }
+  // Both buffers' bytes are alike.
+  Outcome reduction() {
+    const bool receives = collective == CollectiveCall::allreduce || is_root();
+    const std::span<const std::byte> mine{call_.send.in_place() ? into_ : from_, bytes_.sent};
+    if (entry_ == nullptr || (receives && !overlap(mine, {into_, mine.size()}))) return reduce(mine, into_);
+    std::byte* const apart = ranks_.scratch(1, mine.size());
+    const Outcome outcome = reduce(mine, apart);
+    if (receives && !asks_native_) std::memcpy(into_, apart, mine.size());
+    ranks_.give_back_scratch();
+    return outcome;
+  }
+  // Members combine a sum in the MPI's order all, so that they know alike if it has its bits.
+  Outcome reduce(std::span<const std::byte> mine, std::byte* result) {
+    const intranode::OrderCombine combine(*call_.reduction,
+                                          entry_ != nullptr ? *entry_->order : ranks_.rank_order(ranks_.size()));
+    const Outcome outcome = reduce(mine, result, combine);
+    asks_native_ = entry_ != nullptr && combine.asks_native();
+    return outcome;
+  }
+  Outcome reduce(std::span<const std::byte> mine, std::byte* result, const intranode::OrderCombine& combine) {
+    intranode::Team& team = ranks_.team();
+    if constexpr (collective == CollectiveCall::allreduce) return team.allreduce(mine, result, combine);
+    if (entry_ != nullptr) return team.reduce_by_all(mine, result, combine, root());
+    return team.reduce(mine, result, combine, root());
+  }
+
+  RankTeam& ranks_;
+  const TeamArguments& call_;
+  const PlainBytes& bytes_;
+  const intranode::OrderTable::Entry* entry_;
+  std::byte* from_;
+  std::byte* into_;
+  bool asks_native_ = false;
+};
+
+// The report's part of such a call: by ranks, or native as it has NaNs.
+void note_again(const RankTeam::LastCall& call, bool by_ranks);
+
+// Returns the call's MPI error code. Nothing: the call remains to be done natively, by all ranks.
+template <CollectiveCall collective>
+[[nodiscard]] std::optional<int> perform_again(RankTeam& ranks, const RankTeam::LastCall& call,
+                                               intranode::OrderTable::Entry* entry, MPI_Comm comm) {
+  PlainCall<collective> plain(ranks, call, entry);
+  if (plain.run() != intranode::Outcome::done) [[unlikely]]
+    return ranks.fail(comm, collective);
+  if (observing()) [[unlikely]]
+    note_again(call, !plain.asks_native());
+  if (!plain.asks_native()) [[likely]]
+    return MPI_SUCCESS;
+  intranode::OrderTable::asked(*entry);
+  return std::nullopt;
+}
+
+}  // namespace outrigger::mpi
