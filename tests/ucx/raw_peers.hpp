@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "fabric/ucx/network.hpp"
 #include "fabric/ucx/worker.hpp"
 #include "proof/handshake.hpp"
 #include "wires.hpp"
@@ -28,21 +29,13 @@ class RawPeer final : private fabric::ucx::WorkerEvents {
   }
   // As a wire's.
   [[nodiscard]] std::vector<std::byte> address() const {
-    const auto& own = worker_->address();
-    const auto& data = data_worker_->address();
-    const auto length = static_cast<std::uint32_t>(own.size());
-    std::vector<std::byte> both(sizeof(length));
-    std::memcpy(both.data(), &length, sizeof(length));
-    both.insert(both.end(), own.begin(), own.end());
-    both.insert(both.end(), data.begin(), data.end());
-    return both;
+    return encoded(fabric::ucx::ChannelAddresses{worker_->address(), data_worker_->address()});
   }
   void connect(const std::vector<std::byte>& address) {
-    std::uint32_t length = 0;
-    std::memcpy(&length, address.data(), sizeof(length));
-    const std::span<const std::byte> all(address);
-    open(*worker_, control_, all.subspan(sizeof(length), length));
-    open(*data_worker_, data_, all.subspan(sizeof(length) + length));
+    const auto both = decoded<fabric::ucx::ChannelAddresses>(address);
+    ASSERT_TRUE(both);
+    open(*worker_, control_, both->control);
+    open(*data_worker_, data_, both->data);
   }
   // One of its connections has been.
   [[nodiscard]] bool broken() const { return broken_; }
