@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "protocol/build_version.hpp"
+#include "protocol/wire/message_io.hpp"
 
 namespace outrigger::proof {
 namespace {
@@ -16,7 +17,7 @@ namespace {
 constexpr std::uint32_t kDpuHandshakeMagic = 0x4744524F;  // "ORDG"
 constexpr std::uint32_t kThisByteOrder = std::endian::native == std::endian::little ? 1 : 0;
 
-struct PlainDpuHandshake {
+struct Hello {
   std::uint32_t magic = kDpuHandshakeMagic;
   std::uint32_t version = build_version();
   std::uint32_t little_endian = kThisByteOrder;
@@ -32,11 +33,6 @@ DpuHandshake::Side other_than(DpuHandshake::Side side) {
   return side == DpuHandshake::Side::host ? DpuHandshake::Side::dpu : DpuHandshake::Side::host;
 }
 
-std::vector<std::byte> as_sent(const Mac& mac) {
-  const auto bytes = std::as_bytes(std::span(mac));
-  return {bytes.begin(), bytes.end()};
-}
-
 int left_until(DpuHandshake::Clock::time_point deadline) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - DpuHandshake::Clock::now()).count();
   return static_cast<int>(std::clamp<long long>(left, 0, 60'000));
@@ -45,15 +41,11 @@ int left_until(DpuHandshake::Clock::time_point deadline) {
 }  // namespace
 
 std::vector<std::byte> DpuHandshake::begin() const {
-  PlainDpuHandshake handshake;
-  handshake.side = number_of(side_);
-  handshake.nonce = mine_;
-  const auto bytes = std::as_bytes(std::span(&handshake, 1));
-  return {bytes.begin(), bytes.end()};
+  return encoded(Hello{.side = number_of(side_), .nonce = mine_});
 }
 
 std::size_t DpuHandshake::awaited() const {
-  if (stage_ == Stage::handshake) return sizeof(PlainDpuHandshake);
+  if (stage_ == Stage::handshake) return sizeof(Hello);
   return stage_ == Stage::proof ? sizeof(Mac) : 0;
 }
 
@@ -72,8 +64,7 @@ Mac DpuHandshake::proof_of(Side side) const {
 }
 
 Status DpuHandshake::check(std::span<const std::byte> bytes) {
-  PlainDpuHandshake theirs;
-  std::memcpy(&theirs, bytes.data(), sizeof(theirs));
+  const Hello theirs = decoded<Hello>(bytes).value_or(Hello{.magic = 0});
   if (theirs.magic != kDpuHandshakeMagic || theirs.side != number_of(other_than(side_))) {
     return Error{"the other end is not an Outrigger process"};
   }
@@ -90,14 +81,12 @@ Result<std::vector<std::byte>> DpuHandshake::receive(std::span<const std::byte> 
   if (stage_ == Stage::handshake) {
     if (const Status checked = check(bytes); !checked) return Error{checked.error()};
     stage_ = Stage::proof;
-    return side_ == Side::host ? as_sent(proof_of(side_)) : std::vector<std::byte>();
+    return side_ == Side::host ? encoded(proof_of(side_)) : std::vector<std::byte>();
   }
-  const Mac right = proof_of(other_than(side_));
-  Mac proof{};
-  std::memcpy(proof.data(), bytes.data(), proof.size());
-  if (!same(proof, right)) return Error{"the other end has another job's secret"};
+  const std::optional<Mac> proof = decoded<Mac>(bytes);
+  if (!proof || !same(*proof, proof_of(other_than(side_)))) return Error{"the other end has another job's secret"};
   stage_ = Stage::done;
-  return side_ == Side::dpu ? as_sent(proof_of(side_)) : std::vector<std::byte>();
+  return side_ == Side::dpu ? encoded(proof_of(side_)) : std::vector<std::byte>();
 }
 
 DpuHandshakeSocket::DpuHandshakeSocket(int socket, DpuHandshake::Side side, const Secret& secret)

@@ -1,32 +1,10 @@
 #include "proof/handshake.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "protocol/build_version.hpp"
 
 namespace outrigger::proof {
-namespace {
-
-constexpr std::uint32_t kHandshakeMagic = 0x4F525747;  // "ORWG"
-
-// Wire format.
-struct PlainHandshake {
-  std::uint32_t magic = kHandshakeMagic;
-  std::uint32_t version = 0;
-  std::uint32_t step = 0;
-  std::uint32_t from = 0;
-  std::uint32_t to = 0;
-  std::uint32_t from_epoch = 0;
-  std::uint32_t to_epoch = 0;
-  std::uint32_t reserved = 0;
-  Nonce mine{};
-  Nonce yours{};
-  Mac proof{};
-};
-static_assert(sizeof(PlainHandshake) == kHandshakeBytes);
-
-}  // namespace
 
 JobIdentity identity_of(const JobMap& job_map, const Secret& dpu_secret) {
   JobIdentity identity;
@@ -40,49 +18,8 @@ JobIdentity identity_of(const JobMap& job_map, const Secret& dpu_secret) {
   return identity;
 }
 
-EncodedHandshake encode_handshake(const HandshakeMessage& message) {
-  PlainHandshake plain;
-  plain.version = message.version;
-  plain.step = static_cast<std::uint32_t>(message.step);
-  plain.from = message.from.value();
-  plain.to = message.to.value();
-  plain.from_epoch = message.from_epoch.value();
-  plain.to_epoch = message.to_epoch.value();
-  plain.mine = message.mine;
-  plain.yours = message.yours;
-  plain.proof = message.proof;
-  EncodedHandshake bytes;
-  std::memcpy(bytes.data(), &plain, sizeof(plain));
-  return bytes;
-}
-
 bool looks_like_handshake(std::span<const std::byte> bytes) {
-  std::uint32_t magic = 0;
-  if (bytes.size() < sizeof(magic)) return false;
-  std::memcpy(&magic, bytes.data(), sizeof(magic));
-  return magic == kHandshakeMagic;
-}
-
-std::optional<HandshakeMessage> decode_handshake(std::span<const std::byte> bytes) {
-  PlainHandshake plain;
-  if (bytes.size() != sizeof(plain)) return std::nullopt;
-  std::memcpy(&plain, bytes.data(), sizeof(plain));
-  const bool known =
-      plain.step >= static_cast<std::uint32_t>(Step::call) && plain.step <= static_cast<std::uint32_t>(Step::accept);
-  if (plain.magic != kHandshakeMagic || !known || plain.reserved != 0) return std::nullopt;
-  const auto step = static_cast<Step>(plain.step);
-  if (step == Step::call && (plain.yours != Nonce{} || plain.proof != Mac{})) return std::nullopt;
-  HandshakeMessage message;
-  message.step = step;
-  message.version = plain.version;
-  message.from = SpId{plain.from};
-  message.to = SpId{plain.to};
-  message.from_epoch = Epoch{plain.from_epoch};
-  message.to_epoch = Epoch{plain.to_epoch};
-  message.mine = plain.mine;
-  message.yours = plain.yours;
-  message.proof = plain.proof;
-  return message;
+  return take_first<std::uint32_t>(bytes) == kHandshakeMagic;
 }
 
 const Nonce& Handshake::own_nonce() {

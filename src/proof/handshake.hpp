@@ -46,6 +46,8 @@ struct JobIdentity {
 // network in clear (the job map on its way to a DPU) is not enough to compute the key.
 [[nodiscard]] JobIdentity identity_of(const JobMap& job_map, const Secret& dpu_secret);
 
+inline constexpr std::uint32_t kHandshakeMagic = 0x4F525747;  // "ORWG"
+
 enum class Step : std::uint32_t { call = 1, answer = 2, accept = 3 };
 
 struct HandshakeMessage {
@@ -58,17 +60,18 @@ struct HandshakeMessage {
   Nonce mine{};       // the sender's
   Nonce yours{};      // the receiver's; zeros in a call
   Mac proof{};        // zeros in a call
+  static constexpr void fields(auto& io, auto& message) {
+    io.constant(kHandshakeMagic);
+    io.value(message.version);
+    io.code(message.step, Step::call, Step::accept);
+    io.value(message.from, message.to, message.from_epoch, message.to_epoch, message.mine, message.yours,
+             message.proof);
+    io.require(message.step != Step::call || (message.yours == Nonce{} && message.proof == Mac{}));
+  }
 };
 
-inline constexpr std::size_t kHandshakeBytes = 32 + 3 * 32;
-using EncodedHandshake = std::array<std::byte, kHandshakeBytes>;
-
-[[nodiscard]] EncodedHandshake encode_handshake(const HandshakeMessage& message);
 // True if the magic matches, even if the rest is malformed.
 [[nodiscard]] bool looks_like_handshake(std::span<const std::byte> bytes);
-// nullopt: encode_handshake() would not have written these bytes.
-[[nodiscard]] std::optional<HandshakeMessage> decode_handshake(std::span<const std::byte> bytes);
-
 class Handshake {
  public:
   Handshake() = default;

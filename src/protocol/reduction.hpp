@@ -189,14 +189,17 @@ struct Reduction {
   return kind == ElementKind::integer || kind == ElementKind::logical || kind == ElementKind::byte;
 }
 
+// True for a pair that MPI defines; false for any other, of whatever numbers.
+[[nodiscard]] constexpr bool is_reduction(const Reduction& reduction) {
+  return index_of(reduction.operation) < kReduceOperations.size() && index_of(reduction.type) < kElementTypes.size() &&
+         is_defined(reduction.operation, row_of(reduction.type).kind);
+}
+
 // From numbers of another process; nullopt if they are not a reduction.
 [[nodiscard]] constexpr std::optional<Reduction> decode_reduction(std::uint32_t operation, std::uint32_t type) {
   if (operation > UINT8_MAX || type > UINT8_MAX) return std::nullopt;
   const Reduction reduction{static_cast<ReduceOperation>(operation), static_cast<ElementType>(type)};
-  if (index_of(reduction.operation) >= kReduceOperations.size()) return std::nullopt;
-  if (index_of(reduction.type) >= kElementTypes.size()) return std::nullopt;
-  if (!is_defined(reduction.operation, row_of(reduction.type).kind)) return std::nullopt;
-  return reduction;
+  return is_reduction(reduction) ? std::optional(reduction) : std::nullopt;
 }
 
 }  // namespace outrigger

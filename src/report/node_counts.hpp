@@ -10,23 +10,37 @@
 #include <span>
 #include <vector>
 
+#include "protocol/limits.hpp"
 #include "protocol/shared/wire_route.hpp"
+#include "protocol/wire/message_io.hpp"
 #include "report/summary.hpp"
 
 namespace outrigger::report {
+
+inline constexpr std::uint64_t kNodeCountsMagic = 0x32434E524F;  // "ORNC2"
 
 struct NodeCounts {
   struct Rank {
     std::vector<std::byte> ledger;  // from Ledger::bytes()
     std::int64_t left_ns = 0;       // by the node's CLOCK_MONOTONIC, as the times in the ledger
+    static constexpr void fields(auto& io, auto& rank) {
+      io.value(rank.left_ns);
+      io.list(rank.ledger, Ledger::kBytes);
+    }
   };
   Ending ended;                   // as seen on this node
   std::int64_t ended_at_ns = 0;   // CLOCK_REALTIME
   std::vector<WireRoute> routes;  // of its service processes
   std::vector<Rank> ranks;
+  static constexpr void fields(auto& io, auto& counts) {
+    io.constant(kNodeCountsMagic);
+    io.value(counts.ended, counts.ended_at_ns);
+    io.list(counts.routes, std::size_t{kMaxServices} * kMaxWireRoutes);
+    io.list(counts.ranks, kMaxLocalRanks);
+  }
 };
 
-[[nodiscard]] std::vector<std::byte> encode_node_counts(const NodeCounts& counts);
+[[nodiscard]] std::vector<std::byte> encode_node_counts(NodeCounts counts);
 // nullopt: encode_node_counts() would not have written these bytes. summary_of() checks the ledgers.
 [[nodiscard]] std::optional<NodeCounts> decode_node_counts(std::span<const std::byte> bytes);
 

@@ -1,12 +1,15 @@
 // The ranks' ledgers combined into the content of a report.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -82,6 +85,9 @@ struct WaitSums {
 };
 
 // How the job ended.
+inline constexpr std::array<std::string_view, 7> kEndings{"finalized", "running", "aborted", "exited",
+                                                          "signal",    "lost",    "ended"};
+
 struct Ending {
   // "finalized"; "running" until it has ended; "aborted" by a rank; "exited" without MPI_Finalize; "signal"; "lost":
   // ranks have ended and nothing else is known; "ended" by the library.
@@ -90,6 +96,14 @@ struct Ending {
   std::optional<std::int32_t> signal;
   std::optional<std::uint32_t> rank;  // world rank that ended this way
   std::string text;                   // for people; may be empty
+  static constexpr void fields(auto& io, auto& ended) {
+    io.list(ended.how, kTextBytes);
+    io.require(std::ranges::find(kEndings, std::string_view(ended.how)) != kEndings.end());
+    io.optional(ended.code);
+    io.optional(ended.signal);
+    io.optional(ended.rank);
+    io.list(ended.text, kTextBytes);
+  }
 };
 
 struct Summary {

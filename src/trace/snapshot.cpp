@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <span>
 
 #include "base/whole_file.hpp"
 #include "protocol/collective.hpp"
 #include "protocol/collective_calls.hpp"
 #include "protocol/options/reach.hpp"
+#include "protocol/wire/message_io.hpp"
 
 namespace outrigger::trace {
 namespace {
@@ -48,12 +50,6 @@ std::string names_of(const Header& header) {
   return names;
 }
 
-template <class T>
-void append(std::vector<std::byte>& bytes, std::span<const T> values) {
-  const auto raw = std::as_bytes(values);
-  bytes.insert(bytes.end(), raw.begin(), raw.end());
-}
-
 std::uint64_t append_events(std::vector<std::byte>& bytes, std::span<const Event> places) {
   std::uint64_t count = 0;
   for (const Event& place : places) {
@@ -63,7 +59,7 @@ std::uint64_t append_events(std::vector<std::byte>& bytes, std::span<const Event
     Event event;
     std::memcpy(&event, &place, sizeof event);
     event.kind = kind;
-    append(bytes, std::span<const Event>(&event, 1));
+    append(bytes, event);
     ++count;
   }
   return count;
@@ -99,11 +95,11 @@ std::vector<std::byte> snapshot(const Memory& memory) {
   std::vector<std::byte> bytes(sizeof header);
   bytes.reserve(sizeof header + header.names_bytes + header.communicators * sizeof(Communicator) +
                 (in_use(from.events) + in_use(from.service_events)) * sizeof(Event));
-  append(bytes, std::span<const char>(names));
+  std::ranges::copy(std::as_bytes(std::span(names)), std::back_inserter(bytes));
   for (std::uint32_t i = 0; i < header.communicators; ++i) {
     Communicator known = from.known[i];
     known.name.back() = '\0';
-    append(bytes, std::span<const Communicator>(&known, 1));
+    append(bytes, known);
   }
   header.events = append_events(bytes, {memory.events(), in_use(from.events)});
   header.service_events = append_events(bytes, {memory.service_events(), in_use(from.service_events)});

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "round_trip.hpp"
 #include "trace/drain.hpp"
 #include "trace/remote_events.hpp"
 #include "trace/snapshot.hpp"
@@ -39,33 +40,21 @@ void check(std::span<const std::byte> part) {
   }
 }
 
-void check_remote(std::span<const std::byte> bytes) {
-  const std::size_t header_bytes = std::min(bytes.size(), sizeof(RemoteEventsHeader));
-  const auto decoded = decode_remote_events(bytes.first(header_bytes), bytes.subspan(header_bytes));
-  if (!decoded) {
-    if (decoded.error().empty()) std::abort();
-    return;
-  }
-  const RemoteEventsHeader header = header_of(decoded.value());
-  if (std::memcmp(&header, bytes.data(), sizeof header) != 0) std::abort();
-  const auto events = bytes_of(decoded.value());
-  if (!std::ranges::equal(events, bytes.subspan(header_bytes))) std::abort();
-}
+using outrigger::check_round_trip;
 
-// The same with a header that fits and the events of a service process.
+// Nearly valid events of a service process.
 void check_remote_events(std::span<const std::byte> bytes) {
-  const RemoteEventsHeader header{1, static_cast<std::uint32_t>(bytes.size() / sizeof(Event)), 0};
-  std::vector<std::byte> good(sizeof header + header.events * sizeof(Event));
-  std::memcpy(good.data(), &header, sizeof header);
-  std::ranges::copy(bytes.first(good.size() - sizeof header), good.begin() + sizeof header);
-  check_remote(good);
+  RemoteEvents events{1, 0, std::vector<Event>(bytes.size() / sizeof(Event))};
+  const auto room = std::as_writable_bytes(std::span(events.events));
+  std::ranges::copy(bytes.first(room.size()), room.begin());
+  check_round_trip<RemoteEvents>(outrigger::encoded(events));
 }
 
 }  // namespace
 
 // The first bytes go over the header's front, six more are the counts, the rest are events.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  check_remote(std::as_bytes(std::span(data, size)));
+  check_round_trip<RemoteEvents>(std::as_bytes(std::span(data, size)));
   check_remote_events(std::as_bytes(std::span(data, size)));
   constexpr std::size_t kFront = 64;
   constexpr std::uint64_t kMostHere = 1000;  // places that are looked at, or each input takes long

@@ -323,6 +323,9 @@ class Job:
     patience = 1.0
     END_FILE = "end"
     """Long-running programs end when this file exists."""
+    FURTHER_OPERATIONS = 20
+    PROGRESS_FILE = "progress"
+    """Some programs add a byte for each operation."""
 
     def __init__(self, command: list[str], env: dict[str, str], directory: Path) -> None:
         self.command = " ".join(command)
@@ -348,10 +351,27 @@ class Job:
         seen = wait_until(lambda: text in self.text() or self.process.poll() is not None, timeout_s)
         assert seen and text in self.text(), f"{self.command}\nnever printed {text!r}\n{self.text()}"
 
+    def progress(self) -> int:
+        """How many operations the program has noted."""
+        file = self.directory / self.PROGRESS_FILE
+        return file.stat().st_size if file.exists() else 0
+
+    def goes_on(self, operations: int, timeout_s: float = 60) -> None:
+        """Waits until the program has noted so many more."""
+        assert self._noted(self.progress() + operations, timeout_s), f"{self.command}\nhas ended\n{self.text()}"
+
     def end_soon(self) -> None:
-        """The test is over: the job may have a few more operations, without a time limit for waits."""
-        time.sleep(0.2)
+        """The test is over: the job does a few more operations, if it notes them, without a time limit for waits."""
+        if self.progress() > 0:
+            self._noted(self.progress() + self.FURTHER_OPERATIONS, 60)
         (self.directory / self.END_FILE).touch()
+
+    def _noted(self, operations: int, timeout_s: float) -> bool:
+        """False: the job has ended before."""
+        over = lambda: self.process.poll() is not None  # noqa: E731
+        seen = wait_until(lambda: self.progress() >= operations or over(), timeout_s * self.patience, pause_s=0.005)
+        assert seen, f"{self.command}\nnoted {self.progress()} operations, not {operations}\n{self.text()}"
+        return self.progress() >= operations
 
     def rank_pids(self) -> list[int]:
         """The pids of `steady`, by rank."""
@@ -460,6 +480,7 @@ class Mpi:
         for_ranks = dict(env or {})
         directory = Path(tempfile.mkdtemp(dir=self.directory))
         for_ranks["TEST_END_FILE"] = str(directory / Job.END_FILE)
+        for_ranks["TEST_PROGRESS_FILE"] = str(directory / Job.PROGRESS_FILE)
         if services is not None:
             self._require_library()
             for_ranks |= self._preload(heap=for_ranks.get("OUTRIGGER_SHARED_HEAP") == "on")

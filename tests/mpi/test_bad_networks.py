@@ -46,8 +46,7 @@ def cut_for(seconds: float, mpi: Mpi, hosts: Hosts) -> Job:
     """A job that checks received bytes, whose second host is cut off for a while."""
     mpi.hosts = hosts
     job = mpi.start(4, ["steady", "operations", "6"])
-    job.wait_for("steady: ready")
-    time.sleep(0.5)
+    job.wait_for("steady: under way")
     hosts.cut_link("n1")
     time.sleep(seconds)
     hosts.join_link("n1")

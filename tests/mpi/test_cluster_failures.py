@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -35,8 +34,7 @@ def at_work(request: pytest.FixtureRequest, offload: Mpi, hosts: Hosts) -> Itera
     """A job on all hosts, in the middle of operations, or in the mode of the parameter."""
     offload.hosts = hosts
     job = offload.start(RANKS, ["steady", getattr(request, "param", "operations"), "60"])
-    job.wait_for("steady: ready")
-    time.sleep(0.3)
+    job.wait_for("steady: under way")
     assert {hosts.of(process.pid) for process in offload.daemons("serve")} == set(hosts.names())
     yield job
     job.kill()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 
 import pytest
 from conftest import Stopwatch
@@ -109,8 +108,7 @@ def test_the_daemon_is_killed_where_nobody_else_may_reach_memory(offload):
     """So it is not replaced (test_dpu_lost.py): the job ends soon."""
     with dpus(offload, environment={"OUTRIGGER_REACH": "-cma"}) as started:
         job = offload.start(2, ["steady", "operations", "60"], env=started.told())
-        job.wait_for("steady: ready")
-        time.sleep(0.5)
+        job.wait_for("steady: under way")
         os.kill(offload.daemons("dpu")[-1].pid, signal.SIGKILL)
         since = Stopwatch()
         result = job.wait(ENDS_WITHIN_S + 30)

@@ -92,7 +92,7 @@ def test_service_processes_are_killed_while_ranks_copy(offload):
         job.wait_for("steady: ready")
         on_dpu = OnDpu(offload, started, job, nodes=1, services=1)
         for _ in range(2):
-            time.sleep(moments.uniform(0.2, 0.6))
+            job.goes_on(moments.randrange(4, 30))
             on_dpu.kill(on_dpu.serving())
         result = job.wait(60).ok()
     assert "WRONG DATA" not in result.out
@@ -108,7 +108,7 @@ def test_rank_is_killed_while_it_copies(offload, victim):
         with dpus(offload) as started:
             job = offload.start(2, ["steady", "large", "60"], env=started.told())
             job.wait_for("steady: ready")
-            time.sleep(moments.uniform(0.05, 0.3))
+            job.goes_on(moments.randrange(20))
             os.kill(job.rank_pids()[victim], signal.SIGKILL)
             result = job.wait(40)
         assert result.returncode != 0, result.out

@@ -18,7 +18,6 @@ from test_restart import HANGS, LASTS_S
 pytestmark = pytest.mark.one_machine
 
 STARTS_WITHIN_S = 10.0
-GOES_ON_S = 0.5  # after the last death
 STOPPED_FOR_S = 12.0  # until a stopped one is replaced
 
 
@@ -57,7 +56,6 @@ class OnDpu:
 
     def must_be_right(self, *deaths: int) -> Result:
         """With one of these numbers of replacements."""
-        time.sleep(GOES_ON_S)
         self.job.end_soon()
         result = self.job.wait(90).ok()
         said = re.sub("outrigger: (offloading|waits are polite):", "", result.out)  # the log, if requested
@@ -87,7 +85,7 @@ def test_killed_at_random_moments(offload, services, algorithms):
     environment = {"OUTRIGGER_ALGORITHM": algorithms}
     with job_on_dpus(offload, "calls", LASTS_S, services, services=services, environment=environment) as job:
         for _ in range(4):
-            time.sleep(moments.uniform(0, 0.7))
+            job.job.goes_on(moments.randrange(60))
             job.kill([moments.choice(job.serving())])
         job.must_be_right(4)
 
@@ -99,7 +97,7 @@ def test_killed_while_ranks_do_something_else(offload, mode, services):
     moments = random.Random(f"{mode} {services}")
     with job_on_dpus(offload, mode, LASTS_S, 5, services=services) as job:
         for _ in range(2):
-            time.sleep(moments.uniform(0, 0.7))
+            job.job.goes_on(moments.randrange(60))
             job.kill([moments.choice(job.serving())])
         job.must_be_right(2)
 
@@ -132,7 +130,7 @@ def test_several_at_once(offload):
     """One stands by; the others' replacements still have to connect."""
     for seed in range(2):
         with job_on_dpus(offload, "calls", LASTS_S, seed, ranks=4, services=3) as job:
-            time.sleep(0.1 + 0.3 * seed)
+            job.job.goes_on(10 + 20 * seed)
             job.kill(job.serving())
             job.must_be_right(3)
 
@@ -141,7 +139,7 @@ def test_several_at_once(offload):
 def test_one_that_takes_a_place_is_killed_at_once(offload, pause_s):
     """Before it has the place, or while it reads its state."""
     with job_on_dpus(offload, "calls", LASTS_S, 3) as job:
-        time.sleep(0.3)
+        job.job.goes_on(20)
         (first,), (second,) = job.serving(), job.standing_by()
         os.kill(first, signal.SIGKILL)
         time.sleep(pause_s)
@@ -153,7 +151,7 @@ def test_one_that_stands_by_is_killed(offload):
     """Unnoticed; another one stands by."""
     with job_on_dpus(offload, "calls", LASTS_S, 3) as job:
         job.kill(job.standing_by())
-        time.sleep(0.5)
+        job.job.goes_on(20)
         job.kill(job.serving())
         job.must_be_right(1)
 
@@ -174,7 +172,7 @@ def test_one_that_is_stopped_is_replaced(offload):
 def test_one_that_does_not_get_on_is_replaced(offload, how):
     """It is alive, and neither stopped nor starved."""
     with job_on_dpus(offload, "calls", LASTS_S, 7, environment={"OUTRIGGER_FAULTS": "hang"}) as job:
-        time.sleep(0.5)
+        job.job.goes_on(20)
         os.kill(job.serving()[0], HANGS[how])
         job.must_be_right(1)
 
@@ -192,7 +190,6 @@ def test_too_many_deaths_leave_the_dpu(offload):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.2)
-        time.sleep(GOES_ON_S)
         job.job.end_soon()
         result = job.job.wait(90).ok()
     said = [line for line in result.out.splitlines() if "outrigger:" in line]
@@ -219,13 +216,13 @@ def test_killed_on_several_nodes(offload, services):
     moments = random.Random(services)
     with job_on_dpus(offload, "calls", LASTS_S, services, ranks=4, nodes=2, services=services) as job:
         for turn in range(4):
-            time.sleep(moments.uniform(0, 0.7))
+            job.job.goes_on(moments.randrange(60))
             job.kill([moments.choice(job.by_dpu()[turn % 2][:services])])
         job.must_be_right(4)
 
 
 def test_all_of_both_nodes_are_killed_at_once(offload):
     with job_on_dpus(offload, "calls", LASTS_S, 1, ranks=4, nodes=2) as job:
-        time.sleep(0.4)
+        job.job.goes_on(20)
         job.kill(job.serving())
         job.must_be_right(2)

@@ -44,7 +44,7 @@ def must_end(mpi, job, within_s: float = ENDS_WITHIN_S):
 @pytest.mark.parametrize(("mode", "services"), [("operations", 2), ("compute", 1), ("wait", 1)])
 def test_service_process_is_killed(offload, mode, services):
     job = start(offload, mode, services=services)
-    time.sleep(0.5)
+    job.wait_for("steady: under way")
     victim = offload.kill_services_for_good()
     result = must_end(offload, job)
     said = [line for line in result.out.splitlines() if "outrigger" in line]
@@ -90,7 +90,7 @@ def test_stopped_processes_that_go_on(offload):
         time.sleep(seconds)
         for pid in reversed(pids):
             os.kill(pid, signal.SIGCONT)
-        time.sleep(1.0)
+        job.goes_on(20)
     result = job.wait(80).ok()
     assert "WRONG DATA" not in result.out and "stopped" not in result.out, result.out
     offload.nothing_left(GONE_WITHIN_S)
@@ -100,7 +100,7 @@ def test_stopped_processes_that_go_on(offload):
 @pytest.mark.parametrize("victim", (0, 1))
 def test_rank_is_killed(offload, mode, victim):
     job = start(offload, mode)
-    time.sleep(0.3)
+    job.wait_for("steady: under way")
     os.kill(job.rank_pids()[victim], signal.SIGKILL)
     must_end(offload, job, GONE_WITHIN_S)
 

@@ -39,14 +39,14 @@ def must_be_right(mpi, job, killed: list[int]):
 def test_killed_at_random_moments(offload, services, reach):
     moments = random.Random(f"{services} {reach}")
     job = start(offload, "calls", LASTS_S, services, services=services, env=REACHES[reach])
-    time.sleep(moments.uniform(0, 1.0))
+    job.goes_on(moments.randrange(60))
     must_be_right(offload, job, kill_keepers(offload))
 
 
 @pytest.mark.parametrize("mode", ("compute", "native", "holding"))
 def test_killed_while_ranks_do_something_else(offload, mode):
     job = start(offload, mode, LASTS_S, 5, services=2)
-    time.sleep(0.5)
+    job.wait_for("restarted: under way")
     must_be_right(offload, job, kill_keepers(offload))
 
 
@@ -56,7 +56,7 @@ def test_the_keeper_of_one_of_two_nodes(offload):
     offload.pretend_nodes = 2
     for seed in range(2):
         job = start(offload, "calls", LASTS_S, seed, ranks=4, services=1)
-        time.sleep(0.3 + 0.3 * seed)
+        job.goes_on(20 + 20 * seed)
         must_be_right(offload, job, kill_keepers(offload, 1 + seed))
 
 
@@ -66,7 +66,7 @@ def test_a_service_process_that_dies_after_it_ends_the_job(offload, mode, servic
     """It is not replaced; ranks detect it themselves."""
     job = start(offload, mode, 60, 1, services=services)
     kill_keepers(offload)
-    time.sleep(0.5)
+    job.goes_on(10)
     os.kill(offload.serving()[0].pid, signal.SIGKILL)
     since = Stopwatch()
     result = job.wait(60)
@@ -81,7 +81,7 @@ def test_a_service_process_that_hangs_after_it_ends_the_job(offload, how):
     """It detects itself that it makes no progress."""
     job = start(offload, "calls", 90, 1, env={"OUTRIGGER_FAULTS": "hang"})
     kill_keepers(offload)
-    time.sleep(0.5)
+    job.goes_on(10)
     (service,) = offload.daemons("serve")
     os.kill(service.pid, HANGS[how])
     since = Stopwatch()
@@ -106,7 +106,7 @@ def test_a_service_process_that_is_stopped_after_it_goes_on_at_the_end(offload):
 
 def test_one_killed_with_all_its_service_processes_ends_the_job(offload):
     job = start(offload, "calls", 60, 1, services=2)
-    time.sleep(0.3)
+    job.goes_on(20)
     services = [process.pid for process in offload.daemons("serve")]
     for pid in kill_keepers(offload) and services:
         with contextlib.suppress(ProcessLookupError):
@@ -121,7 +121,7 @@ def test_nothing_stays_behind_when_the_job_ends_without_it(offload, victim):
     job = offload.start(3, ["steady", "operations", "60"], services=2, env=with_copiers())
     job.wait_for("steady: ready")
     kill_keepers(offload)
-    time.sleep(0.3)
+    job.goes_on(10)
     ranks = job.rank_pids()
     if victim == "launcher":
         os.kill(job.process.pid, signal.SIGKILL)

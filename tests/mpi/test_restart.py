@@ -66,7 +66,7 @@ def test_killed_at_random_moments(offload, services, reach):
     moments = random.Random(f"{services} {reach}")
     job = start(offload, "calls", LASTS_S, services, services=services, env=REACHES[reach])
     for _ in range(2):
-        time.sleep(moments.uniform(0, 0.7))
+        job.goes_on(moments.randrange(60))
         kill(offload, [moments.choice(services_of(offload))])
     must_be_right(offload, job, 2)
 
@@ -78,7 +78,7 @@ def test_killed_while_ranks_do_something_else(offload, mode, services):
     moments = random.Random(f"{mode} {services}")
     job = start(offload, mode, LASTS_S, 5, services=services)
     for _ in range(2):
-        time.sleep(moments.uniform(0, 0.7))
+        job.goes_on(moments.randrange(60))
         kill(offload, [moments.choice(services_of(offload))])
     must_be_right(offload, job, 2)
 
@@ -95,7 +95,7 @@ def test_killed_with_operations_outstanding(offload, services):
 def test_all_killed_at_once(offload):
     for seed in range(3):
         job = start(offload, "calls", LASTS_S, seed, ranks=4, services=2)
-        time.sleep(0.1 + 0.2 * seed)
+        job.goes_on(10 + 20 * seed)
         victims = services_of(offload)
         kill(offload, victims)
         must_be_right(offload, job, len(victims))
@@ -157,7 +157,7 @@ def test_all_that_die_at_once_are_replaced_as_often_as_one(offload):
     """Neither the operation nor the place is at fault."""
     job = start(offload, "kept", LASTS_S, 1, services=3)
     for _ in range(2):
-        time.sleep(0.3)
+        job.goes_on(20)
         kill(offload, services_of(offload))
     must_be_right(offload, job, 6)
 
@@ -167,10 +167,10 @@ def test_too_many_deaths_make_collectives_native(offload):
     if offload.pretend_nodes > 1:
         pytest.skip("each node counts its own, and says so")
     job = start(offload, "kept", LASTS_S, 1)
-    time.sleep(0.3)
+    job.goes_on(20)
     for _ in range(8):
         kill(offload, services_of(offload))
-        time.sleep(0.2)
+        job.goes_on(10)
     job.end_soon()
     must_have_become_native(job.wait(60))
     offload.nothing_left(GONE_WITHIN_S)
@@ -194,7 +194,7 @@ def test_one_that_does_not_get_on_is_replaced(offload, how, services):
     """It is alive, and neither stopped nor starved."""
     moments = random.Random(f"{how} {services}")
     job = start(offload, "calls", LASTS_S, 7, services=services, env=with_copiers() | {"OUTRIGGER_FAULTS": "hang"})
-    time.sleep(moments.uniform(0, 1.5))
+    job.goes_on(moments.randrange(60))
     victim = moments.choice(services_of(offload))
     os.kill(victim, HANGS[how])
     since = Stopwatch()

@@ -68,7 +68,7 @@ def test_killed_at_random_moments(two_nodes, services, algorithms):
     moments = random.Random(f"{services} {algorithms}")
     job = start(two_nodes, "calls", LASTS_S, services, services=services, algorithms=algorithms)
     for turn in range(4):
-        time.sleep(moments.uniform(0, 0.7))
+        job.goes_on(moments.randrange(60))
         kill(two_nodes, [moments.choice(two_nodes.serving_by_keeper()[turn % 2])])
     must_be_right(two_nodes, job, 4)
 
@@ -78,14 +78,14 @@ def test_all_of_both_nodes_are_killed_at_once(two_nodes, services):
     """No process with the former state is left."""
     for seed in range(2):
         job = start(two_nodes, "calls", LASTS_S, seed, services=services)
-        time.sleep(0.1 + 0.3 * seed)
+        job.goes_on(10 + 20 * seed)
         kill(two_nodes, services_of(two_nodes))
         must_be_right(two_nodes, job, 2 * services)
 
 
 def test_two_of_four_of_each_node_are_killed_at_once(two_nodes):
     job = start(two_nodes, "calls", LASTS_S, 3, ranks=8, services=4)
-    time.sleep(0.3)
+    job.goes_on(20)
     kill(two_nodes, [pid for node in two_nodes.serving_by_keeper() for pid in node[1:3]])
     must_be_right(two_nodes, job, 4)
 
@@ -93,7 +93,7 @@ def test_two_of_four_of_each_node_are_killed_at_once(two_nodes):
 @pytest.mark.parametrize("pause_s", (0.0, 0.03, 0.2))
 def test_one_is_killed_while_another_is_being_replaced(two_nodes, pause_s):
     job = start(two_nodes, "calls", LASTS_S, 7, services=2)
-    time.sleep(0.3)
+    job.goes_on(20)
     here, there = two_nodes.serving_by_keeper()
     os.kill(here[0], signal.SIGKILL)
     time.sleep(pause_s)
@@ -108,13 +108,13 @@ def test_one_in_the_place_of_another_is_killed_before_it_is_known(two_nodes):
     moments = random.Random(5)
     for seed in range(2):
         job = start(two_nodes, "calls", LASTS_S, seed)
-        time.sleep(0.3)
+        job.goes_on(20)
         here, there = (node[0] for node in two_nodes.serving_by_keeper())
         os.kill(here, signal.SIGKILL)
         since = Stopwatch()
         assert since.sees(lambda there=there, here=here: set(services_of(two_nodes)) - {there, here}, RESTARTS_WITHIN_S)
         (second,) = set(services_of(two_nodes)) - {there, here}
-        time.sleep(moments.uniform(0, 0.3))
+        job.goes_on(moments.randrange(20))
         kill(two_nodes, [second], of=2)
         must_be_right(two_nodes, job, 2)
 
@@ -124,7 +124,7 @@ def test_killed_while_ranks_do_something_else(two_nodes, mode):
     moments = random.Random(mode)
     job = start(two_nodes, mode, LASTS_S, 5)
     for node in range(2):
-        time.sleep(moments.uniform(0, 0.7))
+        job.goes_on(moments.randrange(60))
         kill(two_nodes, two_nodes.serving_by_keeper()[node])
     must_be_right(two_nodes, job, 2)
 
@@ -194,14 +194,14 @@ def test_killed_on_hosts(on_hosts, services):
     moments = random.Random(services)
     job = start(on_hosts, "calls", LASTS_S, services, ranks=6, services=services)
     for turn in range(4):
-        time.sleep(moments.uniform(0, 0.7))
+        job.goes_on(moments.randrange(60))
         kill(on_hosts, [moments.choice(on_hosts.serving_by_keeper()[turn % 3])])
     must_be_right(on_hosts, job, 4)
 
 
 def test_all_hosts_lose_theirs_at_once(on_hosts):
     job = start(on_hosts, "calls", LASTS_S, 1, ranks=6)
-    time.sleep(0.4)
+    job.goes_on(20)
     kill(on_hosts, services_of(on_hosts))
     must_be_right(on_hosts, job, 3)
     on_hosts.nothing_left(GONE_WITHIN_S)

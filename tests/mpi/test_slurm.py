@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -295,8 +294,7 @@ def service_processes(mpi: Mpi) -> list[Process]:
 def test_what_is_killed_ends_the_job(allocation, victims):
     """On every host."""
     job = allocation.start(*allocation.job(HOSTS, "steady", "operations", "60"), options=("--ntasks-per-node=1",))
-    job.wait_for("steady: ready")
-    time.sleep(0.3)
+    job.wait_for("steady: under way")
 
     def on_n1() -> set[int]:
         return {each.pid for each in victims(allocation.mpi) if each.alive() and allocation.hosts.of(each.pid) == "n1"}

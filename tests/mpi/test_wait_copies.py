@@ -72,7 +72,7 @@ def test_rank_is_killed_while_it_copies(offload, victim):
     for _ in range(3):
         job = offload.start(2, ["steady", "large", "60"], env=with_copiers())
         job.wait_for("steady: ready")
-        time.sleep(moments.uniform(0.05, 0.3))
+        job.goes_on(moments.randrange(20))
         os.kill(job.rank_pids()[victim], signal.SIGKILL)
         result = job.wait(40)
         assert result.returncode != 0, result.out
@@ -83,7 +83,7 @@ def test_rank_is_killed_while_it_copies(offload, victim):
 def test_service_process_is_killed_while_ranks_copy(offload):
     job = offload.start(2, ["steady", "large", "60"], env=with_copiers())
     job.wait_for("steady: ready")
-    time.sleep(0.2)
+    job.goes_on(10)
     victim = offload.kill_services_for_good()
     result = job.wait(40)
     assert result.returncode != 0 and "WRONG DATA" not in result.out, result.out
@@ -123,7 +123,7 @@ def test_killed_where_ranks_copy_alone(offload, victim):
     for _ in range(3):
         job = offload.start(ranks_on_all_cores(), ["steady", "large", "60"])
         job.wait_for("steady: ready")
-        time.sleep(moments.uniform(0.05, 0.3))
+        job.goes_on(moments.randrange(20))
         if victim == "rank":
             os.kill(job.rank_pids()[1], signal.SIGKILL)
         else:

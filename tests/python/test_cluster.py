@@ -126,15 +126,16 @@ def test_signals_pass(cluster: None, tmp_path: Path) -> None:
 
 
 _EXECUTE_LATE = """
-import sys, time
+import os, sys, time
 from outrigger.cluster import control, messages
 
 def send_and_be_held_up(*words, send=messages.send):
     send(*words)
-    time.sleep(2)
+    while not os.path.exists(sys.argv[3]):
+        time.sleep(0.01)
 
 messages.send = send_and_be_held_up
-sys.exit(control.execute(sys.argv[1], sys.argv[3:], sys.argv[2]))
+sys.exit(control.execute(sys.argv[1], sys.argv[4:], sys.argv[2]))
 """
 
 
@@ -142,10 +143,11 @@ sys.exit(control.execute(sys.argv[1], sys.argv[3:], sys.argv[2]))
 def test_a_signal_passes_as_soon_as_the_program_runs(cluster: None, tmp_path: Path) -> None:
     """The client may have got no further than asking for the program by then."""
     script = f"trap 'echo got it; exit 3' TERM; touch {tmp_path}/ready; while :; do sleep 0.02; done"
-    words = [sys.executable, "-c", _EXECUTE_LATE, "n0", NAME, "sh", "-c", script]
+    words = [sys.executable, "-c", _EXECUTE_LATE, "n0", NAME, str(tmp_path / "go"), "sh", "-c", script]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     wait_for(tmp_path / "ready")
     process.terminate()
+    (tmp_path / "go").touch()
     assert process.communicate(timeout=LONG_S)[0] == "got it\n"
     assert process.returncode == 3
 

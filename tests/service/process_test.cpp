@@ -363,7 +363,7 @@ TEST(ProcessFailure, KilledRankLeavesTheOthersServed) {
   // Ranks 1 and 2 use a group of their own after rank 0 has been killed.
   job.start([](Job& shared, RankEndpoint& client, std::uint32_t me) {
     shared.state().posted.fetch_add(1);
-    while (shared.state().go.load() == 0) std::this_thread::sleep_for(1ms);
+    if (!eventually([&] { return shared.state().go.load() != 0; })) return 3;
     if (me == 0) return 1;
     const auto group = client.define_group(GroupId{5, 5}, {WorldRank{1}, WorldRank{2}}, GroupRank{me - 1});
     std::vector<std::byte> send(2000, static_cast<std::byte>(me));

@@ -13,12 +13,12 @@ namespace outrigger::sim {
 namespace {
 
 // Sizes on the wire, from docs/inside/algorithms.md.
-constexpr std::uint64_t kAnnounceBytes = 108;
-constexpr std::uint64_t kDeliveredBytes = 76;
-constexpr std::uint64_t kReleaseBytes = 52;
-constexpr std::uint64_t kRequestBytes = 52;
-constexpr std::uint64_t kAnswerBytes = 76;
-constexpr std::uint64_t kDoneBytes = 44;
+constexpr std::uint64_t kAnnounceBytes = 105;
+constexpr std::uint64_t kDeliveredBytes = 68;
+constexpr std::uint64_t kReleaseBytes = 47;
+constexpr std::uint64_t kRequestBytes = 51;
+constexpr std::uint64_t kAnswerBytes = 75;
+constexpr std::uint64_t kDoneBytes = 43;
 enum class Kind : std::size_t { announce, delivered, release, finished, refusal, request, answer, done, quiesce };
 
 constexpr std::uint64_t kSmall = 4096;

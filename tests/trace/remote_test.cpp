@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "protocol/wire/message_io.hpp"
 #include "trace/drain.hpp"
 #include "trace/remote_clock.hpp"
 #include "trace/remote_events.hpp"
@@ -91,34 +92,35 @@ TEST(Drain, GivesMemoryBackAndCountsWhatDidNotFit) {
 }
 
 TEST(RemoteEvents, ComeBackAsTheyWere) {
-  const RemoteEvents sent{7, 3, {moved(1), moved(2)}};
-  const RemoteEventsHeader header = header_of(sent);
-  const Result<RemoteEvents> decoded = decode_remote_events(std::as_bytes(std::span(&header, 1)), bytes_of(sent));
-  ASSERT_TRUE(decoded) << decoded.error();
-  EXPECT_EQ(decoded.value().world_rank, 7U);
-  EXPECT_EQ(decoded.value().dropped, 3U);
-  EXPECT_EQ(subjects(decoded.value().events), (Subjects{1, 2}));
+  const std::optional<RemoteEvents> again = decoded<RemoteEvents>(encoded(RemoteEvents{7, 3, {moved(1), moved(2)}}));
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->world_rank, 7U);
+  EXPECT_EQ(again->dropped, 3U);
+  EXPECT_EQ(subjects(again->events), (Subjects{1, 2}));
 }
 
 TEST(RemoteEvents, OfOtherSizesOrKindsAreRefused) {
-  const auto decodes = [](const RemoteEventsHeader& header, const std::vector<Event>& events) {
-    return decode_remote_events(std::as_bytes(std::span(&header, 1)), std::as_bytes(std::span(events))).ok();
+  const auto decodes = [](const std::vector<Event>& events) {
+    return decoded<RemoteEvents>(encoded(RemoteEvents{0, 9, events})).has_value();
   };
-  EXPECT_TRUE(decodes({0, 1, 0}, {moved(1)}));
-  EXPECT_TRUE(decodes({0, 0, 9}, {}));
-  EXPECT_FALSE(decodes({0, 2, 0}, {moved(1)}));
-  EXPECT_FALSE(decodes({0, 0, 0}, {moved(1)}));
-  const std::vector<Event> too_many(kMostRemoteEvents + 1, moved(1));
-  EXPECT_FALSE(decodes({0, kMostRemoteEvents + 1, 0}, too_many));
-  EXPECT_FALSE(decode_remote_events(std::vector<std::byte>(15), {}).ok());
+  EXPECT_TRUE(decodes({moved(1)}));
+  EXPECT_TRUE(decodes({}));
+  EXPECT_TRUE(decodes(std::vector<Event>(kMostRemoteEvents, moved(1))));
+  EXPECT_FALSE(decodes(std::vector<Event>(kMostRemoteEvents + 1, moved(1))));
+  std::vector<std::byte> bytes = encoded(RemoteEvents{0, 9, {moved(1)}});
+  for (std::size_t length = 0; length < bytes.size(); ++length) {
+    EXPECT_FALSE(decoded<RemoteEvents>(std::span(bytes).first(length))) << length;
+  }
+  bytes.push_back(std::byte{0});
+  EXPECT_FALSE(decoded<RemoteEvents>(bytes)) << "more than it says";
   for (const EventKind kind : {EventKind::none, EventKind::call, EventKind::collected, EventKind::phase}) {
     Event event = moved(1);
     event.kind = static_cast<std::uint8_t>(kind);
-    EXPECT_FALSE(decodes({0, 1, 0}, {event})) << static_cast<int>(kind);
+    EXPECT_FALSE(decodes({event})) << static_cast<int>(kind);
   }
   Event backwards = moved(1);
   backwards.ended_ns = 0;
-  EXPECT_FALSE(decodes({0, 1, 0}, {backwards}));
+  EXPECT_FALSE(decodes({backwards}));
 }
 
 constexpr std::int64_t kSecond = 1'000'000'000;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "fabric/ucx/network.hpp"
 #include "fabric/ucx/worker.hpp"
 #include "proof/handshake.hpp"
 #include "wires.hpp"
@@ -28,21 +29,13 @@ class RawPeer final : private fabric::ucx::WorkerEvents {
   }
   // As a wire's.
   [[nodiscard]] std::vector<std::byte> address() const {
-    const auto& own = worker_->address();
-    const auto& data = data_worker_->address();
-    const auto length = static_cast<std::uint32_t>(own.size());
-    std::vector<std::byte> both(sizeof(length));
-    std::memcpy(both.data(), &length, sizeof(length));
-    both.insert(both.end(), own.begin(), own.end());
-    both.insert(both.end(), data.begin(), data.end());
-    return both;
+    return encoded(fabric::ucx::ChannelAddresses{worker_->address(), data_worker_->address()});
   }
   void connect(const std::vector<std::byte>& address) {
-    std::uint32_t length = 0;
-    std::memcpy(&length, address.data(), sizeof(length));
-    const std::span<const std::byte> all(address);
-    open(*worker_, control_, all.subspan(sizeof(length), length));
-    open(*data_worker_, data_, all.subspan(sizeof(length) + length));
+    const auto both = decoded<fabric::ucx::ChannelAddresses>(address);
+    ASSERT_TRUE(both);
+    open(*worker_, control_, both->control);
+    open(*data_worker_, data_, both->data);
   }
   // One of its connections has been.
   [[nodiscard]] bool broken() const { return broken_; }
@@ -88,20 +81,20 @@ class RawPeer final : private fabric::ucx::WorkerEvents {
   }
   ucs_status_t arrived(std::span<const std::byte> header, void* data, std::size_t bytes, bool /*rendezvous*/) override {
     if (proof::looks_like_handshake(header)) {
-      const auto handshake = proof::decode_handshake(header);
+      const auto handshake = decoded<proof::HandshakeMessage>(header);
       EXPECT_TRUE(handshake);
       if (handshake) handshakes.push_back(*handshake);
       return UCS_OK;
     }
-    const auto decoded = wire::decode_shown(header);
-    EXPECT_TRUE(decoded);
-    if (decoded) tokens.push_back(decoded->token);
-    if (decoded && decoded->header.kind == wire::Kind::batch) {
+    const auto shown = decoded<wire::Shown>(header);
+    EXPECT_TRUE(shown);
+    if (shown) tokens.push_back(shown->token);
+    if (shown && shown->header.kind == wire::Kind::batch) {
       std::span<const std::byte> rest(static_cast<const std::byte*>(data), bytes);
-      while (const auto framed = wire::next_framed(rest)) headers.push_back(framed->header);
+      while (const auto framed = take_first<wire::Framed>(rest)) headers.push_back(framed->header);
       EXPECT_TRUE(rest.empty());
-    } else if (decoded) {
-      headers.push_back(decoded->header);
+    } else if (shown) {
+      headers.push_back(shown->header);
     }
     return UCS_OK;
   }
@@ -147,7 +140,7 @@ class RawPeers : public Wires {
     ASSERT_TRUE(run([&] { return handshake_.is_open(); }));
   }
   void send_handshake(const proof::HandshakeMessage& message) {
-    said_.push_back(proof::encode_handshake(message));
+    said_.push_back(encoded(message));
     raw_->send(RawPeer::Channel::control, said_.back());
   }
   void progress_all() override {
@@ -166,8 +159,8 @@ class RawPeers : public Wires {
     header.from = SpId{1};
     return header;
   }
-  [[nodiscard]] wire::EncodedShown shown(const wire::Header& header) const {
-    return wire::encode_shown(wire::encode_wire(header), handshake_.token_out());
+  [[nodiscard]] std::vector<std::byte> shown(const wire::Header& header) const {
+    return encoded(wire::Shown{header, handshake_.token_out()});
   }
   void say(const wire::Header& header, const std::string& data = {}) {
     raw_->send(RawPeer::Channel::control, shown(header), std::as_bytes(std::span(data)));
@@ -204,8 +197,8 @@ class RawPeers : public Wires {
   }
   std::optional<RawPeer> raw_;
   proof::JobIdentity job_;
-  proof::Handshake handshake_;                 // of service process 1 with wire 0
-  std::vector<proof::EncodedHandshake> said_;  // service process 1's handshakes, as received here
+  proof::Handshake handshake_;                // of service process 1 with wire 0
+  std::vector<std::vector<std::byte>> said_;  // service process 1's handshakes, as received here
   bool answers_handshakes_ = false;
 };
 

@@ -117,11 +117,11 @@ TEST_P(WireHandshakes, AHandshakeSentBackToItsSenderIsRefused) {
     while (!raw_->handshakes.empty()) {
       HandshakeMessage mirrored = raw_->handshakes.front();
       raw_->handshakes.pop_front();
-      raw_->send(Channel::control, proof::encode_handshake(mirrored));
+      raw_->send(Channel::control, encoded(mirrored));
       std::swap(mirrored.from, mirrored.to);
-      raw_->send(Channel::control, proof::encode_handshake(mirrored));
+      raw_->send(Channel::control, encoded(mirrored));
       std::swap(mirrored.mine, mirrored.yours);
-      raw_->send(Channel::control, proof::encode_handshake(mirrored));
+      raw_->send(Channel::control, encoded(mirrored));
     }
   }
   EXPECT_TRUE(raw_->headers.empty());
@@ -134,7 +134,7 @@ TEST_P(WireHandshakes, StrangersCallsAreAnsweredToThePeerAndNotOften) {
   HandshakeMessage call = handshake_.call().value();
   for (int i = 0; i < 1000; ++i) {
     call.mine = proof::fresh_nonce();
-    raw_->send(Channel::control, proof::encode_handshake(call));
+    raw_->send(Channel::control, encoded(call));
   }
   run_a_while();
   EXPECT_EQ(raw_->handshakes.size(), static_cast<std::size_t>(proof::Handshake::kAnswersAtOnce));
@@ -143,7 +143,7 @@ TEST_P(WireHandshakes, StrangersCallsAreAnsweredToThePeerAndNotOften) {
   shake_hands();
   for (int i = 0; i < 1000; ++i) {
     call.mine = proof::fresh_nonce();
-    raw_->send(Channel::control, proof::encode_handshake(call));
+    raw_->send(Channel::control, encoded(call));
   }
   EXPECT_EQ(heard_until("undisturbed", 0), Texts{"undisturbed"});
   EXPECT_TRUE(raw_->handshakes.empty()) << "calls of others than the one that is known";
@@ -155,7 +155,7 @@ TEST_P(WireHandshakes, StrangersCallsMakeNobodyALoss) {
   stranger.connect(addresses_[0]);
   raw_.reset();  // as a peer that has left, without a word to this one
   for (int turn = 0; turn < 12; ++turn) {
-    stranger.send(Channel::control, proof::encode_handshake(call));
+    stranger.send(Channel::control, encoded(call));
     run_for(std::chrono::milliseconds(20));
     stranger.progress();
     wire(0).tick(true);
@@ -166,7 +166,7 @@ TEST_P(WireHandshakes, StrangersCallsMakeNobodyALoss) {
 
 TEST_P(WireHandshakes, GarbageIsNoHandshake) {
   std::mt19937_64 random(5);
-  const auto good = proof::encode_handshake(handshake_.call().value());
+  const auto good = encoded(handshake_.call().value());
   for (int i = 0; i < 500; ++i) {
     auto spoiled = good;
     spoiled[4 + random() % (good.size() - 4)] ^= static_cast<std::byte>(1 + random() % 255);

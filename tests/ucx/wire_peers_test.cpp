@@ -17,10 +17,11 @@ TEST_P(RawPeers, StrangersAreNotListenedTo) {
   const auto good = shown(header(wire::Kind::message));
   for (int i = 0; i < 400; ++i) {
     auto garbage = good;
-    if (i % 2 == 0) garbage[wire::kHeaderBytes + static_cast<std::size_t>(i) % sizeof(wire::Token)] ^= std::byte{1};
+    if (i % 2 == 0)
+      garbage[encoded_bytes(wire::Header()) + static_cast<std::size_t>(i) % sizeof(wire::Token)] ^= std::byte{1};
     if (i % 2 == 1) garbage[random() % 12] ^= static_cast<std::byte>(1 + random() % 255);  // not its number, or worse
-    if (const auto decoded = wire::decode_shown(garbage);
-        decoded && decoded->token == handshake_.token_out() && decoded->header.from == SpId{1}) {
+    if (const auto sound = decoded<wire::Shown>(garbage);
+        sound && sound->token == handshake_.token_out() && sound->header.from == SpId{1}) {
       continue;
     }
     std::span<const std::byte> sent(garbage);
@@ -68,10 +69,10 @@ TEST_P(RawPeers, WhoSendsNonsenseIsBrokenOffAndNamed) {
         say(twice, "b");
       },
       [&] { say(notice, "too short for a block's name"); },
-      [&] { say(notice, std::string(wire::kBlockIdBytes + 4999, 'x')); },  // not the bytes it speaks of
+      [&] { say(notice, std::string(sizeof(BlockId) + 4999, 'x')); },  // not the bytes it speaks of
       [&] {
         notice.bytes = 1U << 20;
-        say(notice, std::string(wire::kBlockIdBytes, 'x'));  // more than there is room for
+        say(notice, std::string(sizeof(BlockId), 'x'));  // more than there is room for
       },
       [&] {
         raw_->send(RawPeer::Channel::data, shown(chunk), some);
@@ -84,12 +85,12 @@ TEST_P(RawPeers, WhoSendsNonsenseIsBrokenOffAndNamed) {
         wire::Header stranger = header(wire::Kind::ping);
         stranger.from = SpId{0};
         std::vector<std::byte> batch;
-        wire::append_framed(batch, wire::encode_wire(stranger), {});
+        append(batch, wire::Framed{stranger, {}});
         raw_->send(RawPeer::Channel::control, shown(header(wire::Kind::batch)), batch);
       },
       [&] {  // bytes for memory on the control channel
         std::vector<std::byte> batch;
-        wire::append_framed(batch, wire::encode_wire(push), std::span(some).first(4999));
+        append(batch, wire::Framed{push, std::span(some).first(4999)});
         raw_->send(RawPeer::Channel::control, shown(header(wire::Kind::batch)), batch);
       },
   };

@@ -210,12 +210,11 @@ void RankNetwork::remove(void* registration) {
 ucs_status_t RankNetwork::hello_received(void* network, const void* header, std::size_t header_bytes, void* /*data*/,
                                          std::size_t /*bytes*/, const ucp_am_recv_param_t* parameters) {
   auto* self = static_cast<RankNetwork*>(network);
-  RankMessage message;
-  if (header_bytes != sizeof(message) || (parameters->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) == 0) return UCS_OK;
-  std::memcpy(&message, header, sizeof(message));
-  if (message.what != RankMessage::kHello) return UCS_OK;
-  self->answers_.push_back(Answer{parameters->reply_ep, RankMessage{RankMessage::kHere, 0, message.world_rank}});
-  self->bells_[message.process] = parameters->reply_ep;
+  const auto message = decoded<RankMessage>({static_cast<const std::byte*>(header), header_bytes});
+  if (!message || (parameters->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) == 0) return UCS_OK;
+  if (message->what != RankMessage::kHello) return UCS_OK;
+  self->answers_.push_back(Answer{parameters->reply_ep, RankMessage{RankMessage::kHere, 0, message->world_rank}});
+  self->bells_[message->process] = parameters->reply_ep;
   return UCS_OK;
 }
 

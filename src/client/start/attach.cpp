@@ -151,7 +151,7 @@ Status wire_up(EndpointParts& parts, const AttachOptions& options, Clock::time_p
   RankAddress named = parts.network->address();
   named.process = {::getpid(), reinterpret_cast<std::uintptr_t>(&parts.probe->word),
                    parts.probe->word.load(std::memory_order_relaxed)};
-  const std::vector<std::byte> address = encode_rank_address(named);
+  const std::vector<std::byte> address = encoded(named);
   const Result<UniqueFd> shared = share_bytes("outrigger-address", address);
   if (!shared) return Error{shared.error()};
   const int fd = shared.value().get();

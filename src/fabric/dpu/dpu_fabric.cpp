@@ -68,11 +68,10 @@ Status DpuFabric::open_network() {
 // Answers to hellos, and doorbells. Ranks may ring although this process did not go to sleep in the end.
 ucs_status_t DpuFabric::arrived(std::span<const std::byte> header, void* /*data*/, std::size_t /*bytes*/,
                                 bool rendezvous) {
-  RankMessage message;
-  if (rendezvous || header.size() != sizeof(message)) return UCS_OK;
-  std::memcpy(&message, header.data(), sizeof(message));
-  if (message.what == RankMessage::kDoorbell) wake_up();
-  if (message.what == RankMessage::kHere) attachments_.answered(WorldRank{message.world_rank});
+  const std::optional<RankMessage> message = decoded<RankMessage>(header);
+  if (rendezvous || !message) return UCS_OK;
+  if (message->what == RankMessage::kDoorbell) wake_up();
+  if (message->what == RankMessage::kHere) attachments_.answered(WorldRank{message->world_rank});
   return UCS_OK;
 }
 

@@ -128,7 +128,7 @@ ProbedMemory::~ProbedMemory() {
 
 ucs_status_t ProbedMemory::arrived(std::span<const std::byte> header, void* /*data*/, std::size_t /*bytes*/,
                                    bool /*rendezvous*/) {
-  if (header.size() == sizeof(answer_)) std::memcpy(&answer_, header.data(), sizeof(answer_));
+  answer_ = decoded<RankMessage>(header).value_or(answer_);
   must_reply_ = answer_.what == RankMessage::kHello && sender_ != nullptr;
   return UCS_OK;
 }

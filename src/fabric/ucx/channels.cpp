@@ -20,9 +20,10 @@ void Channels::say_in_order(Peer& peer, wire::Header header, std::span<const std
 void Channels::say(Peer& peer, const wire::Header& header, std::span<const std::byte> payload) {
   peer.wanted = true;
   if (peer.is_gone()) return;
-  if (!peer.outbox.empty() && peer.outbox.size() + wire::kFrameBytes + payload.size() > kBatchBytes) flush_outbox(peer);
+  const wire::Framed framed{header, payload};
+  if (!peer.outbox.empty() && peer.outbox.size() + encoded_bytes(framed) > kBatchBytes) flush_outbox(peer);
   if (peer.outbox.empty()) speaking_.push_back(&peer);
-  wire::append_framed(peer.outbox, wire::encode_wire(header), payload);
+  append(peer.outbox, framed);
   ++peer.outbox_messages;
   busy_ = true;
 }
@@ -43,11 +44,12 @@ void Channels::flush_outbox(Peer& peer) {
   send->bytes = send->payload;
   send->flags = UCP_AM_SEND_FLAG_EAGER;
   if (messages == 1) {
-    std::ranges::copy(send->bytes.subspan(wire::kFrameBytes - wire::kHeaderBytes, wire::kHeaderBytes),
-                      send->header.begin());
-    send->bytes = send->bytes.subspan(wire::kFrameBytes);
+    const auto only = take_first<wire::Framed>(send->bytes);
+    assert(only);
+    send->header = only->header;
+    send->bytes = only->payload;
   } else {
-    send->header = wire::encode_wire(peers_.header(wire::Kind::batch));
+    send->header = peers_.header(wire::Kind::batch);
   }
   hand_over(peer, std::move(send));
 }
@@ -55,7 +57,7 @@ void Channels::flush_outbox(Peer& peer) {
 void Channels::send_chunk(Peer& peer, const wire::Header& header, const std::byte* bytes,
                           std::shared_ptr<const void> hold, StagingBuffer staging) {
   auto send = std::make_unique<Send>();
-  send->header = wire::encode_wire(header);
+  send->header = header;
   send->hold = std::move(hold);
   send->staging = std::move(staging);
   send->channel = Channel::data;
@@ -88,9 +90,7 @@ bool Channels::flush_handshakes() {
   for (const auto& [peer, message] : std::exchange(handshakes_, {})) {
     if (peer->is_gone()) continue;
     auto send = std::make_unique<Send>();
-    const proof::EncodedHandshake handshake = proof::encode_handshake(message);
-    std::ranges::copy(handshake, send->shown.begin());
-    send->shown_bytes = handshake.size();
+    send->shown = encoded(message);
     send->flags = UCP_AM_SEND_FLAG_EAGER;
     transmit(*peer, std::move(send));
   }
@@ -167,9 +167,7 @@ void Channels::hand_over(Peer& peer, std::unique_ptr<Send> send) {
     if (held_.add(peer, std::move(send))) call(peer);
     return;
   }
-  const wire::EncodedShown shown = wire::encode_shown(send->header, peer.handshake.token_out());
-  std::ranges::copy(shown, send->shown.begin());
-  send->shown_bytes = shown.size();
+  send->shown = encoded(wire::Shown{send->header, peer.handshake.token_out()});
   transmit(peer, std::move(send));
 }
 
@@ -190,12 +188,12 @@ void Channels::transmit(Peer& peer, std::unique_ptr<Send> send) {
   parameters.flags = send->flags;
   parameters.cb.send = on_sent;
   parameters.user_data = send.get();
-  const ucs_status_ptr_t request = ucp_am_send_nbx(to, kMessageId, send->shown.data(), send->shown_bytes,
+  const ucs_status_ptr_t request = ucp_am_send_nbx(to, kMessageId, send->shown.data(), send->shown.size(),
                                                    send->bytes.data(), send->bytes.size(), &parameters);
   if (UCS_PTR_IS_ERR(request)) {
     peer.note_failure(send->connection);
   } else if (peer.link != nullptr) {
-    peer.link->sent(send->shown_bytes + send->bytes.size());
+    peer.link->sent(send->shown.size() + send->bytes.size());
   }
   if (!UCS_PTR_IS_PTR(request)) {  // sent already
     sent_bytes_ += send->chunk_bytes;

@@ -72,10 +72,8 @@ class Channels {
 
  private:
   struct Send {
-    wire::EncodedHeader header{};
-    std::array<std::byte, std::max(wire::kShownBytes, proof::kHandshakeBytes)>
-        shown{};  // header and token, or a handshake
-    std::size_t shown_bytes = 0;
+    wire::Header header;
+    std::vector<std::byte> shown;    // header and token, or a handshake
     std::vector<std::byte> payload;  // with earlier messages of the outbox
     std::shared_ptr<const void> hold;
     StagingBuffer staging;

@@ -29,12 +29,11 @@ void EagerSender::send(const BlockId& id, const Block& from, Peer& reader) {
   if (reader.is_gone() || !channels_.learn_route(reader)) return;
   const std::uint64_t bytes = bytes_allowed(reader, from.bytes);
   if (bytes == 0) return;
-  const wire::EncodedBlockId name = wire::encode_block_id(id);
-  std::vector<std::byte> payload(name.begin(), name.end());
+  std::vector<std::byte> payload = encoded(id);
   const bool with_notice = bytes <= kBytesWithNotice;
   if (with_notice) {
-    payload.resize(name.size() + bytes);
-    const MoveStatus status = memory_.read(from.memory, std::span(payload).subspan(name.size()));
+    payload.resize(sizeof(id) + bytes);
+    const MoveStatus status = memory_.read(from.memory, std::span(payload).subspan(sizeof(id)));
     if (status != MoveStatus::ok) return;  // the answer to a request will report it
   }
   const Sent sent{&reader, ++reader.eager_sent, std::max(bytes, kLeastCharge)};
@@ -73,10 +72,9 @@ void EagerSender::forget(const Peer& former) {
 }
 
 void EagerReceiver::notice_arrived(Peer& peer, const Peer::Ordered& notice) {
-  const std::span<const std::byte> payload(notice.payload);
-  const std::optional<BlockId> id = wire::decode_block_id(payload);
+  std::span<const std::byte> bytes(notice.payload);
+  const std::optional<BlockId> id = take_first<BlockId>(bytes);
   if (!id || memory_.is_remote()) return peer.break_off(kMalformedEager);
-  const std::span<const std::byte> bytes = payload.subspan(wire::kBlockIdBytes);
   if (!bytes.empty() && bytes.size() != notice.header.bytes) return peer.break_off(kMalformedEager);
   const std::uint64_t number = notice.header.offset;
   const EagerBlock* block = peer.eager.notice(number, *id, notice.header.bytes);

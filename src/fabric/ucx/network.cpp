@@ -2,17 +2,12 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstring>
 #include <utility>
 
 #include "base/network_devices.hpp"
 
 namespace outrigger::fabric::ucx {
-namespace {
-
-constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);  // length of the control channel's address, in front of it
-
-}  // namespace
+namespace {}  // namespace
 
 Status Network::open(WorkerEvents& control, WorkerEvents& data) {
   devices_ = active_network_devices();
@@ -35,24 +30,7 @@ void Network::close() {
 }
 
 std::vector<std::byte> Network::address() const {
-  const auto& control = control_->address();
-  const auto& data = data_->address();
-  const auto length = static_cast<std::uint32_t>(control.size());
-  std::vector<std::byte> both(kLengthBytes + control.size() + data.size());
-  std::memcpy(both.data(), &length, kLengthBytes);
-  std::ranges::copy(data, std::ranges::copy(control, both.begin() + kLengthBytes).out);
-  return both;
-}
-
-std::optional<Network::ChannelAddresses> Network::split(std::span<const std::byte> address) {
-  std::uint32_t length = 0;
-  if (address.size() < kLengthBytes) return std::nullopt;
-  std::memcpy(&length, address.data(), kLengthBytes);
-  const std::span<const std::byte> both = address.subspan(kLengthBytes);
-  if (length == 0 || length >= both.size()) return std::nullopt;
-  const auto data_begin = both.begin() + static_cast<std::ptrdiff_t>(length);
-  return ChannelAddresses{std::vector<std::byte>(both.begin(), data_begin),
-                          std::vector<std::byte>(data_begin, both.end())};
+  return encoded(ChannelAddresses{control_->address(), data_->address()});
 }
 
 bool Network::progress() const {

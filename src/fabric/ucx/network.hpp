@@ -12,12 +12,25 @@
 #include <vector>
 
 #include "fabric/ucx/worker.hpp"
+#include "protocol/wire/job_map.hpp"
+#include "protocol/wire/message_io.hpp"
 
 namespace outrigger::fabric::ucx {
 
 // Two connections per pair of service processes, so that control never queues behind data.
 enum class Channel : std::uint8_t { control, data };
 inline constexpr std::size_t kChannels = 2;
+
+// `Network::address()`, taken apart.
+struct ChannelAddresses {
+  std::vector<std::byte> control;
+  std::vector<std::byte> data;
+  static constexpr void fields(auto& io, auto& addresses) {
+    io.list(addresses.control, kMaxWireAddressBytes);
+    io.list(addresses.data, kMaxWireAddressBytes);
+    io.require(!addresses.control.empty() && !addresses.data.empty());
+  }
+};
 
 class Network {
  public:
@@ -32,9 +45,6 @@ class Network {
 
   // For peers, in the job map.
   [[nodiscard]] std::vector<std::byte> address() const;
-  // A peer address, split by channel; nullopt if it is invalid.
-  using ChannelAddresses = std::array<std::vector<std::byte>, kChannels>;
-  [[nodiscard]] static std::optional<ChannelAddresses> split(std::span<const std::byte> address);
 
   [[nodiscard]] const Worker& control() const { return *control_; }
   [[nodiscard]] const Worker& data() const { return *data_; }

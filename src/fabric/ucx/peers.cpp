@@ -27,7 +27,7 @@ Status Peers::introduce(const JobMap& job_map, SpId self, Epoch self_epoch, cons
   for (std::uint32_t sp = 0; sp < job_map.sp_count; ++sp) {
     const std::uint32_t node = job_map.node_of(SpId{sp});
     if (node == own_node) continue;
-    std::optional<Network::ChannelAddresses> addresses = Network::split(job_map.address_of(SpId{sp}));
+    std::optional<ChannelAddresses> addresses = decoded<ChannelAddresses>(job_map.address_of(SpId{sp}));
     if (!addresses) {
       return Error{"service process " + std::to_string(sp) + " on node " + job_map.nodes[node].name +
                    " has no network address"};
@@ -38,15 +38,14 @@ Status Peers::introduce(const JobMap& job_map, SpId self, Epoch self_epoch, cons
   return Done{};
 }
 
-std::unique_ptr<Peer> Peers::make_peer(SpId sp, Epoch epoch, const std::string& node,
-                                       Network::ChannelAddresses&& addresses) {
+std::unique_ptr<Peer> Peers::make_peer(SpId sp, Epoch epoch, const std::string& node, ChannelAddresses&& addresses) {
   auto peer = std::make_unique<Peer>();
   peer->sp = sp;
   peer->epoch = epoch;
   peer->handshake = proof::Handshake(job_, self_, sp, self_epoch_, epoch);
   peer->node = node;
-  peer->control.address = std::move(addresses[0]);
-  peer->data.address = std::move(addresses[1]);
+  peer->control.address = std::move(addresses.control);
+  peer->data.address = std::move(addresses.data);
   peer->eager = EagerBlocks(eager_bytes_of_peer_, &eager_awaited_bytes_);
   peer->eager_room_bytes = eager_bytes_of_peer_;
   return peer;
@@ -55,7 +54,7 @@ std::unique_ptr<Peer> Peers::make_peer(SpId sp, Epoch epoch, const std::string& 
 // Does not close the old connections: UCX notices by itself that the process at the other end has ended, and UCX 1.13
 // may crash when a connection is closed that has just failed.
 Result<Peers::Replaced> Peers::replace(SpId sp, Epoch epoch, std::span<const std::byte> address) {
-  std::optional<Network::ChannelAddresses> addresses = Network::split(address);
+  std::optional<ChannelAddresses> addresses = decoded<ChannelAddresses>(address);
   if (!addresses) return Error{"service process " + std::to_string(sp.value()) + " has no network address"};
   if (former_.size() >= kMostFormer) return Error{"too many service processes have been replaced"};
   std::unique_ptr<Peer>& place = peers_[sp.value()];

@@ -169,7 +169,7 @@ class Peers {
 
  private:
   [[nodiscard]] std::unique_ptr<Peer> make_peer(SpId sp, Epoch epoch, const std::string& node,
-                                                Network::ChannelAddresses&& addresses);
+                                                ChannelAddresses&& addresses);
   [[nodiscard]] bool at_rest(SpId sp) const;
 
   SpId self_;

@@ -19,7 +19,7 @@ ucs_status_t Receiver::arrived(Channel channel, std::span<const std::byte> bytes
     if (channel == Channel::control && count == 0) take_handshake(bytes);
     return UCS_OK;
   }
-  const std::optional<wire::Shown> shown = wire::decode_shown(bytes);
+  const std::optional<wire::Shown> shown = decoded<wire::Shown>(bytes);
   Peer* peer = shown ? peers_.sender_of(*shown) : nullptr;
   if (peer == nullptr || peer->fault != nullptr) return UCS_OK;
   peer->heard = true;
@@ -29,7 +29,7 @@ ucs_status_t Receiver::arrived(Channel channel, std::span<const std::byte> bytes
 
 // The reply goes to the peer named in the handshake, at its address in the job map: the sender is not proven yet.
 void Receiver::take_handshake(std::span<const std::byte> bytes) {
-  const std::optional<proof::HandshakeMessage> message = proof::decode_handshake(bytes);
+  const std::optional<proof::HandshakeMessage> message = decoded<proof::HandshakeMessage>(bytes);
   Peer* peer = message ? peers_.named(message->from) : nullptr;
   if (peer == nullptr) return;
   if (message->from_epoch > peer->epoch) peer->called_by_next = true;
@@ -93,7 +93,7 @@ void Receiver::take_control(Peer& peer, const wire::Header& header, std::span<co
 
 void Receiver::take_batch(Peer& peer, std::span<const std::byte> batch) {
   while (!batch.empty()) {
-    const std::optional<wire::Framed> next = wire::next_framed(batch);
+    const std::optional<wire::Framed> next = take_first<wire::Framed>(batch);
     if (!next || next->header.from != peer.sp) return peer.break_off(kMalformed);
     // A refusal carries no bytes, and messages with bytes are not accepted on this channel, so nothing is written
     // through this pointer.

@@ -18,7 +18,7 @@ void RequestServer::requested(Peer& peer, const wire::Header& request) {
 }
 
 void RequestServer::requested_reduced(Peer& peer, const wire::Header& request, std::span<const std::byte> payload) {
-  std::optional<wire::OtherOperands> operands = wire::decode_operands(payload);
+  std::optional<wire::OtherOperands> operands = decoded<wire::OtherOperands>(payload);
   if (!operands || request.bytes % operands->reduction.element_bytes() != 0) {
     return peer.break_off("sent an invalid reduction request");
   }

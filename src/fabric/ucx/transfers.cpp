@@ -216,9 +216,7 @@ void Transfers::ask_reduced(const Transfer& transfer, wire::Header chunk) {
   chunk.kind = wire::Kind::reduced_request;
   wire::OtherOperands others = *transfer.others;
   for (MemoryRef& other : others.others) other = other.at(chunk.offset);
-  std::vector<std::byte> payload;
-  wire::encode_operands(others, payload);
-  channels_.say(*transfer.peer, chunk, payload);
+  channels_.say(*transfer.peer, chunk, encoded(others));
 }
 
 void Transfers::chunk_begun(std::uint64_t id, Transfer& transfer) {

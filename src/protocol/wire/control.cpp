@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 
 #include "base/no_cancellation.hpp"
 #include "protocol/build_version.hpp"
@@ -109,9 +110,10 @@ std::vector<UniqueFd> take_fds(msghdr& message) {
 }  // namespace
 
 Result<ControlMessage> decode_control(std::span<const std::byte> packet, std::vector<UniqueFd> fds) {
-  ControlHeader header;
-  if (packet.size() < sizeof(header)) return Error{"control message too short"};
-  std::memcpy(&header, packet.data(), sizeof(header));
+  std::span<const std::byte> body = packet;
+  const std::optional<ControlHeader> taken = take_first<ControlHeader>(body);
+  if (!taken) return Error{"control message too short"};
+  const ControlHeader& header = *taken;
   if (header.magic != kControlMagic) return Error{"not an Outrigger control message"};
   if (header.version != build_version()) {
     return Error{other_build_text(header.version) + ": use the library and outriggerd of one installation"};
@@ -119,7 +121,6 @@ Result<ControlMessage> decode_control(std::span<const std::byte> packet, std::ve
   const auto kind = static_cast<ControlKind>(header.kind);
   const std::optional<Shape> shape = shape_of(kind);
   if (!shape) return Error{"control message of unknown kind " + std::to_string(header.kind)};
-  const std::span<const std::byte> body = packet.subspan(sizeof(header));
   if (header.body_bytes != shape->body_bytes || body.size() != shape->body_bytes) {
     return Error{"control message of kind " + std::to_string(header.kind) + " has the wrong size"};
   }
@@ -134,13 +135,10 @@ Result<ControlMessage> decode_control(std::span<const std::byte> packet, std::ve
 }
 
 std::vector<std::byte> encode_control(ControlKind kind, std::span<const std::byte> body) {
-  ControlHeader header;
-  header.version = build_version();
-  header.kind = static_cast<std::uint32_t>(kind);
-  header.body_bytes = static_cast<std::uint32_t>(body.size());
-  std::vector<std::byte> packet(sizeof(header) + body.size());
-  std::memcpy(packet.data(), &header, sizeof(header));
-  std::memcpy(packet.data() + sizeof(header), body.data(), body.size());
+  std::vector<std::byte> packet = encoded(ControlHeader{.version = build_version(),
+                                                        .kind = static_cast<std::uint32_t>(kind),
+                                                        .body_bytes = static_cast<std::uint32_t>(body.size())});
+  packet.insert(packet.end(), body.begin(), body.end());
   return packet;
 }
 

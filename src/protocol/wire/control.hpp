@@ -67,7 +67,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -78,6 +77,7 @@
 #include "copy/core_share.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/limits.hpp"
+#include "protocol/wire/message_io.hpp"
 
 namespace outrigger {
 
@@ -322,12 +322,12 @@ class ControlMessage {
 // Checks magic, version, kind, sizes and the number of descriptors. Never reads outside `packet`.
 [[nodiscard]] Result<ControlMessage> decode_control(std::span<const std::byte> packet, std::vector<UniqueFd> fds);
 
-// Encodes a message of `kind` with `body` (one of the structs above).
+// Encodes a message of `kind` with `body`, the bytes of one of the structs above.
 [[nodiscard]] std::vector<std::byte> encode_control(ControlKind kind, std::span<const std::byte> body);
 
-template <class T>
+template <FixedLayout T>
 [[nodiscard]] std::vector<std::byte> encode_control(ControlKind kind, const T& body) {
-  return encode_control(kind, std::span<const std::byte>(std::as_bytes(std::span<const T, 1>(&body, 1))));
+  return encode_control(kind, encoded(body));
 }
 
 // One end of a connected SOCK_SEQPACKET socket. Not thread-safe. Sends and receives whole messages; never raises
@@ -365,10 +365,9 @@ class ControlSocket {
 
 template <class T>
 T ControlMessage::body() const {
-  T value{};
-  if (body_.size() != sizeof(T)) std::abort();  // wrong struct for this kind: a bug
-  std::memcpy(&value, body_.data(), sizeof(T));
-  return value;
+  const std::optional<T> value = decoded<T>(body_);
+  if (!value) std::abort();  // wrong struct for this kind: a bug
+  return *value;
 }
 
 }  // namespace outrigger

@@ -13,24 +13,13 @@
 #include <memory>
 #include <utility>
 
-#include "protocol/wire/plain_bytes.hpp"
-
 namespace outrigger {
 namespace {
 
-constexpr std::uint32_t kFrameMagic = 0x4C44524F;  // "ORDL"
 constexpr std::chrono::seconds kSignOfLife{1};
 // longer gaps between checks mean that this process stood still, as on a suspended machine
 constexpr std::chrono::seconds kOwnPause{2};
 constexpr std::size_t kReadBytes = 64U << 10;
-
-struct FrameHeader {
-  std::uint32_t magic = kFrameMagic;
-  std::uint32_t kind = 0;
-  std::uint32_t sp = 0;
-  std::uint32_t packet_bytes = 0;
-  std::uint64_t attached_bytes = 0;
-};
 
 int left_ms(DpuLink::Clock::time_point deadline) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - DpuLink::Clock::now()).count();
@@ -44,11 +33,6 @@ bool wait_for(int fd, short events, DpuLink::Clock::time_point deadline) {
     if (ready > 0) return true;
     if (ready == 0 || errno != EINTR) return false;
   }
-}
-
-bool known(std::uint32_t kind) {
-  return kind >= static_cast<std::uint32_t>(DpuFrameKind::control) &&
-         kind <= static_cast<std::uint32_t>(DpuFrameKind::figures);
 }
 
 UniqueFd connect_to(const addrinfo& place, DpuLink::Clock::time_point deadline, int& error) {
@@ -66,42 +50,6 @@ UniqueFd connect_to(const addrinfo& place, DpuLink::Clock::time_point deadline, 
 }
 
 }  // namespace
-
-std::vector<std::byte> encode_dpu_frame(DpuFrameKind kind, std::uint32_t sp, std::span<const std::byte> packet,
-                                        std::span<const std::byte> attached) {
-  FrameHeader header;
-  header.kind = static_cast<std::uint32_t>(kind);
-  header.sp = sp;
-  header.packet_bytes = static_cast<std::uint32_t>(packet.size());
-  header.attached_bytes = attached.size();
-  std::vector<std::byte> bytes;
-  bytes.reserve(sizeof(header) + packet.size() + attached.size());
-  append(bytes, header);
-  append_bytes(bytes, packet);
-  append_bytes(bytes, attached);
-  return bytes;
-}
-
-Result<std::optional<ParsedDpuFrame>> parse_dpu_frame(std::span<const std::byte> bytes) {
-  FrameHeader header;
-  if (!take(bytes, header)) return std::optional<ParsedDpuFrame>();
-  if (header.magic != kFrameMagic || !known(header.kind) || header.packet_bytes > kMaxDpuPacketBytes ||
-      header.attached_bytes > kMaxDpuAttachedBytes) {
-    return Error{"sent a malformed message"};
-  }
-  std::span<const std::byte> packet;
-  std::span<const std::byte> attached;
-  if (!take_bytes(bytes, header.packet_bytes, packet) || !take_bytes(bytes, header.attached_bytes, attached)) {
-    return std::optional<ParsedDpuFrame>();
-  }
-  ParsedDpuFrame parsed;
-  parsed.frame.kind = static_cast<DpuFrameKind>(header.kind);
-  parsed.frame.sp = header.sp;
-  parsed.frame.packet.assign(packet.begin(), packet.end());
-  parsed.frame.attached.assign(attached.begin(), attached.end());
-  parsed.bytes = sizeof(header) + packet.size() + attached.size();
-  return std::optional<ParsedDpuFrame>(std::move(parsed));
-}
 
 DpuLink::DpuLink(UniqueFd socket)
     : socket_(std::move(socket)), heard_(Clock::now()), last_came_(heard_), spoke_(heard_), ticked_(heard_) {
@@ -146,8 +94,7 @@ void DpuLink::broken(int error) {
 void DpuLink::send(DpuFrameKind kind, std::uint32_t sp, std::span<const std::byte> packet,
                    std::span<const std::byte> attached) {
   if (!open()) return;
-  const std::vector<std::byte> frame = encode_dpu_frame(kind, sp, packet, attached);
-  outgoing_.insert(outgoing_.end(), frame.begin(), frame.end());
+  append(outgoing_, DpuFrame{kind, sp, {packet.begin(), packet.end()}, {attached.begin(), attached.end()}});
   spoke_ = Clock::now();
   flush();
 }
@@ -188,7 +135,7 @@ void DpuLink::work(Clock::time_point now) {
 }
 
 std::optional<DpuFrame> DpuLink::next() {
-  Result<std::optional<ParsedDpuFrame>> parsed = parse_dpu_frame(std::span(incoming_).subspan(taken_));
+  Result<std::optional<Parsed<DpuFrame>>> parsed = parse<DpuFrame>(std::span(incoming_).subspan(taken_));
   if (!parsed) {
     fail(parsed.error());
     incoming_.clear();
@@ -201,7 +148,7 @@ std::optional<DpuFrame> DpuLink::next() {
     return std::nullopt;
   }
   taken_ += parsed.value()->bytes;
-  return std::move(parsed.value()->frame);
+  return std::move(parsed.value()->message);
 }
 
 void DpuLink::tick(Clock::time_point now) {

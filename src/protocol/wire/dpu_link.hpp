@@ -13,10 +13,10 @@
 //   alive     heartbeat, every second
 //   trace     trace service process `sp` for this rank (keeper)
 //   trace_ask asks for the clock and, optionally, for trace events (keeper)
-//   trace_events  events of one rank (DPU; trace/remote_events.hpp)
+//   trace_events  events of one rank, as the attached bytes (DPU; trace/remote_events.hpp)
 //   trace_told    the answer, after the events (DPU)
 //   figures_ask   asks for counters (keeper, while the job is being watched)
-//   figures       the counters (DPU; protocol/wire/dpu_figures.hpp)
+//   figures       the counters, as the attached bytes (DPU; protocol/wire/dpu_figures.hpp)
 //
 // Instead of a job, to test a DPU's access to its host:
 //
@@ -32,7 +32,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -41,6 +40,7 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "protocol/wire/control.hpp"
+#include "protocol/wire/message_io.hpp"
 
 namespace outrigger {
 
@@ -64,11 +64,22 @@ enum class DpuFrameKind : std::uint32_t {
   figures = 17
 };
 
+inline constexpr std::uint32_t kDpuFrameMagic = 0x4C44524F;  // "ORDL"
+inline constexpr std::size_t kMaxDpuPacketBytes = 1024;
+inline constexpr std::size_t kMaxDpuAttachedBytes = 256U << 20;
+
 struct DpuFrame {
   DpuFrameKind kind = DpuFrameKind::alive;
   std::uint32_t sp = 0;  // a place, or dpu_standby() of a standby process
   std::vector<std::byte> packet;
   std::vector<std::byte> attached;
+  static constexpr void fields(auto& io, auto& frame) {
+    io.constant(kDpuFrameMagic);
+    io.code(frame.kind, DpuFrameKind::control, DpuFrameKind::figures);
+    io.value(frame.sp);
+    io.list(frame.packet, kMaxDpuPacketBytes);
+    io.list(frame.attached, kMaxDpuAttachedBytes);
+  }
 };
 
 struct DpuJob {
@@ -116,11 +127,13 @@ struct DpuFiguresAsk {
 
 struct DpuProbed {
   std::uint32_t reach = 0;  // kReach* bits; 0: none, and `text` has the reason
-  std::uint32_t reserved = 0;
   double round_trip_us = 0;
   double bytes_per_s = 0;
   std::array<char, 128> device{};
   std::array<char, kReasonBytes> text{};
+  static constexpr void fields(auto& io, auto& probed) {
+    io.value(probed.reach, probed.round_trip_us, probed.bytes_per_s, probed.device, probed.text);
+  }
 };
 
 // Address of a standby process until it has a place, by its number (ConfigureBody::process).
@@ -128,30 +141,9 @@ constexpr std::uint32_t dpu_standby(std::uint32_t process) {
   return kMaxServices + process;
 }
 
-inline constexpr std::size_t kMaxDpuPacketBytes = 1024;
-inline constexpr std::size_t kMaxDpuAttachedBytes = 256U << 20;
 inline constexpr std::chrono::seconds kDpuSilence{5};  // silence after which the other end counts as lost
 // Time for which service processes on a DPU may work after the last check by `outriggerd dpu`.
 inline constexpr std::chrono::milliseconds kDpuWorkAfterLook{1500};
-
-[[nodiscard]] std::vector<std::byte> encode_dpu_frame(DpuFrameKind kind, std::uint32_t sp,
-                                                      std::span<const std::byte> packet,
-                                                      std::span<const std::byte> attached);
-// The first frame of `bytes`, and its length; nullopt: incomplete. Error: not a frame.
-struct ParsedDpuFrame {
-  DpuFrame frame;
-  std::size_t bytes = 0;
-};
-[[nodiscard]] Result<std::optional<ParsedDpuFrame>> parse_dpu_frame(std::span<const std::byte> bytes);
-
-// A struct as the packet of a frame, and back; nullopt if the size differs.
-template <class T>
-[[nodiscard]] std::optional<T> dpu_packet_as(const DpuFrame& frame) {
-  T value{};
-  if (frame.packet.size() != sizeof(T)) return std::nullopt;
-  std::memcpy(&value, frame.packet.data(), sizeof(T));
-  return value;
-}
 
 class DpuLink {
  public:

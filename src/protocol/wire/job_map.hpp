@@ -14,9 +14,11 @@
 #include "base/result.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/wire/control.hpp"
+#include "protocol/wire/message_io.hpp"
 
 namespace outrigger {
 
+inline constexpr std::uint32_t kDescriptorMagic = 0x4352414F;  // "OARC"
 inline constexpr std::size_t kMaxNodeNameBytes = 255;
 inline constexpr std::size_t kMaxWireAddressBytes = 64U << 10;
 inline constexpr std::size_t kMaxKeeperAddresses = 16;
@@ -35,6 +37,10 @@ struct KeeperPlace {
   std::uint16_t port = 0;                        // 0: no listener
   std::vector<Address> addresses;
   bool operator==(const KeeperPlace&) const = default;
+  static constexpr void fields(auto& io, auto& place) {
+    io.value(place.port);
+    io.list(place.addresses, kMaxKeeperAddresses);
+  }
 };
 
 struct NodeDescriptor {
@@ -44,10 +50,21 @@ struct NodeDescriptor {
   std::vector<RankAssignment> ranks;
   KeeperPlace keeper;
   bool operator==(const NodeDescriptor&) const = default;
+  static constexpr void fields(auto& io, auto& node) {
+    io.constant(kDescriptorMagic);
+    io.list(node.name, kMaxNodeNameBytes);
+    io.value(node.secret);
+    io.list(node.addresses, kMaxServices, [&io](auto& address) { io.list(address, kMaxWireAddressBytes); });
+    io.list(node.ranks, kMaxLocalRanks);
+    io.value(node.keeper);
+    io.require(!node.addresses.empty() && !node.ranks.empty());
+    for (const RankAssignment& place : node.ranks) io.require(place.sp < node.addresses.size());
+  }
 };
 
-// Appends the encoded descriptor to `out`. A job map is encoded as its descriptors in the order of the nodes.
-void encode_descriptor(const NodeDescriptor& descriptor, std::vector<std::byte>& out);
+// Appends the encoded descriptor to `out`, its name and list of addresses cut to their limits. A job map is encoded as
+// its descriptors in the order of the nodes.
+void encode_descriptor(NodeDescriptor descriptor, std::vector<std::byte>& out);
 
 struct JobMap {
   std::vector<NodeDescriptor> nodes;

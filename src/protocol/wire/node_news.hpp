@@ -14,16 +14,23 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <span>
 #include <vector>
 
-#include "base/result.hpp"
 #include "protocol/ids.hpp"
+#include "protocol/wire/job_map.hpp"
+#include "protocol/wire/message_io.hpp"
 
 namespace outrigger {
 
 enum class NodeNewsKind : std::uint32_t { moved = 1, taken = 2, ask = 3, here = 4, counts = 5, counted = 6 };
+
+inline constexpr std::uint32_t kNodeNewsMagic = 0x4E4E524F;  // "ORNN"
+// For one node's counters.
+inline constexpr std::size_t kMaxCountsBytes = 16U << 20;
+[[nodiscard]] constexpr std::size_t most_bytes_of(NodeNewsKind kind) {
+  if (kind == NodeNewsKind::moved) return kMaxWireAddressBytes;
+  return kind == NodeNewsKind::counts ? kMaxCountsBytes : 0;
+}
 
 struct NodeNews {
   NodeNewsKind kind = NodeNewsKind::ask;
@@ -32,19 +39,18 @@ struct NodeNews {
   Epoch epoch;                   // of moved and taken: from 2; of here: any; else 0
   std::vector<std::byte> bytes;  // of moved: its address on the wire; of counts: the counters
   bool operator==(const NodeNews&) const = default;
+  static constexpr void fields(auto& io, auto& news) {
+    io.constant(kNodeNewsMagic);
+    io.code(news.kind, NodeNewsKind::moved, NodeNewsKind::counted);
+    io.value(news.to_node, news.sp, news.epoch);
+    io.list(news.bytes, most_bytes_of(news.kind));
+    const bool replaced = news.kind == NodeNewsKind::moved || news.kind == NodeNewsKind::taken;
+    io.require(replaced ? news.epoch > Epoch{1} : news.epoch == Epoch{0} || news.kind == NodeNewsKind::here);
+    io.require(news.bytes.empty() == (most_bytes_of(news.kind) == 0));
+  }
 };
 
-inline constexpr std::size_t kNodeNewsHeaderBytes = 24;
-// For one node's counters.
-inline constexpr std::size_t kMaxCountsBytes = 16U << 20;
-
-void encode_node_news(const NodeNews& news, std::vector<std::byte>& out);
-// The first message of `bytes`, and its length; nullopt: incomplete. Error: bytes that encode_node_news() would not
-// have written.
-struct ParsedNodeNews {
-  NodeNews news;
-  std::size_t bytes = 0;
-};
-[[nodiscard]] Result<std::optional<ParsedNodeNews>> parse_node_news(std::span<const std::byte> bytes);
+// The largest message.
+inline constexpr std::size_t kMostNodeNewsBytes = encoded_bytes(NodeNews()) + kMaxCountsBytes;
 
 }  // namespace outrigger

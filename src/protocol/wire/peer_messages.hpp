@@ -17,10 +17,11 @@
 #include "protocol/collective.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/memory.hpp"
+#include "protocol/wire/message_io.hpp"
 
 namespace outrigger::peer {
 
-inline constexpr std::uint16_t kVersion = 7;
+inline constexpr std::uint16_t kVersion = 8;
 
 // In an announcement, in place of a pair's bytes: the pair is settled.
 inline constexpr std::uint64_t kSettled = ~std::uint64_t{0};
@@ -36,6 +37,22 @@ struct Header {
   Epoch from_epoch;  // incarnation of the sender; messages of older ones are ignored
   Epoch to_epoch;    // intended incarnation of the receiver; 0: unknown to the sender
   OperationId operation;
+};
+
+constexpr void status_field(auto& io, auto& status) {
+  io.code(status, CompletionStatus::ok, CompletionStatus::passed_natively);
+}
+
+// The first bytes of every message.
+struct Beginning {
+  std::uint8_t kind = 0;
+  Header header;
+  static constexpr void fields(auto& io, auto& beginning) {
+    io.constant(kVersion);
+    io.value(beginning.kind, beginning.header);
+    io.require(beginning.header.from_epoch != Epoch{0});
+    io.require(beginning.header.operation.sequence != ~std::uint64_t{0});  // the next one would be 0 again
+  }
 };
 
 // A rank has posted: places of its blocks for (or from) the ranks that the receiver serves. Those ranks are numbered by
@@ -60,6 +77,17 @@ struct Announce {
   std::uint32_t first = 0;
   std::uint32_t count = 0;
   std::vector<PairExtent> extents;  // otherwise `count` of them, offset from base; bytes may be kSettled
+  static constexpr void fields(auto& io, auto& said) {
+    io.code(said.side, Side::send, Side::receive);
+    io.flag(said.again);
+    io.code(said.collective);  // also an unknown one: another version may have more, and the digest differs
+    io.code(said.algorithm);
+    io.value(said.rank, said.group_rank, said.root, said.digest, said.region, said.base);
+    io.value(said.stride_bytes, said.block_bytes, said.members, said.first, said.count);
+    io.require(said.count != 0 && said.first <= said.members && said.count <= said.members - said.first);
+    io.list(said.extents, said.count);
+    io.require(said.extents.empty() || said.extents.size() == said.count);
+  }
 };
 
 // The block of `source` is in `destination`'s buffer (scatter_dest: sent by the source's side, which wrote it).
@@ -71,6 +99,13 @@ struct Delivered {
   Reach reach = Reach::mapped;
   std::uint64_t sent_bytes = 0;   // length of the source's block; more than moved: truncated
   std::uint64_t moved_bytes = 0;  // bytes written
+  static constexpr void fields(auto& io, auto& said) {
+    io.value(said.source, said.destination, said.invite_epoch);
+    status_field(io, said.status);
+    io.code(said.reach, Reach::mapped, Reach::alias);
+    io.value(said.sent_bytes, said.moved_bytes);
+    io.require(said.moved_bytes <= said.sent_bytes);
+  }
 };
 
 // In place of a release's source: each of the receiver's ranks.
@@ -82,12 +117,20 @@ struct Release {
   GroupRank source;
   GroupRank destination;
   CompletionStatus status = CompletionStatus::ok;
+  static constexpr void fields(auto& io, auto& said) {
+    io.value(said.source, said.destination);
+    status_field(io, said.status);
+  }
 };
 
 // `rank` has completed the operation: all open pairs between it and the receiver's ranks are settled.
 struct Finished {
   WorldRank rank;
   CompletionStatus status = CompletionStatus::ok;
+  static constexpr void fields(auto& io, auto& said) {
+    io.value(said.rank);
+    status_field(io, said.status);
+  }
 };
 
 // `from` and `to` call different operations: nothing moves between them.
@@ -100,11 +143,21 @@ struct Refusal {
 inline constexpr std::uint32_t kWholeBlock = ~std::uint32_t{0};
 inline constexpr std::uint32_t kMaxSegments = 4096;
 
+constexpr void segment_field(auto& io, auto& segment) {
+  io.value(segment);
+  io.require(segment == kWholeBlock || segment < kMaxSegments);
+}
+
 // Asks if a segment of `source`'s block can be read from a replica at one of the receiver's ranks.
 struct ReplicaRequest {
   GroupRank source;
   std::uint32_t segment = kWholeBlock;
   std::uint64_t digest = 0;  // of the asking rank: only ranks with the same call can serve it
+  static constexpr void fields(auto& io, auto& asked) {
+    io.value(asked.source);
+    segment_field(io, asked.segment);
+    io.value(asked.digest);
+  }
 };
 
 enum class Where : std::uint32_t {
@@ -123,17 +176,28 @@ struct ReplicaAnswer {
   RegionId region;
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
+  static constexpr void fields(auto& io, auto& said) {
+    io.value(said.source);
+    segment_field(io, said.segment);
+    io.code(said.where, Where::nowhere, Where::forwarded);
+    io.value(said.service, said.holder, said.region, said.address, said.bytes);
+  }
 };
 
 // The offered replica has been read, or is not wanted.
 struct ReplicaDone {
   GroupRank source;
   std::uint32_t segment = kWholeBlock;
+  static constexpr void fields(auto& io, auto& said) {
+    io.value(said.source);
+    segment_field(io, said.segment);
+  }
 };
 
 // After a restart: asks if the receiver still reads from ranks of the sender. The answer comes when it does not.
 struct Quiesce {
   bool asks = false;
+  static constexpr void fields(auto& io, auto& said) { io.flag(said.asks); }
 };
 
 // Ranks of the sender have waited long in the operation: asks if a rank of the receiver left it to its MPI
@@ -158,7 +222,7 @@ struct Message {
 
 // Bytes of an announcement without extents, and of each extent.
 [[nodiscard]] std::size_t announce_bytes();
-inline constexpr std::size_t kExtentBytes = 16;
+inline constexpr std::size_t kExtentBytes = sizeof(PairExtent);
 
 // Appends the encoded message to `out`.
 void encode(const Message& message, std::vector<std::byte>& out);

@@ -11,10 +11,13 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "protocol/wire/message_io.hpp"
 
 namespace outrigger {
 
+inline constexpr std::uint32_t kRankAddressMagic = 0x4152524F;  // "ORRA"
 inline constexpr std::size_t kMaxRankAddressBytes = 64U << 10;
+inline constexpr std::uint64_t kRankPage = 4096;
 
 // Memory of the rank for the trial of exported handles (exported_memory.hpp).
 struct ExportTrial {
@@ -22,6 +25,12 @@ struct ExportTrial {
   std::vector<std::byte> key;       // a packed key of UCX
   std::vector<std::byte> exported;  // its exported handle
   bool operator==(const ExportTrial&) const = default;
+  static constexpr void fields(auto& io, auto& trial) {
+    io.value(trial.base);
+    io.list(trial.key, kMaxRankAddressBytes);
+    io.list(trial.exported, kMaxRankAddressBytes);
+    io.require(trial.base != 0 && trial.base % kRankPage == 0 && !trial.key.empty() && !trial.exported.empty());
+  }
 };
 
 // The rank's process, for copies by other processes of its host: a word in its memory and the word's value tell it from
@@ -31,6 +40,10 @@ struct RankProcess {
   std::uint64_t probe_address = 0;
   std::uint64_t probe_value = 0;
   bool operator==(const RankProcess&) const = default;
+  static constexpr void fields(auto& io, auto& process) {
+    io.value(process.pid, process.probe_address, process.probe_value);
+    io.require(process.pid >= 0);
+  }
 };
 
 struct RankAddress {
@@ -41,10 +54,18 @@ struct RankAddress {
   std::optional<ExportTrial> trial;    // nullopt: the rank exports nothing
   RankProcess process{};
   bool operator==(const RankAddress&) const = default;
+  static constexpr void fields(auto& io, auto& address) {
+    io.constant(kRankAddressMagic);
+    io.value(address.segment_base, address.machine);
+    io.list(address.worker, kMaxRankAddressBytes);
+    io.list(address.segment_key, kMaxRankAddressBytes);
+    io.optional(address.trial);
+    io.value(address.process);
+    io.require(address.segment_base % kRankPage == 0 && !address.worker.empty() && !address.segment_key.empty());
+  }
 };
 
-[[nodiscard]] std::vector<std::byte> encode_rank_address(const RankAddress& address);
-// Error: bytes that encode_rank_address() would not have written.
+// Error: not bytes that a Writer has written, or too many.
 [[nodiscard]] Result<RankAddress> decode_rank_address(std::span<const std::byte> bytes);
 
 // The same for all processes under one running kernel.

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "protocol/wire/message_io.hpp"
+
 namespace outrigger {
 
 inline constexpr unsigned kRankMessageId = 2;

@@ -1,5 +1,5 @@
-// Headers of all messages between service processes of different nodes. Fixed width, little-endian, checked by
-// decode_wire() before use.
+// Headers of all messages between service processes of different nodes. Their Reader checks
+// every field.
 //
 //   message   an engine's message (peer_messages.hpp) follows
 //   request   asks for bytes of the receiver's rank as chunk `offset` of the sender's move      -> data
@@ -10,7 +10,7 @@
 //   eager     the first `bytes` of a block will come without a request, as the sender's block `offset`: the block's
 //             name follows, and the bytes themselves if they are few. In the order of messages
 //   eager_chunk  bytes of such a block follow; or none and a status, and the block ends
-//   batch     several short messages follow, each with its header, as append_framed() writes them
+//   batch     several short messages follow, each with its header, as a Framed
 //   ping      -> pong
 //   bye       the sender ends: in order, or, with a status that is not ok, because it has lost its node
 //
@@ -21,8 +21,10 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -30,6 +32,7 @@
 #include "protocol/ids.hpp"
 #include "protocol/memory.hpp"
 #include "protocol/reduction.hpp"
+#include "protocol/wire/message_io.hpp"
 
 namespace outrigger::wire {
 
@@ -49,6 +52,8 @@ enum class Kind : std::uint16_t {
 };
 
 inline constexpr std::uint64_t kMaxChunkBytes = 1U << 20;
+inline constexpr std::uint32_t kMagic = 0x4F525734;  // "ORW4"
+inline constexpr std::uint16_t kStatuses = 3;        // of fabric::MoveStatus
 
 struct Header {
   Kind kind = Kind::message;
@@ -59,59 +64,57 @@ struct Header {
   std::uint64_t offset = 0;  // of the chunk within the move or block; eager: the sender's number for the block
   std::uint64_t bytes = 0;   // of the chunk
   MemoryRef memory;          // of the chunk: request: to be read, reduced_request: first; push: to be written
+  static constexpr void fields(auto& io, auto& header) {
+    io.constant(kMagic);
+    io.code(header.kind, Kind::message, Kind::reduced_request);
+    io.value(header.status, header.from, header.move, header.offset, header.bytes, header.memory);
+    io.require(header.status < kStatuses && header.bytes <= kMaxChunkBytes);
+    io.require(header.offset <= std::numeric_limits<std::uint64_t>::max() - header.bytes);
+  }
 };
-
-inline constexpr std::size_t kHeaderBytes = 56;
-using EncodedHeader = std::array<std::byte, kHeaderBytes>;
-
-[[nodiscard]] EncodedHeader encode_wire(const Header& header);
-// nullopt for bytes that encode_wire() would not have written.
-[[nodiscard]] std::optional<Header> decode_wire(std::span<const std::byte> bytes);
 
 // Token that proves that a message comes from the peer of the handshake.
 using Token = std::array<std::uint8_t, 16>;
 
-// In front of a message or a batch: the header, then the token.
-inline constexpr std::size_t kShownBytes = kHeaderBytes + sizeof(Token);
-using EncodedShown = std::array<std::byte, kShownBytes>;
+// In front of a message or a batch.
 struct Shown {
   Header header;
   Token token{};
+  static constexpr void fields(auto& io, auto& shown) { io.value(shown.header, shown.token); }
 };
-[[nodiscard]] EncodedShown encode_shown(const EncodedHeader& header, const Token& token);
-[[nodiscard]] std::optional<Shown> decode_shown(std::span<const std::byte> bytes);
+
 // Compares in constant time.
-[[nodiscard]] bool same_token(const Token& left, const Token& right);
+[[nodiscard]] constexpr bool same_token(const Token& left, const Token& right) {
+  using Halves = std::array<std::uint64_t, 2>;
+  const auto a = std::bit_cast<Halves>(left);
+  const auto b = std::bit_cast<Halves>(right);
+  return ((a[0] ^ b[0]) | (a[1] ^ b[1])) == 0;
+}
 
 // A message of a batch.
 struct Framed {
   Header header;
   std::span<const std::byte> payload;
+  static constexpr void fields(auto& io, auto& framed) {
+    io.value(framed.header);
+    io.require(framed.header.kind != Kind::batch);
+    io.list(framed.payload, std::numeric_limits<std::uint32_t>::max());
+  }
 };
-inline constexpr std::size_t kFrameBytes = sizeof(std::uint32_t) + kHeaderBytes;  // before each payload
-
-void append_framed(std::vector<std::byte>& batch, const EncodedHeader& header, std::span<const std::byte> payload);
-// Removes the next message from `rest`. nullopt if no valid message begins there.
-[[nodiscard]] std::optional<Framed> next_framed(std::span<const std::byte>& rest);
-
-inline constexpr std::size_t kBlockIdBytes = 32;
-using EncodedBlockId = std::array<std::byte, kBlockIdBytes>;
-
-[[nodiscard]] EncodedBlockId encode_block_id(const BlockId& id);
-// From the first bytes; nullopt if there are too few.
-[[nodiscard]] std::optional<BlockId> decode_block_id(std::span<const std::byte> bytes);
 
 // Follows a reduced_request: all operands after the first, each of the chunk's length.
+inline constexpr std::size_t kMaxOtherOperands = 127;
 struct OtherOperands {
   Reduction reduction;
   std::vector<MemoryRef> others;
   bool operator==(const OtherOperands&) const = default;
+  static constexpr void fields(auto& io, auto& operands) {
+    io.code(operands.reduction.operation);
+    io.code(operands.reduction.type);
+    io.require(is_reduction(operands.reduction));
+    io.list(operands.others, kMaxOtherOperands);
+    io.require(!operands.others.empty());
+  }
 };
-inline constexpr std::size_t kMaxOtherOperands = 127;
-
-// At most kMaxOtherOperands.
-void encode_operands(const OtherOperands& operands, std::vector<std::byte>& out);
-// nullopt for bytes that encode_operands() would not have written.
-[[nodiscard]] std::optional<OtherOperands> decode_operands(std::span<const std::byte> bytes);
 
 }  // namespace outrigger::wire

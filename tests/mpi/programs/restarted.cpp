@@ -17,7 +17,8 @@
 // without offloaded reductions no communicator may be freed with one outstanding.
 //
 // All ranks draw collective, sizes, communicator and root from one seed. Rank 0 prints "restarted: ready" when all
-// ranks work, and at the end the number of operations.
+// ranks work, "restarted: under way" after its first operations (holding: when its parts are outstanding), and at the
+// end the number of operations. It notes operations that it has finished (progress.hpp).
 
 #include <mpi.h>
 #include <unistd.h>
@@ -33,6 +34,8 @@
 #include <random>
 #include <string>
 #include <vector>
+
+#include "progress.hpp"
 
 namespace {
 
@@ -326,6 +329,12 @@ bool go_on(Clock::time_point end) {
   return more != 0;
 }
 
+void say_under_way() {
+  if (rank != 0) return;
+  std::printf("restarted: under way\n");
+  std::fflush(stdout);
+}
+
 int some_count(Random& random) {
   constexpr std::array<int, 6> kCounts{1, 60, 1'000, 20'000, 100'000, 300'000};
   return kCounts[random() % kCounts.size()];
@@ -343,19 +352,21 @@ std::uint64_t hold(int seconds) {
   while (rank == size - 1 && Clock::now() < end && !told_to_end()) usleep(10'000);
   post(4);
   post(100'000);
+  say_under_way();
   for (const auto& operation : outstanding) operation->wait();
   return number;
 }
 
 std::uint64_t go(const std::string& mode, int seconds, Random random) {
   constexpr std::size_t kMostOutstanding = 6;
+  constexpr std::uint64_t kOfARound = 12;
   const Clock::time_point end = Clock::now() + std::chrono::seconds(seconds);
   std::uint64_t number = 0;
   MPI_Comm second = MPI_COMM_NULL;
   std::deque<std::unique_ptr<Operation>> outstanding;
   do {
     if (second == MPI_COMM_NULL) MPI_Comm_dup(ring, &second);
-    for (int i = 0; i < 12; ++i) {
+    for (std::uint64_t i = 0; i < kOfARound; ++i) {
       const auto kind = static_cast<Kind>(random() % static_cast<unsigned>(kinds));
       const MPI_Comm comm = random() % 3 == 0 && mode != "ordered" ? second : ring;
       const int count = some_count(random);
@@ -366,12 +377,14 @@ std::uint64_t go(const std::string& mode, int seconds, Random random) {
       if (outstanding.size() == kMostOutstanding) {
         outstanding.front()->wait();
         outstanding.pop_front();
+        if (rank == 0) note_progress();
       }
     }
     const bool frees = random() % 4 == 0;
     if (frees && mode != "kept") MPI_Comm_free(&second);  // with operations on it outstanding
     for (const auto& operation : outstanding) operation->wait();
     outstanding.clear();
+    if (number == kOfARound) say_under_way();
     if (frees && second != MPI_COMM_NULL) MPI_Comm_free(&second);
   } while (go_on(end));
   if (second != MPI_COMM_NULL) MPI_Comm_free(&second);

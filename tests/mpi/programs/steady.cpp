@@ -10,7 +10,8 @@
 //   steady idle SECONDS         nothing outstanding, ranks asleep
 //
 // Rank 0 prints "steady: rank R is process P" for each rank and, when all work, "steady: ready": launchers keep only
-// one rank's lines in order. It prints "steady: under way" after the first 20 operations without pause.
+// one rank's lines in order. It prints "steady: under way" after its first operations without pause, or when one is
+// outstanding. It notes each operation that it has finished (progress.hpp).
 
 #include <mpi.h>
 #include <sys/wait.h>
@@ -22,6 +23,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "progress.hpp"
 
 namespace {
 
@@ -42,8 +45,10 @@ void say_ready() {
   std::fflush(stdout);
 }
 
+// Once.
 void say_under_way() {
-  if (rank != 0) return;
+  static bool said = false;
+  if (rank != 0 || std::exchange(said, true)) return;
   std::printf("steady: under way\n");
   std::fflush(stdout);
 }
@@ -78,6 +83,7 @@ class Exchange {
       MPI_Abort(MPI_COMM_WORLD, 1);
     }
     receive_.assign(receive_.size(), -1);
+    if (rank == 0) note_progress();
   }
 
   // A child that overwrites its copy of the buffers while the parent's are being filled.
@@ -129,14 +135,13 @@ int main(int argc, char** argv) {
   const Clock::time_point end = Clock::now() + std::chrono::seconds(seconds);
   if (mode == "operations" || mode == "fork") {
     Exchange exchange(30'000);
-    bool first_round = true;
     do {
       for (int i = 0; i < 20; ++i) {
         exchange.post();
         if (mode == "fork" && i % 4 == rank % 4) exchange.spoil_in_child();
         exchange.wait();
       }
-      if (std::exchange(first_round, false)) say_under_way();
+      say_under_way();
     } while (go_on(end));
   } else if (mode == "large" || mode == "larger" || mode == "overlap") {
     Exchange exchange(mode == "larger" ? 4'000'000 : 500'000);
@@ -146,12 +151,14 @@ int main(int argc, char** argv) {
         if (mode == "overlap") compute_until(Clock::now() + std::chrono::milliseconds(5));
         exchange.wait();
       }
+      say_under_way();
     } while (go_on(end));
   } else if (mode == "compute") {
     Exchange exchange(1000);
     do {
       // The last rank is late, so the operation stays outstanding while the others compute.
       if (rank != size - 1) exchange.post();
+      say_under_way();
       compute_until(Clock::now() + std::chrono::seconds(seconds < 20 ? seconds : 20));
       if (rank == size - 1) exchange.post();
       exchange.wait();
@@ -160,8 +167,10 @@ int main(int argc, char** argv) {
     Exchange exchange(30'000);
     if (rank == size - 1) sleep(static_cast<unsigned>(seconds));
     exchange.post();
+    say_under_way();
     exchange.wait();
   } else if (mode == "idle") {
+    say_under_way();
     sleep(static_cast<unsigned>(seconds));
   } else {
     std::fprintf(stderr, "steady: unknown mode %s\n", mode.c_str());

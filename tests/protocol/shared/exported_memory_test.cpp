@@ -64,7 +64,7 @@ TEST(ExportedMemory, EachServiceProcessTriesOnMemoryOfItsOwn) {
 
 TEST(ExportedMemory, ARanksAddressSaysWhereToTry) {
   const RankAddress address{0x7000, 42, filled(3, 1), filled(1, 2), ExportTrial{0x9000, filled(5, 3), filled(7, 4)}};
-  const auto bytes = encode_rank_address(address);
+  const auto bytes = encoded(address);
   ASSERT_TRUE(decode_rank_address(bytes).ok());
   EXPECT_EQ(decode_rank_address(bytes).value(), address);
   for (std::size_t cut = 0; cut < bytes.size(); ++cut) {
@@ -72,15 +72,15 @@ TEST(ExportedMemory, ARanksAddressSaysWhereToTry) {
   }
   RankAddress half = address;
   half.trial->exported.clear();
-  EXPECT_FALSE(decode_rank_address(encode_rank_address(half)).ok());
+  EXPECT_FALSE(decode_rank_address(encoded(half)).ok());
   half = address;
   half.trial->key.clear();
-  EXPECT_FALSE(decode_rank_address(encode_rank_address(half)).ok());
+  EXPECT_FALSE(decode_rank_address(encoded(half)).ok());
   half = address;
   half.trial->base = 0;
-  EXPECT_FALSE(decode_rank_address(encode_rank_address(half)).ok());
+  EXPECT_FALSE(decode_rank_address(encoded(half)).ok());
   half.trial->base = 0x9001;
-  EXPECT_FALSE(decode_rank_address(encode_rank_address(half)).ok());
+  EXPECT_FALSE(decode_rank_address(encoded(half)).ok());
 }
 
 }  // namespace

@@ -118,27 +118,27 @@ TEST(DpuLink, DoesNotCountTheTimeInWhichItStoodStillItself) {
 }
 
 TEST(DpuLink, CutFramesAreWaitedFor) {
-  const auto frame = encode_dpu_frame(DpuFrameKind::job, 0, these({1, 2}), these({3}));
+  const auto frame = encoded(DpuFrame{DpuFrameKind::job, 0, these({1, 2}), these({3})});
   for (std::size_t cut = 0; cut < frame.size(); ++cut) {
-    const auto parsed = parse_dpu_frame(std::span(frame).first(cut));
+    const auto parsed = parse<DpuFrame>(std::span(frame).first(cut));
     ASSERT_TRUE(parsed.ok());
     EXPECT_FALSE(parsed.value().has_value()) << cut;
   }
-  const auto whole = parse_dpu_frame(frame);
+  const auto whole = parse<DpuFrame>(frame);
   ASSERT_TRUE(whole.ok() && whole.value());
   EXPECT_EQ(whole.value()->bytes, frame.size());
 }
 
 TEST(RankAddress, ComesBackAsItWas) {
   const RankAddress address{0x7000, 42, these({1, 2, 3}), these({4}), {}};
-  const auto bytes = encode_rank_address(address);
+  const auto bytes = encoded(address);
   ASSERT_TRUE(decode_rank_address(bytes).ok());
   EXPECT_EQ(decode_rank_address(bytes).value(), address);
   for (std::size_t cut = 0; cut < bytes.size(); ++cut) {
     EXPECT_FALSE(decode_rank_address(std::span(bytes).first(cut)).ok()) << cut;
   }
-  EXPECT_FALSE(decode_rank_address(encode_rank_address({0x7001, 42, {std::byte{1}}, {std::byte{1}}, {}})).ok());
-  EXPECT_FALSE(decode_rank_address(encode_rank_address({0x7000, 42, {}, {std::byte{1}}, {}})).ok());
+  EXPECT_FALSE(decode_rank_address(encoded(RankAddress{0x7001, 42, {std::byte{1}}, {std::byte{1}}, {}})).ok());
+  EXPECT_FALSE(decode_rank_address(encoded(RankAddress{0x7000, 42, {}, {std::byte{1}}, {}})).ok());
 }
 
 }  // namespace

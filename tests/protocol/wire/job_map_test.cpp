@@ -33,20 +33,20 @@ NodeDescriptor second_descriptor() {
   return descriptor;
 }
 
-std::vector<std::byte> encoded(const std::vector<NodeDescriptor>& descriptors) {
+std::vector<std::byte> all_encoded(const std::vector<NodeDescriptor>& descriptors) {
   std::vector<std::byte> bytes;
   for (const NodeDescriptor& descriptor : descriptors) encode_descriptor(descriptor, bytes);
   return bytes;
 }
 
 TEST(JobMap, CardsComeBackAsTheyWere) {
-  const auto job_map = decode_job_map(encoded({first_descriptor(), second_descriptor()}), 4);
+  const auto job_map = decode_job_map(all_encoded({first_descriptor(), second_descriptor()}), 4);
   ASSERT_TRUE(job_map) << job_map.error();
   EXPECT_EQ(job_map.value().nodes, (std::vector<NodeDescriptor>{first_descriptor(), second_descriptor()}));
 }
 
 TEST(JobMap, ServiceProcessesCountThroughTheNodes) {
-  const auto decoded = decode_job_map(encoded({first_descriptor(), second_descriptor()}), 4);
+  const auto decoded = decode_job_map(all_encoded({first_descriptor(), second_descriptor()}), 4);
   ASSERT_TRUE(decoded) << decoded.error();
   const JobMap& job_map = decoded.value();
   EXPECT_EQ(job_map.sp_count, 3U);
@@ -61,8 +61,8 @@ TEST(JobMap, ServiceProcessesCountThroughTheNodes) {
 }
 
 TEST(JobMap, NoLengthBetweenCardsIsOne) {
-  const auto whole = encoded({first_descriptor(), second_descriptor()});
-  const std::size_t first = encoded({first_descriptor()}).size();
+  const auto whole = all_encoded({first_descriptor(), second_descriptor()});
+  const std::size_t first = all_encoded({first_descriptor()}).size();
   for (std::size_t length = 0; length < whole.size(); ++length) {
     // A copy of exactly this length, so that a sanitizer finds reads past its end.
     const std::vector<std::byte> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length));
@@ -79,23 +79,23 @@ TEST(JobMap, NoLengthBetweenCardsIsOne) {
 TEST(JobMap, EveryRankIsNamedOnce) {
   NodeDescriptor twice = second_descriptor();
   twice.ranks[0].rank = WorldRank{3};
-  EXPECT_EQ(decode_job_map(encoded({first_descriptor(), twice}), 4).error(),
+  EXPECT_EQ(decode_job_map(all_encoded({first_descriptor(), twice}), 4).error(),
             "the job map has an invalid or repeated rank 3");
   NodeDescriptor outside = second_descriptor();
   outside.ranks[0].rank = WorldRank{4};
-  EXPECT_EQ(decode_job_map(encoded({first_descriptor(), outside}), 4).error(),
+  EXPECT_EQ(decode_job_map(all_encoded({first_descriptor(), outside}), 4).error(),
             "the job map has an invalid or repeated rank 4");
   outside.ranks[0].rank = WorldRank{0xFFFFFFFF};
-  EXPECT_FALSE(decode_job_map(encoded({first_descriptor(), outside}), 4));
-  EXPECT_FALSE(decode_job_map(encoded({first_descriptor()}), 4));
-  EXPECT_FALSE(decode_job_map(encoded({first_descriptor(), second_descriptor()}), 5));
-  EXPECT_FALSE(decode_job_map(encoded({first_descriptor(), second_descriptor()}), 0));
+  EXPECT_FALSE(decode_job_map(all_encoded({first_descriptor(), outside}), 4));
+  EXPECT_FALSE(decode_job_map(all_encoded({first_descriptor()}), 4));
+  EXPECT_FALSE(decode_job_map(all_encoded({first_descriptor(), second_descriptor()}), 5));
+  EXPECT_FALSE(decode_job_map(all_encoded({first_descriptor(), second_descriptor()}), 0));
   EXPECT_FALSE(decode_job_map({}, 0));
 }
 
 TEST(JobMap, LimitsHold) {
   const auto refused = [](const NodeDescriptor& descriptor) {
-    const auto job_map = decode_job_map(encoded({first_descriptor(), descriptor}), 4);
+    const auto job_map = decode_job_map(all_encoded({first_descriptor(), descriptor}), 4);
     return !job_map && job_map.error() == "the job map is malformed";
   };
   NodeDescriptor descriptor = second_descriptor();
@@ -119,19 +119,19 @@ TEST(JobMap, LimitsHold) {
   EXPECT_TRUE(refused(descriptor));
   descriptor = second_descriptor();
   descriptor.keeper.addresses.assign(kMaxKeeperAddresses + 3, {});
-  const auto fewer = decode_job_map(encoded({first_descriptor(), descriptor}), 4);
+  const auto fewer = decode_job_map(all_encoded({first_descriptor(), descriptor}), 4);
   ASSERT_TRUE(fewer) << fewer.error();
   EXPECT_EQ(fewer.value().nodes[1].keeper.addresses.size(), kMaxKeeperAddresses);
   descriptor = second_descriptor();
   descriptor.name.assign(1000, 'n');
-  const auto cut = decode_job_map(encoded({first_descriptor(), descriptor}), 4);
+  const auto cut = decode_job_map(all_encoded({first_descriptor(), descriptor}), 4);
   ASSERT_TRUE(cut) << cut.error();
   EXPECT_EQ(cut.value().nodes[1].name.size(), kMaxNodeNameBytes);
 }
 
 // Accepted bytes are the original job map, or another valid one.
 TEST(JobMap, SpoiltBytesAreRefusedOrAJobMapAgain) {
-  const auto good = encoded({first_descriptor(), second_descriptor()});
+  const auto good = all_encoded({first_descriptor(), second_descriptor()});
   std::mt19937_64 random(5);
   int accepted = 0;
   for (int round = 0; round < 20000; ++round) {
@@ -142,7 +142,7 @@ TEST(JobMap, SpoiltBytesAreRefusedOrAJobMapAgain) {
     const auto job_map = decode_job_map(bytes, 4);
     if (!job_map) continue;
     ++accepted;
-    ASSERT_EQ(encoded(job_map.value().nodes), bytes);
+    ASSERT_EQ(all_encoded(job_map.value().nodes), bytes);
     for (const SpId sp : job_map.value().sp_of_rank) ASSERT_LT(sp.value(), job_map.value().sp_count);
   }
   EXPECT_GT(accepted, 0);

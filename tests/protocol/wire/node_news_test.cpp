@@ -18,24 +18,24 @@ std::vector<NodeNews> one_of_each() {
           {NodeNewsKind::counted, 2, SpId{4}, Epoch{0}, {}}};
 }
 
-std::vector<std::byte> encoded(const std::vector<NodeNews>& all) {
+std::vector<std::byte> all_encoded(const std::vector<NodeNews>& all) {
   std::vector<std::byte> bytes;
-  for (const NodeNews& news : all) encode_node_news(news, bytes);
+  for (const NodeNews& news : all) append(bytes, news);
   return bytes;
 }
 
 bool is_refused(const NodeNews& news) {
-  return !parse_node_news(encoded({news}));
+  return !parse<NodeNews>(all_encoded({news}));
 }
 
 TEST(NodeNews, ComeBackAsTheyWereOneAfterTheOther) {
-  const std::vector<std::byte> bytes = encoded(one_of_each());
+  const std::vector<std::byte> bytes = all_encoded(one_of_each());
   std::span<const std::byte> rest(bytes);
   for (const NodeNews& news : one_of_each()) {
-    const auto parsed = parse_node_news(rest);
+    const auto parsed = parse<NodeNews>(rest);
     ASSERT_TRUE(parsed) << parsed.error();
     ASSERT_TRUE(parsed.value());
-    EXPECT_EQ(parsed.value()->news, news);
+    EXPECT_EQ(parsed.value()->message, news);
     rest = rest.subspan(parsed.value()->bytes);
   }
   EXPECT_TRUE(rest.empty());
@@ -43,9 +43,9 @@ TEST(NodeNews, ComeBackAsTheyWereOneAfterTheOther) {
 
 TEST(NodeNews, WaitForTheirLastByte) {
   for (const NodeNews& news : one_of_each()) {
-    const std::vector<std::byte> bytes = encoded({news});
+    const std::vector<std::byte> bytes = all_encoded({news});
     for (std::size_t length = 0; length < bytes.size(); ++length) {
-      const auto parsed = parse_node_news(std::span(bytes).first(length));
+      const auto parsed = parse<NodeNews>(std::span(bytes).first(length));
       ASSERT_TRUE(parsed) << parsed.error();
       EXPECT_FALSE(parsed.value()) << length;
     }
@@ -88,21 +88,21 @@ TEST(NodeNews, FieldsAreChecked) {
   NodeNews counted = one_of_each()[5];
   counted.bytes.resize(1);
   EXPECT_TRUE(is_refused(counted));
-  std::vector<std::byte> bytes = encoded(one_of_each());
+  std::vector<std::byte> bytes = all_encoded(one_of_each());
   bytes[0] ^= std::byte{1};
-  EXPECT_FALSE(parse_node_news(bytes));
+  EXPECT_FALSE(parse<NodeNews>(bytes));
 }
 
 TEST(NodeNews, SpoiltOnesAreRefusedOrAreOthers) {
   std::mt19937_64 random(7);
   for (int i = 0; i < 20000; ++i) {
-    std::vector<std::byte> bytes = encoded({one_of_each()[random() % 6]});
+    std::vector<std::byte> bytes = all_encoded({one_of_each()[random() % 6]});
     for (std::uint64_t spoilt = 1 + random() % 3; spoilt > 0; --spoilt) {
       bytes[random() % bytes.size()] ^= static_cast<std::byte>(1 + random() % 255);
     }
-    const auto parsed = parse_node_news(bytes);
+    const auto parsed = parse<NodeNews>(bytes);
     if (!parsed || !parsed.value()) continue;
-    const auto again = encoded({parsed.value()->news});
+    const auto again = all_encoded({parsed.value()->message});
     EXPECT_TRUE(std::equal(again.begin(), again.end(), bytes.begin()));
   }
 }

@@ -227,7 +227,7 @@ class DpuDaemon {
   }
 
   void keep_events(const DpuFrame& frame) {
-    const std::optional<DpuTraced> wanted = dpu_packet_as<DpuTraced>(frame);
+    const std::optional<DpuTraced> wanted = decoded<DpuTraced>(frame.packet);
     if (!wanted || frame.sp >= places_) return end(1, "the host's keeper sent a malformed trace request");
     const Result<KeptEvents::OfRank> kept = events_of_ranks_.add(wanted->world_rank, frame.sp);
     if (!kept) return spdlog::warn("no trace for rank {}: {}", wanted->world_rank, kept.error());
@@ -240,10 +240,10 @@ class DpuDaemon {
 
   // Answers a question of the trace or of the live figures.
   void answer(const DpuFrame& frame) {
-    if (const auto ask = dpu_packet_as<DpuTraceAsk>(frame); ask && frame.kind == DpuFrameKind::trace_ask) {
+    if (const auto ask = decoded<DpuTraceAsk>(frame.packet); ask && frame.kind == DpuFrameKind::trace_ask) {
       return events_of_ranks_.answer(link_, *ask);
     }
-    const auto ask = dpu_packet_as<DpuFiguresAsk>(frame);
+    const auto ask = decoded<DpuFiguresAsk>(frame.packet);
     if (!ask || frame.kind != DpuFrameKind::figures_ask) {
       return end(1, "the host's keeper sent a malformed question");
     }
@@ -255,7 +255,7 @@ class DpuDaemon {
   [[nodiscard]] int cpu_of(std::uint32_t sp) const { return sp < cpus_.size() && sp < places_ ? cpus_[sp] : -1; }
 
   void start(const DpuFrame& frame) {
-    const std::optional<DpuJob> job = dpu_packet_as<DpuJob>(frame);
+    const std::optional<DpuJob> job = decoded<DpuJob>(frame.packet);
     if (!job || job->local_size == 0 || job->local_size > kMaxLocalRanks || services_.count() != 0) {
       return end(1, "the host's keeper sent a malformed job");
     }
@@ -272,7 +272,7 @@ class DpuDaemon {
     DpuReady ready;
     ready.services = count;
     (void)::gethostname(ready.name.data(), ready.name.size() - 1);
-    link_.send(DpuFrameKind::ready, 0, std::as_bytes(std::span(&ready, 1)));
+    link_.send(DpuFrameKind::ready, 0, encoded(ready));
   }
 
   // The host's keeper knows the whole configuration except the core, and sends no secret.
@@ -317,7 +317,7 @@ class DpuDaemon {
     }
     const std::string how = fmt::format("(pid {}) {}{}", lost.pid, lost.how, where_it_was(shown));
     how.copy(said.how.data(), said.how.size() - 1);
-    link_.send(DpuFrameKind::lost, called, std::as_bytes(std::span(&said, 1)));
+    link_.send(DpuFrameKind::lost, called, encoded(said));
   }
 
   static std::vector<int> raw_fds(ControlMessage& message) {

@@ -38,7 +38,7 @@ void print(const DpuProbed& probed) {
 
 // The network makes progress until the DPU has connected, and is idle from then on.
 Result<DpuProbed> ask(DpuLink& link, fabric::dpu::ProbedMemory& memory) {
-  link.send(DpuFrameKind::probe, 0, {}, encode_rank_address(memory.address()));
+  link.send(DpuFrameKind::probe, 0, {}, encoded(memory.address()));
   bool quiet = false;
   const Clock::time_point deadline = Clock::now() + kProbeTime;
   while (Clock::now() < deadline) {
@@ -54,7 +54,7 @@ Result<DpuProbed> ask(DpuLink& link, fabric::dpu::ProbedMemory& memory) {
       memory.be_quiet();
     }
     if (frame->kind != DpuFrameKind::probed) continue;
-    std::optional<DpuProbed> probed = dpu_packet_as<DpuProbed>(*frame);
+    std::optional<DpuProbed> probed = decoded<DpuProbed>(frame->packet);
     if (!probed) return Error{"the DPU sent a malformed answer"};
     probed->device.back() = '\0';
     probed->text.back() = '\0';
@@ -101,7 +101,7 @@ void answer_probe(DpuLink& link, const DpuFrame& question) {
   } else {
     figures.error().copy(probed.text.data(), probed.text.size() - 1);
   }
-  link.send(DpuFrameKind::probed, 0, std::as_bytes(std::span(&probed, 1)));
+  link.send(DpuFrameKind::probed, 0, encoded(probed));
 }
 
 }  // namespace outrigger::service

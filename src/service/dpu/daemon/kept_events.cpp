@@ -15,11 +15,6 @@ namespace {
 // 1 MiB, so that other messages do not wait long behind events
 constexpr std::size_t kMostEventsAtATime = 16'384;
 
-template <class T>
-std::span<const std::byte> bytes_in(const T& value) {
-  return std::as_bytes(std::span(&value, 1));
-}
-
 }  // namespace
 
 Result<KeptEvents::OfRank> KeptEvents::add(std::uint32_t world_rank, std::uint32_t place) {
@@ -49,8 +44,7 @@ void KeptEvents::send_events(DpuLink& link) {
       told.events = kept.events.next(std::min(room, trace::kMostRemoteEvents));
       room -= told.events.size();
       if (told.events.empty() && told.dropped == 0) break;
-      const trace::RemoteEventsHeader header = header_of(told);
-      link.send(DpuFrameKind::trace_events, kept.place, bytes_in(header), bytes_of(told));
+      link.send(DpuFrameKind::trace_events, kept.place, {}, encoded(told));
       told.dropped = 0;
     } while (room != 0 && kept.events.more());
   }
@@ -67,7 +61,7 @@ void KeptEvents::answer(DpuLink& link, const DpuTraceAsk& ask) {
   told.more = std::ranges::any_of(ranks_, has_more) ? 1 : 0;
   told.noted = static_cast<std::uint32_t>(std::ranges::count_if(ranks_, is_noted));
   told.at_ns = time_on(CLOCK_MONOTONIC).count();
-  link.send(DpuFrameKind::trace_told, 0, bytes_in(told));
+  link.send(DpuFrameKind::trace_told, 0, encoded(told));
 }
 
 }  // namespace outrigger::service

@@ -28,10 +28,9 @@ void KeptFigures::answer(DpuLink& link, const DpuFiguresAsk& ask, std::span<cons
   for (std::uint32_t node = 0; node < all.links.size(); ++node) {
     const DpuLinkFigures& one = all.links[node];
     if (one.sent_bytes + one.received_bytes == 0) continue;
-    told.links.push_back({node, 0, one.sent_bytes, one.received_bytes});
+    told.links.push_back({node, one.sent_bytes, one.received_bytes});
   }
-  const DpuFiguresHeader header = header_of(told);
-  link.send(DpuFrameKind::figures, 0, std::as_bytes(std::span(&header, 1)), bytes_of(told));
+  link.send(DpuFrameKind::figures, 0, {}, encoded(told));
 }
 
 }  // namespace outrigger::service

@@ -25,7 +25,7 @@ Result<DpuReady> wait_until_ready(DpuLink& link, Clock::time_point deadline) {
     if (!frame) std::this_thread::sleep_for(kBetweenLooks);
     if (frame && frame->kind == DpuFrameKind::failed) return Error{text_of(frame->packet)};
     if (!frame || frame->kind != DpuFrameKind::ready) continue;
-    std::optional<DpuReady> ready = dpu_packet_as<DpuReady>(*frame);
+    std::optional<DpuReady> ready = decoded<DpuReady>(frame->packet);
     if (!ready || ready->services == 0 || ready->services > kMaxServices) break;
     ready->name.back() = '\0';
     return *ready;
@@ -44,7 +44,7 @@ Result<CalledDpu> call_dpu(const std::string& address, const Secret& secret, con
   if (Status status = proof::run_dpu_handshake(link.fd(), host, secret, deadline); !status)
     return Error{status.error()};
   link.allow_silence(std::chrono::milliseconds(job.attach_limit_ms));
-  link.send(DpuFrameKind::job, 0, std::as_bytes(std::span(&job, 1)));
+  link.send(DpuFrameKind::job, 0, encoded(job));
   const Result<DpuReady> ready = wait_until_ready(link, deadline);
   if (!ready) return Error{ready.error()};
   return CalledDpu{std::move(link), ready.value().services, ready.value().name.data()};

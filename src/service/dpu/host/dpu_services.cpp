@@ -253,7 +253,7 @@ void DpuServices::rank_left(std::uint32_t world_rank) {
 }
 
 void DpuServices::lost(std::uint32_t called, const DpuFrame& frame) {
-  std::optional<DpuLost> said = dpu_packet_as<DpuLost>(frame);
+  std::optional<DpuLost> said = decoded<DpuLost>(frame.packet);
   if (!said) return fail(name() + " sent a malformed message");
   said->how.back() = '\0';
   if (called < count()) return lost_place(called, *said);

@@ -6,16 +6,15 @@ namespace outrigger::service {
 
 void FiguresOfDpu::ask() {
   if (!answered() || !link_.open()) return;
-  const DpuFiguresAsk question{++asked_};
-  link_.send(DpuFrameKind::figures_ask, 0, std::as_bytes(std::span(&question, 1)));
+  link_.send(DpuFrameKind::figures_ask, 0, encoded(DpuFiguresAsk{++asked_}));
 }
 
 Status FiguresOfDpu::take(const DpuFrame& frame) {
-  Result<DpuFigures> told = decode_dpu_figures(frame.packet, frame.attached);
-  if (!told) return Error{told.error()};
-  if (told.value().number != asked_ || answered_ == asked_) return Error{"unexpected figures"};
+  std::optional<DpuFigures> told = decoded<DpuFigures>(frame.attached);
+  if (!told) return Error{"counters that cannot be"};
+  if (told->number != asked_ || answered_ == asked_) return Error{"unexpected figures"};
   answered_ = asked_;
-  latest_.figures = std::move(told).value();
+  latest_.figures = std::move(*told);
   return Done{};
 }
 

@@ -29,8 +29,7 @@ void TraceOfDpu::show(const LocalRank& rank, Clock::time_point now) {
   if (!opened) return spdlog::warn("no trace of the DPU for rank {}: {}", world_rank, opened.error());
   report::set_text(opened.value().header().about.dpu, dpu_);
   ranks_.insert_or_assign(world_rank, std::move(opened).value());
-  const DpuTraced wanted{world_rank, 0};
-  link_.send(DpuFrameKind::trace, rank.sp, std::as_bytes(std::span(&wanted, 1)));
+  link_.send(DpuFrameKind::trace, rank.sp, encoded(DpuTraced{world_rank, 0}));
   next_ = now;
   hurries_until_ = next_ + kHurry;
 }
@@ -61,20 +60,17 @@ void TraceOfDpu::begin(Clock::time_point now) {
 }
 
 void TraceOfDpu::ask(bool events) {
-  DpuTraceAsk question;
-  question.number = ++asked_;
-  question.events = events ? 1 : 0;
   asked_ns_ = now_ns();
-  link_.send(DpuFrameKind::trace_ask, 0, std::as_bytes(std::span(&question, 1)));
+  link_.send(DpuFrameKind::trace_ask, 0, encoded(DpuTraceAsk{++asked_, events ? 1U : 0U, 0}));
 }
 
 Status TraceOfDpu::take(const DpuFrame& frame, Clock::time_point now) {
   if (frame.kind == DpuFrameKind::trace_told) {
-    const std::optional<DpuTraceTold> told = dpu_packet_as<DpuTraceTold>(frame);
+    const std::optional<DpuTraceTold> told = decoded<DpuTraceTold>(frame.packet);
     return told ? take_answer(*told, now) : Status(Error{"an answer of the wrong size"});
   }
-  const Result<trace::RemoteEvents> events = trace::decode_remote_events(frame.packet, frame.attached);
-  return events ? take_events(events.value()) : Status(Error{events.error()});
+  const std::optional<trace::RemoteEvents> events = decoded<trace::RemoteEvents>(frame.attached);
+  return events ? take_events(*events) : Status(Error{"trace events that cannot be"});
 }
 
 Status TraceOfDpu::take_events(const trace::RemoteEvents& events) {

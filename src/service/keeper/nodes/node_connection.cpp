@@ -18,8 +18,7 @@
 namespace outrigger::service {
 namespace {
 
-constexpr int kMostWaitingNodes = 1024;                                        // backlog of the listener
-constexpr std::size_t kMostIncoming = kNodeNewsHeaderBytes + kMaxCountsBytes;  // largest message
+constexpr int kMostWaitingNodes = 1024;  // backlog of the listener
 
 // As an IPv6 address; nullopt: other machines cannot connect to it.
 std::optional<KeeperPlace::Address> address_of(const sockaddr& address) {
@@ -120,7 +119,7 @@ void NodeConnection::work() {
 }
 
 void NodeConnection::send(const NodeNews& news) {
-  encode_node_news(news, outgoing_);
+  append(outgoing_, news);
   flush();
 }
 
@@ -137,7 +136,7 @@ void NodeConnection::flush() {
 // Bytes that arrived before the connection ended are still read.
 void NodeConnection::take_in() {
   std::array<std::byte, 4096> part{};
-  while (!over() && incoming_.size() < kMostIncoming) {
+  while (!over() && incoming_.size() < kMostNodeNewsBytes) {
     const ssize_t got = ::recv(fd(), part.data(), part.size(), MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return;
@@ -147,16 +146,16 @@ void NodeConnection::take_in() {
 }
 
 std::optional<NodeNews> NodeConnection::next() {
-  Result<std::optional<ParsedNodeNews>> parsed = parse_node_news(incoming_);
+  Result<std::optional<Parsed<NodeNews>>> parsed = parse<NodeNews>(incoming_);
   if (!parsed) {
     incoming_.clear();
-    end(parsed.error());
+    end("it " + parsed.error());
     return std::nullopt;
   }
   if (!parsed.value()) return std::nullopt;
-  ParsedNodeNews& first = *parsed.value();
+  Parsed<NodeNews>& first = *parsed.value();
   incoming_.erase(incoming_.begin(), incoming_.begin() + static_cast<std::ptrdiff_t>(first.bytes));
-  return std::move(first.news);
+  return std::move(first.message);
 }
 
 }  // namespace outrigger::service

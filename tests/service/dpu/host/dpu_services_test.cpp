@@ -71,7 +71,7 @@ class DpuServicesTest : public ::testing::Test {
     while (!link_.next()) link_.work(Clock::now());
     DpuReady ready;
     ready.services = kPlaces;
-    link_.send(DpuFrameKind::ready, 0, std::as_bytes(std::span(&ready, 1)));
+    link_.send(DpuFrameKind::ready, 0, encoded(ready));
     link_.work(Clock::now());
   }
 
@@ -131,7 +131,7 @@ class DpuServicesTest : public ::testing::Test {
     DpuLost said;
     said.killed = killed ? 1 : 0;
     std::string("(pid 7) was killed by signal 9 (Killed)").copy(said.how.data(), said.how.size() - 1);
-    link_.send(DpuFrameKind::lost, called, std::as_bytes(std::span(&said, 1)));
+    link_.send(DpuFrameKind::lost, called, encoded(said));
   }
   // Connects all ranks to all service processes; the ranks then stop using their networks.
   void connect_all() {

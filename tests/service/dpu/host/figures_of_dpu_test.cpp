@@ -44,7 +44,7 @@ class FiguresOfDpuTest : public ::testing::Test {
     const std::optional<DpuFrame> frame = dpu_.next();
     if (!frame) return std::nullopt;
     EXPECT_EQ(frame->kind, DpuFrameKind::figures_ask);
-    return dpu_packet_as<DpuFiguresAsk>(*frame);
+    return decoded<DpuFiguresAsk>(frame->packet);
   }
   Status hear() {
     host_.work(Clock::now());
@@ -84,8 +84,8 @@ TEST_F(FiguresOfDpuTest, CountAllServiceProcessesThatHaveRun) {
   EXPECT_EQ(told.read_bytes, 31'010U);
   EXPECT_EQ(told.written_bytes, 4'200U);
   ASSERT_EQ(told.links.size(), 2U) << "nodes with which nothing has been exchanged are not told";
-  EXPECT_TRUE(told.links[0] == (DpuLinkFigures{2, 0, 101, 20}));
-  EXPECT_TRUE(told.links[1] == (DpuLinkFigures{kLinkPlaces - 1, 0, 3000, 400}));
+  EXPECT_TRUE(told.links[0] == (DpuLinkFigures{2, 101, 20}));
+  EXPECT_TRUE(told.links[1] == (DpuLinkFigures{kLinkPlaces - 1, 3000, 400}));
 }
 
 TEST_F(FiguresOfDpuTest, UnexpectedAnswersAreRefused) {
@@ -108,21 +108,22 @@ TEST_F(FiguresOfDpuTest, DoesNotWaitForALostDpu) {
 }
 
 TEST(DpuFigures, EveryFieldIsChecked) {
-  const auto refused = [](const DpuFiguresHeader& header, const std::vector<DpuLinkFigures>& links) {
-    return !decode_dpu_figures(std::as_bytes(std::span(&header, 1)), std::as_bytes(std::span(links)));
+  const auto refused = [](const std::vector<DpuLinkFigures>& links) {
+    return !decoded<DpuFigures>(encoded(DpuFigures{1, 2, 3, links}));
   };
-  const std::vector<DpuLinkFigures> two{{1, 0, 5, 6}, {2, 0, 7, 8}};
-  EXPECT_FALSE(refused({1, 2, 3, 2, 0}, two));
-  EXPECT_FALSE(refused({1, 2, 3, 0, 0}, {}));
-  EXPECT_TRUE(refused({1, 2, 3, 1, 0}, two)) << "more than it says";
-  EXPECT_TRUE(refused({1, 2, 3, 3, 0}, two)) << "fewer";
-  EXPECT_TRUE(refused({1, 2, 3, 2, 9}, two));
-  EXPECT_TRUE(refused({1, 2, 3, 2, 0}, {two[1], two[0]}));
-  EXPECT_TRUE(refused({1, 2, 3, 2, 0}, {two[0], two[0]}));
-  EXPECT_TRUE(refused({1, 2, 3, 1, 0}, {{kLinkPlaces, 0, 1, 1}}));
-  EXPECT_TRUE(refused({1, 2, 3, 1, 0}, {{1, 9, 1, 1}}));
-  EXPECT_TRUE(refused({1, 2, 3, kLinkPlaces + 1, 0}, std::vector<DpuLinkFigures>(kLinkPlaces + 1)));
-  EXPECT_FALSE(decode_dpu_figures(std::vector<std::byte>(31), {}));
+  const std::vector<DpuLinkFigures> two{{1, 5, 6}, {2, 7, 8}};
+  EXPECT_FALSE(refused(two));
+  EXPECT_FALSE(refused({}));
+  EXPECT_TRUE(refused({two[1], two[0]}));
+  EXPECT_TRUE(refused({two[0], two[0]}));
+  EXPECT_TRUE(refused({{kLinkPlaces, 1, 1}}));
+  EXPECT_TRUE(refused(std::vector<DpuLinkFigures>(kLinkPlaces + 1)));
+  std::vector<std::byte> bytes = encoded(DpuFigures{1, 2, 3, two});
+  for (std::size_t length = 0; length < bytes.size(); ++length) {
+    EXPECT_FALSE(decoded<DpuFigures>(std::span(bytes).first(length))) << length;
+  }
+  bytes.push_back(std::byte{0});
+  EXPECT_FALSE(decoded<DpuFigures>(bytes)) << "more than it says";
 }
 
 }  // namespace

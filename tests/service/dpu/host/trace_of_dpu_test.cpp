@@ -92,14 +92,14 @@ TEST_F(TraceOfDpuTest, EventsSoFarAreInMemoryWhenTheRankAsks) {
       if (!frame) continue;
       if (frame->kind == DpuFrameKind::trace) {
         EXPECT_EQ(frame->sp, 3U);
-        const Result<KeptEvents::OfRank> made = kept.add(dpu_packet_as<DpuTraced>(*frame)->world_rank, frame->sp);
+        const Result<KeptEvents::OfRank> made = kept.add(decoded<DpuTraced>(frame->packet)->world_rank, frame->sp);
         ASSERT_TRUE(made) << made.error();
         EXPECT_FALSE(kept.add(kTracedRank, frame->sp));
         Result<trace::Memory> opened = trace::Memory::open(UniqueFd(::dup(made.value().fd)));
         ASSERT_TRUE(opened);
         written = std::move(opened).value();
       } else if (frame->kind == DpuFrameKind::trace_ask) {
-        kept.answer(dpu_, *dpu_packet_as<DpuTraceAsk>(*frame));
+        kept.answer(dpu_, *decoded<DpuTraceAsk>(frame->packet));
       }
     }
     ASSERT_TRUE(done());
@@ -130,16 +130,15 @@ class AheadTest : public TraceOfDpuTest {
     std::optional<DpuFrame> frame = heard_by_dpu();
     while (frame && frame->kind != DpuFrameKind::trace_ask) frame = heard_by_dpu();
     EXPECT_TRUE(frame);
-    const DpuTraceAsk ask = *dpu_packet_as<DpuTraceAsk>(*frame);
+    const DpuTraceAsk ask = *decoded<DpuTraceAsk>(frame->packet);
     if (ask.events != 0 && !events.empty()) say(events, of_rank);
     DpuTraceTold told{ask.number, now_ns() + kHourNs, 0, 1};
-    dpu_.send(DpuFrameKind::trace_told, 0, std::as_bytes(std::span(&told, 1)));
+    dpu_.send(DpuFrameKind::trace_told, 0, encoded(told));
     return ask;
   }
   void say(const std::vector<trace::Event>& events, std::uint32_t of_rank) {
     const trace::RemoteEvents told{of_rank, 0, events};
-    const trace::RemoteEventsHeader header = header_of(told);
-    dpu_.send(DpuFrameKind::trace_events, 0, std::as_bytes(std::span(&header, 1)), bytes_of(told));
+    dpu_.send(DpuFrameKind::trace_events, 0, {}, encoded(told));
   }
 };
 
@@ -165,7 +164,7 @@ TEST_F(AheadTest, UnexpectedAnswersAreRefused) {
   while (answer({moved_at(1, 1)}, kTracedRank + 1).events == 0) ASSERT_TRUE(turn());
   EXPECT_FALSE(turn()) << "a rank that has no trace here";
   DpuTraceTold other{1'000, 0, 0, 1};
-  dpu_.send(DpuFrameKind::trace_told, 0, std::as_bytes(std::span(&other, 1)));
+  dpu_.send(DpuFrameKind::trace_told, 0, encoded(other));
   EXPECT_FALSE(turn()) << "an answer to another question";
 }
 

@@ -290,7 +290,7 @@ TEST_F(OtherNodesTest, StrangersAreIgnored) {
   ASSERT_GT(::send(strangers[1].get(), nonsense.data(), nonsense.size(), MSG_NOSIGNAL), 0);
   std::vector<std::byte> said = proof::DpuHandshake(proof::DpuHandshake::Side::host, Secret{}).begin();
   said.resize(said.size() + sizeof(proof::Mac));
-  encode_node_news({NodeNewsKind::moved, 0, SpId{2}, Epoch{2}, an_address(67)}, said);
+  append(said, NodeNews{NodeNewsKind::moved, 0, SpId{2}, Epoch{2}, an_address(67)});
   ASSERT_GT(::send(strangers[2].get(), said.data(), said.size(), MSG_NOSIGNAL), 0);
   settle();
   now_ += seconds(6);  // closes the silent one, too
