@@ -46,6 +46,13 @@ std::uint64_t sent(Cluster& cluster, std::size_t kind) {
   return count;
 }
 
+void must_end_well_without_holds(Cluster& cluster) {
+  cluster.hold_moves = false;
+  cluster.settle();
+  EXPECT_TRUE(all_have(cluster, CompletionStatus::ok));
+  EXPECT_TRUE(all_summed_right(cluster, 64));
+}
+
 TEST(AllreduceRooted, IsRightToTheBit) {
   for (const auto& shape : kRootedShapes) {
     for (const std::uint64_t bytes : {4U, 60U, 1000U}) {
@@ -164,10 +171,7 @@ TEST(AllreduceRooted, ARestartedRootSendsTheResultAgain) {
   PostedOperation again = rooted(cluster, 0, 64);
   again.delivered = {1, 0, 0};
   cluster.post(std::move(again));
-  cluster.hold_moves = false;
-  cluster.settle();
-  EXPECT_TRUE(all_have(cluster, CompletionStatus::ok));
-  EXPECT_TRUE(all_summed_right(cluster, 64));
+  must_end_well_without_holds(cluster);
   EXPECT_EQ(cluster.reductions_done, 2U);  // of three operands, once
   EXPECT_TRUE(cluster.idle());
 }
@@ -179,10 +183,7 @@ TEST(AllreduceRooted, ARestartedRootWithoutTheResultMakesItAgain) {
   cluster.settle();
   cluster.restart(0);
   cluster.post(rooted(cluster, 0, 64));
-  cluster.hold_moves = false;
-  cluster.settle();
-  EXPECT_TRUE(all_have(cluster, CompletionStatus::ok));
-  EXPECT_TRUE(all_summed_right(cluster, 64));
+  must_end_well_without_holds(cluster);
   EXPECT_TRUE(cluster.idle());
 }
 
@@ -200,10 +201,7 @@ TEST(AllreduceRooted, ARestartedServiceProcessGetsTheResultAgain) {
   EXPECT_FALSE(cluster.completed(0, 0));
   cluster.restart(1);
   cluster.post(rooted(cluster, 1, 64));
-  cluster.hold_moves = false;
-  cluster.settle();
-  EXPECT_TRUE(all_have(cluster, CompletionStatus::ok));
-  EXPECT_TRUE(all_summed_right(cluster, 64));
+  must_end_well_without_holds(cluster);
   EXPECT_TRUE(cluster.idle());
 }
 

@@ -12,38 +12,12 @@
 #include <string>
 
 #include "local_store.hpp"
+#include "rank_processes.hpp"
 
 namespace outrigger {
 namespace {
 
 using testing::HasSubstr;
-
-// Ranks as processes. Each ends with the result of its `member`; returned by rank, -1 for one that was killed.
-std::vector<int> run_processes(std::uint32_t size, const std::function<int(outrigger_group*, std::uint32_t)>& member) {
-  std::string directory = testing::TempDir() + "group-XXXXXX";
-  EXPECT_NE(::mkdtemp(directory.data()), nullptr);
-  std::vector<pid_t> children;
-  for (std::uint32_t rank = 0; rank < size; ++rank) {
-    const pid_t child = ::fork();
-    if (child != 0) {
-      children.push_back(child);
-      continue;
-    }
-    FileStore store(directory);
-    const outrigger_group_config config{.rank = rank, .size = size, .store = store.callbacks(), .timeout_ms = 60'000};
-    outrigger_group* group = nullptr;
-    const int created = outrigger_group_create(&config, &group);
-    ::_exit(created != OUTRIGGER_GROUP_OK ? 100 : member(group, rank));
-  }
-  std::vector<int> results;
-  for (const pid_t child : children) {
-    int status = 0;
-    EXPECT_EQ(::waitpid(child, &status, 0), child);
-    results.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : -1);
-  }
-  std::filesystem::remove_all(directory);
-  return results;
-}
 
 // The ranks share a node, or each is on one of its own, or the last one is alone.
 class GroupFailureTest : public testing::TestWithParam<std::string> {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "local_store.hpp"
+#include "rank_processes.hpp"
 
 namespace outrigger {
 namespace {
@@ -231,31 +232,13 @@ TEST_P(GroupServiceTest, TheServiceProcessWorks) {
   wait_for_no_service_of(::getpid());
 }
 
-// Ranks as processes. Returns the status of each, -1 for a killed one.
-std::vector<int> run_processes(std::uint32_t size, const std::function<int(outrigger_group*, std::uint32_t)>& member,
-                               std::vector<pid_t>& children) {
-  std::string directory = testing::TempDir() + "group-service-XXXXXX";
-  EXPECT_NE(::mkdtemp(directory.data()), nullptr);
-  for (std::uint32_t rank = 0; rank < size; ++rank) {
-    const pid_t child = ::fork();
-    if (child != 0) {
-      children.push_back(child);
-      continue;
-    }
-    FileStore store(directory);
-    const outrigger_group_config config{.rank = rank, .size = size, .store = store.callbacks(), .timeout_ms = 60'000};
-    outrigger_group* group = nullptr;
-    const int created = outrigger_group_create(&config, &group);
-    ::_exit(created != kOk || outrigger_group_prefer_service(group, 1) != 1 ? 100 : member(group, rank));
-  }
-  std::vector<int> results;
-  for (const pid_t child : children) {
-    int status = 0;
-    EXPECT_EQ(::waitpid(child, &status, 0), child);
-    results.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : -1);
-  }
-  std::filesystem::remove_all(directory);
-  return results;
+// Ranks as processes, which prefer the service process.
+std::vector<int> run_served(std::uint32_t size, const std::function<int(outrigger_group*, std::uint32_t)>& member,
+                            std::vector<pid_t>& children) {
+  const auto served = [&member](outrigger_group* group, std::uint32_t rank) {
+    return outrigger_group_prefer_service(group, 1) != 1 ? 100 : member(group, rank);
+  };
+  return run_processes(size, served, children);
 }
 
 // Sums in place destroy the contributions, so ranks can only go on from what is complete.
@@ -287,7 +270,7 @@ TEST(GroupServiceFailureTest, RanksGoOnFromAKilledServiceProcess) {
   ::setenv("OUTRIGGER_SERVICE_CPUS", a_cpu().c_str(), 1);
   for (int round = 0; round < 8; ++round) {
     std::vector<pid_t> children;
-    const std::vector<int> results = run_processes(
+    const std::vector<int> results = run_served(
         2,
         [&](outrigger_group* group, std::uint32_t rank) {
           return sum_many(group, rank, [&](int call) {
@@ -306,7 +289,7 @@ TEST(GroupServiceFailureTest, RanksGoOnFromAKilledServiceProcess) {
 TEST(GroupServiceFailureTest, RanksGoOnFromAStoppedServiceProcess) {
   ::setenv("OUTRIGGER_SERVICE_CPUS", a_cpu().c_str(), 1);
   std::vector<pid_t> children;
-  const std::vector<int> results = run_processes(
+  const std::vector<int> results = run_served(
       2,
       [&](outrigger_group* group, std::uint32_t rank) {
         return sum_many(group, rank, [&](int call) {
@@ -324,7 +307,7 @@ TEST(GroupServiceFailureTest, ADeadRankIsNamed) {
   ::setenv("OUTRIGGER_SERVICE_CPUS", a_cpu().c_str(), 1);
   for (int round = 0; round < 4; ++round) {
     std::vector<pid_t> children;
-    const std::vector<int> results = run_processes(
+    const std::vector<int> results = run_served(
         2,
         [&](outrigger_group* group, std::uint32_t rank) {
           const int result = sum_many(group, rank, [&](int call) {
@@ -343,7 +326,7 @@ TEST(GroupServiceFailureTest, ADeadRankIsNamed) {
 TEST(GroupServiceFailureTest, NothingIsLeftOfKilledRanks) {
   ::setenv("OUTRIGGER_SERVICE_CPUS", a_cpu().c_str(), 1);
   std::vector<pid_t> children;
-  const std::vector<int> results = run_processes(
+  const std::vector<int> results = run_served(
       2, [](outrigger_group*, std::uint32_t) { return ::kill(::getpid(), SIGKILL); }, children);
   EXPECT_EQ(results, (std::vector<int>{-1, -1}));
   wait_for_no_service_of(children.front());

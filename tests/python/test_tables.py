@@ -37,19 +37,17 @@ def test_a_build_that_is_not_there_is_said(tmp_path: Path) -> None:
         tables.read(Artifacts(tmp_path))
 
 
-def test_an_older_outriggerd_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("exit 109", r"older than this command and knows no 'tables'; run \./dev build"),
+        ("kill -9 $$", r"outriggerd was ended by signal 9 \(Killed\)"),
+    ],
+)
+def test_an_outriggerd_that_fails_is_named(script: str, why: str, tmp_path: Path) -> None:
     daemon = tmp_path / "bin" / "outriggerd"
     daemon.parent.mkdir()
-    daemon.write_text("#!/bin/sh\nexit 109\n")
+    daemon.write_text(f"#!/bin/sh\n{script}\n")
     daemon.chmod(0o755)
-    with pytest.raises(UserError, match=r"older than this command and knows no 'tables'; run \./dev build"):
-        tables.read(Artifacts(tmp_path))
-
-
-def test_an_outriggerd_that_is_killed_is_not_called_old(tmp_path: Path) -> None:
-    daemon = tmp_path / "bin" / "outriggerd"
-    daemon.parent.mkdir()
-    daemon.write_text("#!/bin/sh\nkill -9 $$\n")
-    daemon.chmod(0o755)
-    with pytest.raises(UserError, match=r"outriggerd was ended by signal 9 \(Killed\)"):
+    with pytest.raises(UserError, match=why):
         tables.read(Artifacts(tmp_path))
