@@ -126,7 +126,9 @@ class Assembler {
     const Attached told{.result = refusal_.result};
     if (!set("attached", config_.rank, told) || !all_have_attached()) return nullptr;
     if (layout.nodes() > 1 && !connect(*assembly)) return nullptr;
-    return !service_ || watch_service(*assembly) ? std::move(assembly) : nullptr;
+    if (!service_ || watch_service(*assembly)) return assembly;
+    assembly->area.leave(layout.place());  // the others have joined
+    return nullptr;
   }
 
   Whereabouts own() {

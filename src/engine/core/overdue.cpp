@@ -34,11 +34,13 @@ bool look_at(Operation& operation, const LocalRank& waiting) {
   return true;
 }
 
-// How the operation has ended for a local rank; nullopt if it may be open, or ended because another rank has passed.
-std::optional<CompletionStatus> ended(const Context& context, const Group* group, WorldRank rank, const OperationId& id,
-                                      std::uint32_t native_calls) {
+// How the operation has ended for a local rank; nullopt if it may be open, or ended because another rank has passed, or
+// the group is forgotten, which has an answer of its own.
+std::optional<CompletionStatus> ended(const Context& context, const GroupTable& groups, WorldRank rank,
+                                      const OperationId& id, std::uint32_t native_calls) {
   if (context.fabric.ranks.has_passed(rank, id, native_calls)) return CompletionStatus::passed_natively;
-  if (group != nullptr) {
+  if (groups.is_forgotten(id.group)) return std::nullopt;
+  if (const Group* group = groups.find(id.group); group != nullptr) {
     const std::optional<CompletionStatus> status = group->finished(rank, id.sequence);
     return status == CompletionStatus::passed_natively ? std::nullopt : status;
   }
@@ -62,12 +64,11 @@ bool look_for_overdue(const GroupTable& groups) {
 
 void answer_overdue(const GroupTable& groups, Context& context, SpId from, const OperationId& id,
                     const peer::Overdue& overdue) {
-  const Group* group = groups.find(id.group);
   bool any_passed = false;
   for (std::uint32_t rank = 0; rank < context.config.sp_of_rank.size(); ++rank) {
     const WorldRank local{rank};
     if (!context.is_local(local)) continue;
-    const std::optional<CompletionStatus> status = ended(context, group, local, id, overdue.native_calls);
+    const std::optional<CompletionStatus> status = ended(context, groups, local, id, overdue.native_calls);
     if (status) context.send(from, id, peer::Finished{local, *status});
     any_passed = any_passed || status == CompletionStatus::passed_natively;
   }

@@ -43,9 +43,8 @@ void Channels::flush_outbox(Peer& peer) {
   const std::size_t messages = std::exchange(peer.outbox_messages, 0);
   send->bytes = send->payload;
   send->flags = UCP_AM_SEND_FLAG_EAGER;
-  if (messages == 1) {
-    const auto only = take_first<wire::Framed>(send->bytes);
-    assert(only);
+  const auto only = messages == 1 ? take_first<wire::Framed>(send->bytes) : std::nullopt;
+  if (only) {
     send->header = only->header;
     send->bytes = only->payload;
   } else {

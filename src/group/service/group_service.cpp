@@ -15,6 +15,7 @@ namespace {
 
 // All members have posted, and the process has copied and reduced nothing since.
 constexpr std::chrono::seconds kHung{10};
+constexpr std::chrono::seconds kOwnPause{1};  // between two looks: the whole job was stopped, the process as well
 constexpr std::chrono::seconds kMostForAPiece{5};
 
 }  // namespace
@@ -112,10 +113,12 @@ void GroupService::fail_late(std::uint32_t place, Clock::duration waited) {
 }
 
 void GroupService::end_hung_process() {
+  const Clock::time_point now = Clock::now();
+  if (now - std::exchange(last_look_, now) >= kOwnPause) last_beat_ = now;
   const std::uint64_t beats = head().beats.load(std::memory_order_relaxed);
   if (std::exchange(beats_, beats) != beats) {
-    last_beat_ = Clock::now();
-  } else if (Clock::now() - last_beat_ >= kHung) {
+    last_beat_ = now;
+  } else if (now - last_beat_ >= kHung) {
     kill_process();
   }
 }

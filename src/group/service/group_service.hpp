@@ -68,6 +68,7 @@ class GroupService {
   std::uint64_t posts_ = 0;  // those that the service process has got
   std::uint64_t beats_ = 0;
   Clock::time_point last_beat_{};
+  Clock::time_point last_look_{};
 };
 
 }  // namespace outrigger::group

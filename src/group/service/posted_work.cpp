@@ -82,10 +82,11 @@ bool PostedWork::copy(const End& from, const End& into) {
 }
 
 bool PostedWork::read(const End& from, std::uint64_t done, std::span<std::byte> to) {
-  return read_cross_memory(processes_.pid(from.member), from.block.address + done, to) == 0;
+  // Another process may have the number of one that has ended.
+  return read_cross_memory(processes_.pid(from.member), from.block.address + done, to) == 0 &&
+         !processes_.has_ended(from.member);
 }
 bool PostedWork::write(const End& into, std::uint64_t done, std::span<const std::byte> from) {
-  // Another process may have the number of one that has ended.
   return !processes_.has_ended(into.member) &&
          write_cross_memory(processes_.pid(into.member), into.block.address + done, from) == 0;
 }

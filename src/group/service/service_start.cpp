@@ -30,6 +30,7 @@ std::string list_of(const std::vector<pid_t>& pids) {
 }  // namespace
 
 std::string kept_cpus() {
+  if (!value_of_setting(setting::kJob).empty()) return "";  // they are for service processes of this MPI job
   return value_of_setting(setting::kServices) == "0" ? "" : std::string(value_of_setting(setting::kServiceCpus));
 }
 

@@ -70,11 +70,12 @@ struct Operation {
 inline void hold(Operation& operation) {
   operation.holders.fetch_add(1, std::memory_order_relaxed);
 }
-// False: it has no holder, for the program uses a request that it has collected.
+// False: it has no holder, for the program uses a request that it has collected. Then the caller sees what the thread
+// that collected it wrote before, the request in the program's memory above all.
 [[nodiscard]] inline bool hold_if_used(Operation& operation) {
-  std::uint32_t holders = operation.holders.load(std::memory_order_relaxed);
+  std::uint32_t holders = operation.holders.load(std::memory_order_acquire);
   while (holders != 0) {
-    if (operation.holders.compare_exchange_weak(holders, holders + 1, std::memory_order_relaxed)) return true;
+    if (operation.holders.compare_exchange_weak(holders, holders + 1, std::memory_order_acquire)) return true;
   }
   return false;
 }

@@ -61,7 +61,10 @@ struct RequestFree {
     static_cast<void>(progress(*job, *operation));
     NativeTwin twin(operation->comm->error_comm(), progress_of(*operation));
     const int code = real().Request_free(twin.request());
-    if (!twin.is_gone()) return code;
+    if (!twin.is_gone()) {
+      if (operation->done.load(std::memory_order_acquire)) complete_for_mpi(*operation);
+      return code;
+    }
     if (!free_by_user(*operation)) collect(*operation);  // it is done
     *handle = constants().request_null;
     return code;

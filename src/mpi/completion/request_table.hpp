@@ -23,9 +23,10 @@ namespace detail {
 extern constinit std::atomic<std::uint32_t> outstanding;
 }
 
-// The first check of every completion call.
+// The first check of every completion call. A thread that sees that another one has collected the last operation sees
+// its request overwritten, too.
 [[nodiscard]] inline bool nothing_outstanding() {
-  return detail::outstanding.load(std::memory_order_relaxed) == 0;
+  return detail::outstanding.load(std::memory_order_acquire) == 0;
 }
 
 void insert_request(MPI_Request request, Operation& operation);
@@ -36,7 +37,7 @@ inline void count_outstanding() {
   detail::outstanding.fetch_add(1, std::memory_order_relaxed);
 }
 inline void uncount_outstanding() {
-  detail::outstanding.fetch_sub(1, std::memory_order_relaxed);
+  detail::outstanding.fetch_sub(1, std::memory_order_release);
 }
 // Empty: not ours, or its operation is not in use.
 [[nodiscard]] OperationHold find_request(MPI_Request request);

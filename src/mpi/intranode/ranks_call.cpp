@@ -338,7 +338,8 @@ bool takes_over(RankTeam::LastCall& last, std::span<const Word> words, std::uint
   if (places.receive < words.size()) {
     call.receive.buffer = argument<const void*>(last.words[places.receive] = words[places.receive]);
   }
-  return begin_apart(call, me) && !accelerator_loaded();
+  last.known = begin_apart(call, me) && !accelerator_loaded();  // else the call needs another look
+  return last.known;
 }
 
 RanksCall::RanksCall(Job& job, CollectiveCall call, std::span<const Word> words, bool large_counts, RankTeam* team,

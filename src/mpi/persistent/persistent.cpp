@@ -1,5 +1,6 @@
 #include "mpi/persistent/persistent.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -40,8 +41,8 @@ void erase_persistent(MPI_Request request) {
 
 void forget_all_persistent() {
   std::vector<Operation*> all;
-  each_request([&all](Operation& operation) {
-    if (operation.persistent != nullptr) all.push_back(&operation);
+  each_request([&all](Operation& operation) {  // twice, if the operation has a generalized request of before
+    if (operation.persistent != nullptr && std::ranges::find(all, &operation) == all.end()) all.push_back(&operation);
   });
   for (Operation* operation : all) {
     const bool ended = !is_running(*operation) || operation->done.load(std::memory_order_acquire);

@@ -323,6 +323,7 @@ void end_job() {
   detail::intranode_job.store(nullptr, std::memory_order_release);
   detail::current_job.store(nullptr, std::memory_order_release);
   forget_all_persistent();
+  forget_spare_operations();
   forget_communicators(*job);
   forget_handles(*job);
   job->client.reset();
