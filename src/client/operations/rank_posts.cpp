@@ -22,7 +22,9 @@ void read_result(const OperationSlot& slot, OperationResult& result) {
   result.passed_by = WorldRank{slot.result.passed_by};
 }
 
-std::unique_ptr<DeferredRequest> keep(const SlotRequestBody& body, const OperationArguments& arguments) {
+// Rare, so not in each caller that is compiled flat.
+[[gnu::noinline]] std::unique_ptr<DeferredRequest> keep(const SlotRequestBody& body,
+                                                        const OperationArguments& arguments) {
   auto kept = std::make_unique<DeferredRequest>();
   kept->body = body;
   const auto copy = [](const SideArguments& from, DeferredRequest::Side& to) {
