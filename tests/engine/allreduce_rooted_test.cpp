@@ -46,6 +46,13 @@ std::uint64_t sent(Cluster& cluster, std::size_t kind) {
   return count;
 }
 
+// All contributions are there, and nothing is copied or reduced.
+void post_all_and_hold(Cluster& cluster) {
+  post_all(cluster, 64);
+  cluster.hold_moves = true;
+  cluster.settle();
+}
+
 void must_end_well_without_holds(Cluster& cluster) {
   cluster.hold_moves = false;
   cluster.settle();
@@ -161,9 +168,7 @@ TEST(AllreduceRooted, ARankThatIsGoneBeforeItPostsEndsItForAll) {
 // The result is in the root's buffer, so it is announced again and not made again.
 TEST(AllreduceRooted, ARestartedRootSendsTheResultAgain) {
   Cluster cluster({0, 1, 2});
-  post_all(cluster, 64);
-  cluster.hold_moves = true;
-  cluster.settle();
+  post_all_and_hold(cluster);
   ASSERT_TRUE(cluster.finish_move(0));
   cluster.settle();
   ASSERT_TRUE(cluster.marked(0, 0, 0));
@@ -178,9 +183,7 @@ TEST(AllreduceRooted, ARestartedRootSendsTheResultAgain) {
 
 TEST(AllreduceRooted, ARestartedRootWithoutTheResultMakesItAgain) {
   Cluster cluster({0, 1, 2});
-  post_all(cluster, 64);
-  cluster.hold_moves = true;
-  cluster.settle();
+  post_all_and_hold(cluster);
   cluster.restart(0);
   cluster.post(rooted(cluster, 0, 64));
   must_end_well_without_holds(cluster);
@@ -190,9 +193,7 @@ TEST(AllreduceRooted, ARestartedRootWithoutTheResultMakesItAgain) {
 // The root keeps the result until all have it.
 TEST(AllreduceRooted, ARestartedServiceProcessGetsTheResultAgain) {
   Cluster cluster({0, 1, 2});
-  post_all(cluster, 64);
-  cluster.hold_moves = true;
-  cluster.settle();
+  post_all_and_hold(cluster);
   ASSERT_TRUE(cluster.finish_move(0));
   cluster.settle();
   ASSERT_TRUE(cluster.finish_move(2));

@@ -266,8 +266,14 @@ void later(pid_t process, int signal, int after_us) {
   ::_exit(0);
 }
 
-TEST(GroupServiceFailureTest, RanksGoOnFromAKilledServiceProcess) {
-  ::setenv("OUTRIGGER_SERVICE_CPUS", a_cpu().c_str(), 1);
+// With a core for the service processes of its groups.
+class GroupServiceFailureTest : public testing::Test {
+ protected:
+  GroupServiceFailureTest() { ::setenv("OUTRIGGER_SERVICE_CPUS", a_cpu().c_str(), 1); }
+  ~GroupServiceFailureTest() override { ::unsetenv("OUTRIGGER_SERVICE_CPUS"); }
+};
+
+TEST_F(GroupServiceFailureTest, RanksGoOnFromAKilledServiceProcess) {
   for (int round = 0; round < 8; ++round) {
     std::vector<pid_t> children;
     const std::vector<int> results = run_served(
@@ -282,12 +288,10 @@ TEST(GroupServiceFailureTest, RanksGoOnFromAKilledServiceProcess) {
     EXPECT_EQ(results, (std::vector<int>{0, 0}));
     wait_for_no_service_of(children.front());
   }
-  ::unsetenv("OUTRIGGER_SERVICE_CPUS");
 }
 
 // It is killed after ten seconds.
-TEST(GroupServiceFailureTest, RanksGoOnFromAStoppedServiceProcess) {
-  ::setenv("OUTRIGGER_SERVICE_CPUS", a_cpu().c_str(), 1);
+TEST_F(GroupServiceFailureTest, RanksGoOnFromAStoppedServiceProcess) {
   std::vector<pid_t> children;
   const std::vector<int> results = run_served(
       2,
@@ -300,11 +304,9 @@ TEST(GroupServiceFailureTest, RanksGoOnFromAStoppedServiceProcess) {
       children);
   EXPECT_EQ(results, (std::vector<int>{0, 0}));
   wait_for_no_service_of(children.front());
-  ::unsetenv("OUTRIGGER_SERVICE_CPUS");
 }
 
-TEST(GroupServiceFailureTest, ADeadRankIsNamed) {
-  ::setenv("OUTRIGGER_SERVICE_CPUS", a_cpu().c_str(), 1);
+TEST_F(GroupServiceFailureTest, ADeadRankIsNamed) {
   for (int round = 0; round < 4; ++round) {
     std::vector<pid_t> children;
     const std::vector<int> results = run_served(
@@ -320,21 +322,17 @@ TEST(GroupServiceFailureTest, ADeadRankIsNamed) {
     EXPECT_EQ(results, (std::vector<int>{0, -1}));
     wait_for_no_service_of(children.front());
   }
-  ::unsetenv("OUTRIGGER_SERVICE_CPUS");
 }
 
-TEST(GroupServiceFailureTest, NothingIsLeftOfKilledRanks) {
-  ::setenv("OUTRIGGER_SERVICE_CPUS", a_cpu().c_str(), 1);
+TEST_F(GroupServiceFailureTest, NothingIsLeftOfKilledRanks) {
   std::vector<pid_t> children;
   const std::vector<int> results = run_served(
       2, [](outrigger_group*, std::uint32_t) { return ::kill(::getpid(), SIGKILL); }, children);
   EXPECT_EQ(results, (std::vector<int>{-1, -1}));
   wait_for_no_service_of(children.front());
-  ::unsetenv("OUTRIGGER_SERVICE_CPUS");
 }
 
-TEST(GroupServiceFailureTest, DifferentCallsAreNamed) {
-  ::setenv("OUTRIGGER_SERVICE_CPUS", a_cpu().c_str(), 1);
+TEST_F(GroupServiceFailureTest, DifferentCallsAreNamed) {
   run_group(2, [](outrigger_group* group, std::uint32_t rank) {
     (void)outrigger_group_prefer_service(group, 1);
     std::vector<float> values(1000);
@@ -346,12 +344,10 @@ TEST(GroupServiceFailureTest, DifferentCallsAreNamed) {
       EXPECT_EQ(result, OUTRIGGER_GROUP_DIFFERENT);
     }
   });
-  ::unsetenv("OUTRIGGER_SERVICE_CPUS");
 }
 
 // Rank 1 does not come before rank 0 has failed.
-TEST(GroupServiceFailureTest, ALateRankIsNamed) {
-  ::setenv("OUTRIGGER_SERVICE_CPUS", a_cpu().c_str(), 1);
+TEST_F(GroupServiceFailureTest, ALateRankIsNamed) {
   std::binary_semaphore failed(0);
   run_group(2, [&](outrigger_group* group, std::uint32_t rank) {
     (void)outrigger_group_prefer_service(group, 1);
@@ -365,21 +361,18 @@ TEST(GroupServiceFailureTest, ALateRankIsNamed) {
     if (rank == 0) failed.release();
   });
   wait_for_no_service_of(::getpid());
-  ::unsetenv("OUTRIGGER_SERVICE_CPUS");
 }
 
-TEST(GroupServiceFailureTest, AnAbortEndsTheWait) {
-  ::setenv("OUTRIGGER_SERVICE_CPUS", a_cpu().c_str(), 1);
+TEST_F(GroupServiceFailureTest, AnAbortEndsTheWait) {
   run_group(2, [](outrigger_group* group, std::uint32_t rank) {
     (void)outrigger_group_prefer_service(group, 1);
     if (rank == 1) return outrigger_group_abort(group);
     EXPECT_EQ(outrigger_group_barrier(group), OUTRIGGER_GROUP_ABORTED);
   });
   wait_for_no_service_of(::getpid());
-  ::unsetenv("OUTRIGGER_SERVICE_CPUS");
 }
 
-TEST(GroupServiceFailureTest, ACoreThatDoesNotExistIsNamed) {
+TEST_F(GroupServiceFailureTest, ACoreThatDoesNotExistIsNamed) {
   ::setenv("OUTRIGGER_SERVICE_CPUS", "1000", 1);
   ThreadStore store;
   std::vector<std::thread> ranks;
