@@ -125,6 +125,11 @@ MOST_OF_SHORT = {
     "scatter": 800,
     "allgather": 720,
     "alltoall": 1000,
+    "gatherv": 950,
+    "scatterv": 900,
+    "allgatherv": 880,
+    "alltoallv": 1200,
+    "neighbors": 910,
 }
 # Counters, times and the call site take less than that.
 MOST_OF_REPORT = 1000

@@ -35,6 +35,14 @@ def test_neighbors(offload, ranks):
         assert done > 10, result.report
 
 
+@pytest.mark.parametrize("ranks", (2, 4))
+@pytest.mark.parametrize("way", ("always", "on"))
+def test_lists_that_change_in_place(offload, ranks, way):
+    program = [str(offload.programs / "repeated_lists"), str(ranks)]
+    result = offload.run(ranks, program, env={"OUTRIGGER_INTRANODE": way}, services=0).ok()
+    assert "all blocks are right" in result.out
+
+
 @pytest.mark.parametrize("mpi", ("openmpi",), indirect=True)  # MPICH 4.0 then hangs in MPI_Finalize, natively, too
 @pytest.mark.parametrize("call", ("process_vm_readv", "process_vm_writev"))
 def test_without_direct_copies(offload, call):

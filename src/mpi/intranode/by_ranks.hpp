@@ -71,6 +71,7 @@ struct ByRanks {
     // The unused half of an int's word may be anything, so calls of the other binding may have the same words.
     if (last == nullptr || last->arguments.large != large_counts) return nullptr;
     const Likeness likeness = likeness_of(words, last->words);
+    if (has_lists(collective) && likeness != Likeness::none && !last->lists.are_unchanged()) return nullptr;
     if (likeness == Likeness::same) [[likely]]
       return kBuffers.has_any() && accelerator_loaded() ? nullptr : last;
     return likeness == Likeness::moved && takes_over(*last, words, team->rank()) ? last : nullptr;

@@ -62,8 +62,10 @@ PlacedBlocks::PlacedBlocks(const Job& job, RankTeam& team, std::size_t which, co
 // Any buffer may be memory that only the MPI can copy.
 bool PlacedBlocks::are_in_rows() const {
   if (accelerator_loaded()) return false;
-  const auto same_member = [](const Place& one, const Place& next) { return one.member == next.member; };
-  return std::ranges::adjacent_find(places_, same_member) == places_.end() &&
+  const auto apart = [](const Place& one, const Place& next) {
+    return one.member == next.member && one.offset + one.shape.first + one.bytes() != next.offset + next.shape.first;
+  };
+  return std::ranges::adjacent_find(places_, apart) == places_.end() &&
          std::ranges::all_of(places_, [](const Place& place) { return place.shape.dense_for(place.count); });
 }
 

@@ -35,6 +35,7 @@ class PlacedBlocks {
   // `which`: of the team's scratch memories, in case it is needed.
   PlacedBlocks(const Job& job, RankTeam& team, std::size_t which, const TeamArguments& arguments, const TeamSide& side);
   [[nodiscard]] const intranode::Blocks& blocks() const { return blocks_; }
+  [[nodiscard]] bool packed() const { return packed_; }
   void pack() { copy(Packing::pack); }
   void unpack() { copy(Packing::unpack); }
 

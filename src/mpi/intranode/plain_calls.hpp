@@ -34,7 +34,8 @@ class PlainCall {
         bytes_(*call.plain),
         entry_(entry),
         from_(address_of(call_.send)),
-        into_(address_of(call_.receive)) {}
+        into_(address_of(call_.receive)),
+        last_(call) {}
 
   Outcome run() {
     intranode::Team& team = ranks_.team();
@@ -50,8 +51,16 @@ class PlainCall {
       return team.gather({from_, bytes_.sent}, at_root(into_, bytes_.received), root());
     } else if constexpr (collective == CollectiveCall::scatter) {
       return team.scatter(at_root(from_, bytes_.sent), {into_, bytes_.received}, root());
-    } else {
+    } else if constexpr (collective == CollectiveCall::allgatherv) {
+      return team.allgather({from_, bytes_.sent}, last_.into.at(into_));
+    } else if constexpr (collective == CollectiveCall::gatherv) {
+      return team.gatherv({from_, bytes_.sent}, is_root() ? last_.into.at(into_) : Blocks{}, root());
+    } else if constexpr (collective == CollectiveCall::scatterv) {
+      return team.scatterv(is_root() ? last_.from.at(from_) : Blocks{}, {into_, bytes_.received}, root());
+    } else if constexpr (is_reduction(collective)) {
       return reduction();
+    } else {
+      return team.alltoallv(last_.from.at(from_), last_.into.at(into_));
     }
   }
   // All members come to the same: the call remains to be done natively. Buffers have what the program gave.
@@ -98,6 +107,7 @@ class PlainCall {
   const intranode::OrderTable::Entry* entry_;
   std::byte* from_;
   std::byte* into_;
+  const RankTeam::LastCall& last_;
   bool asks_native_ = false;
 };
 

@@ -30,8 +30,6 @@ constexpr std::uint32_t kSetUpAt = 16;
 constexpr std::uint32_t kMostRanks = 4096;
 // Limit for the blocks of a call. Ranks may have to pack them, and gain least with long ones.
 constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;
-// Scratch memory up to this size is kept for the next call.
-constexpr std::size_t kKeptScratch = std::size_t{1} << 20;
 
 // Under Yama other ranks may not copy from and to this one's memory otherwise. Any process, as service processes need
 // it, and some MPIs, too: a narrower setting would affect these. Fails without Yama, where it is not needed.
@@ -136,23 +134,6 @@ const intranode::SumOrder& RankTeam::rank_order(std::uint32_t members) {
   std::unique_ptr<const intranode::SumOrder>& known = rank_orders_.at(members);
   if (known == nullptr) known = std::make_unique<intranode::SumOrder>(intranode::SumTree::linear(members));
   return *known;
-}
-
-std::byte* RankTeam::scratch(std::size_t which, std::size_t bytes) {
-  Scratch& memory = scratch_[which];
-  if (memory.bytes < bytes) {
-    memory = {};
-    memory.base.reset(new (std::nothrow) std::byte[bytes]);
-    if (memory.base == nullptr) die("there is no memory to pack %zu bytes (OUTRIGGER_INTRANODE=off needs none)", bytes);
-    memory.bytes = bytes;
-  }
-  return memory.base.get();
-}
-
-void RankTeam::give_back_scratch() {
-  for (Scratch& memory : scratch_) {
-    if (memory.bytes > kKeptScratch) memory = {};
-  }
 }
 
 int RankTeam::fail(MPI_Comm comm, CollectiveCall call) {

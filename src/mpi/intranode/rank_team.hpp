@@ -28,8 +28,10 @@
 #include "intranode/team.hpp"
 #include "mpi/communicators/comm_state.hpp"
 #include "mpi/communicators/neighbors.hpp"
+#include "mpi/intranode/kept_lists.hpp"
 #include "mpi/intranode/nodes_team.hpp"
 #include "mpi/intranode/rank_waiter.hpp"
+#include "mpi/intranode/scratch_memory.hpp"
 #include "mpi/intranode/team_arguments.hpp"
 #include "mpi/intranode/team_orders.hpp"
 #include "mpi/native/abi.hpp"
@@ -82,14 +84,17 @@ class RankTeam {
 
   // The last call of a collective. The next one is often the same but for its buffers.
   struct LastCall {
-    bool known = false;  // such calls need no other look
+    bool known = false;      // such calls need no other look
+    bool has_words = false;  // `words` and `lists` are the last call's
     intranode::CallWord said;
-    std::array<Word, 8> words{};
+    std::array<Word, 9> words{};
     TeamArguments arguments;
+    KeptLists lists;
     Kind* kind = nullptr;
     bool takes_turns = false;            // a trial decides the way; else ranks do it
     bool needs_order = false;            // the MPI's, of a reduction
     std::optional<PlainBytes> plain;     // the team takes the buffers as they are
+    KeptBlocks from, into;               // ... and these blocks of them, of calls with lists and of neighbors
     intranode::OrderTable::Place order;  // where that is
     CommState* state = nullptr;          // in a job with service processes
 
@@ -134,8 +139,10 @@ class RankTeam {
   // 0, 1, 2 and so on: of the first so many members.
   [[nodiscard]] const intranode::SumOrder& rank_order(std::uint32_t members);
   // Memory of this thread's call, for as many bytes, and what was asked for before in it: `which` is 0 or 1.
-  [[nodiscard]] std::byte* scratch(std::size_t which, std::size_t bytes);
-  void give_back_scratch();
+  [[nodiscard]] std::byte* scratch(std::size_t which, std::size_t bytes) { return scratch_[which].take(bytes); }
+  void give_back_scratch() {
+    for (ScratchMemory& memory : scratch_) memory.give_back();
+  }
   // Lists for intranode::Blocks.
   struct Lists {
     std::vector<std::uint64_t> bytes;
@@ -191,11 +198,7 @@ class RankTeam {
   std::unique_ptr<TeamOrders> orders_;
   std::array<std::unique_ptr<const intranode::SumOrder>, intranode::kMostMembers + 1> rank_orders_;
   std::vector<steer::TurnTimes> times_;
-  struct Scratch {
-    std::unique_ptr<std::byte[]> base;
-    std::size_t bytes = 0;
-  };
-  std::array<Scratch, 2> scratch_;
+  std::array<ScratchMemory, 2> scratch_;
   std::array<Lists, 2> lists_;
 };
 

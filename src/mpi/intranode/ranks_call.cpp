@@ -30,12 +30,17 @@ bool is_for_services(const Job& job, const CommState& state, const TeamArguments
   return job.config.selection.decide(true, collective, state.shape(), bytes).considered;
 }
 
+// The member's own block. Lists of a side without meaning must not be read.
+const void* own_place(const TeamArguments& call, const TeamSide& side, std::uint32_t me) {
+  return side.listed && !side.shape.committed ? side.buffer : offset_address(side.buffer, call.offset_at(side, me));
+}
+
 // Neither side begins where the other, or the member's own block in it, does: an MPI may refuse that.
 bool begin_apart(const TeamArguments& call, std::uint32_t me) {
   const void* sent = call.send.buffer;
   const void* received = call.receive.buffer;
-  return sent != received && sent != offset_address(received, call.offset_at(call.receive, me)) &&
-         received != offset_address(sent, call.offset_at(call.send, me));
+  if (is_of_neighbors(call.call)) return sent != received;
+  return sent != received && sent != own_place(call, call.receive, me) && received != own_place(call, call.send, me);
 }
 
 // False: the communicator has no topology.
@@ -328,6 +333,16 @@ Performed perform_by(const Job& job, RankTeam& ranks, AnyTeam& team, const TeamA
   return {outcome, performance.asks_native()};
 }
 
+// The last call had the same lists, in the same places.
+bool repeats_lists(const RankTeam::LastCall& last, std::span<const Word> words, bool large) {
+  if (!last.has_words || last.arguments.large != large) return false;
+  const BufferPlaces buffers = buffer_places(last.arguments.call);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (!buffers.has(i) && words[i] != last.words[i]) return false;
+  }
+  return last.lists.are_unchanged();
+}
+
 }  // namespace
 
 bool takes_over(RankTeam::LastCall& last, std::span<const Word> words, std::uint32_t me) {
@@ -361,10 +376,10 @@ RanksCall::RanksCall(Job& job, CollectiveCall call, std::span<const Word> words,
   RankTeam::LastCall& last = team_->last_call(call);
   arguments_ = &last.arguments;
   if (!again) {
-    last.known = false;
+    const bool repeats = !has_lists(call) || repeats_lists(last, words, large_counts);
     last.arguments = TeamArguments::of(call, words, large_counts);
     look_at(last);
-    if (last.known) std::ranges::copy(words, last.words.begin());
+    keep(last, words, repeats);
   } else if (last.is_off()) {
     begin(last);
     return;
@@ -374,6 +389,7 @@ RanksCall::RanksCall(Job& job, CollectiveCall call, std::span<const Word> words,
 }
 
 void RanksCall::look_at(RankTeam::LastCall& last) {
+  last.known = false;
   last.kind = nullptr;
   last.takes_turns = last.needs_order = false;
   last.plain.reset();
@@ -399,15 +415,42 @@ void RanksCall::look_at(RankTeam::LastCall& last) {
       last.arguments.reduction && last.arguments.order == RankOrder::ranks && rounds(*last.arguments.reduction);
   last.takes_turns = last.kind != nullptr && job_.config.intranode != Config::Intranode::always && !in_own_order;
   last.needs_order = last.kind != nullptr && is_reduction(call_) && last.arguments.order == RankOrder::natives;
-  if (last.known && last.kind != nullptr && team_->nodes() == nullptr) last.plain = plain_bytes(last);
 }
 
-std::optional<PlainBytes> RanksCall::plain_bytes(const RankTeam::LastCall& last) const {
-  const std::optional<PlainBytes> bytes = last.arguments.plain(team_->place());
+// Lists that change from call to call are not worth more than a copy.
+void RanksCall::keep(RankTeam::LastCall& last, std::span<const Word> words, bool repeats) const {
+  last.has_words = last.known;
+  if (!last.known) return;
+  std::ranges::copy(words, last.words.begin());
+  if (has_lists(call_) && !repeats) last.lists.keep(last.arguments, team_->place());
+  last.known = repeats;
+  if (repeats && last.kind != nullptr && team_->nodes() == nullptr) find_plain(last);
+}
+
+void RanksCall::find_plain(RankTeam::LastCall& last) const {
   // Otherwise ranks tell each other how sure they are of a sum.
   if (last.needs_order && !are_sure_alone(team_->team(), last.arguments, last.arguments.block_bytes().value_or(0)))
-    return std::nullopt;
-  return bytes;
+    return;
+  last.plain = last.arguments.plain(team_->place());
+  if (last.plain && !keep_blocks(last)) last.plain.reset();
+}
+
+// False: blocks must be packed.
+bool RanksCall::keep_blocks(RankTeam::LastCall& last) const {
+  const TeamArguments& call = last.arguments;
+  const auto keep = [&](KeptBlocks& kept, std::size_t which, const TeamSide& side) {
+    if (is_of_neighbors(call_)) {
+      const PlacedBlocks placed(job_, *team_, which, call, side);
+      if (placed.packed()) return false;
+      kept.keep(placed.blocks(), side.buffer, team_->size());
+    } else if (side.listed && side.shape.committed) {
+      const TeamBlocks listed(job_, *team_, which, call, side);
+      if (listed.packed()) return false;
+      kept.keep(listed.blocks(), side.buffer, team_->size());
+    }
+    return true;
+  };
+  return keep(last.from, 0, call.send) && keep(last.into, 1, call.receive);
 }
 
 void RanksCall::choose(RankTeam::LastCall& last) {

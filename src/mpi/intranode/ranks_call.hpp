@@ -56,7 +56,9 @@ class RanksCall {
 
  private:
   void look_at(RankTeam::LastCall& last);
-  [[nodiscard]] std::optional<PlainBytes> plain_bytes(const RankTeam::LastCall& last) const;
+  void keep(RankTeam::LastCall& last, std::span<const Word> words, bool repeats) const;
+  void find_plain(RankTeam::LastCall& last) const;
+  [[nodiscard]] bool keep_blocks(RankTeam::LastCall& last) const;
   void begin(const RankTeam::LastCall& last);
   void choose(RankTeam::LastCall& last);
   [[nodiscard]] bool has_order(RankTeam::LastCall& last);

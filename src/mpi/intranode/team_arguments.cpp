@@ -340,6 +340,9 @@ std::optional<PlainBytes> TeamArguments::plain(const TeamPlace& team) const {
   const auto is_plain = [&](const TeamSide& side) {
     return side.shape.first == 0 && side.count > 0 && side.shape.dense_for(side.count * team.size);
   };
+  const auto is_plain_block = [](const TeamSide& side) {
+    return !side.in_place() && side.shape.first == 0 && side.shape.dense_for(side.count);
+  };
   const auto are_plain = [&](bool sends, bool receives) {
     return (!sends || (!send.in_place() && is_plain(send))) &&
            (!receives || (!receive.in_place() && is_plain(receive)));
@@ -355,6 +358,14 @@ std::optional<PlainBytes> TeamArguments::plain(const TeamPlace& team) const {
     case CollectiveCall::alltoall: plain = are_plain(true, true); break;
     case CollectiveCall::gather: plain = are_plain(true, is_root); break;
     case CollectiveCall::scatter: plain = are_plain(is_root, true); break;
+    case CollectiveCall::allgatherv: plain = is_plain_block(send); break;
+    case CollectiveCall::gatherv: plain = is_plain_block(send); break;
+    case CollectiveCall::scatterv: plain = is_plain_block(receive); break;
+    case CollectiveCall::alltoallv:
+    case CollectiveCall::neighbor_allgather:
+    case CollectiveCall::neighbor_allgatherv:
+    case CollectiveCall::neighbor_alltoall:
+    case CollectiveCall::neighbor_alltoallv: plain = !send.in_place(); break;
     default: break;
   }
   if (!plain) return std::nullopt;

@@ -99,7 +99,12 @@ struct BufferPlaces {
   switch (call) {
     case CollectiveCall::barrier: return {};
     case CollectiveCall::bcast: return {.send = 0};
-    default: return is_reduction(call) ? BufferPlaces{0, 1} : BufferPlaces{0, 3};  // without lists
+    case CollectiveCall::scatterv:
+    case CollectiveCall::alltoallv:
+    case CollectiveCall::alltoallw:
+    case CollectiveCall::neighbor_alltoallv:
+    case CollectiveCall::neighbor_alltoallw: return {.send = 0, .receive = 4};
+    default: return is_reduction(call) ? BufferPlaces{0, 1} : BufferPlaces{0, 3};
   }
 }
 
@@ -113,11 +118,33 @@ struct PlainBytes {
     case CollectiveCall::barrier:
     case CollectiveCall::bcast:
     case CollectiveCall::allgather:
+    case CollectiveCall::allgatherv:
     case CollectiveCall::alltoall:
+    case CollectiveCall::alltoallv:
     case CollectiveCall::gather:
+    case CollectiveCall::gatherv:
     case CollectiveCall::scatter:
+    case CollectiveCall::scatterv:
     case CollectiveCall::reduce:
-    case CollectiveCall::allreduce: return true;
+    case CollectiveCall::allreduce:
+    case CollectiveCall::neighbor_allgather:
+    case CollectiveCall::neighbor_allgatherv:
+    case CollectiveCall::neighbor_alltoall:
+    case CollectiveCall::neighbor_alltoallv: return true;
+    default: return false;
+  }
+}
+[[nodiscard]] constexpr bool has_lists(CollectiveCall call) {
+  switch (call) {
+    case CollectiveCall::allgatherv:
+    case CollectiveCall::alltoallv:
+    case CollectiveCall::alltoallw:
+    case CollectiveCall::gatherv:
+    case CollectiveCall::scatterv:
+    case CollectiveCall::reduce_scatter:
+    case CollectiveCall::neighbor_allgatherv:
+    case CollectiveCall::neighbor_alltoallv:
+    case CollectiveCall::neighbor_alltoallw: return true;
     default: return false;
   }
 }
@@ -138,10 +165,13 @@ struct TeamArguments {
   [[nodiscard]] bool valid(const Job& job, const TeamPlace& team);
   // How such calls are told apart. Nothing: ranks never do them.
   [[nodiscard]] std::optional<TeamCallKey> key() const;
-  // Calls with the same words but for buffers come to the same: no lists, no types of the program's own.
+  // Calls with the same words but for buffers, and with the same lists, come to the same: no types of the program's
+  // own.
   [[nodiscard]] bool tells_by_words() const {
-    const auto lasts = [](const TeamSide& side) { return !side.shape.committed || side.shape.predefined; };
-    return !send.listed && !receive.listed && !is_of_neighbors(call) && lasts(send) && lasts(receive);
+    const auto lasts = [](const TeamSide& side) {
+      return side.types == 0 && (!side.shape.committed || side.shape.predefined);
+    };
+    return lasts(send) && lasts(receive);
   }
   // After valid(). Nothing: blocks may have to be packed, or the call has no such form.
   [[nodiscard]] std::optional<PlainBytes> plain(const TeamPlace& team) const;

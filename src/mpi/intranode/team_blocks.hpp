@@ -35,6 +35,7 @@ class TeamBlocks {
  public:
   TeamBlocks(const Job& job, RankTeam& team, std::size_t which, const TeamArguments& arguments, const TeamSide& side);
   [[nodiscard]] const intranode::Blocks& blocks() const { return blocks_; }
+  [[nodiscard]] bool packed() const { return packed_; }
   void pack() {
     for (std::uint32_t member = 0; packed_ && member < members_; ++member) copy(Packing::pack, member);
   }

@@ -28,9 +28,16 @@ enum { CALLS = 6, MOST_BYTES = 4096 }; /* the first ones find the functions and 
 int main(int argc, char** argv) {
   static char from[MOST_BYTES];
   static char into[MOST_BYTES];
+  const int counts[] = {8, 8, 8, 8};
+  const int places[] = {0, 8, 16, 24};
+  const int periodic = 0;
   int rank = 0;
+  int ranks = 0;
+  MPI_Comm line = MPI_COMM_NULL;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  MPI_Cart_create(MPI_COMM_WORLD, 1, &ranks, &periodic, 0, &line);
   CALLGRIND_START_INSTRUMENTATION;
   COUNTED("barrier", MPI_Barrier(MPI_COMM_WORLD));
   COUNTED("bcast", MPI_Bcast(into, 8, MPI_CHAR, 0, MPI_COMM_WORLD));
@@ -42,6 +49,12 @@ int main(int argc, char** argv) {
   COUNTED("scatter", MPI_Scatter(from, 8, MPI_CHAR, into, 8, MPI_CHAR, 0, MPI_COMM_WORLD));
   COUNTED("allgather", MPI_Allgather(from, 64, MPI_CHAR, into, 64, MPI_CHAR, MPI_COMM_WORLD));
   COUNTED("alltoall", MPI_Alltoall(from, 512, MPI_CHAR, into, 512, MPI_CHAR, MPI_COMM_WORLD));
+  COUNTED("gatherv", MPI_Gatherv(from, 8, MPI_CHAR, into, counts, places, MPI_CHAR, 0, MPI_COMM_WORLD));
+  COUNTED("scatterv", MPI_Scatterv(from, counts, places, MPI_CHAR, into, 8, MPI_CHAR, 0, MPI_COMM_WORLD));
+  COUNTED("allgatherv", MPI_Allgatherv(from, 8, MPI_CHAR, into, counts, places, MPI_CHAR, MPI_COMM_WORLD));
+  COUNTED("alltoallv", MPI_Alltoallv(from, counts, places, MPI_CHAR, into, counts, places, MPI_CHAR, MPI_COMM_WORLD));
+  COUNTED("neighbors", MPI_Neighbor_alltoall(from, 8, MPI_CHAR, into, 8, MPI_CHAR, line));
+  MPI_Comm_free(&line);
   MPI_Finalize();
   return 0;
 }
