@@ -42,6 +42,7 @@ is_preset "$preset" || die "test: there is no preset '$preset'. There are: $(pre
 ensure_setup
 targets=()
 case "$preset" in
+  tsan) targets=(unit_tests) ;;
   ucx122) targets=(ucx_test outriggerd) ;;
   aarch64)
     targets=(protocol_tests engine_test sim_test dpu_test service_test outrigger-sim outriggerd)
