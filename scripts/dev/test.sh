@@ -8,8 +8,8 @@
 #   --quick   a selection, in less than three minutes: without the unit tests of tests/slow.txt and the slow ones of
 #             tests/python, and one of each kind of the MPI programs under each MPI
 #   --sessions N
-#             run N tests of the MPI programs concurrently, each with its own processes and shared memory: many mostly
-#             wait (default 1; always 1 without namespaces)
+#             run N tests of the command line and of the MPI programs concurrently, each with its own processes and
+#             shared memory: many mostly wait (default 1; always 1 without namespaces)
 #   PRESET    release (default): unit tests, the MPI programs, the command line, the installation, the layer check
 #             dev, asan, tsan, clang, fuzz (clang with sanitizers): the unit tests of that build; tsan without those of
 #             single-threaded code
@@ -42,6 +42,7 @@ is_preset "$preset" || die "test: there is no preset '$preset'. There are: $(pre
 ensure_setup
 targets=()
 case "$preset" in
+  tsan) targets=(unit_tests) ;;
   ucx122) targets=(ucx_test outriggerd) ;;
   aarch64)
     targets=(protocol_tests engine_test sim_test dpu_test service_test outrigger-sim outriggerd)
@@ -82,9 +83,11 @@ if $quick; then
 fi
 if ((sessions > 1)); then
   if bash scripts/apart.sh true 2>/dev/null; then
-    mpi_tests+=(--dist loadgroup --tx "$sessions*popen//python=bash scripts/apart.sh $VENV/bin/python")
+    apart=(--tx "$sessions*popen//python=bash scripts/apart.sh $VENV/bin/python")
+    mpi_tests+=(--dist loadgroup "${apart[@]}")
+    python_tests+=(--dist loadfile "${apart[@]}") # a file's tests may share the machine's clusters
   else
-    say "Tests of the MPI programs run one at a time: this machine lets nobody make namespaces."
+    say "Tests run one at a time: this machine lets nobody make namespaces."
   fi
 fi
 # Engine and simulation have no threads.
