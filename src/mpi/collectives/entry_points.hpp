@@ -150,7 +150,7 @@ inline bool decline() {
 // True if a call with `count` elements of the type is known to be native whatever its other arguments are. For calls
 // with the same blocks on all ranks. `operation`: the key of a reduction's operation.
 template <class Count>
-[[nodiscard]] bool passes(const Job& job, steer::CollectiveForm form, MPI_Comm comm, Count count, MPI_Datatype type,
+[[nodiscard, gnu::always_inline]] inline bool passes(const Job& job, steer::CollectiveForm form, MPI_Comm comm, Count count, MPI_Datatype type,
                           std::uint64_t operation = 0) {
   CommState* state = state_of(job, comm);
   if (state == nullptr) return false;
@@ -184,7 +184,7 @@ bool pass_on(const Offload& offload, steer::CollectiveForm form, Count count, MP
 }
 
 // The last step: hands it over, or keeps it for MPI_Start. Always true.
-inline bool offload_operation(Job& job, CallTimer& timer, const Offload& offload, Operation& operation,
+[[gnu::always_inline]] inline bool offload_operation(Job& job, CallTimer& timer, const Offload& offload, Operation& operation,
                               MPI_Request* request) {
   if (offload.starts) return keep_for_starts(*offload.starts, operation, *request);
   timer.belongs_to(operation);

@@ -96,8 +96,10 @@ Placement place_unmapped(Job& job, Blocks& blocks, Access access) {
 // Service processes touch the buffer itself where they can and that is worth it; else it goes through staging. Notes
 // where the buffer is.
 Placement place(Job& job, const Operation& operation, Blocks& blocks, client::SideMemory& memory, Access access) {
-  memory.found_in = 0;
-  if (!blocks.dense()) return place_unmapped(job, blocks, access);
+  if (!blocks.dense()) {
+    memory.found_in = 0;
+    return place_unmapped(job, blocks, access);
+  }
   blocks.use_buffer();
   job.client->find(blocks.layout(), operation.comm->size(), memory);
   if (memory.is_mapped()) return job.client->reached_by(kReachRdma) ? Placement::private_memory : Placement::mapped;
