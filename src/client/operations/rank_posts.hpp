@@ -117,7 +117,7 @@ class Posts {
   PlanNumbers plans_;
   GroupEntries groups_;
   OverflowChain overflow_;
-  std::size_t placed_ = 0;  // operations in slots and records
+  std::size_t placed_ = 0;        // operations in slots and records
   SlotRequestBody without_slot_;  // next_request()
   std::deque<PendingOperation*> waiting_;
   std::deque<SlotRequestBody> tidings_;

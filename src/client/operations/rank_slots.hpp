@@ -26,11 +26,12 @@ class Slots {
   [[nodiscard]] std::size_t free_count() const { return free_.size(); }
   [[nodiscard]] bool all_in_use() const { return free_.empty(); }
 
-  // There must be a free slot. Of the next one: the request, which may be filled in here, and room for marks.
+  // There must be a free slot, which the next post() takes. The request may be filled in here.
   [[nodiscard]] SlotRequestBody& next_request() {
     std::atomic_thread_fence(std::memory_order_release);  // the slot's earlier state `free` must be visible first
     return segment_.slot(free_.back()).body;
   }
+  // Its marks, which are zero.
   [[nodiscard]] LocalRef next_marks() const {
     std::byte* const marks = segment_.marks(free_.back());
     std::memset(marks, 0, kSlotMarksBytes);

@@ -69,6 +69,8 @@ class Blocks {
   [[nodiscard]] std::uint64_t largest_bytes() const { return largest_bytes_; }
   // Blocks need no packing: each is one dense piece of memory.
   [[nodiscard]] bool dense() const { return dense_; }
+  // Described by numbers, the buffer and a type that lasts.
+  [[nodiscard]] bool plain() const { return !by_extents() && shape_.predefined; }
 
   // Chooses the buffer itself, which is described once. Only for dense blocks.
   void use_buffer() {
