@@ -158,44 +158,49 @@ bool RankEndpoint::job_ended() noexcept try {
 }
 
 // The calls of every operation inline what they call, which costs more to call than to do.
-[[gnu::flatten]] void RankEndpoint::find(const BufferLayout& layout, std::uint32_t members, SideMemory& side) noexcept
-    try {
+[[gnu::flatten]] void RankEndpoint::look_up(const BufferLayout& layout, std::uint32_t members,
+                                            SideMemory& side) noexcept try {
   if (!find_extent(layout, members, side)) return;
   heap_.use(reinterpret_cast<const void*>(side.begin));
   const Lock lock(lock_.mutex);
   const bool found = !lock_.is_inert() && regions_.find(side.begin, side.bytes, side.place);
   if (!found) side.reached = SideMemory::Reached::never;
+  side.layout = layout;
+  side.members = members;
   side.found_in = found ? regions_.state() : 0;
 } catch (...) {
   side = {};
 }
 
 const SideMemory& RankEndpoint::use(const BufferLayout& layout, std::uint32_t members, const SideMemory& found,
-                                    SideMemory& found_now) {
+                                    std::optional<SideMemory>& found_now) {
   if (found.found_in != 0 && found.found_in == regions_.state()) return found;
-  if (find_extent(layout, members, found_now) && !regions_.use(found_now.begin, found_now.bytes, found_now.place)) {
-    found_now.reached = SideMemory::Reached::never;
+  SideMemory& now = found_now.emplace();
+  if (find_extent(layout, members, now) && !regions_.use(now.begin, now.bytes, now.place)) {
+    now.reached = SideMemory::Reached::never;
   }
-  return found_now;
+  return now;
 }
 
 [[gnu::flatten]] PendingOperationPtr RankEndpoint::post(const OperationRequest& request,
                                                         PendingOperationPtr rested) noexcept try {
   if (lock_.is_inert() || !request.group || &request.group->owner() != this || !fits_group(request)) return nullptr;
   heap_.see_operation(request.send.base, request.receive.base);
-  SlotRequestBody body = describe(request);
   std::optional<Outdated> outdated;
   PendingOperationPtr operation(rested ? rested.release() : new PendingOperation);
   operation->begin(request.group);
   Lock lock(lock_.mutex);
   if (posts_.kept() != 0 || !heap_.is_followed()) [[unlikely]]
     outdated.emplace(Outdated{heap_.follow(posts_), posts_.take_read()});
+  SlotRequestBody& body = posts_.next_request();
+  describe(request, body);
   if (posts_.kept() >= kMostKept) body.flags &= ~kSlotKept;
   if (regions_.registers()) body.flags &= ~kSlotTimed;  // a DPU has a clock of its own
-  SideMemory send;
-  SideMemory receive;
-  const BothSides sides{use(request.send, body.group_size, request.send_memory, send),
-                        use(request.receive, body.group_size, request.receive_memory, receive)};
+  const std::uint32_t members = request.group->size();
+  std::optional<SideMemory> send;
+  std::optional<SideMemory> receive;
+  const BothSides sides{use(request.send, members, request.send_memory, send),
+                        use(request.receive, members, request.receive_memory, receive)};
   const bool placed = place(request, sides, body, *operation);
   if (placed) {
     lending_.posted(request, sides.send, sides.receive);

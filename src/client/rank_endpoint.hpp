@@ -102,8 +102,10 @@ class RankEndpoint : public GroupOwner, public std::enable_shared_from_this<Rank
   // May return early.
   void wait_for_completion(std::chrono::microseconds at_most, bool helps = false) noexcept;
   // How service processes reach the blocks for so many members. With kReachRdma any range that can be registered is
-  // a region.
-  void find(const BufferLayout& layout, std::uint32_t members, SideMemory& side) noexcept;
+  // a region. `side`: the result of an earlier call, or a new one.
+  void find(const BufferLayout& layout, std::uint32_t members, SideMemory& side) noexcept {
+    if (!side.holds_for(layout, members, regions_.state())) look_up(layout, members, side);
+  }
   // The region that holds the whole range, or kPrivateRegion.
   [[nodiscard]] RegionId region_of(const void* begin, std::uint64_t bytes) noexcept {
     SideMemory side;
@@ -141,6 +143,7 @@ class RankEndpoint : public GroupOwner, public std::enable_shared_from_this<Rank
 
  private:
   [[nodiscard]] SegmentHeader& header() const { return segment_.view().header(); }
+  void look_up(const BufferLayout& layout, std::uint32_t members, SideMemory& side) noexcept;
   void wait_for_growth();
   void leave();
   [[nodiscard]] bool collect(PendingOperation& operation);
@@ -159,7 +162,7 @@ class RankEndpoint : public GroupOwner, public std::enable_shared_from_this<Rank
   };
   // Under the lock. The result of find(), or a new one. A registration has one user more afterwards.
   [[nodiscard]] const SideMemory& use(const BufferLayout& layout, std::uint32_t members, const SideMemory& found,
-                                      SideMemory& found_now);
+                                      std::optional<SideMemory>& found_now);
   // Under the lock. Adds the places of blocks and arguments to the body, and posts it. False if they are invalid.
   [[nodiscard]] bool place(const OperationRequest& request, const BothSides& sides, SlotRequestBody& body,
                            PendingOperation& operation);

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <deque>
@@ -93,6 +94,58 @@ TEST_F(Post, MarksAreZeroAlsoInReusedMemory) {
     std::memset(marks, 1, kSize);
     node_.complete(*slot);
     EXPECT_TRUE(client_->poll(*operation));
+  }
+}
+
+TEST_F(Post, MarksOfASmallGroupAreBesideItsSlot) {
+  const std::uint64_t before = client_->usage().argument_bytes;
+  const auto first = client_->post(request(0));
+  const auto second = client_->post(request(1));
+  EXPECT_EQ(client_->usage().argument_bytes, before);
+  const SlotIndex slot = node_.take_post().value();
+  const SlotIndex other = node_.take_post().value();
+  const std::uint64_t marks = node_.body(slot).marks.address;
+  const std::uint64_t others = node_.body(other).marks.address;
+  EXPECT_GE(std::max(marks, others) - std::min(marks, others), kSize);
+  node_.complete(slot);
+  node_.complete(other);
+  EXPECT_TRUE(client_->poll(*first));
+  EXPECT_TRUE(client_->poll(*second));
+}
+
+TEST_F(Post, MarksOfALargeGroupAreArguments) {
+  constexpr std::uint32_t kMany = kSlotMarksBytes + 1;
+  const auto group = client_->define_group(GroupId{7, 10}, world(kMany), GroupRank(3));
+  const std::uint64_t before = client_->usage().argument_bytes;
+  OperationRequest wanted = request(0);
+  wanted.group = group;
+  wanted.send.block_bytes = wanted.receive.block_bytes = 0;
+  const auto operation = client_->post(wanted);
+  ASSERT_NE(operation, nullptr);
+  EXPECT_GE(client_->usage().argument_bytes, before + kMany);
+  const auto slot = node_.take_post();
+  EXPECT_NE(node_.at(node_.body(*slot).marks, kMany), nullptr);
+  node_.complete(*slot);
+  EXPECT_TRUE(client_->poll(*operation));
+}
+
+TEST_F(Post, AFoundBufferIsOnlyFoundAgainAsItWas) {
+  void* mapped = client_->heap().allocate_for_program(kSize * 64);
+  ASSERT_NE(mapped, nullptr);
+  SideMemory side;
+  for (int i = 0; i < 2; ++i) {
+    client_->find({mapped, 64, 64, {}}, kSize, side);
+    EXPECT_TRUE(side.is_mapped());
+    EXPECT_EQ(side.begin, reinterpret_cast<std::uintptr_t>(mapped));
+    EXPECT_EQ(side.bytes, kSize * 64U);
+    client_->find({send_.data(), 64, 64, {}}, kSize, side);
+    EXPECT_TRUE(side.is_private());
+    client_->find({mapped, 64, 64, {}}, kSize, side);
+    EXPECT_TRUE(side.is_mapped());
+    client_->find({mapped, 64, 64, {}}, 2, side);
+    EXPECT_EQ(side.bytes, 2 * 64U);
+    client_->find({mapped, 64, 0, {}}, kSize, side);
+    EXPECT_EQ(side.reached, SideMemory::Reached::without_bytes);
   }
 }
 

@@ -17,6 +17,7 @@ __all__ = ["other"]  # a fixture
 COMPLETIONS = ("wait", "waitall", "waitany", "waitsome", "test", "testall", "testany", "testsome")
 OF_PERSISTENT = ("free", "start", "startall")
 ALONE = Path(__file__).parent / "languages" / "around.py"
+REPEATED = Path(__file__).parent / "languages" / "repeated.py"
 
 
 def well(mpi: Mpi, ranks: int, program: list[str], services: int | None, **options) -> Result:
@@ -61,6 +62,16 @@ def test_completed_from_python_without_bindings(mpi: Mpi, services: int | None) 
     env = python_environment(mpi)
     result = mpi.run(2, [sys.executable, str(ALONE)], services=services, env=env).ok()
     assert "around: well" in result.out
+    if services is not None:
+        assert result.offloaded() > 0
+
+
+@pytest.mark.parametrize("ranks", (2, 3))
+def test_repeated_calls(mpi: Mpi, services: int | None, ranks: int) -> None:
+    """The same arguments again, in several requests, in place, with other roots, and on communicators made anew."""
+    pytest.importorskip("mpi4py", reason="mpi4py is not installed beside pytest")
+    result = mpi.run(ranks, [sys.executable, str(REPEATED)], services=services, env=python_environment(mpi)).ok()
+    assert "repeated: well" in result.out
     if services is not None:
         assert result.offloaded() > 0
 

@@ -65,7 +65,7 @@ def test_instructions_do_not_grow_with_size(offload, tmp_path):
 
 
 # A tenth more than measured without a report (docs/inside/memory.md).
-MOST = {"post": 2350, "wait": 1040, "start": 1760, "end": 920}
+MOST = {"post": 1630, "wait": 930, "start": 1450, "end": 870}
 
 
 @pytest.mark.one_machine

@@ -11,7 +11,8 @@ constexpr std::chrono::milliseconds kGrowthTimeout{5000};
 }  // namespace
 
 ArgumentMemory::ArgumentMemory(Regions& regions, SegmentView segment) : regions_(regions) {
-  chunks_.add_chunk(kArenaRegion, reinterpret_cast<std::uintptr_t>(segment.arena()), kArenaBytes);
+  constexpr std::uint64_t kOfSlots = kSlotCount * std::uint64_t{kSlotMarksBytes};
+  chunks_.add_chunk(kArenaRegion, reinterpret_cast<std::uintptr_t>(segment.arena()) + kOfSlots, kArenaBytes - kOfSlots);
 }
 
 std::optional<MemoryRange> ArgumentMemory::grow_for(std::uint64_t bytes) {

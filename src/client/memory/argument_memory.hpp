@@ -1,6 +1,6 @@
 // Memory beside the slots for service processes: extents, members of groups, delivered marks, overflow records. It
-// starts with the segment's arena and grows by regions. A post that needs more starts the growth and continues; the
-// memory is available once the service processes have answered.
+// starts with the segment's arena, behind the slots' own marks, and grows by regions. A post that needs more starts the
+// growth and continues; the memory is available once the service processes have answered.
 //
 // Under the lock, except allocate_and_wait().
 #pragma once

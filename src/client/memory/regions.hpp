@@ -47,6 +47,10 @@ class Regions {
   [[nodiscard]] bool registers() const { return registers_.load(std::memory_order_acquire); }
   [[nodiscard]] ControlChannel& control() { return control_; }
 
+  // Results of find() hold as long as this is the same, which only the lock ensures. 0: they do not hold, as a
+  // registration needs a user.
+  [[nodiscard]] std::uint64_t state() const { return registers() ? 0 : changes_.load(std::memory_order_relaxed); }
+
   // --- under the lock ---
   void insert(Region region) {
     ++changes_;
@@ -60,8 +64,6 @@ class Regions {
     ++changes_;
     return table_.take_heap();
   }
-  // Results of find() hold as long as this is the same. 0: they do not hold, as a registration needs a user.
-  [[nodiscard]] std::uint64_t state() const { return registers() ? 0 : changes_; }
   // The way in which service processes reach a range of an operation; adds a user to its registration. False: they
   // cannot.
   struct Place {
@@ -117,7 +119,7 @@ class Regions {
   std::optional<RegistrationCache> registrations_;  // for a DPU
   std::atomic<bool> registers_{false};
   RegionTable table_;
-  std::uint64_t changes_ = 1;  // of the table
+  std::atomic<std::uint64_t> changes_ = 1;  // of the table
   std::atomic<std::uint32_t> live_{0};
 };
 

@@ -25,10 +25,19 @@ using BufferLayout = BlockLayout<const void*, std::span<const PairExtent>>;
 struct SideMemory {
   enum class Reached : std::uint8_t { never, without_bytes, with_bytes };
   Reached reached = Reached::never;
+  std::uint32_t members = 0;
+  BufferLayout layout{};  // that was looked up
   std::uint64_t begin = 0;
   std::uint64_t bytes = 0;
   Regions::Place place{};
   std::uint64_t found_in = 0;  // Regions::state(); 0: not looked up
+
+  // `state`: the present one.
+  [[nodiscard]] bool holds_for(const BufferLayout& looked_at, std::uint32_t of_members, std::uint64_t state) const {
+    return found_in != 0 && found_in == state && members == of_members && layout.base == looked_at.base &&
+           layout.stride_bytes == looked_at.stride_bytes && layout.block_bytes == looked_at.block_bytes &&
+           looked_at.extents.empty() && layout.extents.empty();
+  }
 
   [[nodiscard]] bool is_private() const { return reached == Reached::with_bytes && place.region == kPrivateRegion; }
   // Service processes map all of it, or there are no bytes.

@@ -25,6 +25,8 @@ struct SideArguments {
 struct OperationArguments {
   SideArguments send;
   SideArguments receive;
+
+  [[nodiscard]] bool empty() const { return send.extents.empty() && receive.extents.empty(); }
 };
 
 struct DeferredRequest {

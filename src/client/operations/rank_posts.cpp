@@ -64,36 +64,45 @@ bool Posts::post_or_keep(PendingOperation& operation, SlotRequestBody& body, con
 }
 
 bool Posts::place(PendingOperation& operation, SlotRequestBody& body, const OperationArguments& arguments) {
-  const bool overflows = overflow_.holds_posts(header_) || out_of_slots();
-  if (overflows && regions_.registers()) return false;  // a DPU does not follow the chain
-  std::optional<MemoryRange> record;
-  if (overflows) {
-    record = allocate_arguments(sizeof(OverflowRecord));
-    if (!record) return false;
-  }
-  const std::optional<MemoryRange> copied = copy_arguments(body, arguments);
-  if (!copied) {
-    if (record) arguments_.undo(*record);
+  if (!(overflows() ? place_in_record(operation, body, arguments) : place_in_slot(operation, body, arguments)))
     return false;
-  }
-  operation.arguments = *copied;
-  use(*operation.group);
-  if (record) {
-    overflow_.append(header_, *record, operation, body);
-  } else {
-    slots_.post(operation, body);
-  }
   doorbell_.posted();
   ++placed_;
   operation.phase.store(Phase::posted, std::memory_order_release);
   return true;
 }
 
+bool Posts::place_in_slot(PendingOperation& operation, SlotRequestBody& body, const OperationArguments& arguments) {
+  if (body.group_size <= kSlotMarksBytes && arguments.empty()) [[likely]] {
+    operation.arguments = {};
+    body.marks = slots_.next_marks();
+  } else if (!copy_arguments(operation, body, arguments)) {
+    return false;
+  }
+  use(*operation.group);
+  slots_.post(operation, body);
+  return true;
+}
+
+bool Posts::place_in_record(PendingOperation& operation, SlotRequestBody& body, const OperationArguments& arguments) {
+  if (regions_.registers()) return false;  // a DPU does not follow the chain
+  const std::optional<MemoryRange> record = allocate_arguments(sizeof(OverflowRecord));
+  if (!record) return false;
+  if (!copy_arguments(operation, body, arguments)) {
+    arguments_.undo(*record);
+    return false;
+  }
+  use(*operation.group);
+  overflow_.append(header_, *record, operation, body);
+  return true;
+}
+
 // One range for all: send extents, receive extents, marks.
-std::optional<MemoryRange> Posts::copy_arguments(SlotRequestBody& body, const OperationArguments& arguments) {
+bool Posts::copy_arguments(PendingOperation& operation, SlotRequestBody& body, const OperationArguments& arguments) {
   const std::uint64_t bytes = bytes_of(arguments.send) + bytes_of(arguments.receive) + body.group_size;
   const std::optional<MemoryRange> range = allocate_arguments(bytes);
-  if (!range) return std::nullopt;
+  if (!range) return false;
+  operation.arguments = *range;
   std::uint64_t address = range->address;
   const auto copy = [&](const SideArguments& side) {
     if (side.extents.empty()) return LocalRef{};
@@ -106,7 +115,7 @@ std::optional<MemoryRange> Posts::copy_arguments(SlotRequestBody& body, const Op
   body.receive.extents = copy(arguments.receive);
   body.marks = LocalRef{range->region.value(), 0, address};
   std::memset(reinterpret_cast<void*>(address), 0, body.group_size);
-  return range;
+  return true;
 }
 
 std::optional<MemoryRange> Posts::allocate_arguments(std::uint64_t bytes) {

@@ -34,6 +34,10 @@ class Posts {
         plans_(segment),
         groups_(segment) {}
 
+  // Where to fill in the next request: its slot, if it gets one.
+  [[nodiscard]] SlotRequestBody& next_request() {
+    return waiting_.empty() && !overflows() ? slots_.next_request() : without_slot_;
+  }
   // Posts, or keeps until it can be. Fills in where the arguments are. False: no memory is left for them, and none will
   // come back.
   [[nodiscard]] bool post(PendingOperation& operation, SlotRequestBody& body, const OperationArguments& arguments) {
@@ -89,11 +93,19 @@ class Posts {
                                   const OperationArguments& arguments);
   // Puts the request into a slot, or an overflow record. False: no argument memory at present; no slot of a DPU's.
   [[nodiscard]] bool place(PendingOperation& operation, SlotRequestBody& body, const OperationArguments& arguments);
-  [[nodiscard]] std::optional<MemoryRange> copy_arguments(SlotRequestBody& body, const OperationArguments& arguments);
+  [[nodiscard]] bool place_in_slot(PendingOperation& operation, SlotRequestBody& body,
+                                   const OperationArguments& arguments);
+  [[nodiscard]] bool place_in_record(PendingOperation& operation, SlotRequestBody& body,
+                                     const OperationArguments& arguments);
+  // Fills in where they are.
+  [[nodiscard]] bool copy_arguments(PendingOperation& operation, SlotRequestBody& body,
+                                    const OperationArguments& arguments);
   [[nodiscard]] std::optional<MemoryRange> allocate_arguments(std::uint64_t bytes);
   [[nodiscard]] std::optional<MemoryRange> reap_and_allocate(std::uint64_t bytes, bool may_grow);
   void reject(PendingOperation& operation);
   [[nodiscard]] bool nothing_can_be_placed() const { return arguments_.cannot_grow() && placed_ == 0; }
+  // The next operation gets no slot.
+  [[nodiscard]] bool overflows() { return overflow_.holds_posts(header_) || out_of_slots(); }
   [[nodiscard]] bool out_of_slots() { return slots_.all_in_use() && (!reap() || slots_.all_in_use()); }
   void note_waiting() { waiting_count_.store(waiting_.size() + tidings_.size(), std::memory_order_relaxed); }
 
@@ -105,7 +117,8 @@ class Posts {
   PlanNumbers plans_;
   GroupEntries groups_;
   OverflowChain overflow_;
-  std::size_t placed_ = 0;  // operations in slots and records
+  std::size_t placed_ = 0;        // operations in slots and records
+  SlotRequestBody without_slot_;  // next_request()
   std::deque<PendingOperation*> waiting_;
   std::deque<SlotRequestBody> tidings_;
   std::atomic<std::size_t> waiting_count_{0};  // of both

@@ -7,6 +7,7 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "client/operations/pending_operation.hpp"
@@ -25,6 +26,17 @@ class Slots {
   [[nodiscard]] std::size_t free_count() const { return free_.size(); }
   [[nodiscard]] bool all_in_use() const { return free_.empty(); }
 
+  // There must be a free slot, which the next post() takes. The request may be filled in here.
+  [[nodiscard]] SlotRequestBody& next_request() {
+    std::atomic_thread_fence(std::memory_order_release);  // the slot's earlier state `free` must be visible first
+    return segment_.slot(free_.back()).body;
+  }
+  // Its marks, which are zero.
+  [[nodiscard]] LocalRef next_marks() const {
+    std::byte* const marks = segment_.marks(free_.back());
+    std::memset(marks, 0, kSlotMarksBytes);
+    return {kArenaRegion.value(), 0, reinterpret_cast<std::uintptr_t>(marks)};
+  }
   // There must be a free slot. The caller looks afterwards whether the service process sleeps.
   void post(PendingOperation& operation, const SlotRequestBody& body) {
     const SlotIndex slot = publish(body);
@@ -64,11 +76,10 @@ class Slots {
  private:
   SlotIndex publish(const SlotRequestBody& body) {
     assert(!free_.empty() && "the ring has no more entries than there are slots");
+    if (SlotRequestBody& next = next_request(); &next != &body) next = body;
     const SlotIndex index = free_.back();
     free_.pop_back();
     OperationSlot& slot = segment_.slot(index);
-    std::atomic_thread_fence(std::memory_order_release);  // the slot's earlier state `free` must be visible first
-    slot.body = body;
     slot.position = tail_;
     slot.state.store(static_cast<std::uint32_t>(SlotState::posted), std::memory_order_release);
     segment_.ring_entry(tail_).store(index.value(), std::memory_order_relaxed);

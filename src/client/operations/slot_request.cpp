@@ -29,9 +29,9 @@ bool fits_group(const OperationRequest& request) {
          request.receive_neighbors.empty();
 }
 
-SlotRequestBody describe(const OperationRequest& request) {
+void describe(const OperationRequest& request, SlotRequestBody& body) {
   const Group& group = *request.group;
-  SlotRequestBody body;
+  body = {};
   body.request = static_cast<std::uint16_t>(SlotRequest::operation);
   body.collective = static_cast<std::uint16_t>(request.collective);
   body.algorithm = static_cast<std::uint16_t>(request.algorithm);
@@ -52,7 +52,6 @@ SlotRequestBody describe(const OperationRequest& request) {
   body.group_size = group.size();
   body.group_rank = group.me().value();
   body.members = LocalRef{group.members().region.value(), 0, group.members().address};
-  return body;
 }
 
 SlotRequestBody describe(const Group& group, SlotRequest request) {

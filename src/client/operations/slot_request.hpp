@@ -13,7 +13,7 @@ namespace outrigger::client {
 [[nodiscard]] bool fits_group(const OperationRequest& request);
 
 // All but the two sides' memory and the arguments.
-[[nodiscard]] SlotRequestBody describe(const OperationRequest& request);
+void describe(const OperationRequest& request, SlotRequestBody& body);
 
 // A request about a group and its entry for a dispatch plan.
 [[nodiscard]] SlotRequestBody describe(const Group& group, SlotRequest request);

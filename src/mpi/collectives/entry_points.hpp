@@ -2,6 +2,7 @@
 // the native MPI certainly rejects. The rest is here and in post.hpp.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <tuple>
@@ -56,13 +57,35 @@ struct Nonblocking<offload> {
     if (passes_counted(KnownNatives<Args...>::template find<call>(words...))) return site.pass(call, words...);
     Job* job = current_job();
     if (job == nullptr || site.inside_mpi()) return site.pass(call, words...);
-    forget_for_good();
-    if (!offload(*job, Form::nonblocking, argument<Args>(words)...)) {
-      KnownNatives<Args...>::template keep<call>(found_for_good(), words...);
-      return site.pass(call, words...);
-    }
+    if (!offload_words<call>(*job, words...)) return site.pass(call, words...);
     if (job->cores != copy::RankCores::own) let_others_post();
     return MPI_SUCCESS;
+  }
+
+ private:
+  template <Call call>
+  [[nodiscard]] static bool offload_words(Job& job, WordFor<Args>... words) {
+    if constexpr (KnownNatives<Args...>::kMayBeKept) {
+      constexpr std::size_t kCompared = sizeof...(Args) - 1;  // the last is the request
+      const std::array<Word, sizeof...(Args)> all{words...};
+      auto* const request = argument<MPI_Request*>(all[kCompared]);
+      CallWords described{call, freed_communicators(), {}};
+      std::copy_n(all.begin(), kCompared, described.words.begin());
+      const Again again = offload_again(job, described, request);
+      if (again != Again::unknown) return again == Again::offloaded;
+      if (!offload_anew<call>(job, words...)) return false;
+      note_described(described, *request);
+      return true;
+    } else {
+      return offload_anew<call>(job, words...);
+    }
+  }
+  template <Call call>
+  [[nodiscard]] static bool offload_anew(Job& job, WordFor<Args>... words) {
+    forget_for_good();
+    if (offload(job, Form::nonblocking, argument<Args>(words)...)) return true;
+    KnownNatives<Args...>::template keep<call>(found_for_good(), words...);
+    return false;
   }
 };
 
@@ -150,8 +173,8 @@ inline bool decline() {
 // True if a call with `count` elements of the type is known to be native whatever its other arguments are. For calls
 // with the same blocks on all ranks. `operation`: the key of a reduction's operation.
 template <class Count>
-[[nodiscard]] bool passes(const Job& job, steer::CollectiveForm form, MPI_Comm comm, Count count, MPI_Datatype type,
-                          std::uint64_t operation = 0) {
+[[nodiscard, gnu::always_inline]] inline bool passes(const Job& job, steer::CollectiveForm form, MPI_Comm comm,
+                                                     Count count, MPI_Datatype type, std::uint64_t operation = 0) {
   CommState* state = state_of(job, comm);
   if (state == nullptr) return false;
   const steer::Answer* native =
@@ -179,13 +202,14 @@ bool pass_on(const Offload& offload, steer::CollectiveForm form, Count count, MP
   operation.comm = offload.comm;
   operation.asked.algorithm = offload.answer.algorithm;
   operation.asked.by_plan = offload.answer.by_plan;
+  operation.block_bytes = offload.block_bytes;
   operation.in_place = in_place;
   return operation;
 }
 
 // The last step: hands it over, or keeps it for MPI_Start. Always true.
-inline bool offload_operation(Job& job, CallTimer& timer, const Offload& offload, Operation& operation,
-                              MPI_Request* request) {
+[[gnu::always_inline]] inline bool offload_operation(Job& job, CallTimer& timer, const Offload& offload,
+                                                     Operation& operation, MPI_Request* request) {
   if (offload.starts) return keep_for_starts(*offload.starts, operation, *request);
   timer.belongs_to(operation);
   post_operation(job, operation);

@@ -86,9 +86,9 @@ class KnownNatives {
     }
   }
 
- private:
   static constexpr bool kMayBeKept = sizeof...(Args) <= detail::kMostKnownWords && (... && !detail::is_array<Args>);
 
+ private:
   template <Call call>
   [[nodiscard]] static detail::KnownNative& entry() {
     return detail::known_natives[static_cast<std::size_t>(call) % detail::kKnownNatives];

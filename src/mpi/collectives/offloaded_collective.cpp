@@ -80,14 +80,35 @@ bool keep_spare(Operation& operation) {
   return true;
 }
 
-Operation* take_spare() {
+// The first of some spare ones for which this is true; nullptr if there is none.
+template <class Wanted>
+Operation* take_spare(const Wanted& wanted) {
   const std::scoped_lock lock(list_mutex);
-  Operation* operation = spare;
-  if (operation == nullptr) return nullptr;
-  spare = operation->next;
-  --spares;
-  operation->next = nullptr;
-  return operation;
+  Operation** place = &spare;
+  for (std::size_t looks = 0; *place != nullptr && looks < kLooksAtOnce; ++looks, place = &(*place)->next) {
+    Operation* const operation = *place;
+    if (!wanted(*operation)) continue;
+    *place = operation->next;
+    --spares;
+    operation->next = nullptr;
+    return operation;
+  }
+  return nullptr;
+}
+
+Operation* take_spare() {
+  return take_spare([](const Operation& /*any*/) { return true; });
+}
+
+// Neither posted nor collected.
+void begin(Operation& operation) {
+  operation.freed_by_user = false;
+  operation.busy.store(true, std::memory_order_relaxed);
+  operation.done.store(false, std::memory_order_relaxed);
+  operation.taken.store(false, std::memory_order_relaxed);
+  operation.holders.store(1, std::memory_order_relaxed);
+  operation.error = MPI_SUCCESS;
+  operation.counted = nullptr;
 }
 
 // The MPI forgets the request.
@@ -251,15 +272,23 @@ Operation* make_operation() {
   operation->asked.reduction.reset();
   operation->asked.part_offset_bytes = 0;
   operation->persistent = nullptr;
-  operation->in_place = operation->source_overwritten = operation->freed_by_user = false;
+  operation->in_place = operation->source_overwritten = false;
   operation->copies_own_block = operation->asked.own_block_done = false;
-  operation->busy.store(true, std::memory_order_relaxed);
-  operation->done.store(false, std::memory_order_relaxed);
-  operation->taken.store(false, std::memory_order_relaxed);
-  operation->holders.store(1, std::memory_order_relaxed);
-  operation->error = MPI_SUCCESS;
-  operation->counted = nullptr;
+  operation->described_by.call = Call::count;
+  begin(*operation);
   return operation;
+}
+
+Operation* take_described(const CallWords& words) {
+  Operation* operation = take_spare([&words](const Operation& one) { return one.described_by == words; });
+  if (operation != nullptr) begin(*operation);
+  return operation;
+}
+
+void give_back(Operation& operation) {
+  operation.described_by.call = Call::count;
+  operation.holders.store(0, std::memory_order_relaxed);
+  recycle(operation);
 }
 
 void launch(Job& job, Operation& operation, std::uint64_t sequence) {

@@ -6,13 +6,17 @@
 // (persistent/persistent.hpp) uses the MPI's own request, which is inactive for the MPI until then.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "client/operations/operation_request.hpp"
 #include "mpi/communicators/comm_state.hpp"
 #include "mpi/native/abi.hpp"
+#include "mpi/native/real.hpp"
 #include "mpi/types/blocks.hpp"
 #include "protocol/collective.hpp"
 #include "report/ledger.hpp"
@@ -21,6 +25,15 @@ namespace outrigger::mpi {
 
 struct Job;
 struct PersistentStarts;
+
+// A call by its words, the request left out. Arguments that other words point to do not count.
+struct CallWords {
+  static constexpr std::size_t kMost = 8;
+  Call call = Call::count;  // count: none
+  std::uint64_t freed = 0;  // freed_communicators() at the call
+  std::array<Word, kMost> words{};
+  bool operator==(const CallWords&) const = default;
+};
 
 struct Operation {
   // The one description of the operation: the client makes the slot's request from it. It stays from one run of a
@@ -34,6 +47,10 @@ struct Operation {
   Blocks send{asked.send};
   Blocks receive{asked.receive};
   bool in_place = false;
+  // A call with these words describes the same operation again, on that communicator, and is decided by these bytes.
+  CallWords described_by;
+  CommState* described_on = nullptr;
+  std::optional<std::uint64_t> block_bytes;
 
   // State. A completion call gives the request to the program (`taken`).
   bool source_overwritten = false;         // in place: received blocks overwrite the sent ones
@@ -108,6 +125,10 @@ class OperationHold {
 
 // A blank operation without holders but its request. Reused ones keep their request and their lists' memory.
 [[nodiscard]] Operation* make_operation();
+// One that a call with these words has described, but for its communicator; nullptr if there is none.
+[[nodiscard]] Operation* take_described(const CallWords& words);
+// It is not used after all.
+void give_back(Operation& operation);
 
 // Hands the operation over and makes its request, unless it is a persistent one. Ends the program if there is no memory
 // for it.

@@ -7,6 +7,7 @@
 #include "base/no_cancellation.hpp"
 #include "copy/policy.hpp"
 #include "mpi/collectives/small_blocks.hpp"
+#include "mpi/completion/request_table.hpp"
 #include "mpi/job/job.hpp"
 #include "mpi/memory/buffer_reach.hpp"
 #include "mpi/native/die.hpp"
@@ -96,14 +97,25 @@ Placement place_unmapped(Job& job, Blocks& blocks, Access access) {
 // Service processes touch the buffer itself where they can and that is worth it; else it goes through staging. Notes
 // where the buffer is.
 Placement place(Job& job, const Operation& operation, Blocks& blocks, client::SideMemory& memory, Access access) {
-  memory.found_in = 0;
-  if (!blocks.dense()) return place_unmapped(job, blocks, access);
+  if (!blocks.dense()) {
+    memory.found_in = 0;
+    return place_unmapped(job, blocks, access);
+  }
   blocks.use_buffer();
   job.client->find(blocks.layout(), operation.comm->size(), memory);
   if (memory.is_mapped()) return job.client->reached_by(kReachRdma) ? Placement::private_memory : Placement::mapped;
   const Placement placement = place_unmapped(job, blocks, access);
   if (blocks.staged()) memory.found_in = 0;
   return placement;
+}
+
+Offload decide_on(const Job& job, CommState& comm, const steer::Call& call) {
+  const steer::Answer answer = comm.dispatcher().decide(call);
+  if (answer.way == steer::Way::offloaded) return {.comm = &comm, .answer = answer, .block_bytes = call.block_bytes};
+  if (answer.reason == NativeReason::service_core_taken) say_core_is_taken(job, comm);
+  count(comm, answer);
+  if (call.block_bytes) comm.count_native_call(*job.client);
+  return {.native_on = &comm, .answer = answer};
 }
 
 bool is_at_root(const Operation& operation) {
@@ -141,19 +153,39 @@ Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collecti
     if (table.considered && observing()) count_native(reason_without_state(comm));
     return {};
   }
-  if (form == Form::persistent) return at_starts(*state, call);
-  const steer::Answer answer = state->dispatcher().decide(call);
-  if (answer.way == steer::Way::offloaded) return {.comm = state, .answer = answer};
-  if (answer.reason == NativeReason::service_core_taken) say_core_is_taken(job, *state);
-  count(*state, answer);
-  if (block_bytes) state->count_native_call(*job.client);
-  return {.native_on = state, .answer = answer};
+  return form == Form::persistent ? at_starts(*state, call) : decide_on(job, *state, call);
 }
 
 steer::Answer decide_start(const Job& job, CommState& comm, steer::CallKey key, const Decision& table) {
   const steer::Answer answer = comm.dispatcher().decide_start(key, table);
   if (answer.reason == NativeReason::service_core_taken) say_core_is_taken(job, comm);
   return answer;
+}
+
+Again offload_again(Job& job, const CallWords& words, MPI_Request* request) {
+  Operation* const operation = request == nullptr ? nullptr : take_described(words);
+  if (operation == nullptr) return Again::unknown;
+  CallTimer timer(CallTimer::Kind::post);
+  const steer::CollectiveForm form = form_of(operation->asked.collective, Form::nonblocking);
+  const Offload offload = decide_on(job, *operation->described_on, {form, operation->block_bytes});
+  if (offload.comm == nullptr) {
+    give_back(*operation);
+    return Again::native;
+  }
+  operation->comm = offload.comm;
+  operation->asked.algorithm = offload.answer.algorithm;
+  operation->asked.by_plan = offload.answer.by_plan;
+  timer.belongs_to(*operation);
+  post_operation(job, *operation);
+  *request = operation->request;
+  return Again::offloaded;
+}
+
+void note_described(const CallWords& words, MPI_Request request) {
+  const OperationHold operation = find_request(request);
+  if (!operation || operation->asked.reduction || !operation->send.plain() || !operation->receive.plain()) return;
+  operation->described_by = words;
+  operation->described_on = operation->comm;
 }
 
 void count_native_for_good(CommState& comm, NativeReason reason) {
@@ -177,7 +209,7 @@ void count_native_for_good(CommState& comm, NativeReason reason) {
     const bool mapped = send != Placement::private_memory && receive != Placement::private_memory;
     const bool is_small = send == Placement::small || receive == Placement::small;
     operation.copies_own_block =
-        has_own_block(operation) && (is_small || (!mapped && copies_own_block(job, operation)));
+        (is_small || !mapped) && has_own_block(operation) && (is_small || copies_own_block(job, operation));
   }
   // In place, and at the root of a broadcast, the own block is there already.
   const bool is_there =

@@ -35,6 +35,7 @@ struct Offload {
     std::uint64_t ordinal = 0;  // among the communicator's persistent collectives
   };
   std::optional<Starts> starts = std::nullopt;
+  std::optional<std::uint64_t> block_bytes = std::nullopt;  // by which it was decided
 
   // The communicator, where sizes that are not alike on all ranks may show that blocks are not small.
   [[nodiscard]] CommState* for_small_blocks() const {
@@ -47,6 +48,12 @@ struct Offload {
 [[nodiscard]] Offload offload_on(const Job& job, Form form, MPI_Comm comm, Collective collective,
                                  const std::optional<std::uint64_t>& block_bytes,
                                  report::NativeReason obstacle = report::NativeReason::none);
+// A nonblocking call with the words of one that has described an operation: only its way is decided anew.
+enum class Again : std::uint8_t { unknown, native, offloaded };
+[[nodiscard]] Again offload_again(Job& job, const CallWords& words, MPI_Request* request);
+// The request is of a call with these words, which was offloaded.
+void note_described(const CallWords& words, MPI_Request request);
+
 // The same for a persistent collective's start.
 [[nodiscard]] steer::Answer decide_start(const Job& job, CommState& comm, steer::CallKey key, const Decision& table);
 

@@ -190,7 +190,7 @@ struct KnownState {
 }  // namespace detail
 
 // The state of a communicator; nullptr if it has none.
-[[nodiscard]] inline CommState* state_of(const Job& job, MPI_Comm comm) {
+[[nodiscard, gnu::always_inline]] inline CommState* state_of(const Job& job, MPI_Comm comm) {
   // Freeing a communicator while another thread uses it is a program error, so this stays valid.
   const detail::KnownState& known = detail::last_asked_for;
   const bool is_known = known.state != nullptr && known.comm == comm && known.freed == freed_communicators();

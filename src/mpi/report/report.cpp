@@ -115,27 +115,23 @@ void count_completion(const Operation& operation, const client::OperationResult&
   });
 }
 
-CallTimer::CallTimer(Kind kind) : kind_(kind) {
-  if (kind != Kind::post && counting()) begin();
-}
-
 void CallTimer::begin() {
   on_ = true;
   wall_ns_ = monotonic_ns();
   cpu_ns_ = ns_on(CLOCK_THREAD_CPUTIME_ID);
 }
 
-void CallTimer::belongs_to(const Operation& operation) {
+void CallTimer::assign(const Operation& operation) {
   if (kind_ != Kind::post) {
     if (on_) row_ = operation.counted;
-  } else if (counting()) {
+  } else {
     begin();
     if (const CallCount* call = CallCount::current()) wall_ns_ = call->began_ns();
   }
 }
 
-CallTimer::~CallTimer() {
-  if (!on_ || !counting()) return;
+void CallTimer::end() {
+  if (!counting()) return;
   const std::int64_t wall = monotonic_ns() - wall_ns_;
   const std::int64_t cpu = ns_on(CLOCK_THREAD_CPUTIME_ID) - cpu_ns_;
   const CallCount* call = CallCount::current();

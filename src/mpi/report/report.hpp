@@ -57,16 +57,24 @@ void count_completion(const Operation& operation, const client::OperationResult&
 class CallTimer {
  public:
   enum class Kind : std::uint8_t { post, start, completion, test };
-  explicit CallTimer(Kind kind);
+  explicit CallTimer(Kind kind) : kind_(kind) {
+    if (kind != Kind::post && counting()) begin();
+  }
   CallTimer(const CallTimer&) = delete;
   CallTimer& operator=(const CallTimer&) = delete;
   // Assigns the time to the operation. Without this, it is only the rank's; a post's time belongs to its call, and
   // begins here.
-  void belongs_to(const Operation& operation);
-  ~CallTimer();
+  void belongs_to(const Operation& operation) {
+    if (counting()) assign(operation);
+  }
+  ~CallTimer() {
+    if (on_) end();
+  }
 
  private:
   void begin();
+  void assign(const Operation& operation);
+  void end();
 
   bool on_ = false;
   Kind kind_;

@@ -1,7 +1,6 @@
 #include "mpi/types/blocks.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/no_cancellation.hpp"
 #include "client/rank_endpoint.hpp"
@@ -29,17 +28,10 @@ MPI_Datatype lasting(MPI_Datatype type) {
 
 }  // namespace
 
-void Blocks::start(Form form, const void* buffer, std::uint32_t peers) {
-  form_ = form;
-  buffer_ = buffer;
-  buffer_handed_ = false;
-  peers_ = peers;
-  different_ = peers;
-  neighbors_ = nullptr;
-  if (!listed()) return;
-  counts_.resize(peers);
-  offsets_.resize(peers);
-  if (form == Form::typed) typed_.resize(peers);
+void Blocks::make_lists() {
+  counts_.resize(peers_);
+  offsets_.resize(peers_);
+  if (form_ == Form::typed) typed_.resize(peers_);
 }
 
 void Blocks::sum_up() {
@@ -51,23 +43,6 @@ void Blocks::sum_up() {
     dense = dense && (bytes_of(i) == 0 || shape(i).dense_for(counts_[i]));
   }
   dense_ = total_bytes_ == 0 || (dense && !lies_apart());
-}
-
-void Blocks::set_regular(const void* buffer, std::int64_t count, MPI_Datatype type, const TypeShape& shape,
-                         std::uint32_t peers) {
-  start(Form::regular, buffer, peers);
-  set_equal(count, type, shape);
-  stride_ = count * shape.extent;
-}
-
-void Blocks::set_equal(std::int64_t count, MPI_Datatype type, const TypeShape& shape) {
-  type_ = type;
-  shape_ = shape;
-  count_ = count;
-  const auto bytes = static_cast<std::uint64_t>(count * shape.size);
-  total_bytes_ = different_ * bytes;
-  largest_bytes_ = peers_ == 0 ? 0 : bytes;
-  dense_ = total_bytes_ == 0 || shape.dense_for(count);
 }
 
 void Blocks::set_shared(const void* buffer, std::int64_t count, MPI_Datatype type, const TypeShape& shape,
@@ -98,34 +73,27 @@ void Blocks::end_run(client::RankEndpoint& client) {
   staging_handed_over_ = false;
 }
 
-void Blocks::reset(client::RankEndpoint* client) {
+void Blocks::give_back(client::RankEndpoint* client) {
   if (client != nullptr) end_run(*client);
   staging_ = nullptr;
   staging_handed_over_ = false;
-  handed_ = {};
-  buffer_handed_ = false;
   for (MPI_Datatype& type : lasting_) real().Type_free(&type);
   lasting_.clear();
 }
 
-void Blocks::use_buffer() {
-  if (std::exchange(buffer_handed_, true)) return;
-  if (listed() || neighbors_ != nullptr) {
-    extents_.resize(peers_);
-    for (std::uint32_t i = 0; i < peers_; ++i) {
-      const std::uint64_t bytes = bytes_of(i);
-      extents_[i] = PairExtent{bytes == 0 ? 0 : offset_of(i) + shape(i).first, bytes};
-    }
-    hand_over(address_of(buffer_, 0));
-  } else if (total_bytes_ != 0) {
-    handed_ = {address_of(buffer_, shape_.first), stride_, bytes_of(0), {}};
+void Blocks::list_in_buffer() {
+  extents_.resize(peers_);
+  for (std::uint32_t i = 0; i < peers_; ++i) {
+    const std::uint64_t bytes = bytes_of(i);
+    extents_[i] = PairExtent{bytes == 0 ? 0 : offset_of(i) + shape(i).first, bytes};
   }
+  hand_over(address_of(buffer_, 0));
 }
 
 bool Blocks::use_staging(client::RankEndpoint& client) {
   std::uint64_t needed = 0;
   buffer_handed_ = false;
-  if (listed() || neighbors_ != nullptr) {
+  if (by_extents()) {
     extents_.resize(peers_);
     for (std::uint32_t i = 0; i < peers_; ++i) {
       // Those of one neighbor without a gap.
@@ -140,11 +108,7 @@ bool Blocks::use_staging(client::RankEndpoint& client) {
   staging_ = client.staging().allocate(std::max<std::uint64_t>(needed, kStagingAlignment));
   if (staging_ == nullptr) return false;
   const std::uint64_t stride = form_ == Form::regular ? aligned(bytes_of(0)) : 0;
-  if (listed() || neighbors_ != nullptr) {
-    hand_over(staging_);
-  } else if (total_bytes_ != 0) {
-    handed_ = {staging_, static_cast<std::int64_t>(stride), bytes_of(0), {}};
-  }
+  by_extents() ? hand_over(staging_) : hand_over_alike(staging_, static_cast<std::int64_t>(stride));
   return true;
 }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "client/operations/operation_request.hpp"
@@ -25,7 +26,11 @@ class Blocks {
   explicit Blocks(client::BufferLayout& handed) : handed_(handed) {}
   // Peer i's block: `count` elements at i * count elements from the buffer.
   void set_regular(const void* buffer, std::int64_t count, MPI_Datatype type, const TypeShape& shape,
-                   std::uint32_t peers);
+                   std::uint32_t peers) {
+    start(Form::regular, buffer, peers);
+    set_equal(count, type, shape);
+    stride_ = count * shape.extent;
+  }
   // Peer i's block: counts[i] elements at displacements[i] extents from the buffer. Both are copied.
   template <class Count, class Displacement>
   void set_irregular(const void* buffer, const Count* counts, const Displacement* displacements, MPI_Datatype type,
@@ -49,7 +54,11 @@ class Blocks {
   template <class ElementOf>
   void set_neighbors(const NeighborSide& side, const void* buffer, const ElementOf& element);
   // Forgets buffers and type references; keeps the memory of the lists.
-  void reset(client::RankEndpoint* client);
+  void reset(client::RankEndpoint* client) {
+    buffer_handed_ = false;
+    if (staging_ != nullptr || !lasting_.empty()) [[unlikely]]
+      give_back(client);
+  }
   // Gives back staging memory only: the blocks will be used again.
   void end_run(client::RankEndpoint& client);
 
@@ -60,9 +69,14 @@ class Blocks {
   [[nodiscard]] std::uint64_t largest_bytes() const { return largest_bytes_; }
   // Blocks need no packing: each is one dense piece of memory.
   [[nodiscard]] bool dense() const { return dense_; }
+  // Described by numbers, the buffer and a type that lasts.
+  [[nodiscard]] bool plain() const { return !by_extents() && shape_.predefined; }
 
   // Chooses the buffer itself, which is described once. Only for dense blocks.
-  void use_buffer();
+  void use_buffer() {
+    if (std::exchange(buffer_handed_, true)) return;
+    by_extents() ? list_in_buffer() : hand_over_alike(address_of(buffer_, shape_.first), stride_);
+  }
   // Chooses staging memory of the blocks' size. False: there is none.
   [[nodiscard]] bool use_staging(client::RankEndpoint& client);
   [[nodiscard]] bool staged() const { return staging_ != nullptr; }
@@ -106,14 +120,37 @@ class Blocks {
   [[nodiscard]] const TypeShape& shape(std::uint32_t peer) const {
     return form_ == Form::typed ? typed_[peer].shape : shape_;
   }
-  void start(Form form, const void* buffer, std::uint32_t peers);
+  void start(Form form, const void* buffer, std::uint32_t peers) {
+    form_ = form;
+    buffer_ = buffer;
+    buffer_handed_ = false;
+    peers_ = different_ = peers;
+    neighbors_ = nullptr;
+    if (listed()) make_lists();
+  }
+  void make_lists();
   // All peers' blocks alike.
-  void set_equal(std::int64_t count, MPI_Datatype type, const TypeShape& shape);
+  void set_equal(std::int64_t count, MPI_Datatype type, const TypeShape& shape) {
+    type_ = type;
+    shape_ = shape;
+    count_ = count;
+    const auto bytes = static_cast<std::uint64_t>(count * shape.size);
+    total_bytes_ = different_ * bytes;
+    largest_bytes_ = peers_ == 0 ? 0 : bytes;
+    dense_ = total_bytes_ == 0 || shape.dense_for(count);
+  }
   // Listed ones.
   void sum_up();
   // A neighbor has several blocks, which are handed over as one.
   [[nodiscard]] bool lies_apart() const { return neighbors_ != nullptr && neighbors_->repeats(); }
+  // The layout has an extent for each block.
+  [[nodiscard]] bool by_extents() const { return listed() || neighbors_ != nullptr; }
+  void list_in_buffer();
   void hand_over(const void* base);
+  void hand_over_alike(const void* base, std::int64_t stride) {
+    handed_ = total_bytes_ == 0 ? client::BufferLayout{} : client::BufferLayout{base, stride, bytes_of(0), {}};
+  }
+  void give_back(client::RankEndpoint* client);
 
   const void* buffer_ = nullptr;
   MPI_Datatype type_{};

@@ -43,14 +43,14 @@ extern constinit std::array<std::atomic<const Predefined*>, 1U << kPredefinedEnt
 }
 [[nodiscard]] TypeShape find_shape(const Job& job, MPI_Datatype type);
 // nullptr: not known, or not predefined.
-[[nodiscard]] inline const TypeShape* predefined_shape(MPI_Datatype type) {
+[[nodiscard, gnu::always_inline]] inline const TypeShape* predefined_shape(MPI_Datatype type) {
   const Predefined* known = predefined_entry(type).load(std::memory_order_acquire);
   return known != nullptr && known->key == handle_key(type) ? &known->shape : nullptr;
 }
 }  // namespace detail
 
 // Found once per type (cached: on an attribute for derived types). The type must not be MPI_DATATYPE_NULL. Any thread.
-[[nodiscard]] inline TypeShape shape_of(const Job& job, MPI_Datatype type) {
+[[nodiscard, gnu::always_inline]] inline TypeShape shape_of(const Job& job, MPI_Datatype type) {
   const TypeShape* known = detail::predefined_shape(type);
   return known != nullptr ? *known : detail::find_shape(job, type);
 }

@@ -53,6 +53,8 @@ inline constexpr std::uint64_t kSegmentMagic = 0x3152474952545530ULL;
 
 inline constexpr std::uint32_t kSlotCount = 4096;         // further operations overflow; power of two
 inline constexpr std::uint64_t kArenaBytes = 4ULL << 20;  // added regions extend it
+// The arena begins with this many bytes for each slot: delivered marks of small groups. The rank allocates the rest.
+inline constexpr std::uint32_t kSlotMarksBytes = 64;
 inline constexpr std::size_t kFatalTextBytes = 480;
 // Largest group of an operation. Larger communicators stay native.
 inline constexpr std::uint32_t kMaxGroupSize = 1U << 20;
@@ -363,6 +365,7 @@ class SegmentView {
     return reinterpret_cast<NativeCallsEntry*>(base_ + native_calls_offset())[index];
   }
   [[nodiscard]] std::byte* arena() const { return base_ + arena_offset(); }
+  [[nodiscard]] std::byte* marks(SlotIndex slot) const { return arena() + slot.value() * kSlotMarksBytes; }
 
   // Keeper only: writes the constants into a fresh, zeroed mapping.
   void initialize(WorldRank rank, std::uint32_t world_size) const;

@@ -40,7 +40,7 @@ void Dispatcher::close() {
 
 // ---------------------------------------------------------------- rules
 
-Answer Dispatcher::decide(const Call& call) {
+[[gnu::flatten]] Answer Dispatcher::decide(const Call& call) {
   const bool counted = std::exchange(counted_, false);
   const CallKey key = call.key();
   if (is_retired(key)) return retire(key, retired_[key.value]);
