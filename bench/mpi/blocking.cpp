@@ -55,7 +55,7 @@ struct Side {
   MPI_Comm comm, ring;
 };
 
-// What a call takes. A rank sends `bytes` to each rank, or to one.
+// Arguments of a call. A rank sends `bytes` to each rank, or to one.
 struct Buffers {
   Buffers(int block_bytes, int of_ranks, const Side& side)
       : bytes(block_bytes),
@@ -201,7 +201,7 @@ Times measure(const Collective& collective, Buffers& native, Buffers& ours) {
   return {median(native_us.data(), kRounds), median(ours_us.data(), kRounds), median(ratios.data(), kRounds)};
 }
 
-// What to measure: words of the command line, or everything.
+// The cells to measure: words of the command line, or everything.
 struct Cells {
   std::vector<int> sizes;
   std::vector<Collective> collectives;

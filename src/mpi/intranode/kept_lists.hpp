@@ -1,4 +1,4 @@
-// What stays known of a call with lists of counts and places: copies of these, and the blocks that they come to. A call
+// Keeps a call with lists of counts and places: copies of these, and the blocks that they come to. A call
 // with the same words is the same call if its lists have the same contents.
 //
 // Thread rule: the team's.

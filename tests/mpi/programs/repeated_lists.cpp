@@ -21,7 +21,7 @@ constexpr std::uint8_t kUntouched = 0xEE;
 
 int rank, ranks;
 
-// What a call of this number sends from one rank to another.
+// The bytes that a call of this number sends from one rank to another.
 std::uint8_t byte_of(int call, int from, int to, int at) {
   return static_cast<std::uint8_t>(call * 131 + from * 31 + to * 17 + at);
 }
