@@ -211,6 +211,38 @@ TEST(Allreduce, ARestartWaitsForThoseWhoRead) {
   EXPECT_EQ(cluster.broken(), std::nullopt);
 }
 
+// A restarted owner waits for those who read there, and they for its slice.
+TEST(Allreduce, AnOwnerIsToldOfReadsWithTheReleasesButARestartedOneAtOnce) {
+  constexpr std::size_t kDone = 7;
+  constexpr std::uint64_t kBytes = 96;
+  EngineLimits limits;
+  limits.split_bytes = 16;
+  limits.segment_bytes = 16;  // rank 0's slice has two pieces, and so have the others
+  for (const bool restarts : {false, true}) {
+    Cluster cluster({0, 1, 2}, limits);
+    const auto done = [&cluster] { return cluster.engine(1).counters().sent[kDone].count; };
+    for (std::uint32_t rank = 0; rank < 3; ++rank) cluster.post(cluster.allreduce(rank, 0, kBytes));
+    cluster.hold_moves = true;
+    cluster.settle();
+    ASSERT_TRUE(cluster.finish_move(0));  // reduces a piece
+    cluster.settle();
+    for (int own = 0; own < 3; ++own) ASSERT_TRUE(cluster.finish_move(1));  // two of its own, then that piece
+    cluster.settle();
+    ASSERT_EQ(done(), 0U);
+    if (restarts) {
+      cluster.restart(0);
+      cluster.post(cluster.allreduce(0, 0, kBytes));
+    }
+    cluster.hold_moves = false;
+    cluster.settle();
+    ASSERT_TRUE(cluster.all_completed(0));
+    EXPECT_EQ(done(), 4U);  // of two pieces of each other rank
+    for (std::uint32_t rank = 0; rank < 3; ++rank) EXPECT_TRUE(cluster.summed_right(rank, 0, kBytes));
+    EXPECT_TRUE(cluster.idle());
+    EXPECT_EQ(cluster.broken(), std::nullopt);
+  }
+}
+
 // Marked slices are not reduced again.
 TEST(Allreduce, AMarkedSliceStays) {
   Cluster cluster({0, 0}, small_slices());
@@ -246,10 +278,14 @@ TEST(Allreduce, ShortSlicesAreSentBeforeTheyAreAskedFor) {
     ElementType type;
     std::uint64_t bytes;
     std::size_t blocks;
+    std::uint64_t shortest_bytes = 0;
+    std::uint64_t split_bytes = 16;
   };
   const std::vector<Case> cases = {
       {{0, 1, 2, 3}, {0, 1, 2, 3}, ElementType::int32, 160, 12 + 12},
-      {{0, 0, 1, 1}, {0, 1}, ElementType::float32, 160, 8 + 4},
+      {{0, 0, 1, 1}, {0, 1}, ElementType::float32, 160, 8 + 4, 40},
+      {{0, 0, 1, 1}, {0, 1}, ElementType::float32, 160, 4},             // two slices for each service process
+      {{0, 0, 1, 1}, {0, 1}, ElementType::float32, 160, 4 + 2, 0, 80},  // one for each
       {{0, 0, 1, 1}, {0, 1}, ElementType::int32, 160, 4},
       {{0, 0, 1, 1}, {0, 0}, ElementType::int32, 160, 0},
       {{0, 1, 2, 3}, {0, 1, 2, 3}, ElementType::int32, 4000, 0},  // more than one piece each
@@ -257,9 +293,10 @@ TEST(Allreduce, ShortSlicesAreSentBeforeTheyAreAskedFor) {
   };
   for (const Case& each : cases) {
     EngineLimits limits;
-    limits.split_bytes = 16;
+    limits.split_bytes = each.split_bytes;
     limits.segment_bytes = 100;
     limits.short_slice_bytes = 80;
+    limits.shortest_slice_bytes = each.shortest_bytes;
     Cluster cluster(each.sp_of_rank, limits, nullptr, each.node_of_sp);
     for (std::uint32_t rank = 0; rank < 4; ++rank) {
       cluster.post(cluster.allreduce(rank, 0, each.bytes, {ReduceOperation::max, each.type}));

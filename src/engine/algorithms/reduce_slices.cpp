@@ -56,7 +56,7 @@ Task reduce_piece(Operation& operation, SegmentedBlock& slice, std::uint32_t ind
     outcome = co_await reduce(operation, rank, operands, to, names);
   }
   operation.leave_window(rank);
-  fetch.moved(outcome);
+  fetch.moved_untold(outcome);
   slice.end(index, outcome);
 }
 
@@ -113,6 +113,7 @@ Task reduce_slices(Operation& operation, LocalRank& rank, Route route, Segmented
     Countdown left(operation.context.scheduler, static_cast<std::uint32_t>(missing.size()));
     for (const GroupRank owner : missing) rank.spawn(get_slice(operation, rank, owner, left, failure, route, getter));
     co_await left.done();
+    operation.replicas().tell_of_moved();  // with the releases
   }
   end_contributions(operation, rank, failure);
   co_await rank.filled_and_released();

@@ -79,6 +79,15 @@ void Fetch::moved(const fabric::MoveOutcome& outcome) {
   replicas_.advance(entry);
 }
 
+// If this rank does not hold the segment now, another may ask for it again: the holder must know by then.
+void Fetch::moved_untold(const fabric::MoveOutcome& outcome) {
+  if (state_ == State::remote && outcome.status == fabric::MoveStatus::ok) {
+    state_ = State::ended;
+    replicas_.let_go_untold(service_, segment_.key());
+  }
+  moved(outcome);
+}
+
 void Fetch::end() {
   const State state = std::exchange(state_, State::ended);
   if (state == State::remote) replicas_.let_go(service_, segment_.key());
@@ -161,6 +170,18 @@ void Replicas::let_go(SpId holder, const Segment::Key& key) {
   eager.forget(key.first, holder);
   operation_.context.send(holder, operation_.id(), peer::ReplicaDone{key.first, key.second});
   answer_quiesce(holder);
+}
+
+void Replicas::let_go_untold(SpId holder, const Segment::Key& key) {
+  eager.forget(key.first, holder);
+  untold_.emplace_back(holder, key);
+  answer_quiesce(holder);  // a restarted holder may wait for it before it makes what this rank still misses
+}
+
+void Replicas::tell_of_moved() {
+  for (const auto& [holder, key] : std::exchange(untold_, {})) {
+    operation_.context.send(holder, operation_.id(), peer::ReplicaDone{key.first, key.second});
+  }
 }
 
 // ---------------------------------------------------------------- segments

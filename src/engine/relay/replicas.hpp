@@ -30,7 +30,7 @@
 //                 the service process that was asked has restarted     the same    request, again
 //     local,      moved(), or destroyed                                ended
 //     source
-//     remote      moved(), or destroyed                                ended       done
+//     remote      moved(), or destroyed                                ended       done, later if moved_untold()
 //
 // States of another service process that asks for a segment here:
 //
@@ -105,6 +105,8 @@ class Fetch {
   // Awaited: the move between them. The holder's service process may have sent a short replica with its answer.
   [[nodiscard]] Move move() const;
   void moved(const fabric::MoveOutcome& outcome);
+  // The same, but the holder is told by Replicas::tell_of_moved(): all at once, in one batch of messages.
+  void moved_untold(const fabric::MoveOutcome& outcome);
 
  private:
   friend class Replicas;
@@ -138,6 +140,8 @@ class Replicas {
 
   // True if a rank of this service process holds or fetches it.
   [[nodiscard]] bool is_held_or_fetched(const Segment& segment) const;
+  // Sends the "done" of segments that were moved_untold().
+  void tell_of_moved();
 
   // --- For the engine. ---
   void on_request(SpId from, const peer::ReplicaRequest& request);
@@ -190,6 +194,7 @@ class Replicas {
   void ask_next(Entry& entry, Fetch& fetch);
   void ask(Entry& entry, Fetch& fetch, Fetch::State state, SpId service);
   void let_go(SpId holder, const Segment::Key& key);
+  void let_go_untold(SpId holder, const Segment::Key& key);
   void answer_quiesce(SpId peer);
 
   void advance(Entry& entry);
@@ -204,6 +209,7 @@ class Replicas {
   std::set<Segment::Key> waited_for_;
   // One holder of a whole block is enough: ranks know which whole blocks they have.
   std::map<Segment::Key, std::vector<GroupRank>> holders_;
+  std::vector<std::pair<SpId, Segment::Key>> untold_;  // holders of segments that have been moved
   bool closing_ = false;
 };
 
