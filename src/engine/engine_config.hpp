@@ -32,9 +32,12 @@ struct EngineLimits {
   // Segment size of a share or slice: a node passes on a segment while the next one arrives. Must be the same in all
   // service processes.
   std::uint64_t segment_bytes = std::uint64_t{64} << 10;
-  // Allreduce slices up to this size, and contributions to them, are sent before they are requested. Longer ones gain
-  // nothing where processors copy: their bytes do not travel with a message. Must be the same in all service processes.
-  std::uint64_t short_slice_bytes = 4096;
+  // Allreduce slices up to this size, and contributions to them, are sent before they are requested, where processors
+  // copy. Must be the same in all service processes.
+  std::uint64_t short_slice_bytes = std::uint64_t{128} << 10;
+  // Up to this size contributions are sent so whatever the number of slices: they travel with a message. Must be the
+  // same in all service processes.
+  std::uint64_t shortest_slice_bytes = 4096;
   // Largest message to a peer. Longer announcements (v-forms to a peer with many ranks) are split.
   std::uint32_t message_bytes = 32768;
 };

@@ -211,6 +211,78 @@ TEST(Allreduce, ARestartWaitsForThoseWhoRead) {
   EXPECT_EQ(cluster.broken(), std::nullopt);
 }
 
+// A restarted owner waits for those who read there, and they for its slice.
+TEST(Allreduce, AnOwnerIsToldOfReadsWithTheReleasesButARestartedOneAtOnce) {
+  constexpr std::size_t kDone = 7;
+  constexpr std::uint64_t kVector = 96;
+  EngineLimits limits;
+  limits.split_bytes = 16;
+  limits.segment_bytes = 16;  // rank 0's slice has two pieces, and so have the others
+  for (const bool restarts : {false, true}) {
+    Cluster cluster({0, 1, 2}, limits);
+    const auto done = [&cluster] { return cluster.engine(1).counters().sent[kDone].count; };
+    for (std::uint32_t rank = 0; rank < 3; ++rank) cluster.post(cluster.allreduce(rank, 0, kVector));
+    cluster.hold_moves = true;
+    cluster.settle();
+    ASSERT_TRUE(cluster.finish_move(0));  // reduces a piece
+    cluster.settle();
+    for (int own = 0; own < 3; ++own) ASSERT_TRUE(cluster.finish_move(1));  // two of its own, then that piece
+    cluster.settle();
+    ASSERT_EQ(done(), 0U);
+    if (restarts) {
+      cluster.restart(0);
+      cluster.post(cluster.allreduce(0, 0, kVector));
+    }
+    cluster.hold_moves = false;
+    cluster.settle();
+    ASSERT_TRUE(cluster.all_completed(0));
+    EXPECT_EQ(done(), 4U);  // of two pieces of each other rank
+    for (std::uint32_t rank = 0; rank < 3; ++rank) EXPECT_TRUE(cluster.summed_right(rank, 0, kVector));
+    EXPECT_TRUE(cluster.idle());
+    EXPECT_EQ(cluster.broken(), std::nullopt);
+  }
+}
+
+// An owner answers the readers of a slice in one piece as if they had asked. Those that have been restarted ask.
+TEST(Allreduce, OwnersOfferShortSlices) {
+  constexpr std::size_t kRequest = 5;
+  constexpr std::size_t kAnswer = 6;
+  constexpr std::uint64_t kVector = 96;
+  struct Case {
+    std::vector<std::uint32_t> sp_of_rank;
+    std::vector<std::uint32_t> node_of_sp;
+    bool restarts;
+    std::uint64_t requests;
+    std::uint64_t answers;
+  };
+  const std::vector<Case> cases = {
+      {{0, 1, 2}, {0, 1, 2}, false, 0, 6},
+      {{0, 1, 2}, {0, 1, 2}, true, 4, 6},          // the restarted one asks both others, and they ask it
+      {{0, 1, 2, 3}, {0, 0, 1, 1}, false, 4, 12},  // for each slice of another node one of its service processes
+  };
+  for (const Case& each : cases) {
+    EngineLimits limits;
+    limits.split_bytes = 16;
+    Cluster cluster(each.sp_of_rank, limits, nullptr, each.node_of_sp);
+    const auto count = [&cluster](std::size_t kind) {
+      std::uint64_t sent = 0;
+      for (std::uint32_t sp = 0; sp < cluster.services(); ++sp) sent += cluster.engine(sp).counters().sent[kind].count;
+      return sent;
+    };
+    const auto last = static_cast<std::uint32_t>(cluster.ranks() - 1);
+    for (std::uint32_t rank = 0; rank < last; ++rank) cluster.post(cluster.allreduce(rank, 0, kVector));
+    if (each.restarts) cluster.restart(last);
+    cluster.post(cluster.allreduce(last, 0, kVector));
+    cluster.settle();
+    ASSERT_TRUE(cluster.all_completed(0));
+    EXPECT_EQ(count(kRequest), each.requests);
+    EXPECT_EQ(count(kAnswer), each.answers);
+    for (std::uint32_t rank = 0; rank <= last; ++rank) EXPECT_TRUE(cluster.summed_right(rank, 0, kVector));
+    EXPECT_TRUE(cluster.idle());
+    EXPECT_EQ(cluster.broken(), std::nullopt);
+  }
+}
+
 // Marked slices are not reduced again.
 TEST(Allreduce, AMarkedSliceStays) {
   Cluster cluster({0, 0}, small_slices());
@@ -246,10 +318,14 @@ TEST(Allreduce, ShortSlicesAreSentBeforeTheyAreAskedFor) {
     ElementType type;
     std::uint64_t bytes;
     std::size_t blocks;
+    std::uint64_t shortest_bytes = 0;
+    std::uint64_t split_bytes = 16;
   };
   const std::vector<Case> cases = {
       {{0, 1, 2, 3}, {0, 1, 2, 3}, ElementType::int32, 160, 12 + 12},
-      {{0, 0, 1, 1}, {0, 1}, ElementType::float32, 160, 8 + 4},
+      {{0, 0, 1, 1}, {0, 1}, ElementType::float32, 160, 8 + 4, 40},
+      {{0, 0, 1, 1}, {0, 1}, ElementType::float32, 160, 4},             // two slices for each service process
+      {{0, 0, 1, 1}, {0, 1}, ElementType::float32, 160, 4 + 2, 0, 80},  // one for each
       {{0, 0, 1, 1}, {0, 1}, ElementType::int32, 160, 4},
       {{0, 0, 1, 1}, {0, 0}, ElementType::int32, 160, 0},
       {{0, 1, 2, 3}, {0, 1, 2, 3}, ElementType::int32, 4000, 0},  // more than one piece each
@@ -257,9 +333,10 @@ TEST(Allreduce, ShortSlicesAreSentBeforeTheyAreAskedFor) {
   };
   for (const Case& each : cases) {
     EngineLimits limits;
-    limits.split_bytes = 16;
+    limits.split_bytes = each.split_bytes;
     limits.segment_bytes = 100;
     limits.short_slice_bytes = 80;
+    limits.shortest_slice_bytes = each.shortest_bytes;
     Cluster cluster(each.sp_of_rank, limits, nullptr, each.node_of_sp);
     for (std::uint32_t rank = 0; rank < 4; ++rank) {
       cluster.post(cluster.allreduce(rank, 0, each.bytes, {ReduceOperation::max, each.type}));

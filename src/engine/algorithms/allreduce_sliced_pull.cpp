@@ -13,6 +13,10 @@
 //     - the order of operands                              | that of group ranks, always:
 //                                                          |    reduce_slices.cpp `group_rank(i), piece`
 //     - short slices                                       | sent before they are asked for: `EagerSends::slices`
+//     - who is sent a slice                                | those who would ask, if it is in one piece:
+//                                                          |    reduce_slices.cpp `offer_own_slice`
+//     - which slices have been read                        | the owner is told with the releases:
+//                                                          |    reduce_slices.cpp `tell_of_moved`
 //     - restarts                                           | contributions stay: reduce_slices.cpp `end_contributions`;
 //                                                          |    a rank waits for its readers:
 //                                                          |    reduce_slices.cpp `quiescence.quiet()`
@@ -27,9 +31,10 @@
 // Order: always that of group ranks, ((0 + 1) + 2) + ..., whatever arrives first. The same contributions give the same
 // bits, in any placement.
 // Late arrivals: the result needs all contributions, so nothing is reduced before the last rank has posted. Short
-// slices (up to 4 KiB and in one piece) are sent before they are requested. Contributions travel with the announcement,
-// unless a service process reduces those of its ranks first. An owner sends the slice with its answer, as far as there
-// is room (core/announcer, relay/replicas). So short vectors cross the network twice: to the owners, and back.
+// slices (up to 128 KiB and in one piece) are sent before they are requested, where processors copy and as far as there
+// is room (core/announcer, relay/replicas). Contributions set out with the announcement, unless a service process
+// reduces those of its ranks first or, above 4 KiB, owns several slices. An owner sends the slice with its answer,
+// and answers without a request. So short vectors cross the network twice: to the owners, and back.
 //
 // Per local rank, group of p on n nodes, s service processes with members; a slice in pieces of about `segment_bytes`:
 //     announcements   s - 1 (each 108 bytes)
@@ -40,7 +45,8 @@
 //                     (integers, logicals, bytes): one slice of each service process there, which reduces its ranks'
 //                     slices first. Other nodes' slices come once per node. With one service process a node that is
 //                     twice (n - 1)/n of the vector to each node, the minimum. Per piece from another service
-//                     process a replica request (52 bytes), answer (76), done (44); a release (52) for every rank
+//                     process a replica request (52 bytes; none for a slice in one piece), answer (76), done (44); a
+//                     release (52) for every rank
 //     bounds          state O(p) per local rank, 16 bytes of it per slice; a coroutine for each piece. Slices have
 //                     `split_bytes` or more, so short vectors have few owners
 //

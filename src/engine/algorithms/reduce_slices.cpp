@@ -25,6 +25,17 @@ std::vector<Block> contributions(const LocalRank& rank, std::size_t count, const
 
 namespace {
 
+std::uint64_t pieces_of(const Operation& operation, std::uint64_t slice_bytes) {
+  const std::uint64_t piece_bytes = std::max<std::uint64_t>(1, operation.context.config.limits.segment_bytes);
+  return std::clamp<std::uint64_t>(slice_bytes / piece_bytes, 1, peer::kMaxSegments);
+}
+
+// The owner of a slice in one piece sends it to those who read it there, without their requests.
+bool is_offered(const Operation& operation, const LocalRank& rank, GroupRank owner) {
+  const std::uint64_t bytes = rank.blocks.expected_bytes(owner);
+  return rank.eager_sends == EagerSends::slices && bytes != 0 && pieces_of(operation, bytes) == 1;
+}
+
 // Names of the contributions to the own slice, if it is short: no others are sent eagerly.
 std::vector<BlockId> names_of_contributions(const Operation& operation, const LocalRank& rank, const Segment& piece) {
   std::vector<BlockId> names;
@@ -41,7 +52,8 @@ std::vector<BlockId> names_of_contributions(const Operation& operation, const Lo
 Task reduce_piece(Operation& operation, SegmentedBlock& slice, std::uint32_t index, Route route) {
   LocalRank& rank = slice.rank();
   const Segment piece = slice.segment(index);
-  Fetch fetch(operation.replicas(), rank, piece, route);
+  const bool offered = is_offered(operation, rank, piece.source);
+  Fetch fetch(operation.replicas(), rank, piece, route, offered ? Fetch::Use::offered : Fetch::Use::copy);
   co_await fetch.located();
   co_await operation.enter_window(rank);
   const Block to = fetch.to();
@@ -56,7 +68,7 @@ Task reduce_piece(Operation& operation, SegmentedBlock& slice, std::uint32_t ind
     outcome = co_await reduce(operation, rank, operands, to, names);
   }
   operation.leave_window(rank);
-  fetch.moved(outcome);
+  fetch.moved_untold(outcome);
   slice.end(index, outcome);
 }
 
@@ -64,9 +76,7 @@ namespace {
 
 Task get_slice(Operation& operation, LocalRank& rank, GroupRank owner, Countdown& missing, fabric::MoveOutcome& failure,
                Route route, SegmentedBlock::Getter getter) {
-  const std::uint64_t bytes = rank.blocks.expected_bytes(owner);
-  const std::uint64_t piece_bytes = std::max<std::uint64_t>(1, operation.context.config.limits.segment_bytes);
-  const auto pieces = std::clamp<std::uint64_t>(bytes / piece_bytes, 1, peer::kMaxSegments);
+  const auto pieces = pieces_of(operation, rank.blocks.expected_bytes(owner));
   SegmentedBlock slice(operation, rank, owner, static_cast<std::uint32_t>(pieces),
                        rank.posted().reduction->element_bytes(), getter);
   slice.fetch_all(route);
@@ -75,6 +85,12 @@ Task get_slice(Operation& operation, LocalRank& rank, GroupRank owner, Countdown
   end_slice(operation, rank, owner, outcome);
   if (outcome.status != fabric::MoveStatus::ok) failure = outcome;
   missing.count();
+}
+
+void offer_own_slice(Operation& operation, LocalRank& rank, EagerSends eager) {
+  rank.eager_sends = eager;
+  if (!is_offered(operation, rank, rank.me()) || operation.membership().peers().empty()) return;
+  operation.replicas().offer_to_readers(Segment{rank.me(), peer::kWholeBlock, 0, 0});
 }
 
 // Slices that are not placed yet, from the own one on.
@@ -100,6 +116,7 @@ bool has_all_contributions(const LocalRank& rank) {
 
 Task reduce_slices(Operation& operation, LocalRank& rank, Route route, SegmentedBlock::Getter getter,
                    EagerSends eager) {
+  offer_own_slice(operation, rank, eager);
   operation.announce_send_blocks(rank, eager);  // my contribution may be read
   const std::vector<GroupRank> missing = missing_slices(operation, rank);
   for (;;) {
@@ -113,6 +130,7 @@ Task reduce_slices(Operation& operation, LocalRank& rank, Route route, Segmented
     Countdown left(operation.context.scheduler, static_cast<std::uint32_t>(missing.size()));
     for (const GroupRank owner : missing) rank.spawn(get_slice(operation, rank, owner, left, failure, route, getter));
     co_await left.done();
+    operation.replicas().tell_of_moved();  // with the releases
   }
   end_contributions(operation, rank, failure);
   co_await rank.filled_and_released();

@@ -34,12 +34,12 @@ std::span<const GroupRank> concerned(const PostedOperation& posted, const BlockL
 }
 
 // The whole block that `rank` sends to a destination.
-Block eager_block(const Context& context, const LocalRank& rank, GroupRank destination) {
+Block eager_block(const Operation& operation, const LocalRank& rank, GroupRank destination) {
   Block block = rank.posted().send.block(destination);
   if (rank.eager_sends != EagerSends::slices) return block;
   const std::vector<PairExtent>& slices = rank.posted().receive.extents;
   const PairExtent slice = index_of(destination) < slices.size() ? slices[index_of(destination)] : PairExtent();
-  if (!is_short_slice(context, slice.bytes)) return Block();
+  if (!sends_contributions(operation, rank.posted(), slice.bytes)) return Block();
   block.memory.address += static_cast<std::uint64_t>(slice.offset_bytes);
   block.bytes = slice.bytes;
   return block;
@@ -148,7 +148,7 @@ void Announcer::send_eager(LocalRank& rank, const Membership::Peer& reader) {
   for (const GroupRank destination : reader.ranks) {
     const PairState& pair = rank.pairs[destination];
     if (pair.send == SendState::released || pair.eager) continue;
-    const Block block = eager_block(operation_.context, rank, destination);
+    const Block block = eager_block(operation_, rank, destination);
     if (block.bytes == 0) continue;
     rank.pairs.set_eager(destination);
     operation_.context.fabric.mover.send_eager(BlockId{operation_.id(), rank.me(), destination}, block, reader.sp);

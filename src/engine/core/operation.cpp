@@ -115,7 +115,10 @@ void Operation::remove_completed() {
 void Operation::drop(GroupRank rank) {
   if (LocalRank* dropped = ranks.find(rank)) {
     announcer.give_back_credits(*dropped);
-    if (replicas_ != nullptr) replicas_->eager.holder_goes(rank);
+    if (replicas_ != nullptr) {
+      replicas_->tell_of_moved();
+      replicas_->eager.holder_goes(rank);
+    }
     ranks.remove(*dropped);
   }
   reconsider_replicas();

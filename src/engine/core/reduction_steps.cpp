@@ -22,6 +22,13 @@ bool sends_short_slices(const Operation& operation, const Reduction& reduction) 
   return !is_exact(reduction) || membership.services().size() == membership.size();
 }
 
+bool sends_contributions(const Operation& operation, const PostedOperation& posted, std::uint64_t slice_bytes) {
+  if (!is_short_slice(operation.context, slice_bytes)) return false;
+  if (slice_bytes <= operation.context.config.limits.shortest_slice_bytes) return true;
+  const std::uint64_t longest_bytes = posted.receive.extents.front().bytes;
+  return posted.receive.block_bytes <= longest_bytes * operation.membership().services().size();
+}
+
 void end_slice(Operation& operation, LocalRank& rank, GroupRank owner, const fabric::MoveOutcome& outcome) {
   const CompletionStatus status = status_of(outcome);
   if (status != CompletionStatus::ok) return rank.fail(status);

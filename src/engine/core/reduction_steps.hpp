@@ -16,6 +16,12 @@ namespace outrigger::engine {
 // Short slices are reduced whole and sent eagerly. Same result at all ranks.
 [[nodiscard]] bool is_short_slice(const Context& context, std::uint64_t bytes);
 
+// Contributions to a slice of this size are sent before they are requested, if sends_short_slices(). Longer ones only
+// if no service process owns several slices: they would come to it one after the other, while the links to others are
+// idle. Same result at all ranks.
+[[nodiscard]] bool sends_contributions(const Operation& operation, const PostedOperation& posted,
+                                       std::uint64_t slice_bytes);
+
 // Contributions to short slices are sent before they are requested, unless a service process reduces those of its ranks
 // first. Same result at all ranks.
 [[nodiscard]] bool sends_short_slices(const Operation& operation, const Reduction& reduction);

@@ -23,6 +23,15 @@ bool will_have(const Operation& operation, GroupRank source, std::optional<std::
   }) != nullptr;
 }
 
+// The reader reads the source's segments at the source, for its node or for itself.
+bool reads_at_source(const Membership& group, SpId reader, GroupRank source) {
+  const SpId owner = group.service_of(source);
+  const std::size_t node = group.node_of(reader);
+  if (reader == owner || node == group.node_of(owner)) return reader != owner;
+  const std::vector<SpId>& siblings = group.services_by_node()[node];
+  return siblings[source.value() % siblings.size()] == reader;
+}
+
 }  // namespace
 
 // ---------------------------------------------------------------- fetches
@@ -79,6 +88,15 @@ void Fetch::moved(const fabric::MoveOutcome& outcome) {
   replicas_.advance(entry);
 }
 
+// If this rank does not hold the segment now, another may ask for it again: the holder must know by then.
+void Fetch::moved_untold(const fabric::MoveOutcome& outcome) {
+  if (state_ == State::remote && outcome.status == fabric::MoveStatus::ok) {
+    state_ = State::ended;
+    replicas_.let_go_untold(service_, segment_.key());
+  }
+  moved(outcome);
+}
+
 void Fetch::end() {
   const State state = std::exchange(state_, State::ended);
   if (state == State::remote) replicas_.let_go(service_, segment_.key());
@@ -129,8 +147,14 @@ void Replicas::ask_next(Entry& entry, Fetch& fetch) {
 }
 
 void Replicas::ask(Entry& entry, Fetch& fetch, Fetch::State state, SpId service) {
+  const bool offered = state == Fetch::State::asking && fetch.state_ != state && fetch.use_ == Fetch::Use::offered &&
+                       is_offered(service, entry.key);
   fetch.state_ = state;
   fetch.service_ = service;
+  if (offered && taken_.insert(entry.key).second) {
+    const auto early = early_.extract(entry.key);
+    return early ? on_answer(service, early.mapped()) : void();
+  }
   const auto [source, index] = entry.key;
   operation_.context.send(service, operation_.id(), peer::ReplicaRequest{source, index, fetch.rank_.posted().digest});
   if (state != Fetch::State::forwarded) return;
@@ -143,7 +167,11 @@ void Replicas::on_answer(SpId from, const peer::ReplicaAnswer& answer) {
   const bool here = answer.where == peer::Where::here;
   Entry* entry = find(key);
   if (entry == nullptr || entry->fetcher == nullptr || !entry->fetcher->asks(from)) {
-    if (here) let_go(from, key);
+    if (may_come_early(from, key)) {
+      early_.insert_or_assign(key, answer);
+    } else if (here) {
+      let_go(from, key);
+    }
     return;
   }
   Fetch& fetch = *entry->fetcher;
@@ -161,6 +189,53 @@ void Replicas::let_go(SpId holder, const Segment::Key& key) {
   eager.forget(key.first, holder);
   operation_.context.send(holder, operation_.id(), peer::ReplicaDone{key.first, key.second});
   answer_quiesce(holder);
+}
+
+void Replicas::let_go_untold(SpId holder, const Segment::Key& key) {
+  eager.forget(key.first, holder);
+  untold_.emplace_back(holder, key);
+  answer_quiesce(holder);  // a restarted holder may wait for it before it makes what this rank still misses
+}
+
+// The source answers without a request, as neither it nor this service process has been restarted.
+bool Replicas::is_offered(SpId service, const Segment::Key& key) const {
+  const Context& context = operation_.context;
+  const Membership& group = operation_.membership();
+  return group.service_of(key.first) == service && context.config.epoch == Epoch{1} &&
+         context.epoch_of(service) == Epoch{1} && reads_at_source(group, group.self(), key.first);
+}
+
+bool Replicas::may_come_early(SpId from, const Segment::Key& key) const {
+  return is_offered(from, key) && !taken_.contains(key) && will_have(operation_, key.first, std::nullopt);
+}
+
+void Replicas::offer_to_readers(const Segment& segment) {
+  const Context& context = operation_.context;
+  const Membership& group = operation_.membership();
+  if (context.config.epoch > Epoch{1}) return;
+  for (const Membership::Peer& peer : group.peers()) {
+    if (context.epoch_of(peer.sp) > Epoch{1} || !reads_at_source(group, peer.sp, segment.source)) continue;
+    entry_of(segment.key()).waiting.push_back(Incarnation{peer.sp, Epoch{1}});
+    waited_for_.insert(segment.key());
+  }
+}
+
+// No local rank will take them any more.
+void Replicas::let_go_unwanted() {
+  for (auto early = early_.begin(); early != early_.end();) {
+    const auto [key, answer] = *early;
+    const bool wanted = will_have(operation_, key.first, std::nullopt);
+    early = wanted ? std::next(early) : early_.erase(early);
+    if (wanted) continue;
+    taken_.insert(key);
+    if (answer.where == peer::Where::here) let_go(operation_.membership().service_of(key.first), key);
+  }
+}
+
+void Replicas::tell_of_moved() {
+  for (const auto& [holder, key] : std::exchange(untold_, {})) {
+    operation_.context.send(holder, operation_.id(), peer::ReplicaDone{key.first, key.second});
+  }
 }
 
 // ---------------------------------------------------------------- segments
@@ -231,6 +306,7 @@ void Replicas::advance(Entry& entry) {
 
 void Replicas::reconsider() {
   if (closing_) return;
+  let_go_unwanted();
   // Waiters that continue may add new waiters, and may need another pass.
   for (auto next = waited_for_.begin(); next != waited_for_.end();) {
     const Segment::Key key = *next;
@@ -339,6 +415,10 @@ void Replicas::peer_restarted(SpId peer) {
     });
     if (entry.fetcher != nullptr && entry.fetcher->asks(peer)) ask(entry, *entry.fetcher, entry.fetcher->state_, peer);
   }
+  const auto from_peer = [&](const auto& early) {
+    return operation_.membership().service_of(early.first.first) == peer;
+  };
+  std::erase_if(early_, from_peer);
   quiescence.ask_again(peer);
 }
 

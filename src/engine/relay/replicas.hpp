@@ -30,7 +30,7 @@
 //                 the service process that was asked has restarted     the same    request, again
 //     local,      moved(), or destroyed                                ended
 //     source
-//     remote      moved(), or destroyed                                ended       done
+//     remote      moved(), or destroyed                                ended       done, later if moved_untold()
 //
 // States of another service process that asks for a segment here:
 //
@@ -47,6 +47,10 @@
 //
 // (*) Forwarded to the place where the fetcher was forwarded, else to the delegate; the first requester becomes the
 // delegate. Nowhere for the delegate itself, and for service processes of other nodes.
+//
+// A source may offer its own segments: it answers the service processes that read them at the source as if they had
+// asked before. They send no request then (Use::offered), and keep an answer that comes early. After a restart of
+// either, and for a second time, they ask.
 //
 // Waits have no cycle: routes have none, and a forwarded fetcher is not waited for. "Nowhere" is always a correct
 // answer: a rank releases a source only when it has the block, so the source still has it. Holders of whole blocks
@@ -91,7 +95,7 @@ using Route = std::optional<SpId> (*)(const Membership& group, const Segment& se
 // Lives in a coroutine's frame.
 class Fetch {
  public:
-  enum class Use : std::uint8_t { copy, operand };
+  enum class Use : std::uint8_t { copy, operand, offered };  // offered: a copy that its source offers
   Fetch(Replicas& replicas, LocalRank& rank, const Segment& segment, Route route, Use use = Use::copy);
   Fetch(const Fetch&) = delete;
   Fetch& operator=(const Fetch&) = delete;
@@ -105,6 +109,8 @@ class Fetch {
   // Awaited: the move between them. The holder's service process may have sent a short replica with its answer.
   [[nodiscard]] Move move() const;
   void moved(const fabric::MoveOutcome& outcome);
+  // The same, but the holder is told by Replicas::tell_of_moved(): all at once, in one batch of messages.
+  void moved_untold(const fabric::MoveOutcome& outcome);
 
  private:
   friend class Replicas;
@@ -138,6 +144,11 @@ class Replicas {
 
   // True if a rank of this service process holds or fetches it.
   [[nodiscard]] bool is_held_or_fetched(const Segment& segment) const;
+  // Sends the "done" of segments that were moved_untold().
+  void tell_of_moved();
+  // Will answer those who read a local rank's own segment here as if they had asked. To be called before the rank
+  // announces.
+  void offer_to_readers(const Segment& segment);
 
   // --- For the engine. ---
   void on_request(SpId from, const peer::ReplicaRequest& request);
@@ -190,6 +201,10 @@ class Replicas {
   void ask_next(Entry& entry, Fetch& fetch);
   void ask(Entry& entry, Fetch& fetch, Fetch::State state, SpId service);
   void let_go(SpId holder, const Segment::Key& key);
+  void let_go_untold(SpId holder, const Segment::Key& key);
+  [[nodiscard]] bool is_offered(SpId service, const Segment::Key& key) const;
+  [[nodiscard]] bool may_come_early(SpId from, const Segment::Key& key) const;
+  void let_go_unwanted();
   void answer_quiesce(SpId peer);
 
   void advance(Entry& entry);
@@ -204,6 +219,9 @@ class Replicas {
   std::set<Segment::Key> waited_for_;
   // One holder of a whole block is enough: ranks know which whole blocks they have.
   std::map<Segment::Key, std::vector<GroupRank>> holders_;
+  std::map<Segment::Key, peer::ReplicaAnswer> early_;  // from the sources, before they are awaited
+  std::set<Segment::Key> taken_;                       // offers that have been awaited, or refused
+  std::vector<std::pair<SpId, Segment::Key>> untold_;  // holders of segments that have been moved
   bool closing_ = false;
 };
 
