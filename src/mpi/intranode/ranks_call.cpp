@@ -50,6 +50,7 @@ bool find_neighbors(const Job& job, RankTeam& team, MPI_Comm comm, TeamArguments
   const bool repeats = neighbors->sources_in(NeighborOrder::in_turn).repeats();
   const NeighborOrder order =
       repeats ? native_order(job, neighbors->topology, *offloaded_as(arguments.call), true) : NeighborOrder::in_turn;
+  arguments.on_grid = neighbors->topology == Topology::cartesian;
   arguments.send.neighbors = &neighbors->destinations;
   arguments.receive.neighbors = &neighbors->sources_in(order);
   return true;
@@ -407,7 +408,8 @@ void RanksCall::look_at(RankTeam::LastCall& last) {
   if (job_.client != nullptr && (last.state == nullptr || last.state->off())) return;
   const bool asks_rules = job_.client != nullptr && job_.config.blocking;
   if (asks_rules && is_for_services(job_, *last.state, last.arguments)) return;
-  const std::optional<TeamCallKey> key = team_->takes(last.arguments) ? last.arguments.key() : std::nullopt;
+  const std::optional<TeamCallKey> key =
+      team_->takes(last.arguments) ? last.arguments.key(team_->size()) : std::nullopt;
   last.kind = key ? team_->kind_of(*key) : nullptr;
   last.known = !asks_rules && last.arguments.tells_by_words();
   // A trial would add natively now and then: such sums would not be the same from run to run.

@@ -387,8 +387,22 @@ std::optional<std::uint64_t> TeamArguments::block_bytes() const {
   }
 }
 
-std::optional<TeamCallKey> TeamArguments::key() const {
-  const TeamCallKey key{steer::CallKey::of(*offloaded_as(call), true, block_bytes()), reduction};
+// On a grid, a rank's neighbors receive what it sends and send what it receives. So the sum is alike, as all ranks are
+// connected. MPI_Allgatherv has the same counts everywhere.
+std::optional<std::uint64_t> TeamArguments::alike_bytes(std::uint32_t members) const {
+  if (on_grid && !send.listed && !receive.listed) {
+    return (bytes_in(send.count, send.shape) + bytes_in(receive.count, receive.shape)) / 2;
+  }
+  if (call != CollectiveCall::allgatherv) return block_bytes();
+  std::uint64_t all = 0;
+  for (std::uint32_t member = 0; member < members; ++member) {
+    all += bytes_in(count_at(receive, member), receive.shape);
+  }
+  return all / members;
+}
+
+std::optional<TeamCallKey> TeamArguments::key(std::uint32_t members) const {
+  const TeamCallKey key{steer::CallKey::of(*offloaded_as(call), true, alike_bytes(members)), reduction};
   if (!is_reduction(call)) return key;
   return reduction && order != RankOrder::none ? std::optional(key) : std::nullopt;
 }

@@ -156,6 +156,7 @@ struct TeamArguments {
   TeamSide receive;
   MPI_Op operation{};
   int root = 0;
+  bool on_grid = false;  // neighbors are those of a Cartesian grid
   std::optional<Reduction> reduction;
   RankOrder order = RankOrder::ranks;  // of the reduction
 
@@ -164,7 +165,7 @@ struct TeamArguments {
   // May the MPI accept them? And fills in the shapes and the reduction.
   [[nodiscard]] bool valid(const Job& job, const TeamPlace& team);
   // How such calls are told apart. Nothing: ranks never do them.
-  [[nodiscard]] std::optional<TeamCallKey> key() const;
+  [[nodiscard]] std::optional<TeamCallKey> key(std::uint32_t members) const;
   // Calls with the same words but for buffers, and with the same lists, come to the same: no types of the program's
   // own.
   [[nodiscard]] bool tells_by_words() const {
@@ -177,6 +178,8 @@ struct TeamArguments {
   [[nodiscard]] std::optional<PlainBytes> plain(const TeamPlace& team) const;
   // The size of a block, if MPI makes it alike on all ranks.
   [[nodiscard]] std::optional<std::uint64_t> block_bytes() const;
+  // A size that is alike on all ranks, for trials: block_bytes(), or a mean.
+  [[nodiscard]] std::optional<std::uint64_t> alike_bytes(std::uint32_t members) const;
 
   [[nodiscard]] std::int64_t count_at(const TeamSide& side, std::uint32_t member) const {
     if (!side.listed) return side.count;
