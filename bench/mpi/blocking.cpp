@@ -187,7 +187,7 @@ struct Times {
 Times measure(const Collective& collective, Buffers& native, Buffers& ours) {
   row(collective.call, native, 3);
   const double call_us = row(collective.call, native, 10);
-  const int calls = std::clamp(static_cast<int>(kRowUs / call_us), 3, 5000);
+  const int calls = std::clamp(static_cast<int>(kRowUs / call_us), 8, 5000);
   warm(collective, ours, call_us);
   std::vector<double> native_us, ours_us, ratios;
   for (int round = 0; round < kRounds; ++round) {

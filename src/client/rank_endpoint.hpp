@@ -138,7 +138,10 @@ class RankEndpoint : public GroupOwner, public std::enable_shared_from_this<Rank
 
   // Around fork(); the lock is held during it.
   void before_fork();
-  void after_fork_in_parent() { lock_.mutex.unlock(); }
+  void after_fork_in_parent() {
+    heap_.end_at_fork();
+    lock_.mutex.unlock();
+  }
   void after_fork_in_child();
 
  private:

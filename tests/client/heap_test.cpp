@@ -152,6 +152,18 @@ TEST_F(Heap, ANewGenerationIsMappedByAndBy) {
   EXPECT_TRUE(eventually([&] { return node_.regions() == 1; }));
 }
 
+// A buffer that is still found mapped would not be staged, although its post finds it private.
+TEST_F(Heap, AForkEndsAGenerationBeforeTheNextPost) {
+  ASSERT_TRUE(client_->heap().share(kFakeHeap));
+  const Generation former = std::move(current);
+  begin_generation();
+  ASSERT_NE(client_->region_of(former.mapping.base(), 1), kPrivateRegion);
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_EQ(client_->region_of(former.mapping.base(), 1), kPrivateRegion);
+}
+
 TEST_F(Heap, AForkIsToldWhatIsUnderWay) {
   ASSERT_TRUE(client_->heap().share(kFakeHeap));
   const std::byte* base = current.mapping.base();

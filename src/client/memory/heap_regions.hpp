@@ -49,6 +49,11 @@ class HeapRegions {
   // Under the lock, before a fork(): memory of operations stays shared. The heap's own handlers run after this, before
   // the process is copied.
   void hold_at_fork(Posts& posts);
+  // Under the lock, after a fork() in the parent. Memory of the generation that has ended is private from here on, also
+  // for buffers that are looked up before the next post.
+  void end_at_fork() {
+    if (heap_ != nullptr && heap_->serial() != serial_) retire();
+  }
 
  private:
   [[nodiscard]] bool can_map() const { return !lock_.is_inert() && !regions_.registers() && regions_.maps(); }
