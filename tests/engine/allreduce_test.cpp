@@ -1,7 +1,9 @@
 // Allreduce: every bit, in any order of ranks, the number of reads, and restarts.
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "cluster.hpp"
@@ -280,6 +282,40 @@ TEST(Allreduce, OwnersOfferShortSlices) {
     for (std::uint32_t rank = 0; rank <= last; ++rank) EXPECT_TRUE(cluster.summed_right(rank, 0, kVector));
     EXPECT_TRUE(cluster.idle());
     EXPECT_EQ(cluster.broken(), std::nullopt);
+  }
+}
+
+// Some ranks have posted, then one of them is lost, then the others post: they do not wait for what it offered.
+void lose_after_posts(const std::vector<std::uint32_t>& shape, const std::vector<std::uint32_t>& order,
+                      std::size_t posts, std::uint32_t lost) {
+  EngineLimits limits;
+  limits.split_bytes = 16;
+  Cluster cluster(shape, limits);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (i == posts) cluster.engine(shape[lost]).drop_rank(WorldRank{lost});
+    cluster.settle();
+    cluster.post(cluster.allreduce(order[i], 0, 96));
+    cluster.settle();
+  }
+  for (const std::uint32_t rank : order) {
+    if (rank == lost) continue;
+    ASSERT_TRUE(cluster.completed(rank, 0)) << fmt::format("{} of {} lost after {} posts", lost, order, posts);
+    EXPECT_EQ(cluster.completion(rank, 0).record.status, CompletionStatus::peer_lost);
+  }
+  EXPECT_TRUE(cluster.idle());
+  EXPECT_EQ(cluster.broken(), std::nullopt);
+}
+
+TEST(Allreduce, ALostRankEndsItForThoseWhoPostLater) {
+  const std::vector<std::vector<std::uint32_t>> shapes = {{0, 1}, {0, 1, 2}, {0, 0, 1}, {0, 0, 1, 2}};
+  for (const std::vector<std::uint32_t>& shape : shapes) {
+    std::vector<std::uint32_t> order(shape.size());
+    std::iota(order.begin(), order.end(), 0U);
+    do {
+      for (std::size_t posts = 1; posts < order.size(); ++posts) {
+        for (std::size_t lost = 0; lost < posts; ++lost) lose_after_posts(shape, order, posts, order[lost]);
+      }
+    } while (std::next_permutation(order.begin(), order.end()));
   }
 }
 

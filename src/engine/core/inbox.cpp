@@ -148,7 +148,9 @@ void Inbox::handle(SpId from, const OperationId& id, const peer::ReplicaRequest&
 }
 
 void Inbox::handle(SpId from, const OperationId& id, const peer::ReplicaAnswer& answer) {
-  if (Operation* operation = find_open(id)) return operation->replicas().on_answer(from, answer);
+  Group* known = groups_.find(id.group);
+  Operation* operation = known == nullptr ? nullptr : known->find_operation(id.sequence);
+  if (operation != nullptr) return operation->replicas().on_answer(from, answer);
   if (answer.where == peer::Where::here) {
     context_.send(from, id, peer::ReplicaDone{answer.source, answer.segment});
   }

@@ -249,6 +249,12 @@ std::uint32_t Matcher::count_early(GroupRank rank) const {
   return static_cast<std::uint32_t>(of_peers + of_local);
 }
 
+bool Matcher::keeps(SpId from, GroupRank source) const {
+  return std::ranges::any_of(unexpected_, [&](const auto& entry) {
+    return entry.second.from == from && entry.second.announce.group_rank == source;
+  });
+}
+
 void Matcher::forget_met() {
   if (unexpected_.empty()) return;
   const Membership& membership = operation_.membership();

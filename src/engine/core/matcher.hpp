@@ -32,6 +32,7 @@ class Matcher {
   // The same when only restored ranks are known.
   void forget_met_by_restored();
   [[nodiscard]] bool keeps_any() const { return !unexpected_.empty(); }
+  [[nodiscard]] bool keeps(SpId from, GroupRank source) const;
   // Announcements that came before the rank's post, including those of other local ranks.
   [[nodiscard]] std::uint32_t count_early(GroupRank rank) const;
   // A local rank ended the operation without taking part: notifies all peers that announced to it.

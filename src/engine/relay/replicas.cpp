@@ -23,6 +23,14 @@ bool will_have(const Operation& operation, GroupRank source, std::optional<std::
   }) != nullptr;
 }
 
+// A local rank will take the source's slice, or may.
+bool expects_offer(const Operation& operation, GroupRank source) {
+  return operation.ranks.find_if([source](const LocalRank& rank) {
+    return rank.is_open() && rank.eager_sends == EagerSends::slices &&
+           rank.pairs[source].receive != ReceiveState::filled;
+  }) != nullptr;
+}
+
 // The reader reads the source's segments at the source, for its node or for itself.
 bool reads_at_source(const Membership& group, SpId reader, GroupRank source) {
   const SpId owner = group.service_of(source);
@@ -169,10 +177,10 @@ void Replicas::on_answer(SpId from, const peer::ReplicaAnswer& answer) {
   if (entry == nullptr || entry->fetcher == nullptr || !entry->fetcher->asks(from)) {
     if (may_come_early(from, key)) {
       early_.insert_or_assign(key, answer);
-    } else if (here) {
-      let_go(from, key);
+      return;
     }
-    return;
+    if (may_be_offer(from, key)) taken_.insert(key);
+    return here ? let_go(from, key) : void();
   }
   Fetch& fetch = *entry->fetcher;
   if (here && answer.bytes >= fetch.segment_.end()) {
@@ -201,12 +209,20 @@ void Replicas::let_go_untold(SpId holder, const Segment::Key& key) {
 bool Replicas::is_offered(SpId service, const Segment::Key& key) const {
   const Context& context = operation_.context;
   const Membership& group = operation_.membership();
-  return group.service_of(key.first) == service && context.config.epoch == Epoch{1} &&
-         context.epoch_of(service) == Epoch{1} && reads_at_source(group, group.self(), key.first);
+  return key.second == peer::kWholeBlock && group.service_of(key.first) == service &&
+         context.config.epoch == Epoch{1} && context.epoch_of(service) == Epoch{1} &&
+         reads_at_source(group, group.self(), key.first);
 }
 
 bool Replicas::may_come_early(SpId from, const Segment::Key& key) const {
-  return is_offered(from, key) && !taken_.contains(key) && will_have(operation_, key.first, std::nullopt);
+  return operation_.group.membership() != nullptr && is_offered(from, key) && !taken_.contains(key) &&
+         expects_offer(operation_, key.first);
+}
+
+// Before the members are known: only sources that have announced may have offered.
+bool Replicas::may_be_offer(SpId from, const Segment::Key& key) const {
+  if (operation_.group.membership() != nullptr) return is_offered(from, key);
+  return key.second == peer::kWholeBlock && operation_.matcher.keeps(from, key.first);
 }
 
 void Replicas::offer_to_readers(const Segment& segment) {
@@ -224,7 +240,7 @@ void Replicas::offer_to_readers(const Segment& segment) {
 void Replicas::let_go_unwanted() {
   for (auto early = early_.begin(); early != early_.end();) {
     const auto [key, answer] = *early;
-    const bool wanted = will_have(operation_, key.first, std::nullopt);
+    const bool wanted = expects_offer(operation_, key.first);
     early = wanted ? std::next(early) : early_.erase(early);
     if (wanted) continue;
     taken_.insert(key);

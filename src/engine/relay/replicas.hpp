@@ -48,9 +48,21 @@
 // (*) Forwarded to the place where the fetcher was forwarded, else to the delegate; the first requester becomes the
 // delegate. Nowhere for the delegate itself, and for service processes of other nodes.
 //
-// A source may offer its own segments: it answers the service processes that read them at the source as if they had
-// asked before. They send no request then (Use::offered), and keep an answer that comes early. After a restart of
-// either, and for a second time, they ask.
+// A source may offer its own whole block: it answers the service processes that read it at the source as if they had
+// asked before. They send no request then (Use::offered). After a restart of either they ask. Else each offer is
+// answered once; states of an offer at the reader:
+//
+//     state       event                                                next state
+//     open        the fetcher asks the source                          taken
+//                 answer: an open local rank may take it               early
+//                 answer: else                                         taken       done, if it is here
+//     early       the fetcher asks the source                          taken, with this answer
+//                 no open local rank may take it                       taken       done, if it is here
+//     taken       the fetcher asks the source                          taken       request
+//
+// So a fetch without a request waits only for an answer that is still to come. An answer follows the announcement,
+// which keeps the operation until all local ranks have posted; without one there are no fetches. So no answer is lost,
+// even if the source is lost before ranks post here.
 //
 // Waits have no cycle: routes have none, and a forwarded fetcher is not waited for. "Nowhere" is always a correct
 // answer: a rank releases a source only when it has the block, so the source still has it. Holders of whole blocks
@@ -204,6 +216,7 @@ class Replicas {
   void let_go_untold(SpId holder, const Segment::Key& key);
   [[nodiscard]] bool is_offered(SpId service, const Segment::Key& key) const;
   [[nodiscard]] bool may_come_early(SpId from, const Segment::Key& key) const;
+  [[nodiscard]] bool may_be_offer(SpId from, const Segment::Key& key) const;
   void let_go_unwanted();
   void answer_quiesce(SpId peer);
 
@@ -220,7 +233,7 @@ class Replicas {
   // One holder of a whole block is enough: ranks know which whole blocks they have.
   std::map<Segment::Key, std::vector<GroupRank>> holders_;
   std::map<Segment::Key, peer::ReplicaAnswer> early_;  // from the sources, before they are awaited
-  std::set<Segment::Key> taken_;                       // offers that have been awaited, or refused
+  std::set<Segment::Key> taken_;                       // offers that are awaited, or whose answers were not kept
   std::vector<std::pair<SpId, Segment::Key>> untold_;  // holders of segments that have been moved
   bool closing_ = false;
 };
