@@ -36,14 +36,14 @@ bool is_offered(const Operation& operation, const LocalRank& rank, GroupRank own
   return rank.eager_sends == EagerSends::slices && bytes != 0 && pieces_of(operation, bytes) == 1;
 }
 
-// Names of the contributions to the own slice, if it is short: no others are sent eagerly.
+// Names of the contributions to a local rank's slice, if it is short: no others are sent here eagerly.
 std::vector<BlockId> names_of_contributions(const Operation& operation, const LocalRank& rank, const Segment& piece) {
   std::vector<BlockId> names;
   const Membership& group = operation.membership();
   if (rank.eager_sends != EagerSends::slices || group.leaders_of_nodes().size() == 1) return names;
-  if (piece.source != rank.me() || piece.index != peer::kWholeBlock) return names;
+  if (group.service_of(piece.source) != group.self() || piece.index != peer::kWholeBlock) return names;
   if (!sends_short_slices(operation, *rank.posted().reduction)) return names;
-  for (std::size_t i = 0; i < group.size(); ++i) names.push_back(BlockId{operation.id(), group_rank(i), rank.me()});
+  for (std::size_t i = 0; i < group.size(); ++i) names.push_back(BlockId{operation.id(), group_rank(i), piece.source});
   return names;
 }
 
