@@ -93,7 +93,10 @@ def test_a_signal_ends_the_job_in_order_while_energy_is_measured(
         "import pathlib, sys; from outrigger import cli, energy; energy.POWERCAP = pathlib.Path(sys.argv.pop(1)); "
         "cli.main()"
     )
-    process = subprocess.Popen([sys.executable, "-c", start, str(tmp_path / "counters"), *words])
+    process = subprocess.Popen(
+        [sys.executable, "-c", start, str(tmp_path / "counters"), *words],
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # under nohup SIGHUP would be ignored
+    )
     try:
         wait_until((tmp_path / "ready").exists)
         process.send_signal(number)

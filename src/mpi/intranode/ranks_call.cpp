@@ -334,12 +334,16 @@ Performed perform_by(const Job& job, RankTeam& ranks, AnyTeam& team, const TeamA
   return {outcome, performance.asks_native()};
 }
 
-// The last call had the same lists, in the same places.
+bool is_in_place(Word buffer) {
+  return buffer == reinterpret_cast<Word>(MPI_IN_PLACE);
+}
+
+// The last call had the same lists, in the same places. In place, one side's lists mean nothing and must not be read.
 bool repeats_lists(const RankTeam::LastCall& last, std::span<const Word> words, bool large) {
   if (!last.has_words || last.arguments.large != large) return false;
   const BufferPlaces buffers = buffer_places(last.arguments.call);
   for (std::size_t i = 0; i < words.size(); ++i) {
-    if (!buffers.has(i) && words[i] != last.words[i]) return false;
+    if (buffers.has(i) ? is_in_place(words[i]) != is_in_place(last.words[i]) : words[i] != last.words[i]) return false;
   }
   return last.lists.are_unchanged();
 }
@@ -452,7 +456,9 @@ bool RanksCall::keep_blocks(RankTeam::LastCall& last) const {
     }
     return true;
   };
-  return keep(last.from, 0, call.send) && keep(last.into, 1, call.receive);
+  if (keep(last.from, 0, call.send) && keep(last.into, 1, call.receive)) return true;
+  team_->give_back_scratch();
+  return false;
 }
 
 void RanksCall::choose(RankTeam::LastCall& last) {

@@ -358,7 +358,7 @@ std::optional<PlainBytes> TeamArguments::plain(const TeamPlace& team) const {
     case CollectiveCall::alltoall: plain = are_plain(true, true); break;
     case CollectiveCall::gather: plain = are_plain(true, is_root); break;
     case CollectiveCall::scatter: plain = are_plain(is_root, true); break;
-    case CollectiveCall::allgatherv: plain = is_plain_block(send); break;
+    case CollectiveCall::allgatherv:
     case CollectiveCall::gatherv: plain = is_plain_block(send); break;
     case CollectiveCall::scatterv: plain = is_plain_block(receive); break;
     case CollectiveCall::alltoallv:

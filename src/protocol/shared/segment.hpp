@@ -365,7 +365,7 @@ class SegmentView {
     return reinterpret_cast<NativeCallsEntry*>(base_ + native_calls_offset())[index];
   }
   [[nodiscard]] std::byte* arena() const { return base_ + arena_offset(); }
-  [[nodiscard]] std::byte* marks(SlotIndex slot) const { return arena() + slot.value() * kSlotMarksBytes; }
+  [[nodiscard]] std::byte* marks(SlotIndex slot) const { return arena() + std::size_t{slot.value()} * kSlotMarksBytes; }
 
   // Keeper only: writes the constants into a fresh, zeroed mapping.
   void initialize(WorldRank rank, std::uint32_t world_size) const;

@@ -2,13 +2,16 @@
 // root between calls, or nothing. Lists stay in the same memory, so their addresses tell nothing. Each block has its
 // own bytes; bytes between blocks must stay. A rank without use for a list passes a bad address.
 #include <mpi.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <random>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -153,6 +156,49 @@ void scatterv(const Plan& plan, const Call& call, MPI_Comm comm) {
   check(call, "scatterv", received, call.root, rank, true);
 }
 
+// The send lists mean nothing in place. The program changes them, then uses them, and their memory may be gone.
+void alltoallv_in_place(int number) {
+  static std::array<int, kMostRanks> places{};
+  Call call{number, 1, 0, MPI_BYTE, sent.buffers[0].data(), received.buffers[0].data()};
+  for (int i = 0; i < ranks; ++i) sent.counts[index(i)] = received.counts[index(i)] = 8;
+  lay_out(received, false);
+  for (int shift = 0; shift < 3; ++shift) {
+    for (int i = 0; i < ranks; ++i) {
+      std::fill_n(block(call.into, received, call, i, false), 8, byte_of(number, rank, i, 0));
+    }
+    MPI_Alltoallv(MPI_IN_PLACE, sent.counts.data(), places.data(), MPI_BYTE, call.into, received.counts.data(),
+                  received.places.data(), MPI_BYTE, MPI_COMM_WORLD);
+    for (int i = 0; i < ranks; ++i) {
+      if (block(call.into, received, call, i, false)[7] != byte_of(number, i, rank, 0)) fail(call, "in place", i, 7);
+    }
+    for (int i = 0; i < ranks; ++i) places[index(i)] = i * 16 + shift;
+    std::swap(sent.places, places);
+    for (int i = 0; i < ranks; ++i) fill(call, sent, i, false);
+    std::swap(sent.places, places);
+    MPI_Alltoallv(call.from, sent.counts.data(), places.data(), MPI_BYTE, call.into, received.counts.data(),
+                  received.places.data(), MPI_BYTE, MPI_COMM_WORLD);
+    for (int i = 0; i < ranks; ++i) check(call, "alltoallv after one in place", received, i, rank, false);
+  }
+  check_gaps(call, "alltoallv after one in place");
+}
+
+void alltoallv_in_place_without_lists() {
+  void* const page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  int* const counts = static_cast<int*>(page);
+  int* const places = counts + kMostRanks;
+  for (int i = 0; i < ranks; ++i) counts[i] = received.counts[index(i)] = 8;
+  for (int i = 0; i < ranks; ++i) places[i] = 8 * i;
+  lay_out(received, false);
+  const auto run = [&](const void* from) {
+    MPI_Alltoallv(from, counts, places, MPI_BYTE, received.buffers[0].data(), received.counts.data(),
+                  received.places.data(), MPI_BYTE, MPI_COMM_WORLD);
+  };
+  for (int i = 0; i < 3; ++i) run(sent.buffers[0].data());
+  munmap(page, 4096);
+  run(MPI_IN_PLACE);
+  std::fill(received.buffers[0].begin(), received.buffers[0].end(), kUntouched);
+}
+
 // Often has the handle of the last one that was freed.
 MPI_Datatype own_type() {
   MPI_Datatype made = MPI_DATATYPE_NULL;
@@ -214,6 +260,8 @@ int main(int argc, char** argv) {
       run(number++, plan, changes ? random : again, graph);
     }
   }
+  for (int number = 0; number < 30; ++number) alltoallv_in_place(number);
+  for (int i = 0; i < 5; ++i) alltoallv_in_place_without_lists();
   MPI_Comm freed = graph;
   MPI_Comm_free(&freed);
   if (rank == 0) std::printf("all blocks are right\n");
