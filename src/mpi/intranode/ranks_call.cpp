@@ -30,9 +30,10 @@ bool is_for_services(const Job& job, const CommState& state, const TeamArguments
   return job.config.selection.decide(true, collective, state.shape(), bytes).considered;
 }
 
-// The member's own block. Lists of a side without meaning must not be read.
+// The member's own block. Lists of a side without meaning must not be read, and reductions have no places.
 const void* own_place(const TeamArguments& call, const TeamSide& side, std::uint32_t me) {
-  return side.listed && !side.shape.committed ? side.buffer : offset_address(side.buffer, call.offset_at(side, me));
+  const bool has_places = !side.listed || (side.shape.committed && side.displacements != 0);
+  return has_places ? offset_address(side.buffer, call.offset_at(side, me)) : side.buffer;
 }
 
 // Neither side begins where the other, or the member's own block in it, does: an MPI may refuse that.
