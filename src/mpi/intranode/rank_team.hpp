@@ -91,12 +91,16 @@ class RankTeam {
     TeamArguments arguments;
     KeptLists lists;
     Kind* kind = nullptr;
-    bool takes_turns = false;            // a trial decides the way; else ranks do it
-    bool needs_order = false;            // the MPI's, of a reduction
-    std::optional<PlainBytes> plain;     // the team takes the buffers as they are
-    KeptBlocks from, into;               // ... and these blocks of them, of calls with lists and of neighbors
-    intranode::OrderTable::Place order;  // where that is
-    CommState* state = nullptr;          // in a job with service processes
+    // A trial decides the way. Otherwise ranks do the call.
+    bool takes_turns = false;
+    // The reduction needs the MPI's order, which is there.
+    bool needs_order = false;
+    intranode::OrderTable::Place order;
+    // The team takes the buffers as they are. With lists or neighbors it takes these blocks of them.
+    std::optional<PlainBytes> plain;
+    KeptBlocks from, into;
+    // The communicator's, in a job with service processes.
+    CommState* state = nullptr;
 
     [[nodiscard]] bool is_off() const { return state != nullptr && state->off(); }
   };

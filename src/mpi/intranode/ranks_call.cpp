@@ -30,18 +30,12 @@ bool is_for_services(const Job& job, const CommState& state, const TeamArguments
   return job.config.selection.decide(true, collective, state.shape(), bytes).considered;
 }
 
-// The member's own block. Lists of a side without meaning must not be read, and reductions have no places.
-const void* own_place(const TeamArguments& call, const TeamSide& side, std::uint32_t me) {
-  const bool has_places = !side.listed || (side.shape.committed && side.displacements != 0);
-  return has_places ? offset_address(side.buffer, call.offset_at(side, me)) : side.buffer;
-}
-
 // Neither side begins where the other, or the member's own block in it, does: an MPI may refuse that.
 bool begin_apart(const TeamArguments& call, std::uint32_t me) {
   const void* sent = call.send.buffer;
   const void* received = call.receive.buffer;
   if (is_of_neighbors(call.call)) return sent != received;
-  return sent != received && sent != own_place(call, call.receive, me) && received != own_place(call, call.send, me);
+  return sent != received && sent != call.own_block(call.receive, me) && received != call.own_block(call.send, me);
 }
 
 // False: the communicator has no topology.
@@ -333,10 +327,6 @@ Performed perform_by(const Job& job, RankTeam& ranks, AnyTeam& team, const TeamA
   Performance<AnyTeam> performance(job, ranks, team, arguments, order);
   const Outcome outcome = performance.run();
   return {outcome, performance.asks_native()};
-}
-
-bool is_in_place(Word buffer) {
-  return buffer == reinterpret_cast<Word>(MPI_IN_PLACE);
 }
 
 // The last call had the same lists, in the same places. In place, one side's lists mean nothing and must not be read.

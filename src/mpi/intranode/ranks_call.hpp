@@ -28,9 +28,12 @@ enum class Likeness : std::uint8_t {
   same,
 };
 
+[[nodiscard]] inline bool is_in_place(Word buffer) {
+  return buffer == reinterpret_cast<Word>(MPI_IN_PLACE);
+}
 // Buffers that no call of the library gives a meaning.
 [[nodiscard]] inline bool is_ordinary(Word buffer) {
-  return buffer != 0 && buffer != reinterpret_cast<Word>(MPI_IN_PLACE);
+  return buffer != 0 && !is_in_place(buffer);
 }
 
 // The last call again with moved buffers: takes these over. False: it needs another look.

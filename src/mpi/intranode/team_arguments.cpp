@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "mpi/collectives/arguments.hpp"
 #include "mpi/job/job.hpp"
 #include "mpi/native/entry.hpp"
 #include "mpi/types/reducible.hpp"
@@ -94,10 +93,6 @@ bool valid_apart(const TeamSide& one, const void* own, const TeamSide& other, bo
   return one.in_place() || !aliased(one.buffer, one.type, own, other.type, same_counts);
 }
 
-const void* own_block(const TeamArguments& arguments, const TeamSide& side, std::uint32_t me) {
-  return offset_address(side.buffer, arguments.offset_at(side, me));
-}
-
 bool have_same_counts(const TeamArguments& arguments, const TeamSide& one, const TeamSide& other, std::uint32_t me) {
   const std::int64_t sent = arguments.count_at(one, me);
   const std::int64_t received = arguments.count_at(other, me);
@@ -162,7 +157,7 @@ bool valid_allgather(const Job& job, TeamArguments& call, const TeamPlace& team)
   if (call.send.in_place()) return true;
   if (!valid_side(job, call.send.buffer, call.send.count, call.send.type)) return false;
   look_at(job, call.send);
-  return valid_apart(call.send, own_block(call, call.receive, team.rank), call.receive,
+  return valid_apart(call.send, call.own_block(call.receive, team.rank), call.receive,
                      have_same_counts(call, call.send, call.receive, team.rank));
 }
 
@@ -178,7 +173,7 @@ bool valid_rooted(const Job& job, TeamArguments& call, const TeamPlace& team, Te
   if (!is_root) return true;
   if (!valid_blocks(job, call, all, team.size)) return false;
   look_at(job, all);
-  return valid_apart(mine, own_block(call, all, team.rank), all, have_same_counts(call, mine, all, team.rank));
+  return valid_apart(mine, call.own_block(all, team.rank), all, have_same_counts(call, mine, all, team.rank));
 }
 
 bool valid_reduced_type(const Job& job, TeamArguments& call) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 
+#include "mpi/collectives/arguments.hpp"
 #include "mpi/intranode/native_bits.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/native/real.hpp"
@@ -188,6 +189,11 @@ struct TeamArguments {
   }
   [[nodiscard]] MPI_Datatype type_at(const TeamSide& side, std::uint32_t member) const {
     return side.types == 0 ? side.type : reinterpret_cast<const MPI_Datatype*>(side.types)[member];
+  }
+  // The member's own block on a side. Lists of a side without meaning are not read, and reductions have no places.
+  [[nodiscard]] const void* own_block(const TeamSide& side, std::uint32_t me) const {
+    const bool has_places = !side.listed || (side.shape.committed && side.displacements != 0);
+    return has_places ? offset_address(side.buffer, offset_at(side, me)) : side.buffer;
   }
   // From the buffer, in bytes.
   [[nodiscard]] std::int64_t offset_at(const TeamSide& side, std::uint32_t member) const {
