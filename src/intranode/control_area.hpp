@@ -1,7 +1,7 @@
 // The shared memory by which the members of a team meet: flags and slots. One memfd per team, so nothing is left behind
 // when its members end, however they end.
 //
-//     member 0: arrived, little, calls | left, calls | doing | slot 0 | slot 1 |
+//     member 0: arrived, little, calls | left, calls | doing | turns | slot 0 | slot 1 |
 //     member 1: ...
 //
 // Pages of slots get memory when they are first written, or when their member asks for it.
@@ -21,7 +21,16 @@
 
 namespace outrigger::intranode {
 
-// One member's part. Only that member writes it.
+// A long block that two members copy together (shared_copy.hpp): from the memory of one, the lender, to that of the
+// other, the owner. All numbers are marked with the step of the copy.
+struct CopyTurns {
+  // Pieces that have been taken, by either.
+  alignas(64) std::atomic<std::uint64_t> taken;
+  Flag lent;   // raised by the lender when it writes no more
+  Flag owned;  // raised by the owner when all is there
+};
+
+// One member's part. Only that member writes it, but for the turns.
 struct MemberArea {
   // The last step whose contents are in the slot, or beside the flag if they are few bytes.
   alignas(64) Flag arrived;
@@ -36,6 +45,8 @@ struct MemberArea {
   alignas(64) std::atomic<std::uint64_t> doing;
   // Only the first member's counts, and any member writes it: a line about a late member has been printed.
   std::atomic<std::uint64_t> said_late;
+  // Of this member's blocks, by lender.
+  std::array<CopyTurns, kMostMembers> turns;
   alignas(4096) std::array<std::array<std::byte, kSlotBytes>, kSlots> slots;
 };
 static_assert(offsetof(MemberArea, left) == 64, "one cache line to look at for what is little");

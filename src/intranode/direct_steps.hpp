@@ -2,12 +2,16 @@
 // copy. Members that could not copy get their blocks by slots.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <cstring>
+#include <optional>
+#include <span>
 
 #include "intranode/meeting.hpp"
 #include "intranode/member_blocks.hpp"
 #include "intranode/peer_memory.hpp"
+#include "intranode/shared_copy.hpp"
 #include "intranode/slot_copies.hpp"
 
 namespace outrigger::intranode {
@@ -50,15 +54,82 @@ inline void publish(Meeting& meeting, std::uint64_t step, const Blocks& blocks) 
   return Outcome::done;
 }
 
-// For the root of an operation in which each other member copies its block and then arrives: waits for them all.
-// `failed(member)` is called for those that could not copy.
-template <class Failed>
-[[nodiscard]] Outcome wait_for_copies(Meeting& meeting, std::uint64_t step, const Failed& failed) {
+// The root's copies with the others in one step.
+class RootCopies {
+ public:
+  RootCopies(Meeting& meeting, std::uint64_t step) : meeting_(&meeting), step_(step) {}
+  [[nodiscard]] std::optional<SharedCopy>& with(std::uint32_t other) { return copies_[other]; }
+
+  // A piece with each in turn, so that all end at about the same time; at last with those that come late.
+  // `copy_piece(other)`: false if nothing is left.
+  template <class CopyPiece>
+  [[nodiscard]] Outcome make(const CopyPiece& copy_piece) {
+    for (bool found = true; found;) {
+      found = false;
+      for (std::uint32_t distance = 1; distance < meeting_->size(); ++distance) {
+        const std::uint32_t other = meeting_->after(distance);
+        if (!copies_[other] || !meeting_->has_arrived(other, step_)) continue;
+        if (!meeting_->wait_arrived(other, step_)) return Outcome::ended;
+        found = copy_piece(other) || found;
+      }
+    }
+    for (std::uint32_t distance = 1; distance < meeting_->size(); ++distance) {
+      const std::uint32_t other = meeting_->after(distance);
+      if (!copies_[other]) continue;
+      if (!meeting_->wait_arrived(other, step_)) return Outcome::ended;
+      while (copy_piece(other)) continue;
+    }
+    return Outcome::done;
+  }
+
+ private:
+  Meeting* meeting_;
+  std::uint64_t step_;
+  std::array<std::optional<SharedCopy>, kMostMembers> copies_;
+};
+
+// The root's part of an operation in which each other member gets block_of(it). `failed(member)` is called for those
+// that did not.
+template <class BlockOf, class Failed>
+[[nodiscard]] Outcome lend_blocks(Meeting& meeting, PeerMemory& memory, std::uint64_t step, const BlockOf& block_of,
+                                  const Failed& failed) {
+  RootCopies copies(meeting, step);
+  for (std::uint32_t other = 0; other < meeting.size(); ++other) {
+    const std::uint64_t bytes = block_of(other).size();
+    if (other != meeting.rank() && bytes != 0) copies.with(other).emplace(meeting, other, meeting.rank(), step, bytes);
+  }
+  const Outcome made = copies.make([&](std::uint32_t other) {
+    if (copies.with(other)->write_piece(memory, block_of(other), meeting.word(other, step))) return true;
+    copies.with(other)->end_writing();
+    return false;
+  });
+  if (made != Outcome::done) return made;
   for (std::uint32_t distance = 1; distance < meeting.size(); ++distance) {
     const std::uint32_t other = meeting.after(distance);
-    if (!meeting.wait_arrived(other, step)) return Outcome::ended;
-    if (meeting.word(other, step) == 0) failed(other);
+    bool complete = true;
+    if (copies.with(other) && copies.with(other)->wait_owned(complete) != Outcome::done) return Outcome::ended;
+    if (!complete) failed(other);
   }
+  return Outcome::done;
+}
+
+// The other members' part: `mine`, not empty, from the root's memory at address().
+template <class Address>
+[[nodiscard]] Outcome read_lent(Meeting& meeting, PeerMemory& memory, std::span<std::byte> mine, std::uint32_t root,
+                                std::uint64_t step, const Address& address, bool& complete) {
+  SharedCopy copy(meeting, meeting.rank(), root, step, mine.size());
+  if (!meeting.wait_slot(step)) return Outcome::ended;
+  meeting.set_word(step, address_of(mine.data()));
+  copy.open();
+  meeting.arrive(step);
+  if (!meeting.wait_arrived(root, step)) {
+    copy.abandon();
+    return Outcome::ended;
+  }
+  const std::uint64_t from = address();
+  while (copy.read_piece(memory, from, mine)) continue;
+  if (copy.end_reading(complete) != Outcome::done) return Outcome::ended;
+  copy.tell_owned(complete);
   return Outcome::done;
 }
 

@@ -27,6 +27,9 @@ inline constexpr std::size_t kSlicingBytes = std::size_t{64} << 10;
 // Bytes of a block from which members copy out of and into each other's buffers: 32 KiB took less time so than 16 KiB
 // did through slots.
 inline constexpr std::size_t kDirectBytes = std::size_t{16} << 10;
+// A block that two members copy together is in pieces of whole units, at most so many.
+inline constexpr std::size_t kPieceUnit = std::size_t{8} << 10;
+inline constexpr std::size_t kMostPieces = 16;
 
 namespace steps {
 
@@ -49,6 +52,12 @@ inline void tell(std::atomic<std::uint64_t>& word, std::uint64_t value) {
 }
 [[nodiscard]] inline std::uint64_t told(const std::atomic<std::uint64_t>& word) {
   return word.load(std::memory_order_relaxed);
+}
+// If the word is as expected, it becomes `desired`. Returns what it was. Orders nothing else.
+[[nodiscard]] inline std::uint64_t exchange(std::atomic<std::uint64_t>& word, std::uint64_t expected,
+                                            std::uint64_t desired, const Site& /*site*/) {
+  word.compare_exchange_strong(expected, desired, std::memory_order_relaxed);
+  return expected;
 }
 // An access to memory that members share follows. Only flags order it.
 inline void reads(const void*, std::size_t) {}

@@ -101,6 +101,16 @@ class Meeting {
     if (gone_[other] < first_ - 1) gone_[other] = first_ - 1;
     return step != first_ || agrees(other, area.arrived_in);
   }
+  // Does wait_arrived() not wait?
+  [[nodiscard]] bool has_arrived(std::uint32_t other, std::uint64_t step) const {
+    return steps::told(members_[other].arrived.value) >= step;
+  }
+  // Waits for a flag that `whose` raises. False: the wait has been ended.
+  [[nodiscard]] bool wait_for(Flag& flag, std::uint64_t value, std::uint32_t whose, Site site = Site::current()) {
+    return !steps::keeps(site) || waiter_->wait(flag, value, whose) != 0;
+  }
+  // May a member work for another, which then waits for it?
+  [[nodiscard]] bool has_own_core() const { return !waiter_->policy().shares_core; }
   // Waits for each of the others, from the next one on, and calls `read(other)` once it has arrived.
   template <class Read>
   [[nodiscard]] bool wait_each_arrived(std::uint64_t step, const Read& read, Site site = Site::current()) {

@@ -9,4 +9,9 @@ bool CrossMemory::read(std::uint32_t member, std::uint64_t address, std::span<st
   return may_make_rare_calls() && read_cross_memory(pids_[member], address, to) == 0;
 }
 
+bool CrossMemory::write(std::uint32_t member, std::uint64_t address, std::span<const std::byte> from) {
+  writes_ = may_make_rare_calls() && write_cross_memory(pids_[member], address, from) == 0;
+  return writes_;
+}
+
 }  // namespace outrigger::intranode

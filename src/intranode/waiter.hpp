@@ -25,10 +25,12 @@ struct WaitPolicy {
   // Time from one overdue() to the next.
   std::chrono::nanoseconds patience{std::chrono::seconds(10)};
 
+  // A member that has run may have to wait for its core.
+  bool shares_core = false;
   // For members that each have a core.
   [[nodiscard]] static WaitPolicy own_core() { return {}; }
   // For members that share cores: a member that spins would keep the one it waits for from running.
-  [[nodiscard]] static WaitPolicy shared_core() { return {.spins = 20, .yields = 2000}; }
+  [[nodiscard]] static WaitPolicy shared_core() { return {.spins = 20, .yields = 2000, .shares_core = true}; }
 };
 
 // A member that has not come for long.

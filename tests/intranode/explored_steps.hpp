@@ -16,6 +16,8 @@ inline constexpr std::size_t kLittleBytes = 16;
 inline constexpr std::uint32_t kSlicingMembers = 3;
 inline constexpr std::size_t kSlicingBytes = 100;
 inline constexpr std::size_t kDirectBytes = 150;
+inline constexpr std::size_t kPieceUnit = 40;
+inline constexpr std::size_t kMostPieces = 4;
 
 namespace steps {
 
@@ -26,6 +28,8 @@ using Site = std::source_location;
 void store(std::atomic<std::uint64_t>& word, std::uint64_t value);
 void tell(std::atomic<std::uint64_t>& word, std::uint64_t value);
 [[nodiscard]] std::uint64_t told(const std::atomic<std::uint64_t>& word);
+[[nodiscard]] std::uint64_t exchange(std::atomic<std::uint64_t>& word, std::uint64_t expected, std::uint64_t desired,
+                                     const Site& site);
 void reads(const void* memory, std::size_t bytes);
 void writes(const void* memory, std::size_t bytes);
 

@@ -128,6 +128,22 @@ struct Explorer::Run {
     own.buffer.push_back({&word, value, unordered() ? Clock{} : own.clock});
     ++own.clock[current];
   }
+  // Other members' words may come between if the site is unordered.
+  [[nodiscard]] std::uint64_t exchange(Word& word, std::uint64_t expected, std::uint64_t desired,
+                                       const std::source_location& site) {
+    const bool kept = keeps(site);
+    pass();
+    Fiber& own = fiber();
+    const auto is_own = [&](const Store& store) { return store.word == &word; };
+    while (std::ranges::any_of(own.buffer, is_own)) flush(own);
+    const std::uint64_t seen = word.load(std::memory_order_relaxed);
+    if (seen != expected || !kept) return seen;
+    if (unordered()) pass();
+    word.store(desired, std::memory_order_relaxed);
+    ++words[&word].version;
+    for (const auto& fiber : fibers) fiber->blocked = false;
+    return seen;
+  }
   // The word's value does not decide the order of steps.
   void tell(Word& word, std::uint64_t value) { fiber().buffer.push_back({&word, value, {}, true}); }
   [[nodiscard]] bool keeps(const std::source_location& site) {
@@ -282,6 +298,10 @@ void tell(std::atomic<std::uint64_t>& word, std::uint64_t value) {
 }
 std::uint64_t told(const std::atomic<std::uint64_t>& word) {
   return word.load(std::memory_order_relaxed);
+}
+std::uint64_t exchange(std::atomic<std::uint64_t>& word, std::uint64_t expected, std::uint64_t desired,
+                       const Site& site) {
+  return running->exchange(word, expected, desired, site);
 }
 void reads(const void* memory, std::size_t bytes) {
   running->reads(memory, bytes);

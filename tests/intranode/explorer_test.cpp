@@ -6,6 +6,7 @@
 #include <array>
 #include <memory>
 
+#include "intranode/shared_copy.hpp"
 #include "local_memory.hpp"
 #include "random_calls.hpp"
 
@@ -93,6 +94,55 @@ TEST(ExplorerTest, EveryStepIsNeeded) {
       explorer.mutate(mutation, site);
       EXPECT_NE(explore(explorer, 400'000), "") << site << (mutation == Mutation::dropped ? " dropped" : " unordered");
     }
+  }
+}
+
+// A copy of which the owner reads some pieces before its call fails: its memory is then its own.
+std::string abandon_copy(Explorer& explorer, ExploredTeam& team, Choices& choices, std::uint64_t seed) {
+  team.reset(explorer);
+  return explorer.run(team.size, choices, [&](std::uint32_t rank) -> std::string {
+    Waiter waiter(kLook);
+    Meeting meeting(team.area, rank, waiter);
+    LocalMemory memory(team.size, team.buffers);
+    const std::span<std::byte> block = team.buffer(rank).first(kMostPieces * kPieceUnit);
+    const std::uint64_t step = meeting.begin();
+    SharedCopy copy(meeting, 0, 1, step, block.size());
+    if (rank == 0) copy.open();
+    meeting.set_word(step, reinterpret_cast<std::uintptr_t>(block.data()));
+    meeting.arrive(step);
+    if (!meeting.wait_arrived(1 - rank, step)) return "ended";
+    const std::uint64_t address = meeting.word(1 - rank, step);
+    if (rank == 1) {
+      while (copy.write_piece(memory, block, address)) continue;
+      copy.end_writing();
+      return "";
+    }
+    for (std::uint64_t read = 0; read < seed % kMostPieces; ++read) {
+      if (!copy.read_piece(memory, address, block)) break;
+    }
+    copy.abandon();
+    steps::writes(block.data(), block.size());
+    return "";
+  });
+}
+
+std::string abandon_copies(Explorer& explorer, std::uint64_t runs) {
+  ExploredTeam team(2);
+  RandomChoices choices(1, runs);
+  for (std::uint64_t seed = 0; choices.next_run(2); ++seed) {
+    if (std::string wrong = abandon_copy(explorer, team, choices, seed); !wrong.empty()) return wrong;
+  }
+  return "";
+}
+
+TEST(ExplorerTest, NobodyWritesForACallThatHasFailed) {
+  Explorer explorer;
+  ASSERT_EQ(abandon_copies(explorer, 5000), "");
+  const std::set<std::string> sites = explorer.sites();
+  EXPECT_GE(sites.size(), 5U);
+  for (const std::string& site : sites) {
+    explorer.mutate(Mutation::dropped, site);
+    EXPECT_NE(abandon_copies(explorer, 5000), "") << site;
   }
 }
 

@@ -32,6 +32,13 @@ class LocalMemory final : public PeerMemory {
     std::memcpy(to.data(), at(address), to.size());
     return true;
   }
+  bool write(std::uint32_t member, std::uint64_t address, std::span<const std::byte> from) override {
+    if (fails()) return kernel_.write(member, address, from.first(from.size() / 2)) && false;
+    if (!knows(address, from.size())) return kernel_.write(member, address, from);
+    steps::writes(at(address), from.size());
+    std::memcpy(at(address), from.data(), from.size());
+    return true;
+  }
 
  private:
   static std::byte* at(std::uint64_t address) {

@@ -1,0 +1,143 @@
+// A long copy from one member's memory to another's that both of them make: each takes piece after piece, so that the
+// one that would wait works as well.
+//
+// Source: C. P. Kruskal, A. Weiss: "Allocating Independent Subtasks on Parallel Processors", IEEE Transactions on
+// Software Engineering 11(10), 1985: chunk self-scheduling.
+//
+// Picture (pieces 0 to 4 of a block):
+//
+//     owner:    opens ▶ arrives ── reads 0 ── reads 2 ── reads 4 ── waits: lent ── owned ▶
+//     lender:           arrives ── writes 1 ── writes 3 ── lent ▶ ──────────────── waits: owned
+//
+//     cost    n / 2 copied by each if both begin at once; n by the owner alone if the lender has no core of its own
+//     bounds  kMostPieces
+//
+// Invariants. They hold whatever calls the members make:
+//     - A piece is taken once: `taken` counts up from step * 2^16, in one exchange.
+//     - The lender writes only pieces that it has taken, and raises `lent` after the last one.
+//     - The owner's memory is its own again when nothing is left to take, and the lender has raised `lent` if it took
+//       any. An owner whose call fails takes all that is left and copies nothing (abandon()).
+//     - A lender that is in another step takes nothing: its exchange does not find its step.
+//
+// Thread rule: the team's.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "intranode/meeting.hpp"
+#include "intranode/member_blocks.hpp"
+#include "intranode/peer_memory.hpp"
+
+namespace outrigger::intranode {
+
+class SharedCopy {
+  using Site = steps::Site;
+
+ public:
+  // Of `bytes`, more than none, in the meeting's step `step`.
+  SharedCopy(Meeting& meeting, std::uint32_t owner, std::uint32_t lender, std::uint64_t step, std::uint64_t bytes)
+      : meeting_(&meeting),
+        turns_(&meeting.member(owner).turns[lender]),
+        lender_(lender),
+        owner_(owner),
+        mark_(step << kCountBits),
+        taken_(mark_),
+        bytes_(bytes),
+        piece_bytes_(((bytes - 1) / kMostPieces / kPieceUnit + 1) * kPieceUnit),
+        pieces_((bytes - 1) / piece_bytes_ + 1) {}
+
+  // Owner, before it arrives in the step.
+  void open() { steps::tell(turns_->taken, mark_); }
+  // Both have arrived in the step. Owner: copies a piece out of the lender's block that nobody has taken, or all of
+  // them where the lender has no core to help. False: there is none.
+  [[nodiscard]] bool read_piece(PeerMemory& memory, std::uint64_t from, std::span<std::byte> to) {
+    return copy_next(meeting_->has_own_core() ? 1 : pieces_, [&](std::uint64_t first, std::uint64_t bytes) {
+      return memory.read(lender_, from + first, to.subspan(first, bytes));
+    });
+  }
+  // Lender, likewise, into the owner's.
+  [[nodiscard]] bool write_piece(PeerMemory& memory, std::span<const std::byte> from, std::uint64_t to) {
+    if (pieces_ == 1 || !meeting_->has_own_core() || !memory.may_write() || !all_right_) return false;
+    return copy_next(1, [&](std::uint64_t first, std::uint64_t bytes) {
+      return memory.write(owner_, to + first, from.subspan(first, bytes));
+    });
+  }
+
+  // Lender, once, when write_piece() has found nothing.
+  void end_writing(Site site = Site::current()) {
+    if (made_ != 0 && steps::keeps(site)) Waiter::raise(turns_->lent, mark_ | (all_right_ ? 0 : 1));
+  }
+  // Owner, when read_piece() has found nothing. Waits for the lender's pieces. `complete`: all have been copied.
+  [[nodiscard]] Outcome end_reading(bool& complete, Site site = Site::current()) {
+    closed_ = true;
+    if (made_ < pieces_) {
+      if (!meeting_->wait_for(turns_->lent, mark_, lender_, site)) return Outcome::ended;
+      all_right_ = steps::told(turns_->lent.value) == mark_ && all_right_;
+    }
+    complete = all_right_;
+    return Outcome::done;
+  }
+  // Owner, whose call fails.
+  void abandon() {
+    if (closed_) return;
+    made_ += take(pieces_);
+    if (made_ < pieces_) static_cast<void>(meeting_->wait_for(turns_->lent, mark_, lender_));
+  }
+
+  // Owner, where the lender waits for it.
+  void tell_owned(bool complete, Site site = Site::current()) {
+    if (steps::keeps(site)) Waiter::raise(turns_->owned, mark_ | (complete ? 0 : 1));
+  }
+  [[nodiscard]] Outcome wait_owned(bool& complete, Site site = Site::current()) {
+    if (!meeting_->wait_for(turns_->owned, mark_, owner_, site)) return Outcome::ended;
+    complete = steps::told(turns_->owned.value) == mark_;
+    return Outcome::done;
+  }
+
+ private:
+  static constexpr std::uint32_t kCountBits = 16;
+  static_assert(kMostPieces < 1U << kCountBits);
+
+  // `most` pieces in a row.
+  template <class Copy>
+  bool copy_next(std::uint64_t most, const Copy& copy) {
+    const std::uint64_t taken = take(most);
+    if (taken == 0) return false;
+    made_ += taken;
+    const std::uint64_t first = (taken_ - mark_ - taken) * piece_bytes_;
+    all_right_ = copy(first, std::min(taken * piece_bytes_, bytes_ - first)) && all_right_;
+    return true;
+  }
+  // Pieces up to `taken_`, none or as many as `most`.
+  [[nodiscard]] std::uint64_t take(std::uint64_t most, Site site = Site::current()) {
+    while (taken_ < mark_ + pieces_) {
+      const std::uint64_t next = std::min(taken_ + most, mark_ + pieces_);
+      const std::uint64_t seen = steps::exchange(turns_->taken, taken_, next, site);
+      if (seen == taken_) {
+        taken_ = next;
+        return next - seen;
+      }
+      if (seen >> kCountBits != mark_ >> kCountBits) return 0;
+      taken_ = seen;
+    }
+    return 0;
+  }
+
+  Meeting* meeting_;
+  CopyTurns* turns_;
+  std::uint32_t lender_;
+  std::uint32_t owner_;
+  std::uint64_t mark_;
+  std::uint64_t taken_;  // as last seen
+  std::uint64_t bytes_;
+  std::uint64_t piece_bytes_;
+  std::uint64_t pieces_;
+  std::uint64_t made_ = 0;  // pieces that this end has taken
+  bool all_right_ = true;
+  bool closed_ = false;
+};
+
+}  // namespace outrigger::intranode
