@@ -70,8 +70,9 @@ class Team {
   Outcome allreduce(std::span<const std::byte> mine, std::byte* into, const Combine& combine);
   // Does every member combine all contributions of an allreduce() of so many bytes by itself? Otherwise a slice.
   [[nodiscard]] bool all_combine_all(std::uint64_t bytes) const;
-  // As reduce(), but so: all members have the result.
-  Outcome reduce_by_all(std::span<const std::byte> mine, std::byte* into, const Combine& combine, std::uint32_t root);
+  // Another reduction, but so: every member combines all contributions.
+  Outcome combine_by_all(CollectiveCall call, std::uint32_t root, std::span<const std::byte> mine, std::byte* into,
+                         const Combine& combine);
   // `mine` holds a block for each member, in a row; member i gets the result of block i, bytes[i] long. All know all
   // `bytes`. In place: `into` is the start of `mine`.
   Outcome reduce_scatter(const std::byte* mine, std::span<const std::uint64_t> bytes, std::byte* into,

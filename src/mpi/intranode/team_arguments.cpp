@@ -347,6 +347,9 @@ std::optional<PlainBytes> TeamArguments::plain(const TeamPlace& team) const {
   switch (call) {
     case CollectiveCall::barrier: plain = true; break;
     case CollectiveCall::bcast: plain = are_plain(true, false); break;
+    case CollectiveCall::scan:
+    case CollectiveCall::exscan:
+    case CollectiveCall::reduce_scatter_block:
     case CollectiveCall::allreduce: plain = reduction && are_plain(false, true); break;
     case CollectiveCall::reduce: plain = reduction && are_plain(!is_root, is_root); break;
     case CollectiveCall::allgather:

@@ -128,6 +128,9 @@ struct PlainBytes {
     case CollectiveCall::scatterv:
     case CollectiveCall::reduce:
     case CollectiveCall::allreduce:
+    case CollectiveCall::scan:
+    case CollectiveCall::exscan:
+    case CollectiveCall::reduce_scatter_block:
     case CollectiveCall::neighbor_allgather:
     case CollectiveCall::neighbor_allgatherv:
     case CollectiveCall::neighbor_alltoall:
