@@ -27,7 +27,7 @@
 
 namespace outrigger::intranode {
 
-// Of one call: the order of all members, or one for each.
+// The order of all members of a call, or one for each.
 using MemberOrders = std::vector<SumOrder>;
 [[nodiscard]] std::string text_of(const MemberOrders& orders);
 // Nothing: malformed.

@@ -272,9 +272,8 @@ class Learner {
     if constexpr (kValueBytes<T> == sizeof(T)) {
       return std::memcmp(ours.data(), natives.data(), ours.size_bytes()) == 0;
     } else {
-      return std::ranges::equal(ours, natives, [](const T& one, const T& other) {
-        return std::memcmp(&one, &other, kValueBytes<T>) == 0;
-      });
+      return std::ranges::equal(
+          ours, natives, [](const T& one, const T& other) { return std::memcmp(&one, &other, kValueBytes<T>) == 0; });
     }
   }
 

@@ -132,7 +132,7 @@ class OrderTable {
   std::uint64_t dropped_ = 0;
   std::uint64_t dropped_time_ = 0;   // of their calls
   std::uint64_t learning_time_ = 0;  // so far
-  std::list<Entry> entries_;  // the most recently used first
+  std::list<Entry> entries_;         // the most recently used first
 };
 
 }  // namespace outrigger::intranode

@@ -75,7 +75,7 @@ class SureReduction {
     if (std::cmp_equal(call_.root, ranks_.rank())) return combine(CollectiveCall::reduce, order_, result);
     return discard(CollectiveCall::reduce, order_);
   }
-  Outcome discard(CollectiveCall collective, const intranode::SumOrder& order) {
+  [[gnu::noinline]] Outcome discard(CollectiveCall collective, const intranode::SumOrder& order) {
     alignas(64) Whole whole;
     return combine(collective, order, whole.data());
   }
