@@ -41,6 +41,10 @@ class Team {
   // Why the last operation has ended, if the members' calls differ. The team must not be used again.
   [[nodiscard]] const std::optional<Difference>& difference() const { return meeting_.difference(); }
 
+  // The longest block of the last gatherv(), scatterv() or alltoallv(), which all members know then. Of a scatterv()
+  // without the root's own one.
+  [[nodiscard]] std::uint64_t longest() const { return meeting_.longest(); }
+
   Outcome barrier();
   // The root's `buffer` to all others. Equally long everywhere.
   Outcome broadcast(std::span<std::byte> buffer, std::uint32_t root);

@@ -130,11 +130,12 @@ void note_again(const RankTeam::LastCall& call, bool by_ranks);
 
 // Returns the call's MPI error code. Nothing: the call remains to be done natively, by all ranks.
 template <CollectiveCall collective>
-[[nodiscard]] std::optional<int> perform_again(RankTeam& ranks, const RankTeam::LastCall& call,
+[[nodiscard]] std::optional<int> perform_again(RankTeam& ranks, RankTeam::LastCall& call,
                                                intranode::OrderTable::Entry* entry, MPI_Comm comm) {
   PlainCall<collective> plain(ranks, call, entry);
   if (plain.run() != intranode::Outcome::done) [[unlikely]]
     return ranks.fail(comm, collective);
+  if constexpr (has_seen_sizes(collective)) ranks.see_sizes(call);
   if (observing()) [[unlikely]]
     note_again(call, !plain.asks_native());
   if (!plain.asks_native()) [[likely]]

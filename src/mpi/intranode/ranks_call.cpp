@@ -395,8 +395,8 @@ void RanksCall::look_at(RankTeam::LastCall& last) {
   const bool asks_rules = job_.client != nullptr && job_.config.blocking;
   if (asks_rules && is_for_services(job_, *last.state, last.arguments)) return;
   const std::optional<TeamCallKey> key =
-      team_->takes(last.arguments) ? last.arguments.key(team_->size()) : std::nullopt;
-  last.kind = key ? team_->kind_of(*key) : nullptr;
+      team_->takes(last.arguments) ? last.arguments.key(team_->size(), last.seen_bytes) : std::nullopt;
+  last.kind = key ? team_->kind_of(*key, call_) : nullptr;
   last.known = !asks_rules && last.arguments.tells_by_words();
   // A trial would add natively now and then: such sums would not be the same from run to run.
   const bool in_own_order =
@@ -498,6 +498,7 @@ std::optional<int> RanksCall::perform() {
                                                : perform_by(job_, *team_, *nodes, *arguments_, order);
   if (performed.outcome != Outcome::done) return team_->fail(comm_, call_);
   team_->give_back_scratch();
+  if (has_seen_sizes(call_)) team_->see_sizes(team_->last_call(call_));
   if (performed.asks_native) [[unlikely]] {
     native_ = report::NativeReason::nans;
     intranode::OrderTable::asked(*entry_);

@@ -399,8 +399,9 @@ std::optional<std::uint64_t> TeamArguments::alike_bytes(std::uint32_t members) c
   return all / members;
 }
 
-std::optional<TeamCallKey> TeamArguments::key(std::uint32_t members) const {
-  const TeamCallKey key{steer::CallKey::of(*offloaded_as(call), true, alike_bytes(members)), reduction};
+std::optional<TeamCallKey> TeamArguments::key(std::uint32_t members, std::uint64_t seen_bytes) const {
+  const auto bytes = has_seen_sizes(call) ? std::optional(seen_bytes) : alike_bytes(members);
+  const TeamCallKey key{steer::CallKey::of(*offloaded_as(call), true, bytes), reduction};
   if (!is_reduction(call)) return key;
   return reduction && order != RankOrder::none ? std::optional(key) : std::nullopt;
 }
