@@ -105,6 +105,7 @@ Outcome alltoall_slots(Meeting& meeting, const Blocks& from, const Blocks& into,
       if (tells) longest = std::max(longest, meeting.word(other, step));
       if (!is_direct()) copy_out(piece_of(into.of(other), done, cells.bytes()), cell);
     }
+    if (tells) meeting.saw_longest(longest);
     if (is_direct()) return alltoall_direct(meeting, *direct, from, into, false);
     if (tells) meeting.extend(steps_of(longest, cells.bytes()) - 1);
     meeting.leave(step);

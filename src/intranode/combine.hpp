@@ -60,4 +60,25 @@ class OrderCombine final : public Combine {
   mutable bool asks_native_ = false;
 };
 
+// As OrderCombine, for members up to one, or below it. But asks_native() is about the contributions of all members, so
+// that all of them come to the same. `all`: an order of them, which outlives it, and begins like `order` for minima and
+// maxima. At most kMostBytes a piece.
+class PrefixCombine final : public Combine {
+ public:
+  static constexpr std::size_t kMostBytes = 4096;
+
+  PrefixCombine(const Reduction& reduction, const SumOrder& order, const SumOrder& all)
+      : Combine(static_cast<std::uint32_t>(reduction.element_bytes())),
+        prefix_(reduction, order),
+        all_(reduction, all) {}
+
+  void apply(std::span<const std::byte* const> contributions, std::byte* into, std::uint64_t first,
+             std::size_t elements) const override;
+  [[nodiscard]] bool asks_native() const { return all_.asks_native(); }
+
+ private:
+  OrderCombine prefix_;
+  OrderCombine all_;
+};
+
 }  // namespace outrigger::intranode

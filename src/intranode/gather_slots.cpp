@@ -54,6 +54,7 @@ Outcome gather_at_root(Meeting& meeting, std::span<const std::byte> mine, const 
   if (!meeting.fits(meeting.rank(), mine.size(), into.of(meeting.rank()).size())) return Outcome::ended;
   if (!equal) {
     if (!meeting.wait_slot(step)) return Outcome::ended;
+    meeting.saw_longest(longest);
     meeting.set_word(step, longest);
     meeting.set_word(step, empty_blocks(meeting, into), 1);
     meeting.arrive(step);
@@ -92,7 +93,8 @@ Outcome gather_slots(Meeting& meeting, std::span<const std::byte> mine, const Bl
   }
   if (!equal) {
     if (!meeting.wait_arrived(root, first) || !root_expects(meeting, root, first, mine.size())) return Outcome::ended;
-    meeting.extend(steps_of(meeting.word(root, first), kSlotBytes) - 1);
+    meeting.saw_longest(meeting.word(root, first));
+    meeting.extend(steps_of(meeting.longest(), kSlotBytes) - 1);
   }
   meeting.end();
   return Outcome::done;

@@ -177,6 +177,9 @@ class Meeting {
     difference_ = Difference{.other = other, .mine = CallWord(CollectiveCall::gatherv, root, bytes), .theirs = theirs};
     return false;
   }
+  // The longest block of the last operation whose lengths members told each other, as all of them know it.
+  void saw_longest(std::uint64_t bytes) { longest_ = bytes; }
+  [[nodiscard]] std::uint64_t longest() const { return longest_; }
   // Why an operation has ended, if calls differ.
   [[nodiscard]] const std::optional<Difference>& difference() const { return difference_; }
 
@@ -230,6 +233,7 @@ class Meeting {
   CallWord next_call_;
   std::array<CallWord, kSlots> calls_;  // of the last operations, with their first steps
   std::uint32_t turn_ = 0;              // the last one's
+  std::uint64_t longest_ = 0;
   std::optional<Difference> difference_;
   std::uint64_t all_gone_ = 0;                      // the last step that all others are known to have left
   std::array<std::uint64_t, kMostMembers> gone_{};  // ... and that each has

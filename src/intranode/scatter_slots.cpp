@@ -45,7 +45,10 @@ Outcome scatter_at_root(Meeting& meeting, const Blocks& from, std::span<std::byt
       if (!equal && step == first) Cells::set_length(cell, block.size());
       if (!is_direct) meeting.copy_in(cell, piece_of(block, done, cells.bytes()));
     }
-    if (!equal && step == first) meeting.set_word(step, longest);
+    if (!equal && step == first) {
+      meeting.saw_longest(longest);
+      meeting.set_word(step, longest);
+    }
     meeting.arrive(step);
     if (is_direct) return scatter_direct(meeting, *direct, from, mine, meeting.rank(), false, longest);
   }
@@ -65,6 +68,7 @@ Outcome scatter_slots(Meeting& meeting, const Blocks& from, std::span<std::byte>
   if (!equal) {
     if (!meeting.wait_arrived(root, first)) return Outcome::ended;
     longest = meeting.word(root, first);
+    meeting.saw_longest(longest);
     const std::byte* cell = cells.in(meeting.slot(root, first, cells.all()), root, meeting.rank());
     if (!meeting.fits(root, Cells::length(cell), mine.size())) return Outcome::ended;
     if (direct != nullptr && longest >= kDirectBytes) {

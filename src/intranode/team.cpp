@@ -113,9 +113,9 @@ Outcome Team::allreduce(std::span<const std::byte> mine, std::byte* into, const 
 bool Team::all_combine_all(std::uint64_t bytes) const {
   return !combines_slices(size(), bytes);
 }
-Outcome Team::reduce_by_all(std::span<const std::byte> mine, std::byte* into, const Combine& combine,
-                            std::uint32_t root) {
-  says(CollectiveCall::reduce, root, mine.size());
+Outcome Team::combine_by_all(CollectiveCall call, std::uint32_t root, std::span<const std::byte> mine, std::byte* into,
+                             const Combine& combine) {
+  says(call, root, mine.size());
   return allreduce_slots(meeting_, mine, into, combine);
 }
 Outcome Team::reduce_scatter(const std::byte* mine, std::span<const std::uint64_t> bytes, std::byte* into,

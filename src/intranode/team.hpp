@@ -41,6 +41,10 @@ class Team {
   // Why the last operation has ended, if the members' calls differ. The team must not be used again.
   [[nodiscard]] const std::optional<Difference>& difference() const { return meeting_.difference(); }
 
+  // The longest block of the last gatherv(), scatterv() or alltoallv(), which all members know then. Of a scatterv()
+  // without the root's own one.
+  [[nodiscard]] std::uint64_t longest() const { return meeting_.longest(); }
+
   Outcome barrier();
   // The root's `buffer` to all others. Equally long everywhere.
   Outcome broadcast(std::span<std::byte> buffer, std::uint32_t root);
@@ -70,8 +74,9 @@ class Team {
   Outcome allreduce(std::span<const std::byte> mine, std::byte* into, const Combine& combine);
   // Does every member combine all contributions of an allreduce() of so many bytes by itself? Otherwise a slice.
   [[nodiscard]] bool all_combine_all(std::uint64_t bytes) const;
-  // As reduce(), but so: all members have the result.
-  Outcome reduce_by_all(std::span<const std::byte> mine, std::byte* into, const Combine& combine, std::uint32_t root);
+  // Another reduction, but so: every member combines all contributions.
+  Outcome combine_by_all(CollectiveCall call, std::uint32_t root, std::span<const std::byte> mine, std::byte* into,
+                         const Combine& combine);
   // `mine` holds a block for each member, in a row; member i gets the result of block i, bytes[i] long. All know all
   // `bytes`. In place: `into` is the start of `mine`.
   Outcome reduce_scatter(const std::byte* mine, std::span<const std::uint64_t> bytes, std::byte* into,

@@ -97,5 +97,27 @@ TEST(OrderCombineTest, AsksForNaNs) {
   EXPECT_TRUE(combine.asks_native()) << "of all pieces";
 }
 
+// Members of a scan: each has another result, and all come to the same about it.
+TEST(PrefixCombineTest, AsksForNaNsOfAllMembers) {
+  const std::vector<float> one{1, 2};
+  const std::vector<float> two{4, 8};
+  const std::vector<float> three{std::nanf(""), 1};
+  const std::array from{reinterpret_cast<const std::byte*>(one.data()), reinterpret_cast<const std::byte*>(two.data()),
+                        reinterpret_cast<const std::byte*>(three.data())};
+  const SumOrder all(SumTree::linear(3));
+  for (std::size_t members = 1; members < 3; ++members) {
+    std::vector<float> into(2);
+    const SumOrder order(SumTree::linear(members));
+    const PrefixCombine combine(kSum, order, all);
+    combine.apply(from, reinterpret_cast<std::byte*>(into.data()), 0, 2);
+    EXPECT_EQ(into, (members == 1 ? one : std::vector<float>{5, 10}));
+    EXPECT_TRUE(combine.asks_native()) << members;
+    const std::array numbers{from[0], from[1], from[0]};
+    const PrefixCombine sure(kSum, order, all);
+    sure.apply(numbers, reinterpret_cast<std::byte*>(into.data()), 0, 2);
+    EXPECT_FALSE(sure.asks_native()) << members;
+  }
+}
+
 }  // namespace
 }  // namespace outrigger::intranode

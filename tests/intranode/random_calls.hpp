@@ -39,7 +39,7 @@ class RandomCalls {
   // Makes the next call. Returns an error about its result, or nothing.
   [[nodiscard]] std::string next() {
     ++call_;
-    kind_ = static_cast<int>(random_() % 14);
+    kind_ = static_cast<int>(random_() % 15);
     in_place_ = random_() % 2 == 0;
     root_ = static_cast<std::uint32_t>(random_() % size());
     // Many short blocks, some longer than a slot, some empty.
@@ -149,7 +149,8 @@ class RandomCalls {
       case 10: return reduce();
       case 11: return allreduce();
       case 12: return reduce_scatter();
-      default: return scan();
+      case 13: return scan();
+      default: return scan_by_all();
     }
   }
 
@@ -316,6 +317,17 @@ class RandomCalls {
         with_own ? team_.scan(mine, into.data(), combine) : team_.exscan(mine, into.data(), combine);
     if (outcome != Outcome::done) return false;
     return into == (with_own || rank() > 0 ? sum_of(all, 0, members) : before);
+  }
+  // Where all look at all contributions.
+  bool scan_by_all() {
+    const std::size_t count = std::min(length_, PrefixCombine::kMostBytes) / sizeof(double);
+    const std::vector<Bytes> all = all_numbers(count);
+    Bytes into(count * sizeof(double));
+    const SumOrder order = order_of(rank() + 1);
+    const SumOrder of_all = order_of(size());
+    const PrefixCombine combine(kDoubleSum, order, of_all);
+    const Outcome outcome = team_.combine_by_all(CollectiveCall::scan, 0, all[rank()], into.data(), combine);
+    return outcome == Outcome::done && into == sum_of(all, 0, rank() + 1) && !combine.asks_native();
   }
 
   Team& team_;

@@ -43,6 +43,16 @@ def test_lists_that_change_in_place(offload, ranks, way):
     assert "all blocks are right" in result.out
 
 
+@pytest.mark.parametrize("ranks", (2, 3))
+def test_longer_lists_are_tried_again(offload, ranks):
+    """Each size has a trial of its own, of 11 native calls on each rank, whatever the trial of short blocks has shown."""
+    result = offload.run(ranks, ["longer_blocks"], env={"OUTRIGGER_INTRANODE": "on"}, services=0, timeout_s=100).ok()
+    assert "all blocks are right" in result.out
+    for call in ("MPI_Gatherv", "MPI_Scatterv", "MPI_Alltoallv"):
+        (row,) = (row for row in result.report["calls"] if row["call"] == call)
+        assert 22 * ranks <= row["native"]["in trials"] < 30 * ranks, row
+
+
 @pytest.mark.parametrize("mpi", ("openmpi",), indirect=True)  # MPICH 4.0 then hangs in MPI_Finalize, natively, too
 @pytest.mark.parametrize("call", ("process_vm_readv", "process_vm_writev"))
 def test_without_direct_copies(offload, call):

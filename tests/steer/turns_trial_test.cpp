@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <vector>
 
 namespace outrigger::steer {
@@ -14,7 +15,7 @@ struct Costs {
 
 // Two ranks through one trial. The second comes to every call `late_ns` after the first.
 struct TwoRanks {
-  std::vector<TurnsTrial> trials = std::vector<TurnsTrial>(2);
+  std::array<TurnsTrial, 2> trials;
   std::int64_t now_ns = 1'000'000;
 
   void make_trial(const Costs& costs, std::int64_t late_ns = 0) {
@@ -116,6 +117,43 @@ TEST(TurnsTrial, TrialsBecomeRarer) {
   clear.make_trial({1000, 100});
   EXPECT_GT(clear.quiet_calls(), first);
   EXPECT_GT(first, 1000U);
+}
+
+// The first call by ranks that would be native, after each trial.
+std::uint64_t calls_until_look(TurnsTrial& trial) {
+  for (std::uint64_t calls = 0; calls < 100'000; ++calls) {
+    const TurnsTrial::Turn turn = trial.next();
+    EXPECT_FALSE(turn.timed || trial.is_under_way());
+    if (turn.way == Way::ranks) return calls;
+  }
+  return 0;
+}
+
+TEST(TurnsTrial, RanksLookNowAndThen) {
+  TwoRanks ranks;
+  ranks.trials = {TurnsTrial(true), TurnsTrial(true)};
+  ranks.make_trial({1000, 3000});
+  TurnsTrial& trial = ranks.trials[0];
+  const std::uint64_t first = calls_until_look(trial);
+  EXPECT_LT(first, 100U);
+  EXPECT_GT(first, 50U);
+  EXPECT_EQ(calls_until_look(trial), 2 * first);
+  EXPECT_EQ(calls_until_look(trial), 4 * first);
+}
+
+TEST(TurnsTrial, LooksDoNotDelayTrials) {
+  TwoRanks with;
+  with.trials = {TurnsTrial(true), TurnsTrial(true)};
+  TwoRanks without;
+  for (TwoRanks* ranks : {&with, &without}) ranks->make_trial({1000, 3000});
+  std::uint64_t calls = 0;
+  for (; !without.trials[0].is_under_way(); ++calls) {
+    ASSERT_FALSE(with.trials[0].is_under_way());
+    static_cast<void>(with.trials[0].next());
+    static_cast<void>(without.trials[0].next());
+  }
+  EXPECT_TRUE(with.trials[0].is_under_way());
+  EXPECT_GT(calls, 1000U);
 }
 
 // A rank may look at a call less closely than another one: both count it.

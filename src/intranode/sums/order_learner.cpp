@@ -17,9 +17,14 @@ constexpr std::size_t kSweeps = 2;
 // Calls of a sweep, where vectors hold more than one probe.
 constexpr std::size_t kMostRounds = 128;
 constexpr std::size_t kVectors = 8;
-// Computations and denormals are included: learning took as long as 2 to 6 times its calls (Open MPI 4.1, 2 and 4
-// ranks, 1 to 65,536 elements: tests/mpi/programs/sum_orders.cpp prints it).
-constexpr std::size_t kCostOfCall = 4;
+// Elements, of all vectors together, where they alone must show that the MPI adds as C does.
+constexpr std::size_t kAloneElements = 24;
+// Measured by tests/mpi/programs/sum_orders.cpp (Open MPI 4.1, 2 and 4 ranks, 1 to 65,536 elements). A call of a sweep
+// takes the time of 2 to 6 calls of the program, one with random numbers that of 2, and of their computation.
+constexpr std::uint64_t kCostOfSweepCall = 4;
+constexpr std::uint64_t kCostOfVector = 2;
+constexpr std::uint64_t kBytesOfNumber = 64;
+constexpr std::uint64_t kBytesOfShortCall = 256;
 // Elements until pseudo-random numbers repeat.
 constexpr std::size_t kPeriod = 127;
 
@@ -58,7 +63,18 @@ Learning in_parts(Learning learning) {
   return learning;
 }
 
+// Two contributions have one tree: only vectors can show that the MPI does something else.
+bool has_one_tree(const Learning& learning) {
+  return learning.members <= 2;
+}
+
+std::size_t vectors_of(const Learning& learning) {
+  if (!has_one_tree(learning)) return kVectors;
+  return std::max(kVectors, kAloneElements / learning.elements);
+}
+
 std::size_t probes_of(const Learning& learning) {
+  if (has_one_tree(learning)) return 0;
   return Pairs::count_of(learning.members) * (learning.reduction.operation == ReduceOperation::prod ? 2 : 1);
 }
 
@@ -113,7 +129,7 @@ class Learner {
     }
     Learned learned{std::nullopt, refusal};
     if (refusal == SumRefusal::none && sees_something()) learned = order_of(probes);
-    const SumRefusal verified = verify(learned.order ? &*learned.order : nullptr, 0, kVectors);
+    const SumRefusal verified = verify(learned.order ? &*learned.order : nullptr, 0, vectors_of(learning_));
     if (verified == SumRefusal::native_failed || learned.refusal == SumRefusal::none) learned.refusal = verified;
     if (learned.refusal != SumRefusal::none) learned.order.reset();
     return learned;
@@ -143,7 +159,11 @@ class Learner {
   void send(const Value& value, std::size_t period) {
     const std::size_t elements = std::min(period, sent_.size());
     for (std::size_t t = 0; t < elements; ++t) sent_[t] = value(t);
-    for (std::size_t t = elements; t < sent_.size(); ++t) sent_[t] = sent_[t - elements];
+    for (std::size_t done = elements; done < sent_.size();) {
+      const std::size_t more = std::min(done, sent_.size() - done);
+      std::memcpy(&sent_[done], sent_.data(), more * sizeof(T));
+      done += more;
+    }
   }
 
   // First sweep: elements of the same sizes come to the same signature.
@@ -192,6 +212,7 @@ class Learner {
 
   template <class Probes>
   Learned order_of(const Probes& probes) const {
+    if (has_one_tree(learning_)) return {SumOrder(SumTree::linear(learning_.summed)), SumRefusal::none};
     std::vector<SumOrder::Part> parts;
     for (std::size_t part = 0; part < ends_.size(); ++part) {
       const std::span observed = std::span(observed_).subspan(part * probes.count(), probes.count());
@@ -235,17 +256,25 @@ class Learner {
     for (const SumOrder::Part& part : order.parts()) {
       if (k == learning_.returned || learning_.first + k >= part.end) continue;
       const std::vector<T> period = expected(part.tree, random);
-      for (; k < learning_.returned && learning_.first + k < part.end; ++k) {
-        if (!equal(period[(learning_.first + k) % kPeriod], got_[k])) return false;
+      const std::size_t end = std::min<std::uint64_t>(learning_.returned, part.end - learning_.first);
+      while (k < end) {
+        const std::size_t at = (learning_.first + k) % kPeriod;
+        const std::size_t elements = std::min(kPeriod - at, end - k);
+        if (!equal(std::span(period).subspan(at, elements), std::span(got_).subspan(k, elements))) return false;
+        k += elements;
       }
     }
     return true;
   }
 
-  [[nodiscard]] bool equal(const T& ours, const T& natives) const {
-    // Bits, not values: signed zeros and NaNs differ. No contribution is a NaN, so operations have made all of them.
-    const auto bits = [](const T& value) { return std::as_bytes(std::span(&value, 1)).first(kValueBytes<T>); };
-    return std::ranges::equal(bits(ours), bits(natives));
+  // Bits, not values: signed zeros and NaNs differ. No contribution is a NaN, so operations have made all of them.
+  [[nodiscard]] static bool equal(std::span<const T> ours, std::span<const T> natives) {
+    if constexpr (kValueBytes<T> == sizeof(T)) {
+      return std::memcmp(ours.data(), natives.data(), ours.size_bytes()) == 0;
+    } else {
+      return std::ranges::equal(
+          ours, natives, [](const T& one, const T& other) { return std::memcmp(&one, &other, kValueBytes<T>) == 0; });
+    }
   }
 
   const NativeReduction& native_;
@@ -299,11 +328,21 @@ bool is_supported(const Learning& learning) {
 
 std::size_t learning_calls(const Learning& learning) {
   if (!is_supported(learning) || any_order(learning.reduction)) return 0;
-  return kSweeps * sweep_of(in_parts(learning)).rounds + kVectors;
+  const Learning parts = in_parts(learning);
+  return kSweeps * sweep_of(parts).rounds + vectors_of(parts);
 }
 
-std::size_t learning_cost(const Learning& learning) {
-  return learning_calls(learning) * kCostOfCall;
+std::uint64_t time_of_call(const Learning& learning) {
+  return kBytesOfShortCall + learning.elements * learning.reduction.element_bytes();
+}
+
+std::uint64_t learning_time(const Learning& learning) {
+  if (learning_calls(learning) == 0) return 0;
+  const Learning parts = in_parts(learning);
+  const std::uint64_t vectors = vectors_of(parts);
+  const std::uint64_t numbers = std::min(kPeriod, parts.elements) * (parts.members + 1);
+  const std::uint64_t calls = kCostOfSweepCall * kSweeps * sweep_of(parts).rounds + kCostOfVector * vectors;
+  return calls * time_of_call(learning) + vectors * numbers * kBytesOfNumber;
 }
 
 Learned learn(const NativeReduction& native, const Learning& learning) {

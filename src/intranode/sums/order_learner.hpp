@@ -14,11 +14,12 @@
 //                result counts the leaves outside of i's side where i and j meet; two probes for a pair give the size
 //     min, max   have no order to learn (sum_order.hpp)
 //
-// There are two sweeps of all probes. The first finds the parts of the vector that have the same sizes, the second
-// confirms them in each element. Vectors of pseudo-random numbers are then reduced natively and in our order, and must
-// have the same bits: numbers of like and of very different magnitudes, cancellation, overflow, denormals, infinities,
-// signed zeros and NaNs. No contribution is a NaN; those that operations make must be the same (sum_tree.hpp).
-// An MPI that adds in another precision, fuses, or orders by arrival is refused.
+// Two members have one tree, and no probe: vectors alone show that the MPI adds as C does. Three and more have two
+// sweeps of all probes. The first finds the parts of the vector that have the same sizes, the second confirms them in
+// each element. Vectors of pseudo-random numbers are then reduced natively and in our order, and must have the same
+// bits: numbers of like and of very different magnitudes, cancellation, overflow, denormals, infinities, signed zeros
+// and NaNs. No contribution is a NaN; those that operations make must be the same (sum_tree.hpp). An MPI that adds in
+// another precision, fuses, or orders by arrival is refused.
 //
 //     cost      learning_calls() native calls of the whole vector; memory of twice the vector and 8 bytes an element
 //     bounds    SumTree::kMostMembers, SumOrder::kMostParts. A sweep has kMostRounds calls, or more where a vector is
@@ -88,8 +89,11 @@ struct Learned {
 [[nodiscard]] bool is_supported(const Learning& learning);
 // Native calls that learn() makes. 0: not supported, or any_order().
 [[nodiscard]] std::size_t learning_calls(const Learning& learning);
-// The time of learn() in calls of the program.
-[[nodiscard]] std::size_t learning_cost(const Learning& learning);
+// The time of a call of the program, natively, in bytes that it would take as long to add. All members come to the
+// same.
+[[nodiscard]] std::uint64_t time_of_call(const Learning& learning);
+// The time of learn() in the same unit, at most.
+[[nodiscard]] std::uint64_t learning_time(const Learning& learning);
 
 // Collective: all members make learning_calls() calls of `native`, whatever the results are. Only an error of `native`
 // ends it earlier, and MPI's errors are the same at all members or fatal.

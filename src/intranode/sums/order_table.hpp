@@ -4,13 +4,20 @@
 //
 //     calls 1 .. kLookUpAfter      native
 //     next                         look up: the order of an earlier job (order_file.hpp), verified by vectors
-//     .. kCallsForEach * learning_cost()   native, if none was found
+//     until it pays                native, if none was found
 //     next                         learn
 //     from then on                 use, or native for good
 //     now and then                 verify, then use: after kVerifyAfter calls, later more seldom
 //
-// Cost model: a learned call takes about half of native's time, so learning is repaid after twice its cost. It begins
-// after kCallsForEach times its cost: a program that ends right then has lost 1 / kCallsForEach of that time.
+// Cost model: a learned call takes about half of native's time, so learning is repaid after twice its time. Two
+// conditions, in the unit of learning_time():
+//
+//     the key's calls have taken twice the time of learning it: as many again repay it
+//     all calls so far, of all keys, have taken kCallsForEach times as long as all learning, this one included; the
+//     first kFree of that time are free, about a millisecond
+//
+// So a program that ends right then has lost 1 / kCallsForEach of the time of its reductions on the communicator, or a
+// millisecond.
 //
 // A vector that is longer than kMostBytes is native: learning takes memory of several vectors.
 //
@@ -48,6 +55,9 @@ class OrderTable {
   static constexpr std::size_t kMostKeys = 128;
   static constexpr std::uint64_t kLookUpAfter = 32;
   static constexpr std::uint64_t kCallsForEach = 16;
+  static constexpr std::uint64_t kCallsOfKey = 2;
+  static constexpr std::uint64_t kLookAgain = 8;
+  static constexpr std::uint64_t kFree = std::uint64_t{1} << 21;
   static constexpr std::uint32_t kMostAsked = 16;
   static constexpr std::uint64_t kVerifyAfter = 10'000;
   static constexpr std::uint64_t kLessOften = 4;  // factor on the calls until the next time
@@ -57,6 +67,7 @@ class OrderTable {
   struct Entry {
     OrderKey key;
     std::uint64_t calls = 0;
+    std::uint64_t time_of_call = 0;
     bool looked_up = false;
     bool settled = false;           // learned or refused
     std::optional<SumOrder> order;  // settled without one: native for good
@@ -112,13 +123,16 @@ class OrderTable {
 
  private:
   [[nodiscard]] static Next next_of_settled(Entry& entry);
-  [[nodiscard]] Next next_of_unsettled(Entry& entry, const Learning& learning) const;
-  // By the calls so far.
-  [[nodiscard]] std::uint64_t due_of_unsettled(const Entry& entry, const Learning& learning) const;
+  [[nodiscard]] Next next_of_unsettled(Entry& entry, const Learning& learning);
+  [[nodiscard]] Entry& add(const OrderKey& key, const Learning& learning);
+  [[nodiscard]] bool pays(const Entry& entry, const Learning& learning) const;
+  [[nodiscard]] std::uint64_t time_of_calls() const;
 
   bool at_once_;
   std::uint64_t dropped_ = 0;
-  std::list<Entry> entries_;  // the most recently used first
+  std::uint64_t dropped_time_ = 0;   // of their calls
+  std::uint64_t learning_time_ = 0;  // so far
+  std::list<Entry> entries_;         // the most recently used first
 };
 
 }  // namespace outrigger::intranode

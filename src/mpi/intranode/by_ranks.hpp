@@ -54,7 +54,7 @@ struct ByRanks {
     return code;
   }
   template <Call call>
-  [[nodiscard]] static std::optional<int> perform(RankTeam& team, const RankTeam::LastCall& last,
+  [[nodiscard]] static std::optional<int> perform(RankTeam& team, RankTeam::LastCall& last,
                                                   const RankTeam::Again& again, MPI_Comm comm) {
     if constexpr (has_plain_form(collective)) {
       return perform_again<collective>(team, last, again.entry, comm);

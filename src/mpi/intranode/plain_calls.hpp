@@ -4,6 +4,8 @@
 // Thread rule: the team's.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstring>
 #include <optional>
@@ -12,6 +14,7 @@
 #include "intranode/combine.hpp"
 #include "intranode/member_blocks.hpp"
 #include "mpi/intranode/rank_team.hpp"
+#include "mpi/intranode/sure_reductions.hpp"
 #include "protocol/collective_calls.hpp"
 
 namespace outrigger::mpi {
@@ -75,30 +78,41 @@ class PlainCall {
   [[nodiscard]] Blocks at_root(std::byte* base, std::uint64_t each) const {
     return is_root() ? Blocks::regular(base, each) : Blocks{};
   }
-  // Both buffers' bytes are alike.
+  [[nodiscard]] bool receives() const {
+    if constexpr (collective == CollectiveCall::reduce) return is_root();
+    return collective != CollectiveCall::exscan || ranks_.rank() != 0;
+  }
+  // Contributions are kept until the result is sure.
   Outcome reduction() {
-    const bool receives = collective == CollectiveCall::allreduce || is_root();
     const std::span<const std::byte> mine{call_.send.in_place() ? into_ : from_, bytes_.sent};
-    if (entry_ == nullptr || (receives && !overlap(mine, {into_, mine.size()}))) return reduce(mine, into_);
-    std::byte* const apart = ranks_.scratch(1, mine.size());
-    const Outcome outcome = reduce(mine, apart);
-    if (receives && !asks_native_) std::memcpy(into_, apart, mine.size());
+    const std::span<std::byte> result{into_, bytes_.received};
+    if (entry_ == nullptr) return reduce(mine);
+    if (receives() && !overlap(mine, result)) return reduce_surely(mine, into_);
+    std::byte* const apart = ranks_.scratch(1, result.size());
+    const Outcome outcome = reduce_surely(mine, apart);
+    if (receives() && !asks_native_) std::memcpy(into_, apart, result.size());
     ranks_.give_back_scratch();
     return outcome;
   }
-  // Members combine a sum in the MPI's order all, so that they know alike if it has its bits.
-  Outcome reduce(std::span<const std::byte> mine, std::byte* result) {
-    const intranode::OrderCombine combine(*call_.reduction,
-                                          entry_ != nullptr ? *entry_->order : ranks_.rank_order(ranks_.size()));
-    const Outcome outcome = reduce(mine, result, combine);
-    asks_native_ = entry_ != nullptr && combine.asks_native();
+  Outcome reduce_surely(std::span<const std::byte> mine, std::byte* result) {
+    SureReduction sure(ranks_, call_, *entry_->order, mine);
+    const Outcome outcome = sure.run(collective, result);
+    asks_native_ = sure.asks_native();
     return outcome;
   }
-  Outcome reduce(std::span<const std::byte> mine, std::byte* result, const intranode::OrderCombine& combine) {
+  // In any order.
+  Outcome reduce(std::span<const std::byte> mine) {
+    const std::uint32_t members = std::max(combined_by(collective, ranks_.place()), 1U);
+    const intranode::OrderCombine combine(*call_.reduction, ranks_.rank_order(members));
     intranode::Team& team = ranks_.team();
-    if constexpr (collective == CollectiveCall::allreduce) return team.allreduce(mine, result, combine);
-    if (entry_ != nullptr) return team.reduce_by_all(mine, result, combine, root());
-    return team.reduce(mine, result, combine, root());
+    if constexpr (collective == CollectiveCall::allreduce) return team.allreduce(mine, into_, combine);
+    if constexpr (collective == CollectiveCall::reduce) return team.reduce(mine, into_, combine, root());
+    if constexpr (collective == CollectiveCall::scan) return team.scan(mine, into_, combine);
+    if constexpr (collective == CollectiveCall::exscan) return team.exscan(mine, into_, combine);
+    std::array<std::uint64_t, intranode::kMostMembers> blocks;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+    const std::span bytes = std::span(blocks).first(ranks_.size());
+    std::ranges::fill(bytes, bytes_.received);
+    return team.reduce_scatter(mine.data(), bytes, into_, combine);
   }
 
   RankTeam& ranks_;
@@ -116,11 +130,12 @@ void note_again(const RankTeam::LastCall& call, bool by_ranks);
 
 // Returns the call's MPI error code. Nothing: the call remains to be done natively, by all ranks.
 template <CollectiveCall collective>
-[[nodiscard]] std::optional<int> perform_again(RankTeam& ranks, const RankTeam::LastCall& call,
+[[nodiscard]] std::optional<int> perform_again(RankTeam& ranks, RankTeam::LastCall& call,
                                                intranode::OrderTable::Entry* entry, MPI_Comm comm) {
   PlainCall<collective> plain(ranks, call, entry);
   if (plain.run() != intranode::Outcome::done) [[unlikely]]
     return ranks.fail(comm, collective);
+  if constexpr (has_seen_sizes(collective)) ranks.see_sizes(call);
   if (observing()) [[unlikely]]
     note_again(call, !plain.asks_native());
   if (!plain.asks_native()) [[likely]]

@@ -100,14 +100,12 @@ bool RankTeam::takes(const TeamArguments& arguments) const {
   return arguments.order == RankOrder::ranks && nodes_->takes_in_order(*bytes);
 }
 
-RankTeam::Kind* RankTeam::kind_of(const TeamCallKey& key) {
+RankTeam::Kind* RankTeam::kind_of(const TeamCallKey& key, CollectiveCall call) {
   for (const std::unique_ptr<Kind>& kind : kinds_) {
     if (kind->key == key) return kind.get();
   }
   if (kinds_.size() == kMostKinds) return nullptr;
-  auto kind = std::make_unique<Kind>();
-  kind->key = key;
-  kinds_.push_back(std::move(kind));
+  kinds_.push_back(std::make_unique<Kind>(key, has_seen_sizes(call)));
   return kinds_.back().get();
 }
 

@@ -17,6 +17,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -75,10 +76,11 @@ class RankTeam {
   [[nodiscard]] bool is_ready() const { return team_.has_value(); }
   // How the team does calls of one kind. kind_of() returns nullptr if there are too many kinds: native.
   struct Kind {
+    Kind(const TeamCallKey& its_key, bool looks) : key(its_key), trial(looks) {}
     TeamCallKey key;
     steer::TurnsTrial trial;
   };
-  [[nodiscard]] Kind* kind_of(const TeamCallKey& key);
+  [[nodiscard]] Kind* kind_of(const TeamCallKey& key, CollectiveCall call);
   // After the last call of a trial, before the next call of that kind: the ranks judge it. False: fail().
   [[nodiscard]] bool judge(steer::TurnsTrial& trial);
 
@@ -99,6 +101,8 @@ class RankTeam {
     // The team takes the buffers as they are. With lists or neighbors it takes these blocks of them.
     std::optional<PlainBytes> plain;
     KeptBlocks from, into;
+    // Where has_seen_sizes(): of the last call by ranks, rounded up to a power of two.
+    std::uint64_t seen_bytes = 0;
     // The communicator's, in a job with service processes.
     CommState* state = nullptr;
 
@@ -109,6 +113,15 @@ class RankTeam {
     if (last == nullptr) [[unlikely]]
       last = std::make_unique<LastCall>();
     return *last;
+  }
+
+  // Ranks have done such a call, where has_seen_sizes(). If its size is another one, the next call needs a look.
+  void see_sizes(LastCall& last) {
+    const std::uint64_t bytes = std::bit_ceil(team_->longest());
+    if (bytes == last.seen_bytes || !last.takes_turns) [[likely]]
+      return;
+    last.seen_bytes = bytes;
+    last.known = false;
   }
 
   // The last call of that collective, if such calls need no other look.

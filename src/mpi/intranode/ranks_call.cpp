@@ -10,6 +10,7 @@
 #include "mpi/communicators/neighbor_order.hpp"
 #include "mpi/intranode/placed_blocks.hpp"
 #include "mpi/intranode/plain_calls.hpp"
+#include "mpi/intranode/sure_reductions.hpp"
 #include "mpi/intranode/team_blocks.hpp"
 #include "mpi/intranode/team_orders.hpp"
 #include "mpi/job/job.hpp"
@@ -49,14 +50,6 @@ bool find_neighbors(const Job& job, RankTeam& team, MPI_Comm comm, TeamArguments
   arguments.send.neighbors = &neighbors->destinations;
   arguments.receive.neighbors = &neighbors->sources_in(order);
   return true;
-}
-
-// All ranks come to the same about the bits of a reduction of so many bytes by themselves (sum_tree.hpp).
-bool are_sure_alone(const intranode::Team& team, const TeamArguments& call, std::uint64_t bytes) {
-  constexpr std::uint64_t kReducedByAll = 4096;
-  if (!team.all_combine_all(bytes)) return false;
-  if (call.call == CollectiveCall::allreduce) return true;
-  return call.call == CollectiveCall::reduce && bytes <= kReducedByAll && is_probed_in_place(call);
 }
 
 // Each call as the team does it: intranode::Team, or NodesTeam, which does those that it takes.
@@ -246,23 +239,27 @@ class Performance {
   }
   // Members whose contributions this one combines.
   [[nodiscard]] std::uint32_t combined() const {
-    if (call_.call == CollectiveCall::scan) return me_ + 1;
-    if (call_.call == CollectiveCall::exscan) return std::max(me_, 1U);
-    return kOneNode || rounds(*call_.reduction) ? ranks_.size() : ranks_.team().size();
+    if (!kOneNode && !rounds(*call_.reduction)) return ranks_.team().size();
+    return std::max(combined_by(call_.call, ranks_.place()), 1U);
   }
   Outcome reduce(std::span<const std::byte> vector, std::byte* into) {
+    if constexpr (kOneNode) {
+      if (order_ != nullptr && are_sure_alone(team_, call_, vector.size())) return reduce_surely(vector, into);
+    }
     const intranode::OrderCombine combine(*call_.reduction,
                                           order_ != nullptr ? *order_ : ranks_.rank_order(combined()));
     const Outcome outcome = reduce(vector, into, combine);
     if (order_ != nullptr && outcome == Outcome::done) {
       const bool sure = !combine.asks_native() && (!call_.send.in_place() || is_probed_in_place(call_));
-      asks_native_ = all_combine_all(vector.size()) ? !sure : most_of(ranks_.team(), sure ? 0 : 1) != 0;
+      asks_native_ = most_of(ranks_.team(), sure ? 0 : 1) != 0;
     }
     return outcome;
   }
-  [[nodiscard]] bool all_combine_all(std::uint64_t bytes) const {
-    if constexpr (kOneNode) return are_sure_alone(team_, call_, bytes);
-    return false;
+  Outcome reduce_surely(std::span<const std::byte> vector, std::byte* into) {
+    SureReduction sure(ranks_, call_, *order_, vector);
+    const Outcome outcome = sure.run(call_.call, into);
+    asks_native_ = sure.asks_native();
+    return outcome;
   }
   Outcome reduce(std::span<const std::byte> vector, std::byte* into, const intranode::OrderCombine& combine) {
     if constexpr (!kOneNode) {
@@ -283,19 +280,13 @@ class Performance {
   }
   Outcome reduce_on_node(std::span<const std::byte> vector, std::byte* into, const intranode::OrderCombine& combine) {
     switch (call_.call) {
-      case CollectiveCall::reduce: return reduce_at_root(vector, into, combine);
+      case CollectiveCall::reduce: return team_.reduce(vector, into, combine, root_);
       case CollectiveCall::allreduce: return team_.allreduce(vector, into, combine);
       case CollectiveCall::scan: return team_.scan(vector, into, combine);
       case CollectiveCall::exscan: return team_.exscan(vector, into, combine);
       default: break;
     }
     return reduce_scatter(vector, into, combine);
-  }
-  // With the MPI's order, short vectors are combined by all ranks: it takes less time than an exchange about the bits.
-  Outcome reduce_at_root(std::span<const std::byte> vector, std::byte* into, const intranode::OrderCombine& combine) {
-    if (order_ == nullptr || !all_combine_all(vector.size())) return team_.reduce(vector, into, combine, root_);
-    std::byte* const result = root_ == me_ ? into : ranks_.scratch(1, vector.size());
-    return team_.reduce_by_all(vector, result, combine, root_);
   }
   Outcome reduce_scatter(std::span<const std::byte> vector, std::byte* into, const intranode::OrderCombine& combine) {
     std::vector<std::uint64_t>& bytes = ranks_.lists(0).bytes;
@@ -404,8 +395,8 @@ void RanksCall::look_at(RankTeam::LastCall& last) {
   const bool asks_rules = job_.client != nullptr && job_.config.blocking;
   if (asks_rules && is_for_services(job_, *last.state, last.arguments)) return;
   const std::optional<TeamCallKey> key =
-      team_->takes(last.arguments) ? last.arguments.key(team_->size()) : std::nullopt;
-  last.kind = key ? team_->kind_of(*key) : nullptr;
+      team_->takes(last.arguments) ? last.arguments.key(team_->size(), last.seen_bytes) : std::nullopt;
+  last.kind = key ? team_->kind_of(*key, call_) : nullptr;
   last.known = !asks_rules && last.arguments.tells_by_words();
   // A trial would add natively now and then: such sums would not be the same from run to run.
   const bool in_own_order =
@@ -507,6 +498,7 @@ std::optional<int> RanksCall::perform() {
                                                : perform_by(job_, *team_, *nodes, *arguments_, order);
   if (performed.outcome != Outcome::done) return team_->fail(comm_, call_);
   team_->give_back_scratch();
+  if (has_seen_sizes(call_)) team_->see_sizes(team_->last_call(call_));
   if (performed.asks_native) [[unlikely]] {
     native_ = report::NativeReason::nans;
     intranode::OrderTable::asked(*entry_);

@@ -347,6 +347,9 @@ std::optional<PlainBytes> TeamArguments::plain(const TeamPlace& team) const {
   switch (call) {
     case CollectiveCall::barrier: plain = true; break;
     case CollectiveCall::bcast: plain = are_plain(true, false); break;
+    case CollectiveCall::scan:
+    case CollectiveCall::exscan:
+    case CollectiveCall::reduce_scatter_block:
     case CollectiveCall::allreduce: plain = reduction && are_plain(false, true); break;
     case CollectiveCall::reduce: plain = reduction && are_plain(!is_root, is_root); break;
     case CollectiveCall::allgather:
@@ -396,8 +399,9 @@ std::optional<std::uint64_t> TeamArguments::alike_bytes(std::uint32_t members) c
   return all / members;
 }
 
-std::optional<TeamCallKey> TeamArguments::key(std::uint32_t members) const {
-  const TeamCallKey key{steer::CallKey::of(*offloaded_as(call), true, alike_bytes(members)), reduction};
+std::optional<TeamCallKey> TeamArguments::key(std::uint32_t members, std::uint64_t seen_bytes) const {
+  const auto bytes = has_seen_sizes(call) ? std::optional(seen_bytes) : alike_bytes(members);
+  const TeamCallKey key{steer::CallKey::of(*offloaded_as(call), true, bytes), reduction};
   if (!is_reduction(call)) return key;
   return reduction && order != RankOrder::none ? std::optional(key) : std::nullopt;
 }

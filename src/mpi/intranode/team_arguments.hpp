@@ -128,6 +128,9 @@ struct PlainBytes {
     case CollectiveCall::scatterv:
     case CollectiveCall::reduce:
     case CollectiveCall::allreduce:
+    case CollectiveCall::scan:
+    case CollectiveCall::exscan:
+    case CollectiveCall::reduce_scatter_block:
     case CollectiveCall::neighbor_allgather:
     case CollectiveCall::neighbor_allgatherv:
     case CollectiveCall::neighbor_alltoall:
@@ -150,6 +153,11 @@ struct PlainBytes {
   }
 }
 
+// No member knows all lengths of such a call before. So its size is the longest block of the last one by ranks.
+[[nodiscard]] constexpr bool has_seen_sizes(CollectiveCall call) {
+  return call == CollectiveCall::gatherv || call == CollectiveCall::scatterv || call == CollectiveCall::alltoallv;
+}
+
 struct TeamArguments {
   CollectiveCall call = CollectiveCall::barrier;
   bool large = false;  // counts and displacements are MPI_Count and MPI_Aint
@@ -165,8 +173,8 @@ struct TeamArguments {
   [[nodiscard]] static TeamArguments of(CollectiveCall call, std::span<const Word> words, bool large);
   // May the MPI accept them? And fills in the shapes and the reduction.
   [[nodiscard]] bool valid(const Job& job, const TeamPlace& team);
-  // How such calls are told apart. Nothing: ranks never do them.
-  [[nodiscard]] std::optional<TeamCallKey> key(std::uint32_t members) const;
+  // How such calls are told apart. Nothing: ranks never do them. `seen_bytes`: of a block, where has_seen_sizes().
+  [[nodiscard]] std::optional<TeamCallKey> key(std::uint32_t members, std::uint64_t seen_bytes) const;
   // Calls with the same words but for buffers, and with the same lists, come to the same: no types of the program's
   // own.
   [[nodiscard]] bool tells_by_words() const {

@@ -17,6 +17,7 @@ namespace {
 
 using intranode::Learned;
 using intranode::Learning;
+using intranode::MemberOrders;
 using intranode::OrderStep;
 using intranode::OrderTable;
 using intranode::SumOrder;
@@ -197,30 +198,35 @@ intranode::OrderKey TeamOrders::key_in_file(const OrderTable::Entry& entry) cons
   return key;
 }
 
-// True: what an earlier job has found is right.
+// True: the call has what an earlier job has found, or learns it again.
 bool TeamOrders::look_up(MPI_Comm comm, const TeamArguments& call, OrderTable::Entry& entry) {
-  const std::size_t calls = intranode::learning_calls(learning_of(call, own_place()));
-  if (!has_one_order(call) || vectors_for(call) >= calls) return false;
   waiter_.enters();
   std::string found;
   if (team_.rank() == 0 && file_ != nullptr) {
-    const std::optional<intranode::OrderFile::Found> kept = file_->find(key_in_file(entry));
-    if (kept) found = kept->order ? kept->order->text() : "native";
+    const std::optional<MemberOrders> kept = file_->find(key_in_file(entry));
+    if (kept) found = kept->empty() ? "native" : intranode::text_of(*kept);
   }
   found = text_of(0, std::move(found));
   if (found == "native") {
     OrderTable::settle(entry, std::nullopt, SumRefusal::varies);
     return true;
   }
-  const std::optional<SumOrder> order = SumOrder::parse(found);
-  if (!order || order->members() != team_.size()) return false;
-  if (compare(comm, call, *order, 0, vectors_for(call)) != SumRefusal::none) return false;
-  OrderTable::settle(entry, order, SumRefusal::none);
+  const std::optional<MemberOrders> orders = intranode::parse_orders(found);
+  if (!orders || orders->size() != (has_one_order(call) ? 1 : team_.size())) return false;
+  if (vectors_for(call) >= intranode::learning_calls(learning_of(call, own_place()))) {
+    learn(comm, call, entry);
+    return true;
+  }
+  const SumOrder& own = has_one_order(call) ? orders->front() : (*orders)[team_.rank()];
+  if (compare(comm, call, own, 0, vectors_for(call)) != SumRefusal::none) return false;
+  OrderTable::settle(entry, own, SumRefusal::none);
   return true;
 }
 
-void TeamOrders::keep(const OrderTable::Entry& entry) const {
-  if (team_.rank() == 0 && file_ != nullptr) file_->note(key_in_file(entry), entry.order);
+void TeamOrders::keep(const TeamArguments& call, const OrderTable::Entry& entry) {
+  MemberOrders orders;
+  if (entry.order) orders = has_one_order(call) ? MemberOrders{*entry.order} : orders_of_all(*entry.order);
+  if (team_.rank() == 0 && file_ != nullptr) file_->note(key_in_file(entry), orders);
 }
 
 void TeamOrders::learn(MPI_Comm comm, const TeamArguments& call, OrderTable::Entry& entry) {
@@ -237,7 +243,7 @@ void TeamOrders::learn(MPI_Comm comm, const TeamArguments& call, OrderTable::Ent
   // Members without a result need none.
   if (refusal == SumRefusal::none && !learned.order) learned.order = SumOrder(intranode::SumTree::linear(1));
   OrderTable::settle(entry, std::move(learned.order), refusal);
-  if (has_one_order(call) && refusal != SumRefusal::native_failed) keep(entry);
+  if (refusal != SumRefusal::native_failed) keep(call, entry);
 }
 
 void TeamOrders::verify(MPI_Comm comm, const TeamArguments& call, OrderTable::Entry& entry) {
@@ -245,7 +251,7 @@ void TeamOrders::verify(MPI_Comm comm, const TeamArguments& call, OrderTable::En
   const SumRefusal refusal = compare(comm, call, *entry.order, entry.calls, vectors_for(call));
   if (refusal == SumRefusal::none) return OrderTable::verified(entry);
   OrderTable::settle(entry, std::nullopt, refusal);
-  if (has_one_order(call)) keep(entry);
+  keep(call, entry);
 }
 
 // The worst of all members.
@@ -262,6 +268,12 @@ SumOrder TeamOrders::order_of(std::uint32_t member, const std::optional<SumOrder
   const std::optional<SumOrder> order = SumOrder::parse(text);
   if (!order) die("a rank sent a malformed order of addition: %s; this is a bug, please report it", text.c_str());
   return *order;
+}
+
+MemberOrders TeamOrders::orders_of_all(const SumOrder& own) {
+  MemberOrders all;
+  for (std::uint32_t member = 0; member < team_.size(); ++member) all.push_back(order_of(member, own));
+  return all;
 }
 
 std::string TeamOrders::text_of(std::uint32_t member, std::string own) {

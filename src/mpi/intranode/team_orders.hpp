@@ -7,9 +7,8 @@
 //     agreement    members tell each other over the team what they have learned. An allreduce needs the same order
 //                  everywhere, a reduce the root's, all others each member's own
 //     keys         the collective, its root or its list of counts, the operation, the type, and the exact count
-//     file         the first member keeps the orders of MPI_Allreduce and MPI_Reduce for later jobs
-//                  (order_file.hpp). An order of an earlier job is verified by vectors first. It is learned again if
-//                  that takes no more calls. Other calls have an order for each member, and are learned in each job
+//     file         the first member keeps all members' orders for later jobs (order_file.hpp). Those of an earlier job
+//                  are verified by vectors first, or learned again if that takes no more calls
 //
 // The key has nothing that ranks of one call may give differently. So a call in place has the order of the others,
 // which the probes check. MPICH 4.0 crashes for some calls in place: reduce with another root than 0, and
@@ -60,7 +59,8 @@ class TeamOrders {
  private:
   [[nodiscard]] static Answer answer_of(intranode::OrderTable::Entry& entry);
   [[nodiscard]] bool look_up(MPI_Comm comm, const TeamArguments& call, intranode::OrderTable::Entry& entry);
-  void keep(const intranode::OrderTable::Entry& entry) const;
+  // Collective. Without an order: such calls are refused.
+  void keep(const TeamArguments& call, const intranode::OrderTable::Entry& entry);
   [[nodiscard]] intranode::OrderKey key_in_file(const intranode::OrderTable::Entry& entry) const;
   void learn(MPI_Comm comm, const TeamArguments& call, intranode::OrderTable::Entry& entry);
   void verify(MPI_Comm comm, const TeamArguments& call, intranode::OrderTable::Entry& entry);
@@ -68,6 +68,8 @@ class TeamOrders {
                                               const intranode::SumOrder& order, std::uint64_t first_vector,
                                               std::size_t vectors);
   [[nodiscard]] intranode::SumOrder order_of(std::uint32_t member, const std::optional<intranode::SumOrder>& own);
+  // Each member's.
+  [[nodiscard]] intranode::MemberOrders orders_of_all(const intranode::SumOrder& own);
   [[nodiscard]] std::string text_of(std::uint32_t member, std::string own);
 
   [[nodiscard]] TeamPlace own_place() const { return {team_.rank(), team_.size()}; }

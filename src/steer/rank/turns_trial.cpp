@@ -45,6 +45,18 @@ TurnsTrial::Turn TurnsTrial::next_of_trial() {
   return turn;
 }
 
+// A call by ranks, as if there were none.
+TurnsTrial::Turn TurnsTrial::look() {
+  until_look_ = std::min(2 * until_look_, kRarestLook);
+  be_quiet(rest_ - 1);
+  return {Way::ranks};
+}
+
+void TurnsTrial::be_quiet(std::uint64_t calls) {
+  left_ = looks_ && way_ == Way::native ? std::min(calls, until_look_) : calls;
+  rest_ = calls - left_;
+}
+
 void TurnsTrial::note(const Turn& turn, const TurnTimes::Call& call) {
   times_->calls[static_cast<std::size_t>(turn.way)][turn.slot] = call;
 }
@@ -55,7 +67,7 @@ void TurnsTrial::judge(std::span<const TurnTimes> all) {
   way_ = ranks <= kMargin * native ? Way::ranks : Way::native;
   saved_ns_ = way_ == Way::ranks ? static_cast<std::int64_t>((native - ranks) / static_cast<double>(all.size())) : 0;
   const bool far = ranks > kFarFromIt * native || native > kFarFromIt * ranks;
-  left_ = std::min(far ? kLonger * quiet_ : quiet_, kLongestQuiet);
+  be_quiet(std::min(far ? kLonger * quiet_ : quiet_, kLongestQuiet));
   quiet_ = std::min(kLonger * quiet_, kLongestQuiet);
   tried_ = 0;
   times_.reset();

@@ -4,6 +4,8 @@
 // Every rank of the communicator makes these calls in the same order, so the ordinal of a call decides alike on all of
 // them. Times differ: after the last call of a trial the ranks tell each other theirs, and judge them alike.
 //
+// Where only ranks can see how long blocks are, they do one of many native calls all the same: a look.
+//
 // A call costs what ranks spend in it after the last of them has come: waiting for a late one is no way's fault.
 //
 // Thread rule: one thread at a time.
@@ -40,6 +42,9 @@ struct TurnTimes {
 
 class TurnsTrial {
  public:
+  // `looks`: as said above.
+  explicit TurnsTrial(bool looks = false) : looks_(looks) {}
+
   struct Turn {
     Way way = Way::native;
     bool timed = false;      // note() is told its times
@@ -56,7 +61,7 @@ class TurnsTrial {
       --left_;
       return {way_};
     }
-    return next_of_trial();
+    return rest_ != 0 ? look() : next_of_trial();
   }
   // The next call is in no trial: next() would return way(), and take() does the same.
   [[nodiscard]] bool is_quiet() const { return left_ != 0; }
@@ -78,12 +83,20 @@ class TurnsTrial {
   static constexpr std::uint64_t kFirstQuiet = 4'000;  // calls between two trials
   static constexpr std::uint64_t kLongestQuiet = 1'000'000;
 
-  [[nodiscard]] Turn next_of_trial();
+  static constexpr std::uint64_t kFirstLook = 64;  // native calls until then, later more
+  static constexpr std::uint64_t kRarestLook = 1024;
 
+  [[nodiscard]] Turn next_of_trial();
+  [[nodiscard]] Turn look();
+  void be_quiet(std::uint64_t calls);
+
+  bool looks_;
   Way way_ = Way::native;
   std::int64_t saved_ns_ = 0;
   std::uint32_t tried_ = 0;  // calls of the trial under way
-  std::uint64_t left_ = 0;   // calls until the next one begins
+  std::uint64_t left_ = 0;   // calls until the next one begins, or until a look
+  std::uint64_t rest_ = 0;   // calls from a look on, until the next one begins
+  std::uint64_t until_look_ = kFirstLook;
   std::uint64_t quiet_ = kFirstQuiet;
   std::unique_ptr<TurnTimes> times_;  // while one is under way
 };

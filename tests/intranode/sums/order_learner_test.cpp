@@ -313,6 +313,35 @@ TEST(Learner, RefusesAZeroAtTheBegin) {
   EXPECT_EQ(learned_alone<double>(3, ReduceOperation::sum, 100, from_zero).refusal, SumRefusal::other_bits);
 }
 
+// Vectors alone show it: two members have no probes.
+TEST(Learner, RefusesOtherBitsOfTwoMembers) {
+  using Of = std::function<double(std::size_t)>;
+  const auto plain = [](const Of& of) { return of(1) + of(0); };
+  const auto from_zero = [](const Of& of) { return 0.0 + of(0) + of(1); };
+  const auto in_float = [](const Of& of) { return static_cast<double>(static_cast<float>(of(0) + of(1))); };
+  const auto upward = [](const Of& of) {
+    std::fesetround(FE_UPWARD);
+    const volatile double sum = of(0) + of(1);
+    std::fesetround(FE_TONEAREST);
+    return static_cast<double>(sum);
+  };
+  const auto flushed = [](const Of& of) {
+    const double sum = of(0) + of(1);
+    return std::fpclassify(sum) == FP_SUBNORMAL ? 0.0 : sum;
+  };
+  for (const std::size_t elements : {1U, 2U, 3U, 100U, 1000U}) {
+    const auto learn = [&](const auto& sum) {
+      return learned_alone<double>(2, ReduceOperation::sum, elements, sum).refusal;
+    };
+    EXPECT_EQ(learn(plain), SumRefusal::none) << elements;
+    EXPECT_EQ(learn(from_zero), SumRefusal::other_bits) << elements;
+    EXPECT_EQ(learn(in_float), SumRefusal::other_bits) << elements;
+    EXPECT_EQ(learn(upward), SumRefusal::other_bits) << elements;
+    EXPECT_EQ(learn(flushed), SumRefusal::other_bits) << elements;
+  }
+  EXPECT_LE(learning_calls(Learning::allreduce(0, 2, {ReduceOperation::sum, ElementType::float64}, 100)), 8U);
+}
+
 TEST(Learner, NeedsNoCallForMaxima) {
   const NativeReduction never = [](const std::byte*, std::byte*) { return ADD_FAILURE() << "called", false; };
   const auto learning = Learning::allreduce(0, 4, {ReduceOperation::max, ElementType::float64}, 10);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -28,24 +29,84 @@ OrderTable::Next next(OrderTable& table, std::uint64_t elements) {
   return table.next(key_of(elements), learning_of(elements));
 }
 
-TEST(Table, LearnsAfterEnoughCalls) {
+// Calls with as many elements, until one learns. The table finds nothing in files.
+std::uint64_t calls_until_learning(OrderTable& table, std::uint64_t elements) {
+  for (std::uint64_t call = 1; call < 1'000'000; ++call) {
+    const auto step = next(table, elements);
+    if (step.step == OrderStep::look_up) OrderTable::not_found(*step.entry);
+    if (step.step != OrderStep::learn) continue;
+    OrderTable::settle(*step.entry, SumOrder(SumTree::balanced(4)), SumRefusal::none);
+    return call;
+  }
+  return 0;
+}
+
+std::uint64_t calls_for(std::uint64_t elements, std::uint64_t times) {
+  return times * learning_time(learning_of(elements)) / time_of_call(learning_of(elements));
+}
+
+TEST(Table, LooksUpOnce) {
   OrderTable table;
-  const std::size_t cost = learning_cost(learning_of(8));
   for (std::uint64_t call = 1; call <= OrderTable::kLookUpAfter; ++call)
     ASSERT_EQ(next(table, 8).step, OrderStep::native) << call;
   const auto look_up = next(table, 8);
   ASSERT_EQ(look_up.step, OrderStep::look_up);
   OrderTable::not_found(*look_up.entry);
-  for (std::uint64_t call = OrderTable::kLookUpAfter + 2; call <= OrderTable::kCallsForEach * cost; ++call)
-    ASSERT_EQ(next(table, 8).step, OrderStep::native) << call;
-  // Other numbers of elements have their own trees.
-  ASSERT_EQ(next(table, 9).step, OrderStep::native);
-  const auto learn = next(table, 8);
-  ASSERT_EQ(learn.step, OrderStep::learn);
-  OrderTable::settle(*learn.entry, SumOrder(SumTree::balanced(4)), SumRefusal::none);
+  EXPECT_EQ(next(table, 8).step, OrderStep::native);
+}
+
+TEST(Table, LearnsShortVectorsOfRepeatedCalls) {
+  OrderTable table;
+  const std::uint64_t calls = calls_until_learning(table, 8);
+  EXPECT_GE(calls, calls_for(8, OrderTable::kCallsOfKey));
+  EXPECT_LT(calls, calls_for(8, OrderTable::kCallsOfKey) * 5 / 4);
   const auto use = next(table, 8);
   ASSERT_EQ(use.step, OrderStep::use);
   EXPECT_EQ(use.entry->order, SumOrder(SumTree::balanced(4)));
+  // Other numbers of elements have their own trees.
+  EXPECT_EQ(next(table, 9).step, OrderStep::native);
+}
+
+constexpr std::uint64_t kLong = 1'000'000;
+
+TEST(Table, LearnsLongVectorsAfterManyCalls) {
+  OrderTable table;
+  const std::uint64_t calls = calls_until_learning(table, kLong);
+  EXPECT_GE(calls, calls_for(kLong, OrderTable::kCallsForEach));
+  EXPECT_LT(calls, calls_for(kLong, OrderTable::kCallsForEach) * 5 / 4);
+}
+
+TEST(Table, CountsCallsOfOtherLengths) {
+  OrderTable table;
+  for (std::uint64_t call = 0; call < 20 * calls_for(kLong, 1); ++call) {
+    const auto step = next(table, kLong + 1);
+    if (step.step == OrderStep::look_up) OrderTable::not_found(*step.entry);
+    if (step.step == OrderStep::learn) OrderTable::settle(*step.entry, std::nullopt, SumRefusal::varies);
+  }
+  const std::uint64_t calls = calls_until_learning(table, kLong);
+  EXPECT_GE(calls, calls_for(kLong, OrderTable::kCallsOfKey));
+  EXPECT_LT(calls, calls_for(kLong, OrderTable::kCallsForEach));
+}
+
+// Also where keys are forgotten.
+TEST(Table, LearnsForAFractionOfAllTime) {
+  OrderTable table;
+  std::uint64_t time = 0;
+  std::uint64_t learning = 0;
+  std::uint64_t learned = 0;
+  for (std::uint64_t elements = 1; elements < 3 * OrderTable::kMostKeys; ++elements) {
+    for (std::uint64_t call = 0; call < 300; ++call) {
+      const auto step = next(table, 100 * elements);
+      time += time_of_call(learning_of(100 * elements));
+      if (step.step == OrderStep::look_up) OrderTable::not_found(*step.entry);
+      if (step.step != OrderStep::learn) continue;
+      learning += learning_time(learning_of(100 * elements));
+      ++learned;
+      OrderTable::settle(*step.entry, SumOrder(SumTree::balanced(4)), SumRefusal::none);
+      ASSERT_LE(learning, std::max(OrderTable::kFree, time / OrderTable::kCallsForEach));
+    }
+  }
+  EXPECT_GT(learned, OrderTable::kMostKeys / 2);
 }
 
 TEST(Table, IsNativeForGoodAfterARefusal) {
@@ -162,6 +223,18 @@ TEST(Table, DropsTheLeastRecentlyUsed) {
   EXPECT_EQ(table.entries().size(), OrderTable::kMostKeys);
 }
 
+const MemberOrders kLinear{SumOrder(SumTree::linear(4))};
+const MemberOrders kPrefixes{SumOrder(SumTree::linear(1)), SumOrder(SumTree::linear(2)), SumOrder(SumTree::linear(3)),
+                             SumOrder(SumTree::balanced(4))};
+
+TEST(MemberOrders, AreReadAsWritten) {
+  EXPECT_EQ(text_of(kPrefixes), "0|(0,1)|((0,1),2)|((0,1),(2,3))");
+  EXPECT_EQ(parse_orders(text_of(kPrefixes)), kPrefixes);
+  EXPECT_EQ(parse_orders(text_of(kLinear)), kLinear);
+  for (const char* malformed : {"", "|", "0|", "|0", "0||0", "0|(0,0)", "native"})
+    EXPECT_FALSE(parse_orders(malformed)) << malformed;
+}
+
 class File : public testing::Test {
  protected:
   void SetUp() override {
@@ -192,16 +265,16 @@ class File : public testing::Test {
 TEST_F(File, KeepsTreesForLaterJobs) {
   OrderFile first = opened();
   EXPECT_FALSE(first.find(key_of(8)));
-  first.note(key_of(8), SumOrder(SumTree::linear(4)));
-  first.note(key_of(9), std::nullopt);
+  first.note(key_of(8), kLinear);
+  first.note(key_of(9), {});
   first.save();
   OrderFile other = opened();
-  other.note(key_of(10), SumOrder(SumTree::balanced(4)));
+  other.note(key_of(10), kPrefixes);
   other.save();
   OrderFile second = opened();
-  EXPECT_EQ(second.find(key_of(8)).value().order, SumOrder(SumTree::linear(4)));
-  EXPECT_EQ(second.find(key_of(9)).value().order, std::nullopt);
-  EXPECT_EQ(second.find(key_of(10)).value().order, SumOrder(SumTree::balanced(4)));
+  EXPECT_EQ(second.find(key_of(8)), kLinear);
+  EXPECT_EQ(second.find(key_of(9)), MemberOrders());
+  EXPECT_EQ(second.find(key_of(10)), kPrefixes);
   EXPECT_FALSE(second.find(key_of(11)));
   EXPECT_FALSE(opened("Some MPI 2.0").find(key_of(8)));
   EXPECT_EQ(refused, 0);
@@ -209,7 +282,7 @@ TEST_F(File, KeepsTreesForLaterJobs) {
 
 TEST_F(File, LeavesAnotherOneAlone) {
   OrderFile first = opened();
-  first.note(key_of(8), SumOrder(SumTree::linear(4)));
+  first.note(key_of(8), kLinear);
   first.save();
   const std::filesystem::path path = only_file();
   std::ofstream(path, std::ios::app) << "allreduce 4 sum float64 8 (0,0)\n";
@@ -217,7 +290,7 @@ TEST_F(File, LeavesAnotherOneAlone) {
   EXPECT_FALSE(second.find(key_of(8)));
   EXPECT_EQ(refused, 1);
   const auto size = std::filesystem::file_size(path);
-  second.note(key_of(9), SumOrder(SumTree::linear(4)));
+  second.note(key_of(9), kLinear);
   second.save();
   EXPECT_EQ(std::filesystem::file_size(path), size);
 }

@@ -45,6 +45,9 @@ int main(int argc, char** argv) {
   COUNTED("sum of a double", MPI_Allreduce(from, into, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD));
   COUNTED("sum of an int", MPI_Allreduce(from, into, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
   COUNTED("reduced double", MPI_Reduce(from, into, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD));
+  COUNTED("scan of a double", MPI_Scan(from, into, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD));
+  COUNTED("exscan of a double", MPI_Exscan(from, into, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD));
+  COUNTED("scattered sum", MPI_Reduce_scatter_block(from, into, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD));
   COUNTED("gather", MPI_Gather(from, 8, MPI_CHAR, into, 8, MPI_CHAR, 0, MPI_COMM_WORLD));
   COUNTED("scatter", MPI_Scatter(from, 8, MPI_CHAR, into, 8, MPI_CHAR, 0, MPI_COMM_WORLD));
   COUNTED("allgather", MPI_Allgather(from, 64, MPI_CHAR, into, 64, MPI_CHAR, MPI_COMM_WORLD));
