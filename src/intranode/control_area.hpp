@@ -45,7 +45,7 @@ struct MemberArea {
   alignas(64) std::atomic<std::uint64_t> doing;
   // Only the first member's counts, and any member writes it: a line about a late member has been printed.
   std::atomic<std::uint64_t> said_late;
-  // Of this member's blocks, by lender.
+  // For copies of this member's blocks, one for each lender.
   std::array<CopyTurns, kMostMembers> turns;
   alignas(4096) std::array<std::array<std::byte, kSlotBytes>, kSlots> slots;
 };

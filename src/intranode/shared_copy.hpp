@@ -37,7 +37,7 @@ class SharedCopy {
   using Site = steps::Site;
 
  public:
-  // Of `bytes`, more than none, in the meeting's step `step`.
+  // A copy in the meeting's step `step`; there are `bytes`.
   SharedCopy(Meeting& meeting, std::uint32_t owner, std::uint32_t lender, std::uint64_t step, std::uint64_t bytes)
       : meeting_(&meeting),
         turns_(&meeting.member(owner).turns[lender]),
@@ -51,14 +51,14 @@ class SharedCopy {
 
   // Owner, before it arrives in the step.
   void open() { steps::tell(turns_->taken, mark_); }
-  // Both have arrived in the step. Owner: copies a piece out of the lender's block that nobody has taken, or all of
-  // them where the lender has no core to help. False: there is none.
+  // Both have arrived in the step. The owner copies a piece out of the lender's block that nobody has taken. Where the
+  // lender has no core to help, it copies all of them. False: there is none.
   [[nodiscard]] bool read_piece(PeerMemory& memory, std::uint64_t from, std::span<std::byte> to) {
     return copy_next(meeting_->has_own_core() ? 1 : pieces_, [&](std::uint64_t first, std::uint64_t bytes) {
       return memory.read(lender_, from + first, to.subspan(first, bytes));
     });
   }
-  // Lender, likewise, into the owner's.
+  // The lender copies a piece into the owner's block, likewise.
   [[nodiscard]] bool write_piece(PeerMemory& memory, std::span<const std::byte> from, std::uint64_t to) {
     if (pieces_ == 1 || !meeting_->has_own_core() || !memory.may_write() || !all_right_) return false;
     return copy_next(1, [&](std::uint64_t first, std::uint64_t bytes) {

@@ -39,7 +39,7 @@ Outcome Team::open() {
 Outcome Team::open(PeerMemory& memory) {
   bool all = true;
   const Outcome outcome = try_direct(meeting_, memory, all);
-  direct_ = all ? &memory : nullptr;
+  direct_ = memory_ = all ? &memory : nullptr;
   return outcome;
 }
 

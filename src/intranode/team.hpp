@@ -33,7 +33,9 @@ class Team {
   // In place of open(). Long blocks are copied through `memory`, which outlives the team, if all members can copy so.
   // Otherwise, and for copies that fail later, there are slots.
   Outcome open(PeerMemory& memory);
-  [[nodiscard]] bool copies_directly() const { return direct_ != nullptr; }
+  [[nodiscard]] bool copies_directly() const { return memory_ != nullptr; }
+  // All members say the same before the same operation: from now on slots are used even so.
+  void copy_by_slots(bool always) { direct_ = always ? nullptr : memory_; }
 
   [[nodiscard]] std::uint32_t rank() const { return meeting_.rank(); }
   [[nodiscard]] std::uint32_t size() const { return meeting_.size(); }
@@ -95,7 +97,8 @@ class Team {
 
   ControlArea area_;
   Meeting meeting_;
-  PeerMemory* direct_ = nullptr;
+  PeerMemory* memory_ = nullptr;  // if all can copy directly
+  PeerMemory* direct_ = nullptr;  // ... and shall
 };
 
 }  // namespace outrigger::intranode

@@ -11,6 +11,12 @@ namespace {
 struct Costs {
   std::int64_t native_ns;
   std::int64_t ranks_ns;
+  std::int64_t slots_ns = 0;  // where slots are tried
+
+  [[nodiscard]] std::int64_t of(const TurnsTrial::Turn& turn) const {
+    if (turn.way == Way::native) return native_ns;
+    return turn.by_slots ? slots_ns : ranks_ns;
+  }
 };
 
 // Two ranks through one trial. The second comes to every call `late_ns` after the first.
@@ -23,7 +29,7 @@ struct TwoRanks {
       const TurnsTrial::Turn turn = trials[0].next();
       const TurnsTrial::Turn other = trials[1].next();
       ASSERT_EQ(turn.way, other.way);
-      const std::int64_t end_ns = now_ns + late_ns + (turn.way == Way::native ? costs.native_ns : costs.ranks_ns);
+      const std::int64_t end_ns = now_ns + late_ns + costs.of(turn);
       if (turn.timed) {
         trials[0].note(turn, {now_ns, end_ns});
         trials[1].note(other, {now_ns + late_ns, end_ns});
@@ -49,6 +55,18 @@ TEST(TurnsTrial, TheFasterWayIsTaken) {
   ranks.make_trial({1000, 500});
   EXPECT_EQ(ranks.trials[0].way(), Way::ranks);
   EXPECT_EQ(ranks.trials[1].next().way, Way::ranks);
+}
+
+TEST(TurnsTrial, RanksCopyAsIsFaster) {
+  for (const std::int64_t slots_ns : {300, 700}) {
+    TwoRanks ranks;
+    for (TurnsTrial& trial : ranks.trials) trial = TurnsTrial({.tries_slots = true});
+    ranks.make_trial({1000, 500, slots_ns}, 100);
+    EXPECT_EQ(ranks.trials[0].way(), Way::ranks);
+    EXPECT_EQ(ranks.trials[0].by_slots(), slots_ns < 500);
+    EXPECT_EQ(ranks.trials[1].next().by_slots, slots_ns < 500);
+    EXPECT_EQ(ranks.trials[0].saved_ns(), 1000 - std::min<std::int64_t>(slots_ns, 500));
+  }
 }
 
 TEST(TurnsTrial, WhatIsNotClearlyFasterStaysNative) {
@@ -131,7 +149,7 @@ std::uint64_t calls_until_look(TurnsTrial& trial) {
 
 TEST(TurnsTrial, RanksLookNowAndThen) {
   TwoRanks ranks;
-  ranks.trials = {TurnsTrial(true), TurnsTrial(true)};
+  ranks.trials = {TurnsTrial({.looks = true}), TurnsTrial({.looks = true})};
   ranks.make_trial({1000, 3000});
   TurnsTrial& trial = ranks.trials[0];
   const std::uint64_t first = calls_until_look(trial);
@@ -143,7 +161,7 @@ TEST(TurnsTrial, RanksLookNowAndThen) {
 
 TEST(TurnsTrial, LooksDoNotDelayTrials) {
   TwoRanks with;
-  with.trials = {TurnsTrial(true), TurnsTrial(true)};
+  with.trials = {TurnsTrial({.looks = true}), TurnsTrial({.looks = true})};
   TwoRanks without;
   for (TwoRanks* ranks : {&with, &without}) ranks->make_trial({1000, 3000});
   std::uint64_t calls = 0;

@@ -100,12 +100,20 @@ bool RankTeam::takes(const TeamArguments& arguments) const {
   return arguments.order == RankOrder::ranks && nodes_->takes_in_order(*bytes);
 }
 
+// Can ranks copy both directly and through slots?
+bool RankTeam::has_two_ways(const TeamCallKey& key, CollectiveCall call) const {
+  if (is_reduction(call) || call == CollectiveCall::barrier || call == CollectiveCall::gatherv) return false;
+  constexpr steer::CallKey kShortest = steer::CallKey::of(Collective::ibcast, true, intranode::kDirectBytes);
+  return nodes_ == nullptr && team_->copies_directly() && key.call.size_class() >= kShortest.size_class();
+}
+
 RankTeam::Kind* RankTeam::kind_of(const TeamCallKey& key, CollectiveCall call) {
   for (const std::unique_ptr<Kind>& kind : kinds_) {
     if (kind->key == key) return kind.get();
   }
   if (kinds_.size() == kMostKinds) return nullptr;
-  kinds_.push_back(std::make_unique<Kind>(key, has_seen_sizes(call)));
+  kinds_.push_back(std::make_unique<Kind>(
+      key, steer::TurnsTrial::Options{.looks = has_seen_sizes(call), .tries_slots = has_two_ways(key, call)}));
   return kinds_.back().get();
 }
 

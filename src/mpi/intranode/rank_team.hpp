@@ -76,7 +76,7 @@ class RankTeam {
   [[nodiscard]] bool is_ready() const { return team_.has_value(); }
   // How the team does calls of one kind. kind_of() returns nullptr if there are too many kinds: native.
   struct Kind {
-    Kind(const TeamCallKey& its_key, bool looks) : key(its_key), trial(looks) {}
+    Kind(const TeamCallKey& its_key, const steer::TurnsTrial::Options& options) : key(its_key), trial(options) {}
     TeamCallKey key;
     steer::TurnsTrial trial;
   };
@@ -139,7 +139,10 @@ class RankTeam {
     const Again again = way_again(last);
     if (!again.way || (*again.way == steer::Way::native ? explained : !last.plain)) return {};
     if (last.needs_order) orders_->table().count_at(last.order);
-    if (last.takes_turns && (again.entry != nullptr || !last.needs_order)) last.kind->trial.take();
+    if (last.takes_turns && (again.entry != nullptr || !last.needs_order)) {
+      team_->copy_by_slots(last.kind->trial.by_slots());
+      last.kind->trial.take();
+    }
     begins(last.said, *again.way == steer::Way::ranks);
     if (last.state != nullptr) last.state->count_call_of_team();
     return again;
@@ -180,6 +183,7 @@ class RankTeam {
   static constexpr std::size_t kMostKinds = 256;  // more are native
 
   void set_up(Job& job, MPI_Comm comm);
+  [[nodiscard]] bool has_two_ways(const TeamCallKey& key, CollectiveCall call) const;
   // As RanksCall decides it, where nothing is due.
   [[nodiscard]] Again way_again(const LastCall& last) const {
     if (off_ || last.is_off()) return {};

@@ -10,21 +10,25 @@ constexpr double kMargin = 0.97;      // ranks win below this ratio to native's 
 constexpr double kFarFromIt = 2.0;    // above this ratio of times the next trial is later
 constexpr std::uint64_t kLonger = 4;  // factor on the calls until the next trial
 
+// Indices of TurnTimes::calls.
+constexpr std::size_t kNatively = 0;
+constexpr std::size_t kByRanks = 1;
+constexpr std::size_t kBySlots = 2;
+
 // The time that all ranks together spend in a call after the last arrival.
-double cost_of(std::span<const TurnTimes> all, std::size_t way, std::size_t slot) {
+double cost_of(std::span<const TurnTimes> all, std::size_t way, std::size_t place) {
   std::int64_t last_ns = std::numeric_limits<std::int64_t>::min();
-  for (const TurnTimes& rank : all) last_ns = std::max(last_ns, rank.calls[way][slot].began_ns);
+  for (const TurnTimes& rank : all) last_ns = std::max(last_ns, rank.calls[way][place].began_ns);
   double sum = 0;
   for (const TurnTimes& rank : all) {
-    sum += static_cast<double>(std::max<std::int64_t>(rank.calls[way][slot].ended_ns - last_ns, 0));
+    sum += static_cast<double>(std::max<std::int64_t>(rank.calls[way][place].ended_ns - last_ns, 0));
   }
   return sum;
 }
 
-double median_cost(std::span<const TurnTimes> all, Way way) {
+double median_cost(std::span<const TurnTimes> all, std::size_t way) {
   std::array<double, TurnTimes::kTimed> costs{};
-  for (std::size_t slot = 0; slot < costs.size(); ++slot)
-    costs[slot] = cost_of(all, static_cast<std::size_t>(way), slot);
+  for (std::size_t place = 0; place < costs.size(); ++place) costs[place] = cost_of(all, way, place);
   const auto middle = costs.begin() + costs.size() / 2;
   std::nth_element(costs.begin(), middle, costs.end());
   return *middle;
@@ -32,16 +36,15 @@ double median_cost(std::span<const TurnTimes> all, Way way) {
 
 }  // namespace
 
-// Pairs of both ways, the first of which changes from pair to pair: native ranks, ranks native, ...
+// Rounds of all ways, each of which begins with another one: native ranks, ranks native, ...
 TurnsTrial::Turn TurnsTrial::next_of_trial() {
   if (tried_ == 0) times_ = std::make_unique<TurnTimes>();
-  const std::uint32_t pair = tried_ / 2;
-  const bool first = tried_ % 2 == 0;
-  Turn turn;
-  turn.way = first == (pair % 2 == 0) ? Way::native : Way::ranks;
-  turn.timed = pair >= kWarmUps;
-  turn.slot = turn.timed ? pair - kWarmUps : 0;
+  const std::uint32_t round = tried_ / ways_;
+  const std::size_t way = (tried_ + round) % ways_;
   ++tried_;
+  Turn turn{.way = way == kNatively ? Way::native : Way::ranks, .by_slots = way == kBySlots};
+  turn.timed = round >= kWarmUps;
+  turn.place = turn.timed ? round - kWarmUps : 0;
   return turn;
 }
 
@@ -49,7 +52,7 @@ TurnsTrial::Turn TurnsTrial::next_of_trial() {
 TurnsTrial::Turn TurnsTrial::look() {
   until_look_ = std::min(2 * until_look_, kRarestLook);
   be_quiet(rest_ - 1);
-  return {Way::ranks};
+  return {Way::ranks, by_slots_};
 }
 
 void TurnsTrial::be_quiet(std::uint64_t calls) {
@@ -58,12 +61,17 @@ void TurnsTrial::be_quiet(std::uint64_t calls) {
 }
 
 void TurnsTrial::note(const Turn& turn, const TurnTimes::Call& call) {
-  times_->calls[static_cast<std::size_t>(turn.way)][turn.slot] = call;
+  times_->calls[turn.way == Way::native ? kNatively : turn.by_slots ? kBySlots : kByRanks][turn.place] = call;
 }
 
 void TurnsTrial::judge(std::span<const TurnTimes> all) {
-  const double native = median_cost(all, Way::native);
-  const double ranks = median_cost(all, Way::ranks);
+  const double native = median_cost(all, kNatively);
+  double ranks = median_cost(all, kByRanks);
+  by_slots_ = false;
+  if (const double by_slots = median_cost(all, kBySlots); ways_ == 3 && by_slots < ranks) {
+    by_slots_ = true;
+    ranks = by_slots;
+  }
   way_ = ranks <= kMargin * native ? Way::ranks : Way::native;
   saved_ns_ = way_ == Way::ranks ? static_cast<std::int64_t>((native - ranks) / static_cast<double>(all.size())) : 0;
   const bool far = ranks > kFarFromIt * native || native > kFarFromIt * ranks;

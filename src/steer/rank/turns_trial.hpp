@@ -4,6 +4,9 @@
 // Every rank of the communicator makes these calls in the same order, so the ordinal of a call decides alike on all of
 // them. Times differ: after the last call of a trial the ranks tell each other theirs, and judge them alike.
 //
+// Where ranks can copy both directly and through slots, either is tried: processors differ in which takes less time,
+// and so do sizes.
+//
 // Where only ranks can see how long blocks are, they do one of many native calls all the same: a look.
 //
 // A call costs what ranks spend in it after the last of them has come: waiting for a late one is no way's fault.
@@ -28,7 +31,7 @@ struct TurnTimes {
     std::int64_t began_ns = 0;
     std::int64_t ended_ns = 0;
   };
-  std::array<std::array<Call, kTimed>, 2> calls{};  // natively and by ranks
+  std::array<std::array<Call, kTimed>, 3> calls{};  // natively, by ranks, and by ranks through slots
 
   // By another node's clock.
   [[nodiscard]] TurnTimes later_by(std::int64_t ns) const {
@@ -42,24 +45,30 @@ struct TurnTimes {
 
 class TurnsTrial {
  public:
-  // `looks`: as said above.
-  explicit TurnsTrial(bool looks = false) : looks_(looks) {}
+  // As said above.
+  struct Options {
+    bool looks = false;
+    bool tries_slots = false;
+  };
+  TurnsTrial() = default;
+  explicit TurnsTrial(const Options& options) : looks_(options.looks), ways_(options.tries_slots ? 3 : 2) {}
 
   struct Turn {
     Way way = Way::native;
-    bool timed = false;      // note() is told its times
-    std::uint32_t slot = 0;  // of the timed ones of this way
+    bool by_slots = false;    // of ranks that can also copy directly
+    bool timed = false;       // note() is told its times
+    std::uint32_t place = 0;  // of the timed ones of this way
   };
 
   // The last call, by next(), is part of a trial.
   [[nodiscard]] bool is_under_way() const { return tried_ != 0; }
   // A trial has been made: judge() comes before the next call.
-  [[nodiscard]] bool is_over() const { return tried_ == kCalls; }
+  [[nodiscard]] bool is_over() const { return tried_ == ways_ * kOfEach; }
   // The next call.
   [[nodiscard]] Turn next() {
     if (left_ != 0) [[likely]] {
       --left_;
-      return {way_};
+      return {way_, by_slots_};
     }
     return rest_ != 0 ? look() : next_of_trial();
   }
@@ -74,12 +83,13 @@ class TurnsTrial {
 
   // The way of all calls outside trials.
   [[nodiscard]] Way way() const { return way_; }
+  [[nodiscard]] bool by_slots() const { return by_slots_; }
   // Time that each rank saves in a call by ranks, by the last trial. 0: such calls are native, or not tried yet.
   [[nodiscard]] std::int64_t saved_ns() const { return saved_ns_; }
 
  private:
   static constexpr std::uint32_t kWarmUps = 2;  // of each way: memory is touched, caches fill
-  static constexpr std::uint32_t kCalls = 2 * (kWarmUps + TurnTimes::kTimed);
+  static constexpr std::uint32_t kOfEach = kWarmUps + TurnTimes::kTimed;
   static constexpr std::uint64_t kFirstQuiet = 4'000;  // calls between two trials
   static constexpr std::uint64_t kLongestQuiet = 1'000'000;
 
@@ -90,8 +100,10 @@ class TurnsTrial {
   [[nodiscard]] Turn look();
   void be_quiet(std::uint64_t calls);
 
-  bool looks_;
+  bool looks_ = false;
+  std::uint32_t ways_ = 2;
   Way way_ = Way::native;
+  bool by_slots_ = false;
   std::int64_t saved_ns_ = 0;
   std::uint32_t tried_ = 0;  // calls of the trial under way
   std::uint64_t left_ = 0;   // calls until the next one begins, or until a look
