@@ -39,7 +39,7 @@ class Source:
     within: tuple[Path, ...] = ()
     """The sources in a unity file."""
     parts: tuple[Source, ...] = ()
-    """What has been joined."""
+    """Sources of a joined file."""
 
 
 def read_database(build: Path) -> list[Source]:
