@@ -7,7 +7,7 @@
 
 #include "ring_memory.hpp"
 
-namespace outrigger {
+namespace outrigger::byte_ring_test {
 namespace {
 
 using testing::RingMemory;
@@ -140,4 +140,4 @@ TEST(ByteRing, WriterAndReaderOnTwoThreads) {
 }
 
 }  // namespace
-}  // namespace outrigger
+}  // namespace outrigger::byte_ring_test

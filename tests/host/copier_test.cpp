@@ -16,7 +16,7 @@
 #include "base/cross_memory.hpp"
 #include "copiers_fixture.hpp"
 
-namespace outrigger {
+namespace outrigger::copier_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -358,4 +358,4 @@ TEST_F(Copiers, MovesArriveWhileItMakesHugePages) {
 }
 
 }  // namespace
-}  // namespace outrigger
+}  // namespace outrigger::copier_test

@@ -17,7 +17,7 @@
 #include "fabric_fixture.hpp"
 #include "ring_memory.hpp"
 
-namespace outrigger {
+namespace outrigger::host_fabric_test {
 namespace {
 
 using fabric::copy_bytes;
@@ -493,4 +493,4 @@ TEST_F(PeerMessages, NonsenseInARingIsAFailure) {
 }
 
 }  // namespace
-}  // namespace outrigger
+}  // namespace outrigger::host_fabric_test

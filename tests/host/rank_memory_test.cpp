@@ -7,7 +7,7 @@
 
 #include "fabric_fixture.hpp"
 
-namespace outrigger {
+namespace outrigger::rank_memory_test {
 namespace {
 
 using fabric::RankMemory;
@@ -110,4 +110,4 @@ TEST(RankMemory, RegionIdsAreCheckedAndDroppedRegionsAreGone) {
 }
 
 }  // namespace
-}  // namespace outrigger
+}  // namespace outrigger::rank_memory_test

@@ -11,7 +11,7 @@
 #include "fabric/host/host_fabric.hpp"
 #include "fabric_fixture.hpp"
 
-namespace outrigger {
+namespace outrigger::reduce_test {
 namespace {
 
 using fabric::HostFabric;
@@ -221,4 +221,4 @@ TEST_F(HostReductions, TakeTurns) {
 }
 
 }  // namespace
-}  // namespace outrigger
+}  // namespace outrigger::reduce_test

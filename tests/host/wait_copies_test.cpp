@@ -19,7 +19,7 @@
 #include "copiers_fixture.hpp"
 #include "fabric/host/lanes/lender.hpp"
 
-namespace outrigger {
+namespace outrigger::wait_copies_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -516,4 +516,4 @@ TEST_F(WaitingRank, SaysNonsense) {
 }
 
 }  // namespace
-}  // namespace outrigger
+}  // namespace outrigger::wait_copies_test

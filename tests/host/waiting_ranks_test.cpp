@@ -10,7 +10,7 @@
 #include "client/copies/wait_helper.hpp"
 #include "copiers_fixture.hpp"
 
-namespace outrigger {
+namespace outrigger::waiting_ranks_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -205,4 +205,4 @@ TEST_F(RanksAlone, NothingIsForgotten) {
 }
 
 }  // namespace
-}  // namespace outrigger
+}  // namespace outrigger::waiting_ranks_test

@@ -15,7 +15,7 @@
 #include "fabric/host/lanes/xpmem_windows.hpp"
 #include "fabric_fixture.hpp"
 
-namespace outrigger {
+namespace outrigger::xpmem_test {
 namespace {
 
 using fabric::copy_guarded;
@@ -231,4 +231,4 @@ TEST_F(XpmemMoves, ARankThatLeavesIsDetached) {
 }
 
 }  // namespace
-}  // namespace outrigger
+}  // namespace outrigger::xpmem_test
