@@ -43,8 +43,8 @@ class Team {
   // Why the last operation has ended, if the members' calls differ. The team must not be used again.
   [[nodiscard]] const std::optional<Difference>& difference() const { return meeting_.difference(); }
 
-  // The longest block of the last gatherv(), scatterv() or alltoallv(), which all members know then. Of a scatterv()
-  // without the root's own one.
+  // The longest block of the last gatherv(), scatterv() or alltoallv(), the same at all members. A member's block for
+  // itself may be left out.
   [[nodiscard]] std::uint64_t longest() const { return meeting_.longest(); }
 
   Outcome barrier();

@@ -155,7 +155,16 @@ struct PlainBytes {
 
 // No member knows all lengths of such a call before. So its size is the longest block of the last one by ranks.
 [[nodiscard]] constexpr bool has_seen_sizes(CollectiveCall call) {
-  return call == CollectiveCall::gatherv || call == CollectiveCall::scatterv || call == CollectiveCall::alltoallv;
+  switch (call) {
+    case CollectiveCall::gatherv:
+    case CollectiveCall::scatterv:
+    case CollectiveCall::alltoallv:
+    case CollectiveCall::alltoallw:
+    case CollectiveCall::neighbor_alltoallv:
+    case CollectiveCall::neighbor_alltoallw:
+    case CollectiveCall::neighbor_allgatherv: return true;
+    default: return false;
+  }
 }
 
 struct TeamArguments {

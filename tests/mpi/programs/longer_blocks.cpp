@@ -43,6 +43,11 @@ void exchange(Lists& lists) {
   MPI_Alltoallv(lists.sent.data(), lists.counts.data(), lists.places.data(), MPI_BYTE, lists.received.data(),
                 lists.counts.data(), lists.places.data(), MPI_BYTE, MPI_COMM_WORLD);
 }
+void exchange_types(Lists& lists) {
+  const std::vector<MPI_Datatype> types(lists.counts.size(), MPI_BYTE);
+  MPI_Alltoallw(lists.sent.data(), lists.counts.data(), lists.places.data(), types.data(), lists.received.data(),
+                lists.counts.data(), lists.places.data(), types.data(), MPI_COMM_WORLD);
+}
 
 // Every rank sends its number, in all bytes.
 void expect(const Lists& lists, int block, int sender) {
@@ -61,7 +66,7 @@ void make_row(Call call, int bytes) {
   for (int i = 0; i < kCalls; ++i) call(lists);
   for (int block = 0; block < ranks; ++block) {
     if (call == scatter && block == 0) expect(lists, block, 0);
-    if (call == exchange || (call == gather && rank == 0)) expect(lists, block, block);
+    if (call == exchange || call == exchange_types || (call == gather && rank == 0)) expect(lists, block, block);
   }
 }
 
@@ -71,7 +76,7 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  for (const Call call : {gather, scatter, exchange}) {
+  for (const Call call : {gather, scatter, exchange, exchange_types}) {
     for (const int bytes : {8, 16'384, 8}) make_row(call, bytes);
   }
   if (rank == 0) std::printf("all blocks are right\n");
