@@ -30,7 +30,10 @@ struct FaultOptions {
   Range crash_time_ns{0, 0};
   Range restart_delay_ns{0, 0};
   Range reattach_delay_ns{0, 0};  // until each rank is replayed
-  Range notice_delay_ns{0, 0};    // until each peer learns of the new incarnation
+  Range notice_delay_ns{0, 0};    // until each peer learns of the new incarnation, or a service process of a lost rank
+  // Ranks lost in the whole run, and their time.
+  std::uint64_t most_losses = 0;
+  Range loss_time_ns{0, 0};
   // Wrong programs: sizes differ between sender and receiver, or ranks call different collectives.
   double differing_sizes_chance = 0;
   double differing_kinds_chance = 0;
@@ -71,6 +74,13 @@ struct FaultOptions {
   FaultOptions faults = crashes();
   faults.differing_sizes_chance = 0.1;
   faults.differing_kinds_chance = 0.05;
+  return faults;
+}
+
+[[nodiscard]] inline FaultOptions losses() {
+  FaultOptions faults = all_faults();
+  faults.most_losses = 3;
+  faults.loss_time_ns = {0, 600'000};
   return faults;
 }
 
