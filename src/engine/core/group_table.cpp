@@ -66,10 +66,16 @@ bool GroupTable::answer_forgotten(SpId from, const OperationId& operation, std::
   const auto forgotten = forgotten_.find(operation.group);
   if (forgotten == forgotten_.end() || find(operation.group) != nullptr) return false;
   if (forgotten->second.size() < members) return false;
-  for (const auto& [rank, progress] : forgotten->second) {
-    context_.send(from, operation, peer::Finished{rank, progress.end_of(operation.sequence)});
-  }
+  engine::tell_of_ended(context_, forgotten->second, from, operation);
   return true;
+}
+
+void GroupTable::tell_of_ended(SpId from, const OperationId& operation) const {
+  static const std::map<WorldRank, Progress> kNone;
+  const auto forgotten = forgotten_.find(operation.group);
+  const Group* known = find(operation.group);
+  if (known != nullptr) return engine::tell_of_ended(context_, known->all_progress(), from, operation);
+  engine::tell_of_ended(context_, forgotten == forgotten_.end() ? kNone : forgotten->second, from, operation);
 }
 
 }  // namespace outrigger::engine

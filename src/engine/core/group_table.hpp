@@ -32,6 +32,8 @@ class GroupTable {
   [[nodiscard]] bool is_forgotten(GroupId id) const { return forgotten_.contains(id) && find(id) == nullptr; }
   // Answers for a forgotten group. True: no local rank will post on it any more.
   bool answer_forgotten(SpId from, const OperationId& operation, std::uint32_t members) const;
+  // Where the group's members are unknown.
+  void tell_of_ended(SpId from, const OperationId& operation) const;
 
  private:
   // Of its local ranks: all have freed it, or are lost.

@@ -145,17 +145,7 @@ bool Matcher::all_local_ranks_have_ended() const {
 
 // Only restored ranks are known; the others will post or be restored.
 bool Matcher::meet_restored(const peer::Announce& announce, SpId from) const {
-  Context& context = operation_.context;
-  const std::map<WorldRank, Progress>& restored = operation_.group.all_progress();
-  for (const auto& [rank, progress] : restored) {
-    const std::optional<CompletionStatus> status = operation_.finished(rank);
-    if (status) context.send(from, operation_.id(), peer::Finished{rank, *status});
-  }
-  // A rank that left without a post may be a member; the sender knows.
-  for (const WorldRank rank : context.dropped_ranks) {
-    if (restored.contains(rank)) continue;
-    context.send(from, operation_.id(), peer::Finished{rank, CompletionStatus::peer_lost});
-  }
+  tell_of_ended(operation_.context, operation_.group.all_progress(), from, operation_.id());
   return count_ended_restored() < announce.members && !all_local_ranks_have_ended();
 }
 
@@ -208,9 +198,10 @@ void Matcher::offer(LocalRank& destination, GroupRank source, const RemoteBlock&
   if (source == destination.me() && destination.posted().own_block_done) return;
   const ReceiveState state = destination.pairs[source].receive;
   if (remote.bytes == peer::kSettled) {
-    // The source needs no answer. It was released although the mark is missing only if a move failed.
+    // The source needs no answer. It was released although the mark is missing only if this rank had failed: the
+    // incarnation that knows why is gone.
     if (state != ReceiveState::waiting) return;
-    destination.fail(CompletionStatus::memory_fault);
+    destination.fail(CompletionStatus::peer_lost);
     destination.fill(source);
     return;
   }

@@ -27,11 +27,6 @@ class Progress {
     return found == failures_.end() ? CompletionStatus::ok : found->second;
   }
 
-  // Of a rank that does nothing more.
-  [[nodiscard]] CompletionStatus end_of(std::uint64_t sequence) const {
-    return is_complete(sequence) ? status_of(sequence) : CompletionStatus::peer_lost;
-  }
-
   void complete(std::uint64_t sequence, CompletionStatus status = CompletionStatus::ok) {
     if (status != CompletionStatus::ok) {
       failures_[sequence] = status;
