@@ -190,7 +190,11 @@ void Invariants::check_completion(WorldRank rank, const Slot& slot, const Comple
       job_.broken(fmt::format("{}: completed as '{}'", what, name_of(record.status)));
     }
   }
-  if (plan.meets() && !all_have_posted(slot)) job_.broken(what + ": leaves a barrier before all have arrived");
+  // A loss that only a crashed incarnation knew may be forgotten.
+  const bool loss_forgotten = job_.has_lost_member(slot) && job_.result.crashes != 0;
+  if (plan.meets() && !loss_forgotten && !all_have_posted(slot)) {
+    job_.broken(what + ": leaves a barrier before all have arrived");
+  }
   if (!image_holds(rank, slot)) job_.broken(what + ": wrong bytes at completion");
   check_bytes(slot, what, record);
 }
@@ -228,6 +232,8 @@ bool Invariants::may_wait(const Slot& slot) const {
   const GroupPlan& group = job_.scenario.groups[slot.group];
   const OperationPlan& plan = job_.plan_of(slot);
   if (plan.wrong_kinds) return true;
+  // The root learns of the loss when it looks for overdue operations.
+  if (job_.options.algorithm == Algorithm::rooted && job_.has_lost_member(slot)) return true;
   const auto count_of = [&](const std::map<std::uint32_t, std::uint64_t>& counts) {
     const auto found = counts.find(slot.group);
     return found == counts.end() ? 0 : found->second;
