@@ -42,6 +42,7 @@ outrigger::fabric::sim::FaultOptions faults_named(const std::string& name) {
   if (name == "delays") return outrigger::fabric::sim::delays();
   if (name == "crashes") return outrigger::fabric::sim::crashes();
   if (name == "losses") return outrigger::fabric::sim::losses();
+  if (name == "everything") return outrigger::fabric::sim::all_and_losses();
   return outrigger::fabric::sim::all_faults();
 }
 
@@ -119,7 +120,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember(algorithm_names()))
       ->capture_default_str();
   app.add_option("--faults", arguments.faults, "faults to inject")
-      ->check(CLI::IsMember({"none", "delays", "crashes", "all", "losses"}))
+      ->check(CLI::IsMember({"none", "delays", "crashes", "all", "losses", "everything"}))
       ->capture_default_str();
   app.add_flag("--trace", arguments.trace, "print every event on a line")->needs(one);
   app.add_flag("--quiet", arguments.quiet, "no progress line");

@@ -77,10 +77,22 @@ struct FaultOptions {
   return faults;
 }
 
-[[nodiscard]] inline FaultOptions losses() {
-  FaultOptions faults = all_faults();
+inline void add_losses(FaultOptions& faults) {
   faults.most_losses = 3;
   faults.loss_time_ns = {0, 600'000};
+  faults.notice_delay_ns = {0, 100'000};
+}
+
+[[nodiscard]] inline FaultOptions losses() {
+  FaultOptions faults = delays();
+  add_losses(faults);
+  return faults;
+}
+
+// Not part of all_faults(), whose seeds keep their meaning.
+[[nodiscard]] inline FaultOptions all_and_losses() {
+  FaultOptions faults = all_faults();
+  add_losses(faults);
   return faults;
 }
 
