@@ -48,7 +48,7 @@ struct Rank {
   bool forgotten = false;                         // lost, and its service process does not know what it had completed
 
   [[nodiscard]] bool anything_open() const {
-    return std::ranges::any_of(slots, [](const Slot& slot) { return !slot.completed; });
+    return !lost && std::ranges::any_of(slots, [](const Slot& slot) { return !slot.completed; });
   }
   [[nodiscard]] bool has_completed(std::uint32_t group, std::uint64_t sequence) const {
     return std::ranges::any_of(slots, [&](const Slot& slot) {

@@ -66,11 +66,13 @@ void ServiceProcesses::arrived(SpId from, SpId to, std::vector<std::byte> messag
   });
 }
 
-// Only a root that holds its blocks back depends on it: nobody is asked to answer it when a rank is lost.
+// Only a root that holds its blocks back depends on it: nobody answers it when a rank is lost, or is replayed after the
+// root's question.
 bool ServiceProcesses::look_for_overdue() {
   constexpr int kLooks = 2;  // the second one asks
   const bool holds_back = job_.options.algorithm == Algorithm::rooted;
-  if (!holds_back || job_.result.losses == 0 || looked_after_ == job_.result.operations) return false;
+  const bool any_open = std::ranges::any_of(job_.ranks, &Rank::anything_open);
+  if (!holds_back || !any_open || looked_after_ == job_.result.operations) return false;
   looked_after_ = job_.result.operations;
   for (Service& service : job_.services) {
     tell(service, [](engine::Engine& engine) {

@@ -21,8 +21,7 @@ class ServiceProcesses {
   // Schedules a run of its engine.
   void wake(Service& service);
   void arrived(SpId from, SpId to, std::vector<std::byte> message);
-  // In a quiet job with lost ranks, all look for operations that have waited for too long. False: it was of no use
-  // before.
+  // In a quiet job, all look for operations that have waited for too long. False: it would be of no use.
   [[nodiscard]] bool look_for_overdue();
   // Random times and number, by the fault options.
   void schedule_crashes();
