@@ -34,8 +34,9 @@
 //     reads results
 //
 // The two counts stay close, so that they can be compared modulo 2^32: `recalled` follows the jobs that have ended, and
-// a taker that finds no job brings `taken` up to it. One of the two sides notices the other. A job without a result is the service process's own if it was not taken, or
-// if `hands` was 0. New jobs are given only after `hands` was 0: no taker writes a result of an earlier round then.
+// a taker that finds no job brings `taken` up to it. One of the two sides notices the other. A job without a result is
+// the service process's own if it was not taken, or if `hands` was 0. New jobs are given only after `hands` was 0: no
+// taker writes a result of an earlier round then.
 //
 // Writers: service process: wanted, given, asked, recalled, service_waits, jobs, results before a job is given; takers:
 // results, events, hands; copier: copier_*; waiting threads: rank_waits, ranks_alone; both sides: taken, bell. One

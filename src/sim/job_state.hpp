@@ -51,9 +51,8 @@ struct Rank {
     return !lost && std::ranges::any_of(slots, [](const Slot& slot) { return !slot.completed; });
   }
   [[nodiscard]] bool has_completed(std::uint32_t group, std::uint64_t sequence) const {
-    return std::ranges::any_of(slots, [&](const Slot& slot) {
-      return slot.completed && slot.group == group && slot.sequence == sequence;
-    });
+    return std::ranges::any_of(
+        slots, [&](const Slot& slot) { return slot.completed && slot.group == group && slot.sequence == sequence; });
   }
 };
 

@@ -72,19 +72,18 @@ TEST_P(Schedules, KeepEveryInvariant) {
   EXPECT_EQ(eager_blocks != 0, faults.make().eager_chance != 0 && eager_sends);
 }
 
-INSTANTIATE_TEST_SUITE_P(Simulation, Schedules,
-                         ::testing::Combine(::testing::ValuesIn(every_algorithm()),
-                                            ::testing::Values(Faults{"none", fabric::sim::no_faults, seeds(160)},
-                                                              Faults{"delays", fabric::sim::delays, seeds(320)},
-                                                              Faults{"crashes", fabric::sim::crashes, seeds(560)},
-                                                              Faults{"all", fabric::sim::all_faults, seeds(560)},
-                                                              Faults{"losses", fabric::sim::losses, seeds(160)},
-                                                              Faults{"everything", fabric::sim::all_and_losses,
-                                                                     seeds(560)})),
-                         [](const auto& parameter) {
-                           return std::string(name_of(std::get<0>(parameter.param))) + "_" +
-                                  std::get<1>(parameter.param).name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Simulation, Schedules,
+    ::testing::Combine(::testing::ValuesIn(every_algorithm()),
+                       ::testing::Values(Faults{"none", fabric::sim::no_faults, seeds(160)},
+                                         Faults{"delays", fabric::sim::delays, seeds(320)},
+                                         Faults{"crashes", fabric::sim::crashes, seeds(560)},
+                                         Faults{"all", fabric::sim::all_faults, seeds(560)},
+                                         Faults{"losses", fabric::sim::losses, seeds(160)},
+                                         Faults{"everything", fabric::sim::all_and_losses, seeds(560)})),
+    [](const auto& parameter) {
+      return std::string(name_of(std::get<0>(parameter.param))) + "_" + std::get<1>(parameter.param).name;
+    });
 
 TEST(Simulation, SeedGivesAReplay) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {

@@ -36,7 +36,7 @@ class GroupTable {
   void tell_of_ended(SpId from, const OperationId& operation) const;
 
  private:
-  // Of its local ranks: all have freed it, or are lost.
+  // Its local ranks. All have freed it, or are lost.
   using Forgotten = std::map<WorldRank, Progress>;
 
   void remember(GroupId id, WorldRank rank, Progress&& progress);

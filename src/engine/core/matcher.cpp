@@ -137,9 +137,8 @@ std::size_t Matcher::count_ended_restored() const {
 bool Matcher::all_local_ranks_have_ended() const {
   const Context& context = operation_.context;
   if (context.dropped_ranks.empty()) return false;
-  const auto lost_before = std::ranges::count_if(context.dropped_ranks, [&](WorldRank rank) {
-    return !operation_.group.all_progress().contains(rank);
-  });
+  const auto lost_before = std::ranges::count_if(
+      context.dropped_ranks, [&](WorldRank rank) { return !operation_.group.all_progress().contains(rank); });
   return count_ended_restored() + static_cast<std::size_t>(lost_before) == context.local_ranks;
 }
 
