@@ -66,7 +66,7 @@ void ServiceProcesses::arrived(SpId from, SpId to, std::vector<std::byte> messag
   });
 }
 
-// Only a root that holds its blocks back depends on it: nobody answers it when a rank is lost, or is replayed after the
+// Only a root that holds its blocks back depends on it: it gets no answer if a rank is lost, or is replayed after the
 // root's question.
 bool ServiceProcesses::look_for_overdue() {
   constexpr int kLooks = 2;  // the second one asks

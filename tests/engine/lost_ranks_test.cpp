@@ -1,5 +1,4 @@
-// Ranks that are lost, also when service processes are restarted: nobody waits for them, and nobody gets a wrong
-// result.
+// Ranks that are lost, also when service processes are restarted. No rank waits for them or gets a wrong result.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -80,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(
                                          Faults{"crashes", fabric::sim::crashes, seeds(560)},
                                          Faults{"all", fabric::sim::all_faults, seeds(560)},
                                          Faults{"losses", fabric::sim::losses, seeds(160)},
-                                         Faults{"everything", fabric::sim::all_and_losses, seeds(560)})),
+                                         Faults{"everything", fabric::sim::all_and_losses, seeds(320)})),
     [](const auto& parameter) {
       return std::string(name_of(std::get<0>(parameter.param))) + "_" + std::get<1>(parameter.param).name;
     });
