@@ -33,8 +33,10 @@
 //     reads taken, hands                           t below recalled: result[t] = returned, no copy
 //     reads results
 //
-// One of the two sides notices the other. A job without a result is the service process's own if it was not taken, or
-// if `hands` was 0. New jobs are given only after `hands` was 0: no taker writes a result of an earlier round then.
+// The two counts stay close, so that they can be compared modulo 2^32: `recalled` follows the jobs that have ended, and
+// a taker that finds no job brings `taken` up to it. One of the two sides notices the other. A job without a result is
+// the service process's own if it was not taken, or if `hands` was 0. New jobs are given only after `hands` was 0: no
+// taker writes a result of an earlier round then.
 //
 // Writers: service process: wanted, given, asked, recalled, service_waits, jobs, results before a job is given; takers:
 // results, events, hands; copier: copier_*; waiting threads: rank_waits, ranks_alone; both sides: taken, bell. One
@@ -169,6 +171,11 @@ class CopyTaker {
     return is_below(number, recalled) ? recalled : number;
   }
 
+  // `taken` is never far behind `recalled`, also if the rank gets no job.
+  void follow_recalled(std::uint32_t taken, std::uint32_t number) {
+    if (taken != number) copy_queue_.taken.compare_exchange_strong(taken, number, std::memory_order_seq_cst);
+  }
+
   // `taken` is read with acquire: its writer had seen as many jobs given, so `given` is not behind it here, and only
   // existing jobs are taken. Over a network `given` may be late.
   template <class Wanted>
@@ -178,6 +185,7 @@ class CopyTaker {
     do {
       number = after_recalled(taken);
       if (!is_below(number, copy_queue_.given.load(std::memory_order_acquire)) || !wanted(number)) {
+        follow_recalled(taken, number);
         copy_queue_.hands.fetch_sub(1, std::memory_order_seq_cst);
         return false;
       }

@@ -101,7 +101,9 @@ void Engine::peer_restarted(SpId peer, Epoch epoch) {
 
 void Engine::drop_rank(WorldRank rank) {
   Context& context = state_->context;
-  if (!context.is_local(rank) || !context.dropped_ranks.insert(rank).second) return;
+  if (!context.is_local(rank) || context.is_dropped(rank)) return;
+  static_cast<void>(state_->posts.tell_of_restored());  // before kept announcements are dropped
+  context.dropped_ranks.insert(rank);
   for (const auto& [id, known] : state_->groups.all()) drop_from(*known, rank);
   for (const auto& [id, known] : state_->groups.all()) {
     std::vector<std::uint64_t> sequences;

@@ -42,7 +42,7 @@ void Invariants::count_crossing(const Slot& target, const Block& from, const Blo
   const OperationPlan& plan = job_.plan_of(target);
   const std::uint32_t node = job_.scenario.node_of(to.memory.owner);
   if (job_.scenario.node_of(from.memory.owner) == node || plan.wrong_kinds || plan.wrong_sizes) return;
-  if (job_.result.crashes != 0) return;
+  if (job_.result.crashes + job_.result.losses != 0) return;
   const std::vector<WorldRank>& members = *job_.scenario.groups[target.group].members;
   // Ranks that contribute nothing may complete before the others of their node have posted.
   for (std::size_t i = 0; i < members.size(); ++i) {
@@ -98,6 +98,7 @@ Block Invariants::marked_block(const Slot& slot, GroupRank source) const {
 
 void Invariants::marked(SpId by, WorldRank destination, SlotIndex slot_index, GroupRank source) {
   Rank& rank = job_.ranks[destination.value()];
+  if (rank.lost) return;
   if (slot_index.value() >= rank.slots.size()) return job_.broken("a mark names a slot that was never posted");
   Slot& slot = rank.slots[slot_index.value()];
   if (source.value() >= slot.delivered.size()) return job_.broken("a mark names a rank outside the group");
@@ -180,6 +181,7 @@ bool Invariants::all_have_posted(const Slot& slot) const {
 void Invariants::check_completion(WorldRank rank, const Slot& slot, const CompletionRecord& record) {
   const OperationPlan& plan = job_.plan_of(slot);
   const std::string what = fmt::format("rank {} group {} operation {}", rank.value(), slot.group, slot.sequence);
+  if (record.status == CompletionStatus::peer_lost && job_.has_lost_member(slot)) return;
   if (plan.wrong_kinds) return check_disagreement(rank, slot, record.status);
   const bool surplus_unseen = plan.sent != plan.expected && record.status == CompletionStatus::truncated;
   if (record.status != expected_status(slot, plan) && !surplus_unseen) {
@@ -188,7 +190,11 @@ void Invariants::check_completion(WorldRank rank, const Slot& slot, const Comple
       job_.broken(fmt::format("{}: completed as '{}'", what, name_of(record.status)));
     }
   }
-  if (plan.meets() && !all_have_posted(slot)) job_.broken(what + ": leaves a barrier before all have arrived");
+  // A loss that only a crashed incarnation knew may be forgotten.
+  const bool loss_forgotten = job_.has_lost_member(slot) && job_.result.crashes != 0;
+  if (plan.meets() && !loss_forgotten && !all_have_posted(slot)) {
+    job_.broken(what + ": leaves a barrier before all have arrived");
+  }
   if (!image_holds(rank, slot)) job_.broken(what + ": wrong bytes at completion");
   check_bytes(slot, what, record);
 }
@@ -199,6 +205,7 @@ Slot* Invariants::completing(SpId by, WorldRank rank, SlotIndex slot_index, cons
     job_.broken("a completion names a slot that was never posted");
     return nullptr;
   }
+  if (state.lost) return nullptr;
   Slot& slot = state.slots[slot_index.value()];
   if (slot.completed) {
     job_.broken(fmt::format("rank {}: completed twice", rank.value()));
@@ -225,6 +232,8 @@ bool Invariants::may_wait(const Slot& slot) const {
   const GroupPlan& group = job_.scenario.groups[slot.group];
   const OperationPlan& plan = job_.plan_of(slot);
   if (plan.wrong_kinds) return true;
+  // The root learns of the loss when it looks for overdue operations.
+  if (job_.options.algorithm == Algorithm::rooted && job_.has_lost_member(slot)) return true;
   const auto count_of = [&](const std::map<std::uint32_t, std::uint64_t>& counts) {
     const auto found = counts.find(slot.group);
     return found == counts.end() ? 0 : found->second;
@@ -250,16 +259,34 @@ bool Invariants::may_wait(const Slot& slot) const {
 void Invariants::check_waiting() {
   for (std::uint32_t rank = 0; rank < job_.ranks.size(); ++rank) {
     for (const Slot& slot : job_.ranks[rank].slots) {
-      if (slot.completed || may_wait(slot)) continue;
+      if (job_.ranks[rank].lost || slot.completed || may_wait(slot)) continue;
       job_.broken(fmt::format("rank {} group {} operation {} waits for a late rank without need", rank, slot.group,
                               slot.sequence));
     }
   }
 }
 
+// It keeps announcements for a lost rank that has not posted on their group while it has another rank, which may be a
+// member too.
+bool Invariants::may_keep_announcements(SpId service) const {
+  const auto keeps = [&](const GroupPlan& group) {
+    bool any_lost = false;
+    bool any_else = false;
+    for (std::uint32_t index = 0; index < job_.ranks.size(); ++index) {
+      if (job_.scenario.sp_of_rank[index] != service) continue;
+      const bool member = std::ranges::find(*group.members, WorldRank{index}) != group.members->end();
+      any_lost = any_lost || (member && job_.ranks[index].lost);
+      any_else = any_else || (!member && !job_.ranks[index].lost);
+    }
+    return any_lost && any_else;
+  };
+  return std::ranges::any_of(job_.scenario.groups, keeps);
+}
+
 void Invariants::check_end() {
   for (std::uint32_t rank = 0; rank < job_.ranks.size(); ++rank) {
     const Rank& state = job_.ranks[rank];
+    if (state.lost) continue;
     if (state.next_step != job_.scenario.steps[rank].size()) {
       job_.broken(fmt::format("deadlock: rank {} never posted step {}", rank, state.next_step));
     }
@@ -277,6 +304,7 @@ void Invariants::check_end() {
   for (Service& service : job_.services) {
     if (!service.alive) continue;
     service.engine->run();
+    if (may_keep_announcements(service.id)) continue;
     if (!service.engine->idle() || service.engine->open_operations() != 0) {
       job_.broken(fmt::format("service process {} is not idle at the end: {} operations open", service.id.value(),
                               service.engine->open_operations()));

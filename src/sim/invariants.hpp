@@ -39,6 +39,7 @@ class Invariants {
   void check_completion(WorldRank rank, const Slot& slot, const fabric::CompletionRecord& record);
   void check_bytes(const Slot& slot, const std::string& what, const fabric::CompletionRecord& record);
   [[nodiscard]] bool may_wait(const Slot& slot) const;
+  [[nodiscard]] bool may_keep_announcements(SpId service) const;
   [[nodiscard]] bool all_have_posted(const Slot& slot) const;
 
   JobState& job_;

@@ -33,7 +33,7 @@ struct Slot {
   std::uint32_t receive_buffer = 0;
   std::vector<std::byte> image;  // expected final content of the receive buffer
   std::vector<std::uint8_t> delivered;
-  bool completed = false;
+  bool completed = false;  // its rank has seen it
 };
 
 struct Rank {
@@ -44,9 +44,15 @@ struct Rank {
   std::map<std::uint32_t, bool> freed;            // group -> freed
   bool attached = true;                           // known to its service process
   bool absent = false;                            // posts nothing until the job is quiet
+  bool lost = false;                              // its process has died
+  bool forgotten = false;                         // lost, and its service process does not know what it had completed
 
   [[nodiscard]] bool anything_open() const {
-    return std::ranges::any_of(slots, [](const Slot& slot) { return !slot.completed; });
+    return !lost && std::ranges::any_of(slots, [](const Slot& slot) { return !slot.completed; });
+  }
+  [[nodiscard]] bool has_completed(std::uint32_t group, std::uint64_t sequence) const {
+    return std::ranges::any_of(
+        slots, [&](const Slot& slot) { return slot.completed && slot.group == group && slot.sequence == sequence; });
   }
 };
 
@@ -87,6 +93,13 @@ struct JobState {
   }
   [[nodiscard]] Service& service(SpId id) { return services[id.value()]; }
   [[nodiscard]] Service& service_of(WorldRank rank) { return service(scenario.sp_of_rank[rank.value()]); }
+  // A member may have been lost before it had completed the operation.
+  [[nodiscard]] bool has_lost_member(const Slot& slot) const {
+    return std::ranges::any_of(*scenario.groups[slot.group].members, [&](WorldRank member) {
+      const Rank& rank = ranks[member.value()];
+      return rank.lost && (rank.forgotten || !rank.has_completed(slot.group, slot.sequence));
+    });
+  }
   [[nodiscard]] const OperationPlan& plan_of(const Slot& slot) const {
     return scenario.groups[slot.group].operations[slot.sequence];
   }

@@ -41,6 +41,8 @@ outrigger::fabric::sim::FaultOptions faults_named(const std::string& name) {
   if (name == "none") return outrigger::fabric::sim::no_faults();
   if (name == "delays") return outrigger::fabric::sim::delays();
   if (name == "crashes") return outrigger::fabric::sim::crashes();
+  if (name == "losses") return outrigger::fabric::sim::losses();
+  if (name == "everything") return outrigger::fabric::sim::all_and_losses();
   return outrigger::fabric::sim::all_faults();
 }
 
@@ -54,6 +56,7 @@ struct Totals {
   std::uint64_t operations = 0;
   std::uint64_t messages = 0;
   std::uint64_t crashes = 0;
+  std::uint64_t losses = 0;
   std::uint64_t replayed = 0;
 };
 
@@ -67,6 +70,7 @@ bool run_seed(const Arguments& arguments, Algorithm algorithm, std::uint64_t see
   totals.operations += result.operations;
   totals.messages += result.messages;
   totals.crashes += result.crashes;
+  totals.losses += result.losses;
   totals.replayed += result.replayed_posts;
   if (!result.broken) return true;
   fmt::print("\nbroken invariant: {}\n  {} with seed {} at {} ns\n", *result.broken, name_of(algorithm), seed,
@@ -94,10 +98,10 @@ bool run_many(const Arguments& arguments, Algorithm algorithm) {
     }
   }
   fmt::print(
-      "{}{:<13} {} schedules, faults {}: every invariant held ({} completions, {} messages, {} crashes, {} posts "
-      "replayed, {:.1f} s)\n",
+      "{}{:<13} {} schedules, faults {}: every invariant held ({} completions, {} messages, {} crashes, {} ranks "
+      "lost, {} posts replayed, {:.1f} s)\n",
       terminal ? "\r" : "", name_of(algorithm), done, arguments.faults, totals.operations, totals.messages,
-      totals.crashes, totals.replayed, seconds());
+      totals.crashes, totals.losses, totals.replayed, seconds());
   return true;
 }
 
@@ -116,7 +120,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember(algorithm_names()))
       ->capture_default_str();
   app.add_option("--faults", arguments.faults, "faults to inject")
-      ->check(CLI::IsMember({"none", "delays", "crashes", "all"}))
+      ->check(CLI::IsMember({"none", "delays", "crashes", "all", "losses", "everything"}))
       ->capture_default_str();
   app.add_flag("--trace", arguments.trace, "print every event on a line")->needs(one);
   app.add_flag("--quiet", arguments.quiet, "no progress line");

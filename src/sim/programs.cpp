@@ -216,7 +216,7 @@ void Programs::schedule_post(WorldRank rank) {
 void Programs::post_next(WorldRank rank) {
   Rank& state = job_.ranks[rank.value()];
   const std::vector<Step>& steps = job_.scenario.steps[rank.value()];
-  if (state.absent || state.next_step == steps.size()) return;
+  if (state.absent || state.lost || state.next_step == steps.size()) return;
   const Step& step = steps[state.next_step];
   const bool new_round = state.next_step != 0 && steps[state.next_step - 1].round != step.round;
   if (new_round && state.anything_open()) return;  // completed() calls this function again
@@ -232,6 +232,7 @@ void Programs::post_next(WorldRank rank) {
 }
 
 void Programs::free_group(WorldRank rank, std::uint32_t group) {
+  if (job_.ranks[rank.value()].lost) return;
   job_.ranks[rank.value()].freed[group] = true;
   if (!job_.ranks[rank.value()].attached) return;
   tell_(job_.service_of(rank),
@@ -252,6 +253,29 @@ void Programs::completed(WorldRank rank, Slot& slot) {
                           [this, rank, group = slot.group] { free_group(rank, group); });
   }
   if (!state.anything_open()) schedule_post(rank);
+}
+
+void Programs::schedule_losses() {
+  for (std::uint64_t i = 0; i < job_.world.faults.most_losses; ++i) {
+    if (!job_.world.random.chance(0.5)) continue;
+    const WorldRank victim{static_cast<std::uint32_t>(job_.world.random.below(job_.ranks.size()))};
+    job_.world.time.after(job_.world.random.within(job_.world.faults.loss_time_ns), [this, victim] { lose(victim); });
+  }
+}
+
+// Its service process is told by its keeper.
+void Programs::lose(WorldRank rank) {
+  Rank& state = job_.ranks[rank.value()];
+  if (state.lost) return;
+  job_.trace("rank {} is lost", rank.value());
+  ++job_.result.losses;
+  state.lost = true;
+  state.absent = false;
+  state.forgotten = !state.attached;
+  job_.world.memory[rank.value()].lose();
+  job_.world.time.after(job_.world.random.within(job_.world.faults.notice_delay_ns), [this, rank] {
+    tell_(job_.service_of(rank), [rank](engine::Engine& engine) { engine.drop_rank(rank); });
+  });
 }
 
 bool Programs::recall_absent() {

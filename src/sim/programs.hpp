@@ -26,6 +26,8 @@ class Programs {
   [[nodiscard]] engine::PostedOperation posted(WorldRank rank, std::size_t index) const;
   // The rank has seen the operation's end.
   void completed(WorldRank rank, Slot& slot);
+  // Ranks whose processes will die: random times and number, by the fault options.
+  void schedule_losses();
   // In a quiet job, one absent rank continues. False: there is none.
   [[nodiscard]] bool recall_absent();
 
@@ -41,6 +43,7 @@ class Programs {
   [[nodiscard]] std::vector<std::byte> contribution(const Slot& slot, std::size_t source) const;
   [[nodiscard]] const std::vector<std::byte>& reduced(const Slot& slot);
   void free_group(WorldRank rank, std::uint32_t group);
+  void lose(WorldRank rank);
 
   JobState& job_;
   Tell tell_;

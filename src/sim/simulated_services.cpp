@@ -66,6 +66,22 @@ void ServiceProcesses::arrived(SpId from, SpId to, std::vector<std::byte> messag
   });
 }
 
+// Only a root that holds its blocks back depends on it: it gets no answer if a rank is lost, or is replayed after the
+// root's question.
+bool ServiceProcesses::look_for_overdue() {
+  constexpr int kLooks = 2;  // the second one asks
+  const bool holds_back = job_.options.algorithm == Algorithm::rooted;
+  const bool any_open = std::ranges::any_of(job_.ranks, &Rank::anything_open);
+  if (!holds_back || !any_open || looked_after_ == job_.result.operations) return false;
+  looked_after_ = job_.result.operations;
+  for (Service& service : job_.services) {
+    tell(service, [](engine::Engine& engine) {
+      for (int look = 0; look < kLooks; ++look) static_cast<void>(engine.look_for_passed());
+    });
+  }
+  return true;
+}
+
 void ServiceProcesses::schedule_crashes() {
   for (std::uint64_t i = 0; i < job_.world.faults.most_crashes; ++i) {
     if (!job_.world.random.chance(0.7)) continue;
@@ -86,7 +102,9 @@ void ServiceProcesses::crash(Service& service) {
   service.step_scheduled = false;
   service.engine.reset();
   for (std::uint32_t rank = 0; rank < job_.ranks.size(); ++rank) {
-    if (job_.scenario.sp_of_rank[rank] == service.id) job_.ranks[rank].attached = false;
+    if (job_.scenario.sp_of_rank[rank] != service.id) continue;
+    job_.ranks[rank].attached = false;
+    job_.ranks[rank].forgotten = job_.ranks[rank].lost;
   }
   job_.world.time.after(job_.world.random.within(job_.world.faults.restart_delay_ns),
                         [this, &service] { restart(service); });
@@ -120,6 +138,7 @@ void ServiceProcesses::reattach(WorldRank rank, std::uint32_t epoch) {
   Service& service = job_.service_of(rank);
   if (!service.alive || service.epoch != epoch) return;
   Rank& state = job_.ranks[rank.value()];
+  if (state.lost) return tell(service, [rank](engine::Engine& engine) { engine.drop_rank(rank); });
   state.attached = true;
   std::vector<engine::PostedOperation> replayed;
   for (std::size_t slot = 0; slot < state.slots.size(); ++slot) {

@@ -1,7 +1,9 @@
 // The service processes of a simulated job: real engines that handle their input at random times, crash and restart.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "sim/job_state.hpp"
 
@@ -19,6 +21,8 @@ class ServiceProcesses {
   // Schedules a run of its engine.
   void wake(Service& service);
   void arrived(SpId from, SpId to, std::vector<std::byte> message);
+  // In a quiet job, all look for operations that have waited for too long. False: it would be of no use.
+  [[nodiscard]] bool look_for_overdue();
   // Random times and number, by the fault options.
   void schedule_crashes();
 
@@ -31,6 +35,7 @@ class ServiceProcesses {
 
   JobState& job_;
   Posted posted_;
+  std::optional<std::uint64_t> looked_after_;  // completions when they looked the last time
 };
 
 }  // namespace outrigger::sim

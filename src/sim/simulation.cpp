@@ -70,8 +70,9 @@ SimulationResult Simulation::run() {
   services_.start_all();
   for (std::uint32_t rank = 0; rank < job_.ranks.size(); ++rank) programs_.schedule_post(WorldRank{rank});
   services_.schedule_crashes();
+  programs_.schedule_losses();
   std::uint64_t steps = 0;
-  while (!job_.result.broken && (job_.world.time.step() || recall_absent())) {
+  while (!job_.result.broken && (job_.world.time.step() || recall_absent() || services_.look_for_overdue())) {
     if (job_.world.time.now_ns() > kTimeLimit_ns || ++steps > kStepLimit) job_.broken("no end within the time limit");
   }
   if (!job_.result.broken) invariants_.check_end();

@@ -28,6 +28,7 @@ struct SimulationResult {
   std::uint64_t moved_chunks = 0;
   std::uint64_t blocks_eager = 0;  // sent before they were requested
   std::uint64_t crashes = 0;
+  std::uint64_t losses = 0;  // of ranks
   std::uint64_t replayed_posts = 0;
   std::uint64_t virtual_ns = 0;
 };

@@ -223,6 +223,8 @@ TEST(RankLender, AWaitingRankCopiesEverything) {
   EXPECT_EQ(all.copied.size(), 100U);
   all.check();
   EXPECT_TRUE(all.lender().idle());
+  const CopyQueue& queue = all.segment.host();
+  EXPECT_LE(queue.taken.load() - queue.recalled.load(), kCopyJobs) << "compared modulo 2^32";
 }
 
 TEST(RankLender, AtItsLimitItGetsNoMore) {
@@ -251,6 +253,7 @@ TEST(RankLender, JobsOfARankThatTakesNoneAreTakenBack) {
   EXPECT_FALSE(all.lender().lends()) << "it has just failed to copy";
   all.turn_of_rank();
   EXPECT_FALSE(all.has_job());
+  EXPECT_EQ(all.segment.host().taken.load(), 5U) << "compared with the recalled jobs modulo 2^32";
   all.lender().saw_waiting(false, 0);
   all.lender().saw_waiting(true, 0);
   EXPECT_TRUE(all.lender().lends());

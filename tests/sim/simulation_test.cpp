@@ -45,6 +45,7 @@ class Schedules : public ::testing::TestWithParam<std::tuple<Algorithm, Faults>>
 TEST_P(Schedules, KeepEveryInvariant) {
   const auto& [algorithm, faults] = GetParam();
   std::uint64_t crashes = 0;
+  std::uint64_t losses = 0;
   std::uint64_t replayed = 0;
   std::uint64_t eager_blocks = 0;
   for (std::uint64_t seed = 1; seed <= faults.seeds; ++seed) {
@@ -56,29 +57,33 @@ TEST_P(Schedules, KeepEveryInvariant) {
     ASSERT_FALSE(result.broken.has_value())
         << *result.broken << "\nreplay: outrigger-sim --algorithm " << name_of(algorithm) << " --faults " << faults.name
         << " --seed " << seed << " --trace";
-    ASSERT_NE(result.operations, 0U);
+    ASSERT_NE(result.operations + result.losses, 0U);
     crashes += result.crashes;
+    losses += result.losses;
     replayed += result.replayed_posts;
     eager_blocks += result.blocks_eager;
   }
   // The test is useless without faults.
   EXPECT_EQ(crashes != 0, faults.make().most_crashes != 0);
+  EXPECT_EQ(losses != 0, faults.make().most_losses != 0);
   EXPECT_EQ(replayed != 0, faults.make().most_crashes != 0);
   const bool eager_sends = algorithm == Algorithm::ring_pull || algorithm == Algorithm::node_pull ||
                            algorithm == Algorithm::sliced_pull || algorithm == Algorithm::rooted;
   EXPECT_EQ(eager_blocks != 0, faults.make().eager_chance != 0 && eager_sends);
 }
 
-INSTANTIATE_TEST_SUITE_P(Simulation, Schedules,
-                         ::testing::Combine(::testing::ValuesIn(every_algorithm()),
-                                            ::testing::Values(Faults{"none", fabric::sim::no_faults, seeds(160)},
-                                                              Faults{"delays", fabric::sim::delays, seeds(320)},
-                                                              Faults{"crashes", fabric::sim::crashes, seeds(560)},
-                                                              Faults{"all", fabric::sim::all_faults, seeds(560)})),
-                         [](const auto& parameter) {
-                           return std::string(name_of(std::get<0>(parameter.param))) + "_" +
-                                  std::get<1>(parameter.param).name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Simulation, Schedules,
+    ::testing::Combine(::testing::ValuesIn(every_algorithm()),
+                       ::testing::Values(Faults{"none", fabric::sim::no_faults, seeds(160)},
+                                         Faults{"delays", fabric::sim::delays, seeds(320)},
+                                         Faults{"crashes", fabric::sim::crashes, seeds(560)},
+                                         Faults{"all", fabric::sim::all_faults, seeds(560)},
+                                         Faults{"losses", fabric::sim::losses, seeds(160)},
+                                         Faults{"everything", fabric::sim::all_and_losses, seeds(320)})),
+    [](const auto& parameter) {
+      return std::string(name_of(std::get<0>(parameter.param))) + "_" + std::get<1>(parameter.param).name;
+    });
 
 TEST(Simulation, SeedGivesAReplay) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {

@@ -100,7 +100,8 @@ Task reduce_at_root(Operation& operation, LocalRank& root) {
     end_slice(operation, root, root.me(), outcome);
   }
   end_contributions(operation, root, outcome);
-  if (root.record.status == CompletionStatus::ok) {
+  // An earlier incarnation may have announced a result that is in place, and ranks may be reading it.
+  if (root.record.status == CompletionStatus::ok || root.pairs[root.me()].placed) {
     operation.announce_held_blocks(root);
   } else {
     fail_for_all(operation, root);

@@ -31,7 +31,8 @@
 //     on the wire     these, and s - 1 releases (52 bytes)
 //     bounds          state O(p) at the first rank of each service process
 //
-// Late arrivals: all ranks wait for the last one, as a barrier must.
+// Late arrivals: all ranks wait for the last one, as a barrier must. A rank that is told that one below will not arrive
+// tells all.
 #include <vector>
 
 #include "engine/core/operation.hpp"
@@ -55,7 +56,11 @@ Task barrier_tree(Operation& operation, LocalRank& rank) {
     if (!entered) break;
     below.push_back(*entered);
   }
-  operation.announcer.announce_above(rank);
+  if (rank.record.status == CompletionStatus::peer_lost) {
+    fail_for_all(operation, rank);  // not all will arrive
+  } else {
+    operation.announcer.announce_above(rank);
+  }
   co_await released(rank);  // all have arrived
   for (const GroupRank other : below) {
     release_source(operation, rank, other, rank.record.status);

@@ -26,7 +26,8 @@ class Context {
       : config(engine_config),
         fabric(seams),
         window(scheduler, engine_config.limits.window_moves),
-        registry(engine_config.registry != nullptr ? *engine_config.registry : built_in_algorithms()) {}
+        registry(engine_config.registry != nullptr ? *engine_config.registry : built_in_algorithms()),
+        local_ranks(static_cast<std::size_t>(std::ranges::count(config.sp_of_rank, config.self))) {}
 
   [[nodiscard]] SpId service_of(WorldRank rank) const { return config.sp_of_rank[rank.value()]; }
   [[nodiscard]] bool knows(WorldRank rank) const { return rank.value() < config.sp_of_rank.size(); }
@@ -68,6 +69,7 @@ class Context {
   Scheduler scheduler;
   Window window;
   const Registry& registry;
+  const std::size_t local_ranks;  // also those that are lost
   std::unordered_map<SpId, Epoch> peer_epochs;
   std::unordered_set<WorldRank> dropped_ranks;
   EngineCounters counters;

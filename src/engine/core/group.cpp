@@ -103,11 +103,28 @@ bool Group::set_members(const Membership::Members& members) {
   return true;
 }
 
+std::optional<CompletionStatus> end_of(const Context& context, WorldRank rank, const Progress& progress,
+                                       std::uint64_t sequence) {
+  if (progress.is_complete(sequence)) return progress.status_of(sequence);
+  return context.is_dropped(rank) ? std::optional(CompletionStatus::peer_lost) : std::nullopt;
+}
+
+void tell_of_ended(Context& context, const std::map<WorldRank, Progress>& known, SpId to,
+                   const OperationId& operation) {
+  for (const auto& [rank, progress] : known) {
+    const std::optional<CompletionStatus> status = end_of(context, rank, progress, operation.sequence);
+    if (status) context.send(to, operation, peer::Finished{rank, *status});
+  }
+  for (const WorldRank rank : context.dropped_ranks) {
+    if (known.contains(rank)) continue;
+    context.send(to, operation, peer::Finished{rank, CompletionStatus::peer_lost});
+  }
+}
+
 std::optional<CompletionStatus> Group::finished(WorldRank rank, std::uint64_t sequence) const {
   const auto found = progress_.find(rank);
-  if (found != progress_.end() && found->second.is_complete(sequence)) return found->second.status_of(sequence);
-  if (context_.is_dropped(rank)) return CompletionStatus::peer_lost;
-  return std::nullopt;
+  if (found != progress_.end()) return end_of(context_, rank, found->second, sequence);
+  return context_.is_dropped(rank) ? std::optional(CompletionStatus::peer_lost) : std::nullopt;
 }
 
 Operation& Group::operation(std::uint64_t sequence) {

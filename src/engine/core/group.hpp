@@ -99,6 +99,13 @@ struct CreditLine {
   std::set<std::pair<std::uint64_t, GroupRank>> waiting;  // (sequence, local rank)
 };
 
+// How the operation ended for a local rank with this progress; nullopt while it is open.
+[[nodiscard]] std::optional<CompletionStatus> end_of(const Context& context, WorldRank rank, const Progress& progress,
+                                                     std::uint64_t sequence);
+// Tells of the end of all local ranks that have ended the operation and may be members: those with a progress, and
+// those that were lost before they had one. The receiver knows who is a member.
+void tell_of_ended(Context& context, const std::map<WorldRank, Progress>& known, SpId to, const OperationId& operation);
+
 class Group {
  public:
   Group(Context& context, GroupId id);

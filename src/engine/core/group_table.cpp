@@ -12,10 +12,7 @@ Group& GroupTable::get(GroupId id) {
   found = std::make_unique<Group>(context_, id);
   // Ranks come back one at a time after a restart: some may have freed the group before others are known again.
   if (const auto forgotten = forgotten_.find(id); forgotten != forgotten_.end()) {
-    for (const WorldRank rank : forgotten->second.ranks) {
-      found->progress(rank).complete_below(~std::uint64_t{0});
-      found->progress(rank).freed = true;
-    }
+    found->all_progress() = forgotten->second;
   }
   return *found;
 }
@@ -44,7 +41,7 @@ void GroupTable::close_if_freed(Group& group) {
     }
   }
   const GroupId id = group.id();
-  for (const auto& [rank, progress] : group.all_progress()) remember(id, rank, progress.freed);
+  for (auto& [rank, progress] : group.all_progress()) remember(id, rank, std::move(progress));
   groups_.erase(id);
 }
 
@@ -54,11 +51,10 @@ void GroupTable::close_all_freed() {
   for (const GroupId id : ids) close_if_freed(*groups_.at(id));
 }
 
-void GroupTable::remember(GroupId id, WorldRank rank, bool freed) {
+void GroupTable::remember(GroupId id, WorldRank rank, Progress&& progress) {
+  if (progress.freed) progress.complete_below(~std::uint64_t{0});
   const auto [found, added] = forgotten_.try_emplace(id);
-  found->second.freed = found->second.freed && freed;
-  std::vector<WorldRank>& ranks = found->second.ranks;
-  if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
+  found->second.insert_or_assign(rank, std::move(progress));
   if (!added) return;
   forgotten_order_.push_back(id);
   if (forgotten_order_.size() <= context_.config.limits.forgotten_groups) return;
@@ -69,12 +65,17 @@ void GroupTable::remember(GroupId id, WorldRank rank, bool freed) {
 bool GroupTable::answer_forgotten(SpId from, const OperationId& operation, std::uint32_t members) const {
   const auto forgotten = forgotten_.find(operation.group);
   if (forgotten == forgotten_.end() || find(operation.group) != nullptr) return false;
-  if (forgotten->second.ranks.size() < members) return false;
-  for (const WorldRank rank : forgotten->second.ranks) {
-    const bool lost = context_.is_dropped(rank) && !forgotten->second.freed;
-    context_.send(from, operation, peer::Finished{rank, lost ? CompletionStatus::peer_lost : CompletionStatus::ok});
-  }
+  if (forgotten->second.size() < members) return false;
+  engine::tell_of_ended(context_, forgotten->second, from, operation);
   return true;
+}
+
+void GroupTable::tell_of_ended(SpId from, const OperationId& operation) const {
+  static const std::map<WorldRank, Progress> kNone;
+  const auto forgotten = forgotten_.find(operation.group);
+  const Group* known = find(operation.group);
+  if (known != nullptr) return engine::tell_of_ended(context_, known->all_progress(), from, operation);
+  engine::tell_of_ended(context_, forgotten == forgotten_.end() ? kNone : forgotten->second, from, operation);
 }
 
 }  // namespace outrigger::engine

@@ -1,12 +1,12 @@
-// The groups that a service process knows, and groups that its ranks have freed: a replayed peer may still ask about
-// those.
+// The groups that a service process knows, and groups that its ranks have freed or left by their end: a replayed peer
+// may still ask about those.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <unordered_map>
-#include <vector>
 
 #include "engine/core/context.hpp"
 #include "engine/core/group.hpp"
@@ -30,16 +30,16 @@ class GroupTable {
   void close_all_freed();
 
   [[nodiscard]] bool is_forgotten(GroupId id) const { return forgotten_.contains(id) && find(id) == nullptr; }
-  // Answers for a forgotten group. True: all local ranks have freed it, so no more posts will come.
+  // Answers for a forgotten group. True: no local rank will post on it any more.
   bool answer_forgotten(SpId from, const OperationId& operation, std::uint32_t members) const;
+  // Where the group's members are unknown.
+  void tell_of_ended(SpId from, const OperationId& operation) const;
 
  private:
-  struct Forgotten {
-    std::vector<WorldRank> ranks;
-    bool freed = true;  // by all ranks, so every operation has completed
-  };
+  // Its local ranks. All have freed it, or are lost.
+  using Forgotten = std::map<WorldRank, Progress>;
 
-  void remember(GroupId id, WorldRank rank, bool freed);
+  void remember(GroupId id, WorldRank rank, Progress&& progress);
 
   Context& context_;
   Groups groups_;

@@ -111,12 +111,8 @@ void Inbox::handle(SpId from, const OperationId& id, peer::Announce& announce) {
 
 void Inbox::handle(SpId from, const OperationId& id, const peer::Delivered& delivered) {
   Group* known = groups_.find(id.group);
-  if (known == nullptr) {
-    // The pair was empty on this side only: the other side still waits for an answer.
-    groups_.answer_forgotten(from, id, 0);
-    return;
-  }
-  if (known->membership() == nullptr) return;
+  // A pair that was empty on this side only, or a rank that was lost: the other side still waits for an answer.
+  if (known == nullptr || known->membership() == nullptr) return groups_.tell_of_ended(from, id);
   on_delivered(known->operation(id.sequence), from, delivered);
   groups_.close_if_over(*known, id.sequence);
 }

@@ -128,23 +128,24 @@ bool Matcher::meet_known(const peer::Announce& announce, SpId from) {
   return waits;
 }
 
+std::size_t Matcher::count_ended_restored() const {
+  return static_cast<std::size_t>(std::ranges::count_if(operation_.group.all_progress(), [&](const auto& entry) {
+    return operation_.finished(entry.first).has_value();
+  }));
+}
+
+bool Matcher::all_local_ranks_have_ended() const {
+  const Context& context = operation_.context;
+  if (context.dropped_ranks.empty()) return false;
+  const auto lost_before = std::ranges::count_if(
+      context.dropped_ranks, [&](WorldRank rank) { return !operation_.group.all_progress().contains(rank); });
+  return count_ended_restored() + static_cast<std::size_t>(lost_before) == context.local_ranks;
+}
+
 // Only restored ranks are known; the others will post or be restored.
 bool Matcher::meet_restored(const peer::Announce& announce, SpId from) const {
-  Context& context = operation_.context;
-  const std::map<WorldRank, Progress>& restored = operation_.group.all_progress();
-  std::uint32_t finished = 0;
-  for (const auto& [rank, progress] : restored) {
-    const std::optional<CompletionStatus> status = operation_.finished(rank);
-    if (!status) continue;
-    ++finished;
-    context.send(from, operation_.id(), peer::Finished{rank, *status});
-  }
-  // A rank that left without a post may be a member; the sender knows.
-  for (const WorldRank rank : context.dropped_ranks) {
-    if (restored.contains(rank)) continue;
-    context.send(from, operation_.id(), peer::Finished{rank, CompletionStatus::peer_lost});
-  }
-  return finished < announce.members;
+  tell_of_ended(operation_.context, operation_.group.all_progress(), from, operation_.id());
+  return count_ended_restored() < announce.members && !all_local_ranks_have_ended();
 }
 
 // Announcements may be repeated. Those of an old incarnation stay valid until the new one repeats them; a completed
@@ -196,9 +197,10 @@ void Matcher::offer(LocalRank& destination, GroupRank source, const RemoteBlock&
   if (source == destination.me() && destination.posted().own_block_done) return;
   const ReceiveState state = destination.pairs[source].receive;
   if (remote.bytes == peer::kSettled) {
-    // The source needs no answer. It was released although the mark is missing only if a move failed.
+    // The source needs no answer. It was released although the mark is missing only if this rank had failed: the
+    // incarnation that knows why is gone.
     if (state != ReceiveState::waiting) return;
-    destination.fail(CompletionStatus::memory_fault);
+    destination.fail(CompletionStatus::peer_lost);
     destination.fill(source);
     return;
   }
@@ -267,11 +269,9 @@ void Matcher::forget_met() {
 
 void Matcher::forget_met_by_restored() {
   if (operation_.group.membership() != nullptr) return forget_met();
-  const std::map<WorldRank, Progress>& restored = operation_.group.all_progress();
-  const auto finished = std::count_if(restored.begin(), restored.end(),
-                                      [&](const auto& entry) { return operation_.finished(entry.first).has_value(); });
+  const std::size_t ended = all_local_ranks_have_ended() ? operation_.context.local_ranks : count_ended_restored();
   for (auto unexpected = unexpected_.begin(); unexpected != unexpected_.end();) {
-    const bool met = unexpected->second.announce.members <= static_cast<std::uint32_t>(finished);
+    const bool met = unexpected->second.announce.members <= ended;
     unexpected = met ? remove(unexpected) : std::next(unexpected);
   }
 }

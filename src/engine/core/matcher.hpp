@@ -52,6 +52,9 @@ class Matcher {
   [[nodiscard]] bool fits(const peer::Announce& announce, SpId from) const;
   // True: a local rank still has to match it.
   [[nodiscard]] bool meet_known(const peer::Announce& announce, SpId from);
+  [[nodiscard]] std::size_t count_ended_restored() const;
+  // The members are unknown: any local rank may be one.
+  [[nodiscard]] bool all_local_ranks_have_ended() const;
   [[nodiscard]] bool meet_restored(const peer::Announce& announce, SpId from) const;
   void keep(SpId from, peer::Announce&& announce);
   void apply(const peer::Announce& announce, SpId from, LocalRank& rank);

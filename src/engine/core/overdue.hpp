@@ -10,7 +10,8 @@
 // operation of a group is checked: the others wait behind it.
 //
 // A rank whose blocks are held back announces nothing yet, so peers cannot answer it. Its service process asks in this
-// way after a restart, and asks those that have restarted.
+// way after a restart, and asks those that have restarted. Only the next check finds a rank that was lost, or that is
+// replayed after the question.
 #pragma once
 
 #include "engine/core/context.hpp"

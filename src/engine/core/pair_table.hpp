@@ -41,6 +41,7 @@ struct PairState {
   // Result of the push, for a repeated report.
   std::uint8_t pushed_reach : 3 = 0;
   std::uint8_t pushed_status : 3 = 0;
+  bool failed : 1 = false;  // a part of the block could not be read: it will never be placed
 };
 static_assert(sizeof(PairState) == 3 && kReachCount <= 8);
 static_assert(static_cast<std::uint32_t>(CompletionStatus::passed_natively) < 8, "it is the last one");
@@ -69,6 +70,7 @@ class PairTable {
   void end_segment();
   void end_move();
 
+  void set_failed(GroupRank source) { pairs_[index_of(source)].failed = true; }
   void set_placed(GroupRank source) { pairs_[index_of(source)].placed = true; }
   void set_pushed(GroupRank destination, CompletionStatus status, Reach reach);
   // The destination has no room: only a report is needed.

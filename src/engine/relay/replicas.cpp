@@ -19,7 +19,7 @@ bool will_have(const Operation& operation, GroupRank source, std::optional<std::
   return operation.ranks.find_if([&](const LocalRank& rank) {
     const bool gets_it = !is_prefix(rank.posted().collective) || rank.me() == source;
     return gets_it && rank.is_open() && (!digest || rank.posted().digest == *digest) &&
-           rank.pairs[source].receive != ReceiveState::filled;
+           rank.pairs[source].receive != ReceiveState::filled && !rank.pairs[source].failed;
   }) != nullptr;
 }
 

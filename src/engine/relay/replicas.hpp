@@ -45,6 +45,8 @@
 //     reading     done                                                 none
 //     any         it has restarted                                     none
 //
+// A rank that could not read a part of a block will not have the block.
+//
 // (*) Forwarded to the place where the fetcher was forwarded, else to the delegate; the first requester becomes the
 // delegate. Nowhere for the delegate itself, and for service processes of other nodes.
 //

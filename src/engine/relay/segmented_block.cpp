@@ -68,10 +68,17 @@ Task SegmentedBlock::move_segment(Operation& operation, SegmentedBlock& block, s
   block.end(index, outcome);
 }
 
+// Others may wait here for the whole block, and this rank for what they have.
+void SegmentedBlock::give_up() {
+  rank_.pairs.set_failed(source_);
+  operation_.reconsider_replicas();
+}
+
 void SegmentedBlock::end(std::uint32_t index, const fabric::MoveOutcome& outcome) {
   assert(states_[index] == State::on_its_way && "a segment arrives once");
   states_[index] = State::arrived;
   if (outcome_.status == fabric::MoveStatus::ok) outcome_ = outcome;
+  if (outcome.status != fabric::MoveStatus::ok) give_up();
   for (std::size_t waiters = waiting_.size(); waiters != 0; --waiters) {
     Suspension* waiter = waiting_.pop_front();
     if (static_cast<Arrived*>(waiter)->index_ == index) {

@@ -72,6 +72,7 @@ class SegmentedBlock {
   enum class State : std::uint8_t { needed, on_its_way, arrived };
 
   [[nodiscard]] bool is_complete() const { return missing_ == 0; }
+  void give_up();
   [[nodiscard]] static Task move_segment(Operation& operation, SegmentedBlock& block, std::uint32_t index, Route route);
 
   Operation& operation_;

@@ -79,6 +79,7 @@ void RankLender::publish() {
     placed_ = placed;
     queue().given.store(placed, std::memory_order_relaxed);
     queue().asked.store(placed, std::memory_order_relaxed);
+    queue().recalled.store(collected_, std::memory_order_relaxed);  // never far behind `taken`
     write_counts([this, alive](bool written) {
       if (alive.expired()) return;
       publishing_ = false;

@@ -30,7 +30,10 @@ struct FaultOptions {
   Range crash_time_ns{0, 0};
   Range restart_delay_ns{0, 0};
   Range reattach_delay_ns{0, 0};  // until each rank is replayed
-  Range notice_delay_ns{0, 0};    // until each peer learns of the new incarnation
+  Range notice_delay_ns{0, 0};    // until each peer learns of the new incarnation, or a service process of a lost rank
+  // Ranks lost in the whole run, and their time.
+  std::uint64_t most_losses = 0;
+  Range loss_time_ns{0, 0};
   // Wrong programs: sizes differ between sender and receiver, or ranks call different collectives.
   double differing_sizes_chance = 0;
   double differing_kinds_chance = 0;
@@ -71,6 +74,25 @@ struct FaultOptions {
   FaultOptions faults = crashes();
   faults.differing_sizes_chance = 0.1;
   faults.differing_kinds_chance = 0.05;
+  return faults;
+}
+
+inline void add_losses(FaultOptions& faults) {
+  faults.most_losses = 3;
+  faults.loss_time_ns = {0, 600'000};
+  faults.notice_delay_ns = {0, 100'000};
+}
+
+[[nodiscard]] inline FaultOptions losses() {
+  FaultOptions faults = delays();
+  add_losses(faults);
+  return faults;
+}
+
+// Not part of all_faults(), whose seeds keep their meaning.
+[[nodiscard]] inline FaultOptions all_and_losses() {
+  FaultOptions faults = all_faults();
+  add_losses(faults);
   return faults;
 }
 

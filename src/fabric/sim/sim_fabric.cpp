@@ -35,6 +35,7 @@ std::uint32_t RankMemory::buffer_of(std::uint64_t address) {
 }
 
 std::span<std::byte> RankMemory::resolve(std::uint64_t address, std::uint64_t bytes) {
+  if (lost_) return {};
   const std::uint64_t slot = address >> kOffsetBits;
   const std::uint64_t offset = address & ((std::uint64_t{1} << kOffsetBits) - 1);
   if (slot == 0 || slot > buffers_.size()) return {};
@@ -117,6 +118,7 @@ void SimFabric::send_eager(const BlockId& name, const Block& from, SpId reader) 
   world_.time.after(delay, [this, alive = std::weak_ptr<bool>(alive_), name, part, reader] {
     const std::shared_ptr<bool> here = alive.lock();
     if (here == nullptr || !*here || !eager_.contains(name)) return;
+    if (world_.memory[part.memory.owner.value()].is_lost()) return;
     const auto bytes = world_.memory[part.memory.owner.value()].resolve(part.memory.address, part.bytes);
     world_.observer.eager_read(self_, part);
     world_.ahead[{reader, name}].assign(bytes.begin(), bytes.end());
@@ -144,6 +146,11 @@ void SimFabric::schedule_chunk(MoveCompletion& completion, std::uint64_t id) {
 std::span<std::byte> SimFabric::rest_of(const MoveState& move, const Block& block, std::uint64_t bytes) {
   if (block.memory.owner.value() >= world_.memory.size()) return {};
   return world_.memory[block.memory.owner.value()].resolve(block.memory.address + move.done_bytes, bytes);
+}
+
+bool SimFabric::has_lost_end(const MoveState& move) const {
+  const auto is_lost = [this](const Block& block) { return world_.memory[block.memory.owner.value()].is_lost(); };
+  return is_lost(move.from) || is_lost(move.to) || std::ranges::any_of(move.others, is_lost);
 }
 
 bool SimFabric::do_some(MoveState& move, std::uint64_t bytes) {
@@ -190,7 +197,7 @@ void SimFabric::chunk(MoveCompletion& completion, std::uint64_t id) {
   const std::uint64_t rest = move.from.bytes - move.done_bytes;
   MoveOutcome outcome;
   if (!do_some(move, std::min(rest, std::max<std::uint64_t>(1, world_.random.within(world_.faults.chunk_bytes))))) {
-    outcome.status = MoveStatus::memory_fault;
+    outcome.status = has_lost_end(move) ? MoveStatus::owner_lost : MoveStatus::memory_fault;
   } else if (move.done_bytes < move.from.bytes) {
     return schedule_chunk(completion, id);
   }

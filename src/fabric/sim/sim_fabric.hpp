@@ -31,8 +31,12 @@ class RankMemory {
   [[nodiscard]] static std::uint32_t buffer_of(std::uint64_t address);
   // Empty if the range is not within one buffer.
   [[nodiscard]] std::span<std::byte> resolve(std::uint64_t address, std::uint64_t bytes);
+  // The rank's process dies: nothing can be resolved any more.
+  void lose() { lost_ = true; }
+  [[nodiscard]] bool is_lost() const { return lost_; }
 
  private:
+  bool lost_ = false;
   std::vector<std::vector<std::byte>> buffers_;
 };
 
@@ -133,6 +137,8 @@ class SimFabric final : public BlockMover, public PeerMessenger, public RankView
   [[nodiscard]] std::vector<std::byte> take_ahead(const BlockId& name);
   void schedule_chunk(MoveCompletion& completion, std::uint64_t id);
   void chunk(MoveCompletion& completion, std::uint64_t id);
+  // A rank at an end of the move is lost.
+  [[nodiscard]] bool has_lost_end(const MoveState& move) const;
   // Moves this many bytes, or the whole elements that begin in them. False: a range is bad.
   [[nodiscard]] bool do_some(MoveState& move, std::uint64_t bytes);
   [[nodiscard]] bool copy(MoveState& move, std::uint64_t bytes);
