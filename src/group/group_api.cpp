@@ -451,6 +451,10 @@ int outrigger_group_prefer_service(outrigger_group* group, int prefer) {
   return group->service ? 1 : 0;
 }
 
+int outrigger_group_service_process(const outrigger_group* group) {
+  return group->service ? group->service->process() : 0;
+}
+
 int outrigger_group_barrier(outrigger_group* group) {
   return group->guarded([&]() -> int {
     return group->collective(1, post_of(PostedCall::barrier, {}, {}), [&](bool /*again*/) {

@@ -56,6 +56,7 @@ _ARGUMENTS: dict[str, list[Any]] = {
     "create": [POINTER(_Config), POINTER(c_void_p)],
     "set_timeout": [c_void_p, c_int64],
     "prefer_service": [c_void_p, c_int],
+    "service_process": [c_void_p],
     "abort": [c_void_p],
     "destroy": [c_void_p],
     "barrier": [c_void_p],
