@@ -43,9 +43,8 @@ def make_plan(
 ) -> launch.Plan:
     """torchrun, with a directory for the counts of its ranks. None: they are only shown live."""
     command = (str(linked.find_program(program[0])), *program[1:])
-    environment = {**values, settings.LIVE: "on"}
-    if directory is not None:
-        environment[settings.REPORT] = str(directory)
+    shown = {settings.LIVE: "on"} if directory is None else {settings.REPORT: str(directory)}
+    environment = {**values, **shown}
     return launch.Plan(found.daemon, command, environment, _NO_BINDING)
 
 

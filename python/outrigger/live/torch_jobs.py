@@ -82,8 +82,9 @@ def _find(sockets: str) -> list[tuple[int, int]]:
     return sorted({(int(found[1]), int(found[2])) for found in _NAME.finditer(sockets)})[:_MOST_PROCESSES]
 
 
-def _parent(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+def _fields(pid: int) -> list[str]:
+    """State, parent and more."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def read() -> Told:
@@ -95,7 +96,7 @@ def read() -> Told:
         try:
             seen = _read(pid, descriptor)
         except PermissionError:
-            refused.add(_parent(pid))
+            refused.add(int(_fields(pid)[1]))
         except UserError as error:
             problems.append(str(error))
         except OSError:
@@ -147,10 +148,12 @@ def _cpu_of(pid: int) -> int:
 
 def _service(pid: int) -> _Service:
     try:
-        ran, waited, *_ = Path(f"/proc/{pid}/schedstat").read_text().split()
-        return _Service(_cpu_of(pid), int(ran), int(waited))
+        if _fields(pid)[0] not in "ZX":  # nothing may have waited for it
+            ran, waited, *_ = Path(f"/proc/{pid}/schedstat").read_text().split()
+            return _Service(_cpu_of(pid), int(ran), int(waited))
     except (OSError, ValueError):
-        return _Service(warning=f"service process {pid} has ended: the ranks do its operations")
+        pass
+    return _Service(warning=f"service process {pid} has ended: the ranks do its operations")
 
 
 @dataclass
