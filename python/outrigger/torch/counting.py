@@ -287,19 +287,24 @@ class GroupCounts:
         kind = self._known[key] = (row, row + _CALLS, row + _BYTES, row + _CALL_NS, count)
         return kind
 
-    def execute(self, operation: str, row: int, job: Job) -> None:
+    def execute(self, operation: str, row: int, begun_ns: int, job: Job) -> None:
         """Does an operation in the group's turn, and shows that. Short, as it is on the path of each call."""
-        numbers = self._numbers
-        begun = self._begun
+        numbers, begun, state = self._numbers, self._begun, self._state
         begun[operation] = number = begun.get(operation, 0) + 2
         numbers[self._present] = row
-        numbers[self._since] = now_ns()
-        numbers[self._state] = number + 1
+        numbers[self._since] = begun_ns
+        numbers[state] = number + 1
         try:
             job()
         finally:
-            numbers[self._since] = now_ns()
-            numbers[self._state] = number
+            numbers[state] = number
+
+    def execute_posted(self, operation: str, row: int, job: Job) -> None:
+        """The same in the group's thread."""
+        try:
+            self.execute(operation, row, now_ns(), job)
+        finally:
+            self._numbers[self._since] = now_ns()
 
     def served_by(self, process: int) -> None:
         """The group has this service process."""
@@ -333,18 +338,25 @@ class GroupCounts:
         """Does an operation that is complete when do(job) returns. Short, as it is on the path of each call."""
         numbers = self._numbers
         begun_ns = now_ns()
-        row, calls, total, time, count = self.begin(BLOCKING, operation, tensors)
+        try:  # as begin(), without its call
+            (tensor,) = tensors
+            kind = self._known[BLOCKING, operation, tensor.dtype, tensor.nbytes]
+        except (KeyError, ValueError, RuntimeError):
+            kind = self.begin(BLOCKING, operation, tensors)
+        row, calls, total, time, count = kind
         numbers[_CURRENT] = row
         blocked = _of_thread.blocked
-        outer = blocked.enter(begun_ns)
+        outer = blocked.state
+        if not outer[1]:  # as enter() and leave(), without their calls
+            blocked.state = (outer[0], begun_ns)
         try:
-            do(partial(self.execute, operation, row, job))
+            do(partial(self.execute, operation, row, begun_ns, job))
         except BaseException:
             blocked.leave(outer, begun_ns, now_ns())
             self._failed(row, begun_ns)
             raise
-        ended_ns = now_ns()
-        blocked.leave(outer, begun_ns, ended_ns)
+        numbers[self._since] = ended_ns = now_ns()
+        blocked.state = outer if outer[1] else (outer[0] + ended_ns - begun_ns, 0)
         with self._lock:
             numbers[calls] += 1
             numbers[total] += count
@@ -359,7 +371,7 @@ class GroupCounts:
             self._numbers[row + _CALLS] += 1
             self._numbers[row + _CALL_NS] += ended_ns - begun_ns
             self._numbers[row + _FAILED] += 1
-        self._numbers[_LAST] = ended_ns
+        self._numbers[self._since] = self._numbers[_LAST] = ended_ns
 
     def posted(self, kind: Kind, begun_ns: int, ended_ns: int) -> None:
         """The call of an asynchronous operation has returned."""

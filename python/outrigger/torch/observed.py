@@ -76,7 +76,9 @@ class Watch:
 
     def shown(self, job: Job) -> Job:
         """The job, which shows that it is being done."""
-        return job if self._counts is None else partial(self._counts.execute, self._operation, self._kind[0], job)
+        return (
+            job if self._counts is None else partial(self._counts.execute_posted, self._operation, self._kind[0], job)
+        )
 
     def completed(self, failed: bool) -> None:
         """The operation has ended."""
