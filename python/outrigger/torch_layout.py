@@ -166,7 +166,7 @@ class Process:
     torch: str
     python: str
     node: int = 0
-    """Of torchrun's nodes."""
+    """Number of this node under torchrun."""
     nodes: int = 1
 
 

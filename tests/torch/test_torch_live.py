@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -21,6 +22,7 @@ from outrigger import torch_layout
 from outrigger.live import standstill, torch_jobs
 from outrigger.live.snapshot import Node
 from outrigger.live.tracker import Tracker
+from outrigger.torch import counting
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -215,6 +217,33 @@ def test_only_counts_are_read(tmp_path: Path) -> None:
         for sign, descriptor in ((first, opened.fileno()), (second, pipe)):
             sign.bind(f"\0{torch_layout.LIVE_NAME}:{os.getpid()}:{descriptor}".encode())
         assert own_node() is None
+
+
+def test_wrong_counts_break_no_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTRIGGER_REPORT", f"{tmp_path}/")
+    counts = counting.for_group("name", "0", 0, 4, (0, 2))
+    assert counts is not None
+    counts.blocking("all_reduce", [torch.ones(4)], lambda job: job(), lambda: None)
+    counts.leave_message(counts.enter_message(counts.begin(counting.MESSAGE, "recv", [])[0], 1, 7))
+    (path,) = tmp_path.iterdir()
+    right = path.read_bytes()
+    numbers = random.Random(1)
+    opened = os.memfd_create("wrong")
+    with socket.socket(socket.AF_UNIX) as sign:
+        sign.bind(f"\0{torch_layout.LIVE_NAME}:{os.getpid()}:{opened}".encode())
+        for _ in range(300):
+            wrong = bytearray(right)
+            for _ in range(numbers.choice((1, 10, 1000))):
+                at = 8 * numbers.randrange(len(wrong) // 8)
+                wrong[at : at + 8] = numbers.randrange(-(2 ** numbers.choice((3, 40, 63))), 2**62).to_bytes(
+                    8, "little", signed=True
+                )
+            os.pwrite(opened, wrong, 0)
+            for node in torch_jobs.read().nodes:
+                standstill.state_of([node], [node])
+                Tracker().update([node], 1.0)
+    counts.ended()
+    os.close(opened)
 
 
 TRAIN = """

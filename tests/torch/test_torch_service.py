@@ -205,7 +205,7 @@ def test_nothing_is_counted_for_a_group_that_cannot_be_made(monkeypatch: pytest.
 
 
 def error_of(store: Any, rank: int) -> str:
-    """Of a group that cannot be made."""
+    """The error of a group that cannot be made."""
     with pytest.raises(RuntimeError) as caught:
         process_group.OutriggerProcessGroup(store, rank, 2, timedelta(hours=1))
     return str(caught.value)

@@ -74,7 +74,7 @@ def _read(pid: int, descriptor: int) -> _Seen | None:
     try:
         rank = report_torch_ranks.parse_rank(data, what)
         return _Seen(pid, uid, data, rank, report_torch_ranks.groups_in(data)) if rank is not None else None
-    except (ValueError, struct.error) as error:
+    except (ValueError, OverflowError, struct.error) as error:
         raise UserError(f"{what} cannot be read: {error}") from error
 
 
@@ -108,8 +108,8 @@ def read() -> Told:
     for ranks in attempts.values():
         try:
             nodes.append(snapshot.check(_Maker(ranks).node(), "data of a PyTorch job"))
-        except UserError as error:
-            problems.append(str(error))
+        except (UserError, ValueError, OverflowError, struct.error) as error:
+            problems.append(f"data of a PyTorch job cannot be read: {error}")
     return Told(tuple(nodes), tuple(problems), len(refused))
 
 
@@ -126,13 +126,17 @@ def _world_rank(group: Group, peer: int) -> int:
         return messages.ANY_SOURCE
     if not group.ranks:
         return peer
-    ranks = torch_layout.numbers_of(group.ranks)
-    return ranks[peer] if 0 <= peer < len(ranks) else _UNKNOWN_PEER
+    for first, last, step in group.ranks:
+        count = (last - first) // max(1, step) + 1
+        if 0 <= peer < count:
+            return first + peer * step
+        peer -= max(0, count)
+    return _UNKNOWN_PEER
 
 
 @dataclass
 class _Service:
-    """What the kernel tells of a service process."""
+    """Use of a core by a service process, from the kernel."""
 
     cpu: int = -1
     ran_ns: int = 0

@@ -57,7 +57,7 @@ class Doing:
 
 
 def _state_of(thread: Thread) -> str:
-    """Of a thread that is in a call."""
+    """The state of a thread in a call."""
     return "background" if thread.behind else "wait" if thread.waits else "call"
 
 

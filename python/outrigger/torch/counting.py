@@ -78,7 +78,7 @@ def _head(rank: int, world_size: int, attempt: str) -> Process:
 
 
 def _new_file(directory: Path, rank: int) -> int:
-    """Of its own name. Its blocks are allocated, so a full place is an error here and not in a call."""
+    """A file with a name of its own. Its blocks are allocated, so a full place is an error here and not in a call."""
     path = directory / f"rank{rank}-{uuid.uuid4().hex}{layout.SUFFIX}"
     opened = -1
     try:
