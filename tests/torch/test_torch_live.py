@@ -210,13 +210,15 @@ def test_ranks_that_have_ended_their_groups_are_not_absent(ranks: Ranks) -> None
 
 def test_only_counts_are_read(tmp_path: Path) -> None:
     """Any process can use such a name for any of its files."""
-    wrong = tmp_path / "wrong"
+    before, wrong = own_node(), tmp_path / "wrong"  # this process may have counted in other tests
     wrong.write_bytes(b"{}" + bytes(torch_layout.FILE_BYTES - 2))
     pipe, _ = os.pipe()
     with wrong.open() as opened, socket.socket(socket.AF_UNIX) as first, socket.socket(socket.AF_UNIX) as second:
         for sign, descriptor in ((first, opened.fileno()), (second, pipe)):
             sign.bind(f"\0{torch_layout.LIVE_NAME}:{os.getpid()}:{descriptor}".encode())
-        assert own_node() is None
+        after = own_node()
+        assert (after and after.job) == (before and before.job)
+        assert (after and after.ranks[0].world) == (before and before.ranks[0].world)
 
 
 def test_wrong_counts_break_no_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
