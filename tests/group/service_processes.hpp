@@ -6,7 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -23,7 +23,9 @@ inline std::string a_cpu() {
 
 inline std::string words_of(const std::string& process) {
   std::ifstream file("/proc/" + process + "/cmdline", std::ios::binary);
-  std::string words{std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream text;
+  text << file.rdbuf();  // without an exception if the process ends meanwhile
+  std::string words = text.str();
   for (char& letter : words) letter = letter == '\0' ? ' ' : letter;
   return words;
 }
