@@ -81,6 +81,8 @@ class Present(IntEnum):
     """Threads in wait() of an asynchronous operation of the group."""
     SERVICE = 4
     """Its service process; 0: none."""
+    WAIT_SINCE = 5
+    """Time of the begin of the last of these waits."""
 
 
 class Wait(IntEnum):

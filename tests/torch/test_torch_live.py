@@ -112,6 +112,8 @@ def test_an_operation_in_the_background_is_told_from_a_wait(ranks: Ranks) -> Non
         node = node_when(lambda node: any(one.waits for one in node.present))
         (doing,) = standstill.state_of([node], [node]).calls[0].inside
         assert doing.state == "wait"
+        blocked = sum(row.exposed_ns for row in node.rows)
+        node_when(lambda node: sum(row.exposed_ns for row in node.rows) > blocked)  # grows before the wait has ended
         dist.all_reduce(torch.ones(10), group=ours)
 
     ranks.run(2, program)
@@ -126,6 +128,7 @@ def test_a_wait_for_a_message_names_the_other_rank_and_the_tag(ranks: Ranks) -> 
             node = node_when(lambda node: is_inside(node, 0, "recv"))
             state = standstill.state_of([node], [node])
             assert state.in_messages == 1
+            assert [(one.ranks, one.call) for one in state.outside if one.state == "message"] == [("0", "recv")]
             assert "Rank 0 has been in recv from rank 2, tag 7, on group " in state.verdict
             dist.send(torch.ones(10), 0, group=ours, tag=7)
 

@@ -93,7 +93,7 @@ def state_of(nodes: Sequence[Node], before: Iterable[Node] = (), names: Communic
         still_seconds=min((now.seconds for node in nodes for now in _threads(node)), default=run_seconds),
         in_messages=len(waits.in_messages()),
         calls=[waits.open_call(key) for key in sorted(waits.inside, key=waits.longest, reverse=True)],
-        outside=waits.what_do(rank for rank, one in waits.ranks.items() if not one.open()),
+        outside=waits.what_do(rank for rank, one in waits.ranks.items() if not one.open() or one.in_message()),
         verdict=verdict(waits),
         look_at=_to_look_at(waits),
     )

@@ -271,19 +271,32 @@ class _Maker:
             self.rows.append(Row(number, self._call(operation, form), at, *sizes, *times, (), ()))
 
     def _unfinished(self, one: _Seen) -> dict[tuple[str, str, Form], float]:
-        """Seconds in blocking operations that have not ended."""
-        found = {}
+        """Seconds in calls and waits that have not ended."""
+        found: dict[tuple[str, str, Form], float] = {}
         for at, group in enumerate(one.groups):
             now = self._now(one, at)
-            operation = report_torch_ranks.operation_of(one.data, now[Present.ROW])
-            if now[Present.STATE] & 1 and operation and _form_of(one.data, now[Present.ROW]) is Form.BLOCKING:
-                found[group.name, operation, Form.BLOCKING] = self._seconds_since(now[Present.SINCE])
+            operation, form = _operation_and_form(one.data, now[Present.ROW])
+            if operation and now[Present.STATE] & 1 and form is Form.BLOCKING:
+                found[group.name, operation, form] = self._seconds_since(now[Present.SINCE])
+            if operation and now[Present.WAITS] > 0:
+                found[group.name, operation, Form.ASYNC] = self._seconds_since(now[Present.WAIT_SINCE])
+        for at in range(torch_layout.MOST_WAITS):
+            wait = self._wait(one, at)
+            operation, place = _operation_and_form(one.data, wait[Wait.ROW])[0], _group_of(one.data, wait[Wait.ROW])
+            if wait[Wait.STATE] & 1 and operation and 0 <= place < len(one.groups):
+                key = (one.groups[place].name, operation, Form.MESSAGE)
+                found[key] = found.get(key, 0.0) + self._seconds_since(wait[Wait.SINCE])
         return found
 
     @staticmethod
     def _now(one: _Seen, group: int) -> Sequence[int]:
         at = (torch_layout.PRESENT_AT + group * torch_layout.PRESENT_NUMBERS) * torch_layout.NUMBER_BYTES
         return struct.unpack_from(f"={torch_layout.PRESENT_NUMBERS}q", one.data, at)
+
+    @staticmethod
+    def _wait(one: _Seen, number: int) -> Sequence[int]:
+        at = (torch_layout.WAITS_AT + number * torch_layout.WAIT_NUMBERS) * torch_layout.NUMBER_BYTES
+        return struct.unpack_from(f"={torch_layout.WAIT_NUMBERS}q", one.data, at)
 
     def _add_present(self, number: int, one: _Seen) -> int:
         """Operations that have not ended, or else the last one. Returns their number."""
@@ -296,9 +309,9 @@ class _Maker:
 
     def _present(self, number: int, one: _Seen, at: int, group: Group) -> snapshot.Present | None:
         now = self._now(one, at)
-        if not (operation := report_torch_ranks.operation_of(one.data, now[Present.ROW])):
+        operation, form = _operation_and_form(one.data, now[Present.ROW])
+        if not operation:
             return None
-        form = _form_of(one.data, now[Present.ROW])
         inside, waits = bool(now[Present.STATE] & 1), now[Present.WAITS] > 0
         service = now[Present.SERVICE]
         if service > 0:
@@ -331,8 +344,7 @@ class _Maker:
         self.messages += [_with(message, is_present=at >= alone) for at, message in enumerate(found)]
 
     def _message(self, number: int, one: _Seen, at: int) -> Message | None:
-        begin = (torch_layout.WAITS_AT + at * torch_layout.WAIT_NUMBERS) * torch_layout.NUMBER_BYTES
-        now = struct.unpack_from(f"={torch_layout.WAIT_NUMBERS}q", one.data, begin)
+        now = self._wait(one, at)
         operation = report_torch_ranks.operation_of(one.data, now[Wait.ROW])
         if not (now[Wait.STATE] & 1) or not operation:
             return None
@@ -371,15 +383,17 @@ def _number_in_row(data: bytes, row: int, number: int) -> int:
     return int(struct.unpack_from("=q", data, (row + number) * torch_layout.NUMBER_BYTES)[0])
 
 
-def _form_of(data: bytes, row: int) -> Form:
-    try:
-        return Form(_number_in_row(data, row, torch_layout.Number.FORM))
-    except ValueError:
-        return Form.BLOCKING
+def _operation_and_form(data: bytes, row: int) -> tuple[str, Form]:
+    """Those of the row with this index; an empty name: there is none."""
+    operation = report_torch_ranks.operation_of(data, row)
+    form = _number_in_row(data, row, torch_layout.Number.FORM) if operation else 0
+    return operation, Form(form) if form in set(Form) else Form.BLOCKING
 
 
 def _group_of(data: bytes, row: int) -> int:
-    return _number_in_row(data, row, torch_layout.Number.GROUP)
+    """-1: there is no such row."""
+    known = report_torch_ranks.operation_of(data, row)
+    return _number_in_row(data, row, torch_layout.Number.GROUP) if known else -1
 
 
 def _name(group: Group, world: int) -> str:

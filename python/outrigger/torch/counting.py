@@ -314,6 +314,8 @@ class GroupCounts:
         """A thread is in wait() of an asynchronous operation (1), or is not any more (-1)."""
         with self._lock:
             self._numbers[self._present + Present.WAITS] += by
+            if by > 0:
+                self._numbers[self._present + Present.WAIT_SINCE] = now_ns()
 
     def enter_message(self, row: int, peer: int, tag: int) -> int:
         """A thread waits for a message. Returns a number for leave_message()."""
