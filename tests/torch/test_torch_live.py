@@ -226,6 +226,7 @@ def test_only_counts_are_read(tmp_path: Path) -> None:
 
 def test_wrong_counts_break_no_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTRIGGER_REPORT", f"{tmp_path}/")
+    monkeypatch.setattr(counting, "_current", None)  # other tests have none of its counts
     counts = counting.for_group("name", "0", 0, 4, (0, 2))
     assert counts is not None
     counts.blocking("all_reduce", [torch.ones(4)], lambda job: job(), lambda: None)
