@@ -109,6 +109,8 @@ void outrigger_group_set_timeout(outrigger_group* group, int64_t timeout_ms);
  * 0: the ranks do them by themselves. Ranks may differ: the one that comes first to a collective decides. Returns 1 if
  * the group has a service process. Results have the same bits. If the process ends, ranks finish what it was doing. */
 int outrigger_group_prefer_service(outrigger_group* group, int prefer);
+/* The process id of the group's service process; 0: it has none. */
+int outrigger_group_service_process(const outrigger_group* group);
 
 /* One block for each rank: equally long ones in a row (`bytes` and `offsets` are NULL), or any. */
 struct outrigger_group_blocks {

@@ -109,27 +109,39 @@ def _group(data: bytes, number: int) -> Group:
     return formats.parse(text or b'{"name": "", "label": "unknown", "size": 0, "ranks": []}', Group, "a group")
 
 
+def groups_in(data: bytes) -> list[Group]:
+    """Those of the process, by their numbers."""
+    slots = struct.unpack_from(f"={torch_layout.SLOTS}q", data, torch_layout.HEAD_BYTES)
+    return [_group(data, number) for number in range(min(slots[Slot.GROUPS], torch_layout.MOST_GROUPS))]
+
+
+def operation_of(data: bytes, row: int) -> str:
+    """By the index of its row; empty: there is none."""
+    number = (row - torch_layout.ROWS_AT) // torch_layout.ROW_NUMBERS
+    return _name(data, number).split(" ")[0] if 0 <= number < torch_layout.MOST_ROWS else ""
+
+
 def read_rank(path: Path) -> Rank | None:
     """The counts in a file; None if its process ended before it had written who it is."""
-    data = path.read_bytes()
+    return parse_rank(path.read_bytes(), f"the counts {path}")
+
+
+def parse_rank(data: bytes, what: str) -> Rank | None:
+    """The same for the file's contents, which error messages call `what`."""
     head = _text(data[: torch_layout.HEAD_BYTES])
     if len(data) != torch_layout.FILE_BYTES or not head.endswith(b"}"):
         return None
-    what = f"the counts {path}"
     slots = struct.unpack_from(f"={torch_layout.SLOTS}q", data, torch_layout.HEAD_BYTES)
-    groups = [_group(data, number) for number in range(min(slots[Slot.GROUPS], torch_layout.MOST_GROUPS))]
+    groups = groups_in(data)
     rows = [_row(data, number, groups) for number in range(min(slots[Slot.ROWS], torch_layout.MOST_ROWS))]
     state = State(slots[Slot.STATE])
     end = slots[Slot.LAST] if state is State.RUNNING else slots[Slot.ENDED]
-    current = slots[Slot.CURRENT]
     return Rank(
         process=formats.parse_version(head, Process, torch_layout.VERSION, what),
         state=state,
         seconds=(end - slots[Slot.BEGAN]) * _NS,
         rows=tuple(row for row in rows if row.calls or row.completed),
-        current=_name(data, (current - torch_layout.ROWS_AT) // torch_layout.ROW_NUMBERS).split(" ")[0]
-        if current >= torch_layout.ROWS_AT
-        else "",
+        current=operation_of(data, slots[Slot.CURRENT]),
     )
 
 

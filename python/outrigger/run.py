@@ -253,8 +253,8 @@ def run(
     say: Callable[[str], None] = note,
 ) -> int:
     """Runs the program and returns its exit code. `start` starts it, `say` prints notes for the user."""
-    wants_report = request.report or request.report_to is not None
-    if wants_report and run_torch.is_torchrun(request.program):
+    shows = request.report or request.report_to is not None or request.settings.live
+    if shows and run_torch.is_torchrun(request.program):
         return _run_torchrun(request, found, start, say)
     return _Run(request, found, start, say).run()
 
@@ -278,19 +278,29 @@ def _check_torchrun(request: Request) -> None:
             "--no-bind": request.bind == binding.NONE,
             "--bind": request.bind not in (binding.BUNCH, binding.NONE),
             "--show-binding": request.show_binding,
-            "options for offloading, and --live": request.settings != Settings(),
+            "options for offloading": request.settings != Settings(live=request.settings.live),
         }
     )
 
 
+def _run_live_torchrun(request: Request, found: Artifacts, start: Start) -> int:
+    planned = run_torch.make_plan(request.program, found, request.variables.values)
+    if request.dry_run:
+        print(launch.as_shell(planned))
+        return 0
+    return start(planned, lambda: None)
+
+
 def _run_torchrun(request: Request, found: Artifacts, start: Start, say: Callable[[str], None]) -> int:
-    """torchrun with a report: it starts the ranks, and no MPI takes part."""
+    """torchrun with a report or live data: it starts the ranks, and no MPI takes part."""
     _check_torchrun(request)
+    if not request.report and request.report_to is None:
+        return _run_live_torchrun(request, found, start)
     with _report_path(request, None) as written, scratch.directory() as directory:
         assert written is not None
         check_file(directory / "counts", "--report: its temporary files")
         counts = Path(_COUNTS) if request.dry_run else directory
-        planned = run_torch.make_plan(request.program, found, counts, request.variables.values)
+        planned = run_torch.make_plan(request.program, found, request.variables.values, counts)
         if unknown := settings.check_names(found, {**os.environ, **planned.environment}):
             say(unknown)
         if request.dry_run:

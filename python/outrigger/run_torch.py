@@ -1,4 +1,7 @@
-"""`outrigger run --report -- torchrun ...`: starts torchrun itself, and makes a report of its ranks' counts."""
+"""`outrigger run --report -- torchrun ...`: starts torchrun itself, and makes a report of its ranks' counts.
+
+With --live alone the ranks only show what they do.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +38,13 @@ def check_alone(given: Mapping[str, bool]) -> None:
         )
 
 
-def make_plan(program: Sequence[str], found: Artifacts, directory: Path, values: Mapping[str, str]) -> launch.Plan:
-    """torchrun, with a directory for the counts of its ranks."""
+def make_plan(
+    program: Sequence[str], found: Artifacts, values: Mapping[str, str], directory: Path | None = None
+) -> launch.Plan:
+    """torchrun, with a directory for the counts of its ranks. None: they are only shown live."""
     command = (str(linked.find_program(program[0])), *program[1:])
-    environment = {**values, settings.REPORT: str(directory)}
+    shown = {settings.LIVE: "on"} if directory is None else {settings.REPORT: str(directory)}
+    environment = {**values, **shown}
     return launch.Plan(found.daemon, command, environment, _NO_BINDING)
 
 

@@ -1,10 +1,13 @@
-"""The file in which a process of a PyTorch job counts its operations: written by the process, read after it has ended.
+"""The file in which a process of a PyTorch job counts its operations: written by the process, read by others.
 
-The process maps the file, so its counts survive however it ends. Numbers are 64 bits long.
+The process maps the file, so its counts survive however it ends. With live data alone the file has no name. Numbers are
+64 bits long.
 
     head      HEAD_BYTES: what is known of the process, as JSON with zeros behind it
     slots     SLOTS numbers of the process
     groups    MOST_GROUPS times GROUP_BYTES: a process group, as JSON
+    present   MOST_GROUPS times PRESENT_NUMBERS numbers: what each group does now
+    waits     MOST_WAITS times WAIT_NUMBERS numbers: threads that wait for messages
     rows      MOST_ROWS times ROW_NUMBERS numbers
     names     MOST_ROWS times NAME_BYTES: operation and type of a row, with a space between them
 """
@@ -15,7 +18,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
-VERSION = 1
+VERSION = 2
 SUFFIX = ".counts"
 
 HEAD_BYTES = 4096
@@ -23,6 +26,10 @@ SLOTS = 8
 MOST_GROUPS = 64
 """Further groups share the last entry."""
 GROUP_BYTES = 1024
+PRESENT_NUMBERS = 8
+MOST_WAITS = 8
+"""Further threads are not shown."""
+WAIT_NUMBERS = 8
 MOST_ROWS = 1024
 """Further kinds of calls share the last row."""
 ROW_NUMBERS = 16
@@ -35,9 +42,14 @@ SEVERAL = -1
 SLOTS_AT = HEAD_BYTES // NUMBER_BYTES
 """As ROWS_AT, the index of a number."""
 GROUPS_AT_BYTE = HEAD_BYTES + SLOTS * NUMBER_BYTES
-ROWS_AT = (GROUPS_AT_BYTE + MOST_GROUPS * GROUP_BYTES) // NUMBER_BYTES
+PRESENT_AT = (GROUPS_AT_BYTE + MOST_GROUPS * GROUP_BYTES) // NUMBER_BYTES
+WAITS_AT = PRESENT_AT + MOST_GROUPS * PRESENT_NUMBERS
+ROWS_AT = WAITS_AT + MOST_WAITS * WAIT_NUMBERS
 NAMES_AT_BYTE = (ROWS_AT + MOST_ROWS * ROW_NUMBERS) * NUMBER_BYTES
 FILE_BYTES = NAMES_AT_BYTE + MOST_ROWS * NAME_BYTES
+
+LIVE_NAME = "outrigger-torch"
+"""A process with such a file has an abstract socket LIVE_NAME:PID:DESCRIPTOR, by which others find it."""
 
 
 class Slot(IntEnum):
@@ -52,6 +64,40 @@ class Slot(IntEnum):
     ROWS = 5
     CURRENT = 6
     """Index of the row of the blocking call in which the process is, or which has failed; 0: none."""
+    THREADS = 7
+    """Threads of the program that have called operations."""
+
+
+class Present(IntEnum):
+    """Numbers of what a group does, one operation at a time."""
+
+    ROW = 0
+    """Index of the operation's row; 0: none so far."""
+    STATE = 1
+    """Twice the position among the operations of this name in this group, from 1. One more: it has not ended."""
+    SINCE = 2
+    """Time of its begin, or of its end."""
+    WAITS = 3
+    """Threads in wait() of an asynchronous operation of the group."""
+    SERVICE = 4
+    """Its service process; 0: none."""
+    WAIT_SINCE = 5
+    """Time of the begin of the last of these waits."""
+
+
+class Wait(IntEnum):
+    """Numbers of a thread that waits for a message."""
+
+    ROW = 0
+    STATE = 1
+    """Twice the number of waits so far. One more: the last one has not ended."""
+    SINCE = 2
+    PEER = 3
+    """Rank in the group; ANY_PEER: any."""
+    TAG = 4
+
+
+ANY_PEER = -1
 
 
 class State(IntEnum):
@@ -121,6 +167,9 @@ class Process:
     outrigger: str
     torch: str
     python: str
+    node: int = 0
+    """Number of this node under torchrun."""
+    nodes: int = 1
 
 
 Run = tuple[int, int, int]

@@ -8,13 +8,16 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <utility>
 
+#include "group/failure.hpp"
 #include "group/service/service_start.hpp"
 #include "protocol/options/settings.hpp"
 
@@ -58,6 +61,12 @@ struct Attached {
   std::int64_t result = 0;
 };
 
+using Clock = std::chrono::steady_clock;
+
+// Between two looks at members whose word is missing. A store that returns much earlier has failed.
+constexpr std::chrono::milliseconds kLimitOfAnAnswer{500};
+// A store or memory may be out of reach because its member ends.
+constexpr std::chrono::milliseconds kMostForADeath{1000};
 // Members have all attached before they connect.
 constexpr std::chrono::seconds kMostForConnecting{60};
 
@@ -78,6 +87,12 @@ std::array<char, 40> boot_identity() {
   const UniqueFd file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
   if (file.valid() && ::read(file.get(), identity.data(), identity.size() - 1) < 0) identity = {};
   return identity;
+}
+
+// 0: it has no identity.
+std::uint64_t pid_namespace() {
+  struct stat status {};
+  return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
 }
 
 Descriptor described(const UniqueFd& fd) {
@@ -104,31 +119,57 @@ std::array<std::uint64_t, 16> allowed_cpus() {
   return mask;
 }
 
+// Needs no memory: a member without any tells so.
+class Key {
+ public:
+  Key(const char* what, std::uint32_t rank) { (void)std::snprintf(text_.data(), text_.size(), "%s/%u", what, rank); }
+  [[nodiscard]] const char* text() const { return text_.data(); }
+
+ private:
+  std::array<char, 32> text_{};
+};
+
 class Assembler {
  public:
   Assembler(const struct outrigger_group_config& config, std::int64_t timeout_ms, Refusal& refusal)
-      : config_(config), timeout_ms_(timeout_ms), refusal_(refusal), all_(config.size) {}
+      : config_(config), timeout_ms_(timeout_ms), refusal_(refusal) {}
 
   std::unique_ptr<Assembly> run() {
-    std::unique_ptr<Assembly> assembly = assembled();
-    if (assembly == nullptr && service_) stop_service(*service_);
-    return assembly;
+    try {
+      std::unique_ptr<Assembly> assembly = assembled();
+      if (assembly == nullptr) give_up();
+      return assembly;
+    } catch (...) {
+      give_up();
+      throw;
+    }
   }
 
  private:
   std::unique_ptr<Assembly> assembled() {
+    all_.resize(config_.size);
     const Whereabouts mine = own();
     // A member that has no memory tells so, too.
-    if (!set("member", config_.rank, mine) || !get_all("member", all_) || !agree()) return nullptr;
+    if (!set("member", config_.rank, mine) || !get_members() || !agree()) return nullptr;
     const Layout layout = this->layout();
     if (layout.nodes() > 1 && !tell_places(layout)) return nullptr;
     std::unique_ptr<Assembly> assembly = attached(layout);
-    const Attached told{.result = refusal_.result};
-    if (!set("attached", config_.rank, told) || !all_have_attached()) return nullptr;
+    if (assembly != nullptr) joined_ = {assembly->area, layout.place()};
+    if (!tell(refusal_.result) || !all_have_attached()) return nullptr;
     if (layout.nodes() > 1 && !connect(*assembly)) return nullptr;
-    if (!service_ || watch_service(*assembly)) return assembly;
-    assembly->area.leave(layout.place());  // the others have joined
-    return nullptr;
+    return !service_ || watch_service(*assembly) ? std::move(assembly) : nullptr;
+  }
+
+  // Nothing is left, and others do not wait for this member.
+  void give_up() {
+    if (service_) stop_service(*service_);
+    if (joined_ && death_.is_set()) (void)joined_->area.fail(death_);
+    if (joined_) joined_->area.leave(joined_->place);
+    if (!has_told_) (void)tell(refusal_.result != OUTRIGGER_GROUP_OK ? refusal_.result : OUTRIGGER_GROUP_NO_MEMORY);
+  }
+  bool tell(int result) {
+    has_told_ = true;
+    return set("attached", config_.rank, Attached{.result = result});
   }
 
   Whereabouts own() {
@@ -138,8 +179,7 @@ class Assembler {
                      .pretended_node = pretended_node(config_.rank),
                      .pid = ::getpid(),
                      .cpus = allowed_cpus()};
-    struct stat status {};
-    if (::stat("/proc/self/ns/pid", &status) == 0) mine.pid_namespace = status.st_ino;
+    mine.pid_namespace = pid_namespace();
     if (config_.rank == 0) make_memory(config_.size, mine.control, mine.area);
     if (config_.rank == 0 && config_.size > 1 && !kept_cpus().empty()) mine.service = make_service_memory();
     return mine;
@@ -159,6 +199,7 @@ class Assembler {
     Result<ServiceArea> area = ServiceArea::attach(service_fd_.get(), config_.size);
     if (!area) return refuse(OUTRIGGER_GROUP_NO_MEMORY, area.error());
     service_ = std::move(area).value();
+    service_->seat(config_.rank).has_joined.store(true, std::memory_order_release);
     if (config_.rank != 0) return true;
     const Status started = start_service(*service_, service_fd_.get(), kept_cpus(), pids);
     return started.ok() || refuse(OUTRIGGER_GROUP_BAD_ARGUMENT, started.error());
@@ -212,21 +253,83 @@ class Assembler {
 
   template <class Record>
   bool set(const char* what, std::uint32_t rank, const Record& record) {
-    const std::string key = std::string(what) + "/" + std::to_string(rank);
-    if (config_.store.set(config_.store.context, key.c_str(), &record, sizeof record) == 0) return true;
-    return refuse(OUTRIGGER_GROUP_STORE_FAILED, "the store did not set " + key);
+    const Key key(what, rank);
+    if (config_.store.set(config_.store.context, key.text(), &record, sizeof record) == 0) return true;
+    return refuse(OUTRIGGER_GROUP_STORE_FAILED, std::string("the store did not set ") + key.text());
   }
   template <class Record>
   bool get(const char* what, std::uint32_t rank, Record& record) {
-    const std::string key = std::string(what) + "/" + std::to_string(rank);
-    if (config_.store.get(config_.store.context, key.c_str(), &record, sizeof record, timeout_ms_) != 0) {
-      return refuse(OUTRIGGER_GROUP_STORE_FAILED,
-                    "the store has no " + key + ": rank " + std::to_string(rank) + " has not come to create the group");
+    const Key key(what, rank);
+    if (!wait_for(key, &record, sizeof record)) {
+      return refuse(OUTRIGGER_GROUP_STORE_FAILED, std::string("the store has no ") + key.text() + ": rank " +
+                                                      std::to_string(rank) + " has not come to create the group");
     }
     if (record.magic == kMagic) return true;
-    return refuse(
-        OUTRIGGER_GROUP_STORE_FAILED,
-        "the store's " + key + " is no record of this version; all ranks must have the same liboutrigger_group");
+    return refuse(OUTRIGGER_GROUP_STORE_FAILED,
+                  std::string("the store's ") + key.text() +
+                      " is no record of this version; all ranks must have the same liboutrigger_group");
+  }
+
+  // False: it has not come in time, or a member has ended, which is refused.
+  bool wait_for(const Key& key, void* record, std::size_t bytes) {
+    const Clock::time_point end = Clock::now() + std::chrono::milliseconds(timeout_ms_);
+    for (;;) {
+      const Clock::time_point began = Clock::now();
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - began).count();
+      const std::int64_t limit_ms = std::clamp<std::int64_t>(left, 1, kLimitOfAnAnswer.count());
+      if (has(key, record, bytes, limit_ms)) return true;
+      const bool is_early = Clock::now() - began < std::chrono::milliseconds(limit_ms) / 2;
+      if (a_member_has_ended() || a_member_was_refused()) return false;
+      if (Clock::now() >= end) return false;
+      if (is_early) {
+        a_member_ends();
+        return false;
+      }
+    }
+  }
+  [[nodiscard]] bool has(const Key& key, void* record, std::size_t bytes, std::int64_t limit_ms) const {
+    return config_.store.get(config_.store.context, key.text(), record, bytes, limit_ms) == 0;
+  }
+
+  bool a_member_has_ended() {
+    for (const auto& [rank, process] : known_) {
+      if (!process.has_ended(0)) continue;
+      death_ = {.kind = FailureKind::died, .about = rank, .noticed = config_.rank};
+      (void)refuse(OUTRIGGER_GROUP_DEAD_RANK, sentence_of(death_, config_.rank, process.pid(0), false));
+      return true;
+    }
+    return false;
+  }
+  // One that fails does not tell all that the others wait for.
+  bool a_member_was_refused() {
+    for (std::uint32_t rank = 0; rank < config_.size; ++rank) {
+      Attached one;
+      if (rank != config_.rank && has(Key("attached", rank), &one, sizeof one, 1) && !check(rank, one)) return true;
+    }
+    return false;
+  }
+  bool check(std::uint32_t rank, const Attached& one) {
+    if (one.result == OUTRIGGER_GROUP_OK) return true;
+    if (one.result == OUTRIGGER_GROUP_DEAD_RANK) a_member_ends();  // which names it, if it was on this machine
+    return refuse(static_cast<int>(one.result), "rank " + std::to_string(rank) + " could not join the group: " +
+                                                    outrigger_group_result_text(static_cast<int>(one.result)));
+  }
+  // After a failure that a death may have caused.
+  void a_member_ends() {
+    const Clock::time_point end = Clock::now() + kMostForADeath;
+    while (!a_member_has_ended() && Clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+
+  bool get_members() {
+    for (std::uint32_t rank = 0; rank < config_.size; ++rank) {
+      if (!get("member", rank, all_[rank])) return false;
+      const Whereabouts& one = all_[rank];
+      const bool is_seen = one.boot == boot_identity() && one.pid_namespace == pid_namespace();
+      if (rank == config_.rank || !is_seen) continue;
+      Result<MemberProcesses> process = MemberProcesses::open({static_cast<pid_t>(one.pid)});
+      if (process) known_.emplace_back(rank, std::move(process).value());
+    }
+    return true;
   }
 
   template <class Record>
@@ -276,6 +379,7 @@ class Assembler {
       area_ = opened(first.pid, first.area);
     }
     if (!control_.valid() || !area_.valid()) {
+      a_member_ends();
       (void)refuse(OUTRIGGER_GROUP_NO_MEMORY, "rank " + std::to_string(config_.rank) +
                                                   " cannot reach the shared memory of rank " + std::to_string(maker) +
                                                   " (process " + std::to_string(first.pid) +
@@ -311,10 +415,7 @@ class Assembler {
     for (std::uint32_t rank = 0; rank < config_.size; ++rank) {
       Attached one;
       if (!get("attached", rank, one)) return false;
-      if (one.result != OUTRIGGER_GROUP_OK && refusal_.result == OUTRIGGER_GROUP_OK) {
-        return refuse(static_cast<int>(one.result), "rank " + std::to_string(rank) + " could not join the group: " +
-                                                        outrigger_group_result_text(static_cast<int>(one.result)));
-      }
+      if (!check(rank, one)) return false;
     }
     return refusal_.result == OUTRIGGER_GROUP_OK;
   }
@@ -343,7 +444,15 @@ class Assembler {
   std::int64_t timeout_ms_;
   Refusal& refusal_;
   std::vector<Whereabouts> all_;
-  UniqueFd control_;  // open until all have attached
+  std::vector<std::pair<std::uint32_t, MemberProcesses>> known_;  // other members on this machine, by rank
+  struct Joined {
+    GroupArea area;
+    std::uint32_t place;
+  };
+  std::optional<Joined> joined_;  // the others may count on this member
+  Failure death_{};
+  bool has_told_ = false;  // whether it has attached
+  UniqueFd control_;       // open until all have attached
   UniqueFd area_;
   UniqueFd service_fd_;
   std::optional<ServiceArea> service_;

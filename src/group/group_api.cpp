@@ -26,6 +26,7 @@
 #include "group/nodes/socket_stream.hpp"
 #include "group/ring_stream.hpp"
 #include "group/service/group_service.hpp"
+#include "group/service/service_start.hpp"
 #include "group/team_slices.hpp"
 #include "intranode/peer_memory.hpp"
 #include "intranode/team.hpp"
@@ -371,6 +372,20 @@ int finish(outrigger_group& group, const std::shared_ptr<Letter>& letter) {
   return result;
 }
 
+// The others have joined, and must not wait for a member without memory.
+std::unique_ptr<outrigger_group> made_of(std::unique_ptr<Assembly> assembly) {
+  const GroupArea area = assembly->area;
+  const std::uint32_t place = assembly->layout.place();
+  const std::optional<ServiceArea> service = assembly->service;
+  try {
+    return std::make_unique<outrigger_group>(std::move(assembly));
+  } catch (...) {
+    area.leave(place);
+    if (service) stop_service(*service);
+    throw;
+  }
+}
+
 int create(const struct outrigger_group_config& config, outrigger_group*& group) {
   const std::chrono::milliseconds timeout = timeout_of(config.timeout_ms);
 #ifdef PR_SET_PTRACER
@@ -380,7 +395,7 @@ int create(const struct outrigger_group_config& config, outrigger_group*& group)
   Refusal refusal;
   std::unique_ptr<Assembly> assembly = assemble(config, timeout.count(), refusal);
   if (assembly == nullptr) return report(refusal.result, std::move(refusal.sentence));
-  auto made = std::make_unique<outrigger_group>(std::move(assembly));
+  std::unique_ptr<outrigger_group> made = made_of(std::move(assembly));
   made->waiter.set_timeout(timeout);
   const int result = made->guarded([&] { return made->open(); });
   if (result != OUTRIGGER_GROUP_OK) return result;
@@ -449,6 +464,10 @@ void outrigger_group_set_timeout(outrigger_group* group, int64_t timeout_ms) {
 int outrigger_group_prefer_service(outrigger_group* group, int prefer) {
   group->prefers_service.store(prefer != 0, std::memory_order_relaxed);
   return group->service ? 1 : 0;
+}
+
+int outrigger_group_service_process(const outrigger_group* group) {
+  return group->service ? group->service->process() : 0;
 }
 
 int outrigger_group_barrier(outrigger_group* group) {

@@ -1,14 +1,11 @@
 // Groups with a service process: results have the same bits as without it, and stay right when a process dies.
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <random>
 #include <semaphore>
@@ -18,44 +15,13 @@
 
 #include "local_store.hpp"
 #include "rank_processes.hpp"
+#include "service_processes.hpp"
 
 namespace outrigger {
 namespace {
 
 constexpr int kOk = OUTRIGGER_GROUP_OK;
 using Bytes = std::vector<std::byte>;
-
-std::string a_cpu() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return "0";
-  int cpu = CPU_SETSIZE - 1;
-  while (cpu > 0 && !CPU_ISSET(cpu, &set)) --cpu;
-  return std::to_string(cpu);
-}
-
-std::string words_of(const std::string& process) {
-  std::ifstream file("/proc/" + process + "/cmdline", std::ios::binary);
-  std::string words{std::istreambuf_iterator<char>(file), {}};
-  for (char& letter : words) letter = letter == '\0' ? ' ' : letter;
-  return words;
-}
-
-// Service processes of groups with this first member.
-std::vector<pid_t> services_of(pid_t first) {
-  const std::string pids = " --pids " + std::to_string(first) + ",";
-  std::vector<pid_t> found;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    const std::string process = entry.path().filename();
-    if (process.find_first_not_of("0123456789") != std::string::npos) continue;
-    if ((words_of(process) + ",").find(pids) != std::string::npos) found.push_back(std::stoi(process));
-  }
-  return found;
-}
-
-void wait_for_no_service_of(pid_t first) {
-  while (!services_of(first).empty()) ::usleep(1000);
-}
 
 class GroupServiceTest : public testing::TestWithParam<std::uint32_t> {
  protected:

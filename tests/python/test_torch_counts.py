@@ -32,7 +32,7 @@ PAIR = Group(name="beef", label="3", size=2, ranks=((0, 1, 1),))
 
 def head(rank: int, **fields: Any) -> Process:
     facts = {
-        "version": 1, "rank": rank, "world_size": 4, "host": "node0", "pid": 7, "local_rank": rank,
+        "version": torch_layout.VERSION, "rank": rank, "world_size": 4, "host": "node0", "pid": 7, "local_rank": rank,
         "local_world_size": 4, "restarts": 0, "attempt": "f00d", "started": 1000.0 + rank, "program": "train.py",
         "outrigger": "0.1.0", "torch": "2.15.0", "python": "3.11.7",
     }  # fmt: skip

@@ -453,7 +453,7 @@ def test_nothing_is_hidden_if_the_program_only_waits(tmp_path: Path, monkeypatch
 
 def test_the_wait_for_one_message_does_not_hide_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, counts = Clock(monkeypatch), one_group(tmp_path)
-    received, sent = (observed.Watch(counts, name, [torch.ones(4)], counting.MESSAGE) for name in ("irecv", "isend"))
+    received, sent = (observed.Watch(counts, name, [torch.ones(4)], (1, 0)) for name in ("irecv", "isend"))
     for watch in (received, sent):
         watch.post(nothing)
 

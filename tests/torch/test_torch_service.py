@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import torch.distributed as dist
 from conftest import Ranks
 
 import outrigger.torch  # noqa: F401
+from outrigger.torch import counting, process_group
 
 LENGTH = 300_000
 
@@ -153,3 +156,57 @@ def test_a_killed_rank_is_named(ranks: Ranks) -> None:
                 dist.all_reduce(filled(rank, step), group=ours, async_op=True).wait()
 
     ranks.run(2, program, killed=(1,))
+
+
+def test_a_rank_that_is_killed_while_the_group_is_made_is_named(ranks: Ranks, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTRIGGER_SERVICE_CPUS", str(max(os.sched_getaffinity(0))))
+
+    class Deadly(dist.Store):  # type: ignore[misc]
+        """Kills its process before it says that it has attached."""
+
+        def __init__(self, store: Any) -> None:
+            super().__init__()
+            self._store = store
+
+        def set(self, key: str, value: Any) -> None:
+            if key == "attached/0":
+                os.kill(os.getpid(), signal.SIGKILL)
+            self._store.set(key, value)
+
+    def program(rank: int, size: int) -> None:
+        store = dist.PrefixStore("ours", dist.distributed_c10d._get_default_store())
+        meet = process_group.meet
+
+        def met(*arguments: Any) -> tuple[str, Any]:
+            name, own = meet(*arguments)
+            return name, Deadly(own) if rank == 0 else own
+
+        monkeypatch.setattr(process_group, "meet", met)
+        with pytest.raises(RuntimeError, match=r"rank 0 \(process \d+\) has ended"):
+            process_group.OutriggerProcessGroup(store, rank, size, timedelta(hours=1))
+
+    ranks.run(3, program, killed=(0,))
+
+
+def test_nothing_is_counted_for_a_group_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Also no descriptor is left."""
+    monkeypatch.setenv("OUTRIGGER_REPORT", f"{tmp_path}/")
+    monkeypatch.setenv("OUTRIGGER_SERVICE_CPUS", "100000")
+    monkeypatch.setattr(counting, "_current", None)  # other tests have none of its counts
+    store = dist.HashStore()
+    counts = counting.for_group("other", "1", 0, 1, ())
+    assert counts is not None
+    before = len(os.listdir("/proc/self/fd"))
+    with ThreadPoolExecutor(2) as pool:
+        errors = list(pool.map(lambda rank: error_of(store, rank), range(2)))
+    assert "no service process for the group" in errors[0] and "rank 0 could not join the group" in errors[1]
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert counts._process._live_groups == 1
+    counts.ended()
+
+
+def error_of(store: Any, rank: int) -> str:
+    """The error of a group that cannot be made."""
+    with pytest.raises(RuntimeError) as caught:
+        process_group.OutriggerProcessGroup(store, rank, 2, timedelta(hours=1))
+    return str(caught.value)

@@ -9,8 +9,20 @@ from outrigger.report_data import plural
 
 UNNAMED = "(unnamed)"
 """As in keepers' data (src/report/names.hpp)."""
+TORCH = "torch"
+"""In place of the MPI's name, with a version behind it: a PyTorch job."""
 MOST_KEPT = 65536
 """Communicators of a job with numbers; more are called by their sizes alone."""
+
+
+def is_torch(mpi: str) -> bool:
+    """True for the name that a PyTorch job has in place of the MPI's."""
+    return mpi.startswith(f"{TORCH} ")
+
+
+def began(mpi: str) -> str:
+    """The event from which run times count."""
+    return "the first group" if is_torch(mpi) else "MPI_Init"
 
 
 def named(communicator: Communicator) -> bool:

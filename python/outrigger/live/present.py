@@ -49,6 +49,8 @@ class Thread:
     where: Where
     may_name: bool
     """The program's file belongs to this user."""
+    behind: bool = False
+    """In the background: the program does something else, or waits unseen."""
 
 
 @dataclass(frozen=True)
@@ -89,14 +91,19 @@ class RankNow:
         """Threads that are in a call; none of a rank that has ended, wherever it ended."""
         return [] if self.gone or self.ended else [thread for thread in self.threads if thread.inside]
 
+    def busy(self) -> list[Thread]:
+        """Those that are not in the background."""
+        return [thread for thread in self.open() if not thread.behind]
+
     def in_message(self) -> Blocked | None:
         """Its longest call with messages, if all its known threads are in such calls and none in a collective."""
-        all_blocked = self.blocked and len(self.blocked) >= len(self.threads) + self.other_threads
-        return self.blocked[0] if all_blocked and not (self.open() or self.gone or self.ended) else None
+        others = sum(not thread.behind for thread in self.threads) + self.other_threads
+        all_blocked = self.blocked and len(self.blocked) >= others
+        return self.blocked[0] if all_blocked and not (self.busy() or self.gone or self.ended) else None
 
     def has_threads(self) -> bool:
         """True if it is known to have several."""
-        return len(self.threads) + self.other_threads > 1
+        return sum(not thread.behind for thread in self.threads) + self.other_threads > 1
 
     def last(self) -> Thread | None:
         """Its latest call."""
@@ -166,7 +173,8 @@ def _thread_of(node: Node, now: Present) -> Thread:
     key = Key(communicator.id, call.name, now.number)
     # Analyzing files of other users is not for root.
     may_name = node.uid == os.geteuid()
-    return Thread(key, call.form, communicator, now.inside, now.waits, now.seconds, _where(node, now.place), may_name)
+    where = _where(node, now.place)
+    return Thread(key, call.form, communicator, now.inside, now.waits, now.seconds, where, may_name, now.behind)
 
 
 def _blocked(node: Node, messages: Iterable[Message]) -> list[Blocked]:
@@ -242,7 +250,8 @@ def ranks_of(node: Node, before: Node | None) -> list[RankNow]:
         found.append(one)
     for row in node.rows:
         key = (node.communicators[row.communicator].id, node.calls[row.call].name)
-        found[row.rank].calls[key] = row.calls
+        calls_of = found[row.rank].calls
+        calls_of[key] = calls_of.get(key, 0) + row.calls
     return found
 
 

@@ -78,6 +78,8 @@ class Present(msgspec.Struct, array_like=True, frozen=True):
     """Position among the calls of this function on this communicator, from 1."""
     seconds: float
     """Since the thread has entered or left it."""
+    behind: bool = False
+    """It is done in the background, and the program is not seen to wait for it."""
 
 
 class Message(msgspec.Struct, array_like=True, frozen=True):

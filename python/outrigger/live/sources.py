@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from outrigger.errors import UserError
-from outrigger.live import answer, keepers, snapshot
+from outrigger.live import answer, keepers, snapshot, torch_jobs
 from outrigger.live.answer import Told
 
 NODES_PATH = "/nodes"
@@ -25,11 +25,12 @@ Source = Callable[[], Told]
 
 
 def local() -> Told:
-    """Keepers of this machine that this user may read."""
+    """Jobs of this machine that this user may read."""
     try:
-        return keepers.read()
+        mpi, torch = keepers.read(), torch_jobs.read()
     except UserError as error:
         return Told((), (str(error),))
+    return Told((*mpi.nodes, *torch.nodes), (*mpi.problems, *torch.problems), mpi.refused + torch.refused)
 
 
 def parse_token(text: str) -> str:

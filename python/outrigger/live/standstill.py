@@ -55,6 +55,8 @@ class JobState:
 
 def _to_look_at_one(number: int, waits: Waits) -> str:
     rank = waits.ranks[number]
+    if waits.is_torch:
+        return f"rank {number}: py-spy dump --pid {rank.pid}     # on {rank.host}; pip install py-spy"
     show = "'thread apply all bt'" if rank.has_threads() else "bt"
     return f"rank {number}: gdb -batch -p {rank.pid} -ex {show}     # on {rank.host}"
 
@@ -62,7 +64,7 @@ def _to_look_at_one(number: int, waits: Waits) -> str:
 def _to_look_at(waits: Waits) -> list[str]:
     """Commands that show the stacks of ranks, or threads, outside of collectives which others wait for."""
     absent = {rank for ranks in waits.absent.values() for rank in ranks}
-    wanted = {rank for rank in absent if len(waits.ranks[rank].open()) < max(1, len(waits.ranks[rank].threads))}
+    wanted = {rank for rank in absent if len(waits.ranks[rank].busy()) < max(1, len(waits.ranks[rank].threads))}
     if not waits.inside:
         wanted = set(waits.ranks) - set(waits.in_messages()) or set(waits.ranks)
     shown = [rank for rank in sorted(wanted) if not waits.ranks[rank].gone]
@@ -91,7 +93,7 @@ def state_of(nodes: Sequence[Node], before: Iterable[Node] = (), names: Communic
         still_seconds=min((now.seconds for node in nodes for now in _threads(node)), default=run_seconds),
         in_messages=len(waits.in_messages()),
         calls=[waits.open_call(key) for key in sorted(waits.inside, key=waits.longest, reverse=True)],
-        outside=waits.what_do(rank for rank, one in waits.ranks.items() if not one.open()),
+        outside=waits.what_do(rank for rank, one in waits.ranks.items() if not one.open() or one.in_message()),
         verdict=verdict(waits),
         look_at=_to_look_at(waits),
     )

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from outrigger import formats
 from outrigger.live import options, present, remote, sources, standstill
+from outrigger.live.names import began, is_torch
 from outrigger.live.snapshot import Node
 from outrigger.live.standstill import JobState
 from outrigger.live.waits import Doing, OpenCall
@@ -64,13 +65,18 @@ def _place(one: Doing) -> str:
     return one.place + (f", called by {one.called_by}" if one.called_by else "")
 
 
-def what(one: Doing) -> str:
+_IN_IT = {"wait": "waiting", "background": "in the background"}
+
+
+def what(one: Doing, *, is_torch: bool = False) -> str:
     """Text about these ranks, without the place."""
     called = f"{one.call} on {one.communicator}"
     if one.state == "call":
         return f"in {called}"
     if one.state == "wait":
         return f"wait for {called}"
+    if one.state == "background":
+        return f"in {called}, in the background"
     if one.state == "message":
         several = f", and {plural(one.more_threads, 'more thread')} in such calls" if one.more_threads else ""
         return f"in {one.call}{one.message and ' ' + one.message}{several}"
@@ -79,15 +85,15 @@ def what(one: Doing) -> str:
         last += f", with {plural(one.more_threads, 'thread')} in calls with messages"
     return {
         "tests": f"test requests, in no collective{last}",
-        "finalized": "have called MPI_Finalize",
+        "finalized": "have ended their groups" if is_torch else "have called MPI_Finalize",
         "gone": "have ended",
     }.get(one.state, f"in no collective{last}")
 
 
-def _rows(table: Table, label: str, doings: Sequence[Doing], *, named: bool) -> None:
+def _rows(table: Table, label: str, doings: Sequence[Doing], *, named: bool, is_torch: bool) -> None:
     """`named`: with what they do."""
     for at, one in enumerate(doings[:_MOST_LINES]):
-        does = what(one) if named else "waiting" if one.state == "wait" else "in the call"
+        does = what(one, is_torch=is_torch) if named else _IN_IT.get(one.state, "in the call")
         table.add_row(
             Text(label if at == 0 else "", style="dim"),
             Text(_cut(one.ranks)),
@@ -108,7 +114,7 @@ def _table() -> Table:
     return table
 
 
-def _call(out: Console, call: OpenCall) -> None:
+def _call(out: Console, call: OpenCall, *, is_torch: bool) -> None:
     inside, absent = (sum(one.count for one in doings) for doings in (call.inside, call.absent))
     of = f" of {call.size:,}" if call.size else ""
     missing = f", {absent:,} absent" if absent else ""
@@ -119,8 +125,8 @@ def _call(out: Console, call: OpenCall) -> None:
         )
     )  # fmt: skip
     table = _table()
-    _rows(table, "  in it", call.inside, named=False)
-    _rows(table, "  absent", call.absent, named=True)
+    _rows(table, "  in it", call.inside, named=False, is_torch=is_torch)
+    _rows(table, "  absent", call.absent, named=True, is_torch=is_torch)
     for label, ranks in (("  ended it", call.ended), ("  not seen", call.unseen)):
         if ranks:
             table.add_row(Text(label, style="dim"), Text(_cut(ranks)), "", "")
@@ -134,16 +140,17 @@ def show(out: Console, job: JobState) -> None:
     here = f"  ({plural(job.ranks, 'rank')} here)" if job.ranks < job.world else ""
     out.print(
         f"[bold]{escape(job.job)}[/]  {plural(job.world, 'rank')}, {plural(job.nodes, 'node')}, {escape(job.mpi)}, "
-        f"{format_seconds(job.run_seconds)} since MPI_Init; last change {format_seconds(job.still_seconds)} ago{here}"
+        f"{format_seconds(job.run_seconds)} since {began(job.mpi)}; "
+        f"last change {format_seconds(job.still_seconds)} ago{here}"
     )
     for call in job.calls[:_MOST_CALLS]:
-        _call(out, call)
+        _call(out, call, is_torch=is_torch(job.mpi))
     if len(job.calls) > _MOST_CALLS:
         out.print(f"\nand {plural(len(job.calls) - _MOST_CALLS, 'more call')}", style="dim")
     if job.outside:
         out.print(Text("\nOther ranks" if job.calls else "\nRanks", style="bold"))
         table = _table()
-        _rows(table, "", job.outside, named=True)
+        _rows(table, "", job.outside, named=True, is_torch=is_torch(job.mpi))
         out.print(table)
     out.print(Text(f"\n{job.verdict}", style="bold" if job.moved else "bold red"))
     for line in job.look_at:

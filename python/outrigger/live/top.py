@@ -17,6 +17,7 @@ from outrigger.errors import UserError
 from outrigger.live import options, remote, sources
 from outrigger.live.answer import Told
 from outrigger.live.charts import bar, sparkline
+from outrigger.live.names import began, is_torch
 from outrigger.live.tracker import Tracker
 from outrigger.live.view import BetweenNodes, CallView, DpuView, JobView, ServiceView, View
 from outrigger.report_data import format_bytes, format_seconds, plural
@@ -65,7 +66,7 @@ def _heading(job: JobView, width: int) -> Text:
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append(job.job, style="bold")
     text.append(f"  {plural(job.world, 'rank')}, {plural(job.nodes_of_job, 'node')}, {job.mpi}, ")
-    text.append(format_seconds(job.run_seconds) + (" since MPI_Init" if width >= _VERY_NARROW else ""))
+    text.append(format_seconds(job.run_seconds) + (f" since {began(job.mpi)}" if width >= _VERY_NARROW else ""))
     if told < job.world:
         text.append(f"  ({plural(told, 'rank')} here)", style="dim")
     return text
@@ -213,12 +214,15 @@ def _job(job: JobView, width: int, rows: int) -> RenderableType:
     hidden = len(job.calls) - calls
     if hidden > 0:
         parts.append(Text(f"and {plural(hidden, 'more row')}", style="dim"))
-    parts += [_ranks_line(job), _links_line(job)]
+    parts.append(_ranks_line(job))
+    if not is_torch(job.mpi):
+        parts.append(_links_line(job))
     if job.between_nodes.links:
         parts.append(_between_line(job.between_nodes, width))
     if job.dpus:
         parts.append(_dpus_line(job.dpus, width))
-    parts.append(_services(job.services, services, width))
+    if job.services:
+        parts.append(_services(job.services, services, width))
     parts += [Text(warning, style="red") for warning in job.warnings]
     if job.standstill:
         parts.append(Text(f"{job.standstill} `outrigger stuck {job.job}` shows more.", style="bold red"))

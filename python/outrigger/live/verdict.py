@@ -15,6 +15,7 @@ _MOST_CHAINED = 6
 _UNCOUNTED = "MPI_Recv"
 _UNSHOWN = "MPI_Win_fence"
 """With live data messages are shown."""
+_UNSHOWN_OF_TORCH = "an operation of another backend"
 
 
 def _who(ranks: Sequence[int]) -> str:
@@ -32,6 +33,8 @@ def _have(ranks: Sequence[int]) -> str:
 def _hint(waits: Waits, ranks: Sequence[int]) -> str:
     shows_messages = all(waits.ranks[rank].shows_messages for rank in ranks)
     such = f"not shown, such as {_UNSHOWN}" if shows_messages else f"not counted, such as {_UNCOUNTED}"
+    if waits.is_torch:
+        such = f"not shown, such as {_UNSHOWN_OF_TORCH}"
     if len(ranks) == 1:
         return f"It computes, or is in a call that is {such}."
     return f"They compute, or are in calls that are {such}."
@@ -71,7 +74,7 @@ def _waiting(waits: Waits, key: Key) -> str:
 
 def _missing(waits: Waits, key: Key) -> str:
     """Ranks in no collective that this call needs."""
-    free = [rank for rank in waits.absent[key] if not waits.ranks[rank].open()]
+    free = [rank for rank in waits.absent[key] if not waits.ranks[rank].busy()]
     lost = [rank for rank in free if waits.ranks[rank].gone or waits.ranks[rank].ended]
     late = [rank for rank in free if rank not in lost]
     texts = []
@@ -128,13 +131,17 @@ def _in_message(waits: Waits, rank: int) -> str:
     return f"Rank {rank} has been in {call}{at} for {format_seconds(one.most_seconds)}."
 
 
+def _ended(waits: Waits) -> str:
+    return "destroyed their groups" if waits.is_torch else "called MPI_Finalize"
+
+
 def _at_the_end(waits: Waits, rank: int) -> str:
     """State of a rank from which a message is missing, and which is in no call with messages itself."""
     if rank not in waits.ranks:
         return f"Rank {rank} is on a node that was not asked: use --hosts or --from."
     found = waits.ranks[rank]
     if found.gone or found.ended:
-        return f"Rank {rank} has {'ended' if found.gone else 'called MPI_Finalize'}."
+        return f"Rank {rank} has {'ended' if found.gone else _ended(waits)}."
     if key := next((key for key in waits.inside if rank in waits.inside[key]), None):
         thread = waits.inside[key][rank]
         place = place_text(thread.where.object, thread.where.offset, thread.may_name)
@@ -216,13 +223,13 @@ def _verdict(waits: Waits) -> str:
     if not waits.inside:
         here = [rank for rank, one in waits.ranks.items() if not (one.gone or one.ended)]
         if not here:
-            return "All ranks have called MPI_Finalize, or have ended."
+            return f"All ranks have {_ended(waits)}, or have ended."
         if waits.in_messages():
             return f"No rank is in a collective. {_messages(waits, None, here)}"
         return f"No rank is in a collective{_since(waits, here)}"
     if circle := waits.circle():
         return _deadlock(waits, circle)
-    needing = [key for key in waits.inside if any(not waits.ranks[rank].open() for rank in waits.absent[key])]
+    needing = [key for key in waits.inside if any(not waits.ranks[rank].busy() for rank in waits.absent[key])]
     if needing:
         return _missing(waits, max(needing, key=waits.longest))
     return _open_end(waits)

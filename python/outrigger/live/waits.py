@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from outrigger.live.messages import communicator_text, message_text, ranges
-from outrigger.live.names import CommunicatorNames
+from outrigger.live.names import CommunicatorNames, is_torch
 from outrigger.live.present import (
     MERGED,
     Blocked,
@@ -39,7 +39,7 @@ class Doing:
     """World ranks: 0-5,7."""
     count: int
     state: str
-    """call, wait, message, tests, outside (of these calls), finalized or gone."""
+    """call, wait, background, message, tests, outside (of these calls), finalized or gone."""
     call: str
     """The function; outside of such calls, the last collective. Empty: none yet."""
     communicator: str
@@ -54,6 +54,11 @@ class Doing:
     """Arguments of a call with messages: from rank 0, tag 7, on MPI_COMM_WORLD."""
     more_threads: int = 0
     """Further threads of the ranks that are in calls with messages."""
+
+
+def _state_of(thread: Thread) -> str:
+    """The state of a thread in a call."""
+    return "background" if thread.behind else "wait" if thread.waits else "call"
 
 
 @dataclass
@@ -84,6 +89,7 @@ class Waits:
     def __init__(self, nodes: Sequence[Node], before: Mapping[tuple[str, int], Node], names: CommunicatorNames) -> None:
         self._names = names
         self._world = nodes[0].world
+        self.is_torch = is_torch(nodes[0].mpi)
         pairs = [(node, before.get((node.host, node.keeper))) for node in nodes]
         self.ranks = {rank.world: rank for node, old in pairs for rank in ranks_of(node, old)}
         self.interval = min((seconds_between(old, node) for node, old in pairs), default=0.0)
@@ -123,7 +129,7 @@ class Waits:
             return self._in_message(rank, blocked)
         inside = thread is not None and thread.inside
         shown = thread if inside else rank.last()
-        state = "outside" if not inside else "wait" if thread is not None and thread.waits else "call"
+        state = "outside" if thread is None or not inside else _state_of(thread)
         seconds = shown.seconds if shown is not None else rank.run_seconds
         if not inside and (rank.gone or rank.ended):
             state = "gone" if rank.gone else "finalized"
@@ -176,8 +182,14 @@ class Waits:
 
     def what_do(self, ranks: Iterable[int]) -> list[Doing]:
         """The most ranks first."""
-        threads = ((rank, next(iter(self.ranks[rank].open()), None)) for rank in ranks)
+        threads = ((rank, self._shown(self.ranks[rank])) for rank in ranks)
         return self._group((rank, self._doing(self.ranks[rank], thread)) for rank, thread in threads)
+
+    @staticmethod
+    def _shown(rank: RankNow) -> Thread | None:
+        """A thread in a call, if the rank does nothing else."""
+        busy = next(iter(rank.busy()), None)
+        return busy if busy is not None or rank.in_message() else next(iter(rank.open()), None)
 
     def open_call(self, key: Key) -> OpenCall:
         """For people."""
@@ -209,7 +221,7 @@ class Waits:
         """Calls in which ranks are that have not arrived at this one. A rank with several threads may still arrive."""
         found: dict[Key, None] = {}
         for rank in self.absent[key]:
-            threads = self.ranks[rank].open()
+            threads = self.ranks[rank].busy()
             if len(threads) == 1 and not (self.ranks[rank].has_threads() or self.ranks[rank].moved):
                 found[threads[0].key] = None
         return list(found)

@@ -1,6 +1,7 @@
-"""Counts the operations of this process for the report, in a file that survives it (torch_layout.py).
+"""Counts the operations of this process for the report, in a file that survives it, and shows them live.
 
-Counts are made by the threads that call, and by those of the groups. All take a lock for a few additions.
+The file is described in torch_layout.py. Counts are made by the threads that call, and by those of the groups. All take
+a lock for a few additions.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ import threading
 import time
 import uuid
 import warnings
+import weakref
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +31,8 @@ import torch.distributed as dist
 import outrigger
 from outrigger import torch_layout as layout
 from outrigger.formats import printable
-from outrigger.settings import REPORT
-from outrigger.torch_layout import Form, Group, Number, Process, Slot, State
+from outrigger.settings import LIVE, REPORT
+from outrigger.torch_layout import Form, Group, Number, Present, Process, Slot, State, Wait
 
 now_ns = time.monotonic_ns
 BLOCKING, ASYNC, MESSAGE = map(int, Form)
@@ -41,7 +44,7 @@ _MOST_KNOWN = 4096
 _LONGEST_NAME = 200
 _LONGEST_LABEL = 64
 _ROW = layout.ROW_NUMBERS
-_STATE, _BEGAN, _LAST, _ENDED, _GROUPS, _ROWS, _CURRENT = (layout.SLOTS_AT + slot for slot in Slot)
+_STATE, _BEGAN, _LAST, _ENDED, _GROUPS, _ROWS, _CURRENT, _THREADS = (layout.SLOTS_AT + slot for slot in Slot)
 _CALLS, _BYTES, _CALL_NS, _FAILED = map(int, (Number.CALLS, Number.BYTES, Number.CALL_NS, Number.FAILED))
 _COMPLETED, _FLIGHT_NS, _FUTURES = map(int, (Number.COMPLETED, Number.FLIGHT_NS, Number.FUTURES))
 _WAITED, _WAITED_FLIGHT_NS = int(Number.WAITED), int(Number.WAITED_FLIGHT_NS)
@@ -69,33 +72,56 @@ def _head(rank: int, world_size: int, attempt: str) -> Process:
         outrigger=outrigger.__version__,
         torch=torch.__version__,
         python=platform.python_version(),
+        node=_number("GROUP_RANK") or 0,
+        nodes=_number("GROUP_WORLD_SIZE") or 1,
     )
 
 
-def _mapped(directory: Path, rank: int) -> mmap.mmap:
-    """A new file of its own name. Its blocks are allocated, so a full place is an error here and not in a call."""
+def _new_file(directory: Path, rank: int) -> int:
+    """A file with a name of its own. Its blocks are allocated, so a full place is an error here and not in a call."""
     path = directory / f"rank{rank}-{uuid.uuid4().hex}{layout.SUFFIX}"
     opened = -1
     try:
         opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         os.posix_fallocate(opened, 0, layout.FILE_BYTES)
-        return mmap.mmap(opened, layout.FILE_BYTES)
+        return opened
     except OSError as error:
         if opened >= 0:
             path.unlink(missing_ok=True)
+            os.close(opened)
         raise RuntimeError(
             f"Outrigger: {REPORT}={directory}: cannot write there: {error.strerror}; name an existing "
             "directory with free space, or unset it"
         ) from error
-    finally:
-        if opened >= 0:
-            os.close(opened)
+
+
+def _nameless_file() -> int:
+    """In memory."""
+    opened = os.memfd_create(layout.LIVE_NAME, os.MFD_CLOEXEC)
+    os.posix_fallocate(opened, 0, layout.FILE_BYTES)
+    return opened
+
+
+def _sign(descriptor: int) -> socket.socket | None:
+    """A name by which others find the file. None: it cannot be had, so the job is not shown live."""
+    sign = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        sign.bind(f"\0{layout.LIVE_NAME}:{os.getpid()}:{descriptor}".encode())
+    except OSError:
+        sign.close()
+        return None
+    return sign
+
+
+_current: ProcessCounts | None = None
+_threads: weakref.WeakSet[Blocked] = weakref.WeakSet()
+"""Those of the program that have called operations."""
 
 
 class Blocked:
     """How long a thread was blocked in calls and in wait(). Other threads may read it."""
 
-    __slots__ = ("state",)
+    __slots__ = ("__weakref__", "state")
 
     def __init__(self) -> None:
         self.state = (0, 0)
@@ -121,6 +147,9 @@ class Blocked:
 class _OfThread(threading.local):
     def __init__(self) -> None:
         self.blocked = Blocked()
+        _threads.add(self.blocked)
+        if _current is not None:
+            _current.count_threads()
 
 
 _of_thread = _OfThread()
@@ -134,15 +163,20 @@ def blocked_here() -> Blocked:
 class ProcessCounts:
     """The counts of this process."""
 
-    def __init__(self, directory: Path, rank: int, world_size: int, attempt: str) -> None:
-        self._file = _mapped(directory, rank)
+    def __init__(self, directory: Path | None, rank: int, world_size: int, attempt: str) -> None:
+        """`directory` None: only live."""
+        self._descriptor = _nameless_file() if directory is None else _new_file(directory, rank)
+        self._file = mmap.mmap(self._descriptor, layout.FILE_BYTES)
         self.numbers = memoryview(self._file)[: layout.NAMES_AT_BYTE].cast("q")
+        self.free_waits = list(range(layout.WAITS_AT, layout.ROWS_AT, layout.WAIT_NUMBERS))
         self.lock = threading.Lock()
         self._rows: dict[tuple[int, int, str, str, int], int] = {}
         self._live_groups = 0
         self._pid = os.getpid()
         self.numbers[_BEGAN] = self.numbers[_LAST] = now_ns()
         self._write_json(0, layout.HEAD_BYTES, asdict(_head(rank, world_size, attempt)))
+        self.count_threads()
+        self._sign = _sign(self._descriptor)
         atexit.register(self._exited)
         # A process of multiprocessing does not run the functions of atexit.
         multiprocessing.util.Finalize(None, self._exited, exitpriority=0)
@@ -160,6 +194,10 @@ class ProcessCounts:
         at, room = layout.GROUPS_AT_BYTE + number * layout.GROUP_BYTES, layout.GROUP_BYTES
         if not self._write_json(at, room, asdict(group)):
             self._write_json(at, room, asdict(replace(group, ranks=())))
+
+    def count_threads(self) -> None:
+        """Also those that have ended since the last look."""
+        self.numbers[_THREADS] = len(_threads)
 
     def add_group(self, group: Group) -> int:
         """Its number."""
@@ -219,9 +257,12 @@ class ProcessCounts:
 class GroupCounts:
     """Counts the operations of one process group."""
 
-    __slots__ = ("_group", "_known", "_lock", "_numbers", "_process")
+    __slots__ = ("_begun", "_group", "_known", "_lock", "_numbers", "_present", "_process", "_since", "_state")
 
     def __init__(self, process: ProcessCounts, group: int) -> None:
+        self._present = layout.PRESENT_AT + group * layout.PRESENT_NUMBERS
+        self._state, self._since = self._present + Present.STATE, self._present + Present.SINCE
+        self._begun: dict[str, int] = {}
         self._process = process
         self._group = group
         self._numbers = process.numbers
@@ -246,22 +287,78 @@ class GroupCounts:
         kind = self._known[key] = (row, row + _CALLS, row + _BYTES, row + _CALL_NS, count)
         return kind
 
+    def execute(self, operation: str, row: int, begun_ns: int, job: Job) -> None:
+        """Does an operation in the group's turn, and shows that. Short, as it is on the path of each call."""
+        numbers, begun, state = self._numbers, self._begun, self._state
+        begun[operation] = number = begun.get(operation, 0) + 2
+        numbers[self._present] = row
+        numbers[self._since] = begun_ns
+        numbers[state] = number + 1
+        try:
+            job()
+        finally:
+            numbers[state] = number
+
+    def execute_posted(self, operation: str, row: int, job: Job) -> None:
+        """The same in the group's thread."""
+        try:
+            self.execute(operation, row, now_ns(), job)
+        finally:
+            self._numbers[self._since] = now_ns()
+
+    def served_by(self, process: int) -> None:
+        """The group has this service process."""
+        self._numbers[self._present + Present.SERVICE] = process
+
+    def enter_wait(self, by: int) -> None:
+        """A thread is in wait() of an asynchronous operation (1), or is not any more (-1)."""
+        with self._lock:
+            self._numbers[self._present + Present.WAITS] += by
+            if by > 0:
+                self._numbers[self._present + Present.WAIT_SINCE] = now_ns()
+
+    def enter_message(self, row: int, peer: int, tag: int) -> int:
+        """A thread waits for a message. Returns a number for leave_message()."""
+        try:
+            at = self._process.free_waits.pop()
+        except IndexError:
+            return 0
+        numbers = self._numbers
+        numbers[at + Wait.ROW], numbers[at + Wait.PEER], numbers[at + Wait.TAG] = row, peer, tag
+        numbers[at + Wait.SINCE] = now_ns()
+        numbers[at + Wait.STATE] += 3
+        self._process.count_threads()
+        return at
+
+    def leave_message(self, at: int) -> None:
+        """The thread waits no more."""
+        if at:
+            self._numbers[at + Wait.STATE] -= 1
+            self._process.free_waits.append(at)
+
     def blocking(self, operation: str, tensors: list[Any], do: Callable[[Job], object], job: Job) -> None:
         """Does an operation that is complete when do(job) returns. Short, as it is on the path of each call."""
         numbers = self._numbers
         begun_ns = now_ns()
-        row, calls, total, time, count = self.begin(BLOCKING, operation, tensors)
+        try:  # as begin(), without its call
+            (tensor,) = tensors
+            kind = self._known[BLOCKING, operation, tensor.dtype, tensor.nbytes]
+        except (KeyError, ValueError, RuntimeError):
+            kind = self.begin(BLOCKING, operation, tensors)
+        row, calls, total, time, count = kind
         numbers[_CURRENT] = row
         blocked = _of_thread.blocked
-        outer = blocked.enter(begun_ns)
+        outer = blocked.state
+        if not outer[1]:  # as enter() and leave(), without their calls
+            blocked.state = (outer[0], begun_ns)
         try:
-            do(job)
+            do(partial(self.execute, operation, row, begun_ns, job))
         except BaseException:
             blocked.leave(outer, begun_ns, now_ns())
             self._failed(row, begun_ns)
             raise
-        ended_ns = now_ns()
-        blocked.leave(outer, begun_ns, ended_ns)
+        numbers[self._since] = ended_ns = now_ns()
+        blocked.state = outer if outer[1] else (outer[0] + ended_ns - begun_ns, 0)
         with self._lock:
             numbers[calls] += 1
             numbers[total] += count
@@ -276,7 +373,7 @@ class GroupCounts:
             self._numbers[row + _CALLS] += 1
             self._numbers[row + _CALL_NS] += ended_ns - begun_ns
             self._numbers[row + _FAILED] += 1
-        self._numbers[_LAST] = ended_ns
+        self._numbers[self._since] = self._numbers[_LAST] = ended_ns
 
     def posted(self, kind: Kind, begun_ns: int, ended_ns: int) -> None:
         """The call of an asynchronous operation has returned."""
@@ -333,9 +430,6 @@ def _tensor_bytes(tensor: Any) -> int:
     return count
 
 
-_current: ProcessCounts | None = None
-
-
 def _forget() -> None:
     global _current
     _current = None
@@ -363,9 +457,12 @@ def _directory() -> Path | None:
 
 
 def for_group(name: str, label: str, rank: int, size: int, ranks: tuple[int, ...]) -> GroupCounts | None:
-    """Counts of a new group; None if no report is wanted. `ranks`: those of the job; empty: all."""
+    """Counts of a new group; None if neither a report nor live data are wanted.
+
+    `ranks`: those of the job; empty: all.
+    """
     directory = _directory()
-    if directory is None:
+    if directory is None and os.environ.get(LIVE) != "on":
         return None
     global _current
     if _current is None:

@@ -6,6 +6,7 @@ import ctypes
 import functools
 from collections.abc import Callable
 from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from datetime import timedelta
 from typing import Any, Protocol
 
 from outrigger import artifacts
@@ -56,6 +57,7 @@ _ARGUMENTS: dict[str, list[Any]] = {
     "create": [POINTER(_Config), POINTER(c_void_p)],
     "set_timeout": [c_void_p, c_int64],
     "prefer_service": [c_void_p, c_int],
+    "service_process": [c_void_p],
     "abort": [c_void_p],
     "destroy": [c_void_p],
     "barrier": [c_void_p],
@@ -94,8 +96,11 @@ class KeyValueStore(Protocol):
     def set(self, key: str, value: bytes) -> None:
         """Sets a key."""
 
+    def wait(self, keys: list[str], timeout: timedelta) -> None:
+        """Waits until keys are set; raises an error if they are not."""
+
     def get(self, key: str) -> bytes:
-        """Waits for a key up to the store's timeout, and returns its value."""
+        """The value of a key that is set."""
 
 
 class Library:
@@ -128,7 +133,7 @@ class Library:
         try:
             self.check(result)
         except GroupError as error:
-            raise error from (failures[0] if failures else None)
+            raise error from (failures[-1] if failures else None)
         assert group.value is not None
         return group.value
 
@@ -148,8 +153,10 @@ def _callbacks(store: KeyValueStore) -> tuple[Any, Any, list[Exception]]:
     def set_value(_context: int, key: bytes, value: int, length: int) -> int:
         return guarded(lambda: store.set(key.decode(), ctypes.string_at(value, length)))
 
-    def get_value(_context: int, key: bytes, value: int, length: int, _timeout_ms: int) -> int:
+    def get_value(_context: int, key: bytes, value: int, length: int, timeout_ms: int) -> int:
         def get() -> None:
+            # The library looks at the other ranks between waits.
+            store.wait([key.decode()], timedelta(milliseconds=timeout_ms))
             found = store.get(key.decode())
             if len(found) != length:
                 raise ValueError(f"{key.decode()} has {len(found)} bytes, not {length}")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
 from torch.autograd import profiler
 
-from outrigger.torch.counting import ASYNC, Blocked, GroupCounts, Job, blocked_here, bytes_of, now_ns
+from outrigger.torch.counting import ASYNC, MESSAGE, Blocked, GroupCounts, Job, blocked_here, bytes_of, now_ns
 from outrigger.torch.works import NO_TIMEOUT, MessageWork, QueuedWork, WorkQueue
 
 _T = TypeVar("_T")
@@ -37,17 +38,22 @@ class Watch:
 
     __slots__ = (
         "_begun_ns", "_blocked", "_blocked_before_ns", "_counts", "_event_end", "_flight_ns", "_hidden_ns",
-        "_is_waited", "_kind",
+        "_is_waited", "_kind", "_message", "_operation",
     )  # fmt: skip
 
-    def __init__(self, counts: GroupCounts | None, operation: str, tensors: list[Any], form: int = ASYNC) -> None:
+    def __init__(
+        self, counts: GroupCounts | None, operation: str, tensors: list[Any], message: tuple[int, int] | None = None
+    ) -> None:
+        """`message`: the other rank in the group, or ANY_PEER, and the tag."""
+        self._message = message
+        self._operation = operation
         self._counts = counts
         self._event_end = _lasting_event(operation, tensors) if profiler._is_profiler_enabled else None
         self._flight_ns = -1
         self._is_waited = False
         if counts is not None:
             self._begun_ns = now_ns()
-            self._kind = counts.begin(form, operation, tensors)
+            self._kind = counts.begin(ASYNC if message is None else MESSAGE, operation, tensors)
             self._blocked = blocked_here()
             self._blocked_before_ns = self._blocked.until(self._begun_ns)
 
@@ -67,6 +73,12 @@ class Watch:
             ended_ns = now_ns()
             self._blocked.leave(outer, self._begun_ns, ended_ns)
             counts.posted(self._kind, self._begun_ns, ended_ns)
+
+    def shown(self, job: Job) -> Job:
+        """The job, which shows that it is being done."""
+        return (
+            job if self._counts is None else partial(self._counts.execute_posted, self._operation, self._kind[0], job)
+        )
 
     def completed(self, failed: bool) -> None:
         """The operation has ended."""
@@ -91,7 +103,7 @@ class Watch:
         begun_ns, blocked = now_ns(), blocked_here()
         outer = blocked.enter(begun_ns)
         try:
-            return wait(timeout)
+            return wait(timeout) if self._flight_ns >= 0 else self._wait(counts, wait, timeout)
         finally:
             ended_ns = now_ns()
             blocked.leave(outer, begun_ns, ended_ns)
@@ -99,6 +111,20 @@ class Watch:
             if self._flight_ns >= 0 and not self._is_waited:
                 self._is_waited = True
                 counts.waited(self._kind[0], self._flight_ns, self._hidden_from(blocked, begun_ns))
+
+    def _wait(self, counts: GroupCounts, wait: Callable[[timedelta], bool], timeout: timedelta) -> bool:
+        """Shows that the thread waits."""
+        if self._message is None:
+            counts.enter_wait(1)
+            try:
+                return wait(timeout)
+            finally:
+                counts.enter_wait(-1)
+        at = counts.enter_message(self._kind[0], *self._message)
+        try:
+            return wait(timeout)
+        finally:
+            counts.leave_message(at)
 
     def _hidden_from(self, blocked: Blocked, begun_ns: int) -> int:
         """Part of the flight that blocked neither the calling thread nor this one, which waited since then."""
@@ -159,7 +185,7 @@ def start(
     if is_async:
         watch = Watch(counts, operation, tensors)
         observed = ObservedWork(outputs, queue, watch)
-        watch.post(queue.put, job, observed)
+        watch.post(queue.put, watch.shown(job), observed)
         return observed
     work = QueuedWork(outputs, queue)
 

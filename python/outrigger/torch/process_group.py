@@ -18,6 +18,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import Backend
 from torch.autograd import profiler
 
+from outrigger import torch_layout
 from outrigger.torch import buffers, counting, library, observed
 from outrigger.torch.buffers import Buffer
 from outrigger.torch.meeting import meet
@@ -103,20 +104,25 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._timeout_ms = milliseconds(timeout)
         self._set_timeout_ms = self._timeout_ms
         self._library = library.load()
-        try:
-            name, own_store = meet(store, rank, size, timeout)
-            # None: no report is wanted.
-            self._counts = counting.for_group(name, label, rank, size, ranks)
-            self._handle = self._library.create(own_store, rank, size, self._timeout_ms)
-        except library.GroupError as error:
-            raise self._raised(error) from error.__cause__
-        self._has_service = bool(self._library.function("prefer_service")(self._handle, False))
         self._queue = WorkQueue("outrigger group")
         self._messages: set[MessageWork] = set()
         # Also of the handle, which messages use outside the queue.
         self._messages_lock = threading.Lock()
         self._calls = 0
         self._monitored_barriers = 0
+        name, own_store = meet(store, rank, size, timeout)
+        # None: neither a report nor live data are wanted.
+        self._counts = counting.for_group(name, label, rank, size, ranks)
+        try:
+            self._handle = self._library.create(own_store, rank, size, self._timeout_ms)
+        except library.GroupError as error:
+            raise self._raised(error) from error.__cause__
+        finally:
+            if self._handle is None and self._counts is not None:
+                self._counts.ended()
+        self._has_service = bool(self._library.function("prefer_service")(self._handle, False))
+        if self._has_service and self._counts is not None:
+            self._counts.served_by(self._library.function("service_process")(self._handle))
 
     # --- what torch asks ---
 
@@ -605,7 +611,8 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def _post(self, function: str, tensor: Any, rank: int, tag: int) -> MessageWork:
         if self._counts is None and not profiler._is_profiler_enabled:
             return self._message(function, tensor, rank, tag)
-        watch = observed.Watch(self._counts, function[1:], [tensor], counting.MESSAGE)
+        peer = torch_layout.ANY_PEER if rank == library.ANY_RANK else rank
+        watch = observed.Watch(self._counts, function[1:], [tensor], (peer, tag))
         make = functools.partial(observed.ObservedMessage, watch)
         return watch.post(self._message, function, tensor, rank, tag, make)
 

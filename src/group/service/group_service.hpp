@@ -28,6 +28,8 @@ class GroupService {
   // The process ends when all members have left.
   ~GroupService();
 
+  [[nodiscard]] pid_t process() const { return process_.pid(0); }
+
   // Begins the next collective. True: the service process is to do it. All members get the same answer.
   [[nodiscard]] bool begin(bool prefers_service);
 

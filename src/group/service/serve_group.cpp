@@ -70,8 +70,12 @@ class GroupServer {
   }
   [[nodiscard]] bool is_over() const {
     if (head().stopped.load(std::memory_order_relaxed) != 0) return true;
+    const bool first_has_ended = processes_.has_ended(0);
     for (std::uint32_t member = 0; member < area_.members(); ++member) {
-      if (!area_.seat(member).has_left.load(std::memory_order_acquire) && !processes_.has_ended(member)) return false;
+      const PostSeat& seat = area_.seat(member);
+      // Without the first member, which has made this memory, no other can join.
+      const bool may_come = !first_has_ended || seat.has_joined.load(std::memory_order_acquire);
+      if (may_come && !seat.has_left.load(std::memory_order_acquire) && !processes_.has_ended(member)) return false;
     }
     return true;
   }

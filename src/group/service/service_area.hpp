@@ -76,6 +76,7 @@ struct PieceCount {
 
 struct PostSeat {
   alignas(64) std::atomic<std::uint64_t> posted;
+  std::atomic<bool> has_joined;
   std::atomic<bool> has_left;
   Post post;
 };
