@@ -202,6 +202,7 @@ struct outrigger_group {
   int open() {
     return run([&] {
       const Outcome outcome = team.open(memory);
+      team.copy_directly_from(intranode::kUntriedDirectBytes);
       return outcome == Outcome::done && nodes ? nodes->barrier() : outcome;
     });
   }

@@ -17,11 +17,12 @@ Outcome broadcast_slots(Meeting& meeting, std::span<std::byte> buffer, std::uint
 // `equal`: all blocks are equally long, as all members know.
 Outcome gather_slots(Meeting& meeting, std::span<const std::byte> mine, const Blocks& into, std::uint32_t root,
                      bool equal);
-// `direct`: for long blocks of the v-forms, whose lengths members know after a step; nullptr: not possible.
+// `direct`: of the v-forms, in which members know the lengths after a step.
 Outcome scatter_slots(Meeting& meeting, const Blocks& from, std::span<std::byte> mine, std::uint32_t root, bool equal,
-                      PeerMemory* direct);
+                      const DirectBlocks& direct);
 Outcome allgather_slots(Meeting& meeting, std::span<const std::byte> mine, const Blocks& into);
-Outcome alltoall_slots(Meeting& meeting, const Blocks& from, const Blocks& into, bool equal, PeerMemory* direct);
+Outcome alltoall_slots(Meeting& meeting, const Blocks& from, const Blocks& into, bool equal,
+                       const DirectBlocks& direct);
 
 // Without slots. No block is in place but the member's own.
 Outcome broadcast_direct(Meeting& meeting, PeerMemory& memory, std::span<std::byte> buffer, std::uint32_t root);

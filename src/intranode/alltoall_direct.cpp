@@ -43,7 +43,7 @@ Outcome alltoall_direct(Meeting& meeting, PeerMemory& memory, const Blocks& from
     if (!block.empty() && !memory.read(other, published(meeting, other, step), block)) all = false;
   }
   if (end_together(meeting, step + 1, all) != Outcome::done) return Outcome::ended;
-  return all ? Outcome::done : alltoall_slots(meeting, from, into, equal, nullptr);
+  return all ? Outcome::done : alltoall_slots(meeting, from, into, equal, {});
 }
 
 }  // namespace outrigger::intranode

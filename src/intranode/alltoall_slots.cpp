@@ -77,7 +77,8 @@ Outcome exchange_once(Meeting& meeting, const Blocks& from, const Blocks& into) 
 
 }  // namespace
 
-Outcome alltoall_slots(Meeting& meeting, const Blocks& from, const Blocks& into, bool equal, PeerMemory* direct) {
+Outcome alltoall_slots(Meeting& meeting, const Blocks& from, const Blocks& into, bool equal,
+                       const DirectBlocks& direct) {
   if (equal && from.each == 0) return Outcome::done;
   if (equal && from.is_regular() && into.is_regular() && from.each * (meeting.size() - 1) <= kSlotBytes)
     return exchange_once(meeting, from, into);
@@ -88,7 +89,7 @@ Outcome alltoall_slots(Meeting& meeting, const Blocks& from, const Blocks& into,
   if (!meeting.fits(meeting.rank(), from.of(meeting.rank()).size(), into.of(meeting.rank()).size()))
     return Outcome::ended;
   if (equal) meeting.extend(steps_of(longest, cells.bytes()) - 1);
-  const auto is_direct = [&] { return !equal && direct != nullptr && longest >= kDirectBytes; };
+  const auto is_direct = [&] { return !equal && direct.have(longest); };
   std::uint64_t step = first;
   for (std::uint64_t done = 0; step == first || done < longest; done += cells.bytes(), ++step) {
     const bool tells = !equal && step == first;
@@ -106,7 +107,7 @@ Outcome alltoall_slots(Meeting& meeting, const Blocks& from, const Blocks& into,
       if (!is_direct()) copy_out(piece_of(into.of(other), done, cells.bytes()), cell);
     }
     if (tells) meeting.saw_longest(longest);
-    if (is_direct()) return alltoall_direct(meeting, *direct, from, into, false);
+    if (is_direct()) return alltoall_direct(meeting, *direct.memory, from, into, false);
     if (tells) meeting.extend(steps_of(longest, cells.bytes()) - 1);
     meeting.leave(step);
   }

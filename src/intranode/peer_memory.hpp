@@ -26,6 +26,13 @@ class PeerMemory {
   [[nodiscard]] virtual bool may_write() const { return true; }
 };
 
+// Which blocks of a team are copied directly: all members know alike.
+struct DirectBlocks {
+  PeerMemory* memory = nullptr;  // if all members can
+  std::uint64_t from_bytes = 0;
+  [[nodiscard]] bool have(std::uint64_t bytes) const { return memory != nullptr && bytes >= from_bytes; }
+};
+
 // By process_vm_readv and process_vm_writev.
 class CrossMemory final : public PeerMemory {
  public:

@@ -54,7 +54,7 @@ Outcome scatter_direct(Meeting& meeting, PeerMemory& memory, const Blocks& from,
   const Outcome outcome = meeting.rank() == root ? lend_all(meeting, memory, from, mine, step, complete)
                                                  : read_block(meeting, memory, mine, root, step, complete);
   if (outcome != Outcome::done) return outcome;
-  if (!complete) return scatter_slots(meeting, from, mine, root, equal, nullptr);
+  if (!complete) return scatter_slots(meeting, from, mine, root, equal, {});
   const Cells cells = equal ? Cells(meeting.size(), longest) : Cells::with_lengths(meeting.size());
   return pass_over(meeting, steps_of(longest, cells.bytes()));
 }

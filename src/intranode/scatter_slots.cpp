@@ -25,13 +25,13 @@ namespace outrigger::intranode {
 namespace {
 
 Outcome scatter_at_root(Meeting& meeting, const Blocks& from, std::span<std::byte> mine, bool equal,
-                        PeerMemory* direct) {
+                        const DirectBlocks& direct) {
   std::uint64_t longest = 0;
   for (std::uint32_t other = 0; other < meeting.size(); ++other) {
     if (other != meeting.rank()) longest = std::max<std::uint64_t>(longest, from.of(other).size());
   }
   const Cells cells = equal ? Cells(meeting.size(), from.each) : Cells::with_lengths(meeting.size());
-  const bool is_direct = !equal && direct != nullptr && longest >= kDirectBytes;
+  const bool is_direct = !equal && direct.have(longest);
   const std::uint64_t first = meeting.begin();
   if (!meeting.fits(meeting.rank(), from.of(meeting.rank()).size(), mine.size())) return Outcome::ended;
   std::uint64_t step = first;
@@ -50,7 +50,7 @@ Outcome scatter_at_root(Meeting& meeting, const Blocks& from, std::span<std::byt
       meeting.set_word(step, longest);
     }
     meeting.arrive(step);
-    if (is_direct) return scatter_direct(meeting, *direct, from, mine, meeting.rank(), false, longest);
+    if (is_direct) return scatter_direct(meeting, *direct.memory, from, mine, meeting.rank(), false, longest);
   }
   copy_own(mine, from.of(meeting.rank()));
   meeting.end();
@@ -60,7 +60,7 @@ Outcome scatter_at_root(Meeting& meeting, const Blocks& from, std::span<std::byt
 }  // namespace
 
 Outcome scatter_slots(Meeting& meeting, const Blocks& from, std::span<std::byte> mine, std::uint32_t root, bool equal,
-                      PeerMemory* direct) {
+                      const DirectBlocks& direct) {
   if (meeting.rank() == root) return scatter_at_root(meeting, from, mine, equal, direct);
   const Cells cells = equal ? Cells(meeting.size(), mine.size()) : Cells::with_lengths(meeting.size());
   const std::uint64_t first = meeting.begin();
@@ -71,8 +71,8 @@ Outcome scatter_slots(Meeting& meeting, const Blocks& from, std::span<std::byte>
     meeting.saw_longest(longest);
     const std::byte* cell = cells.in(meeting.slot(root, first, cells.all()), root, meeting.rank());
     if (!meeting.fits(root, Cells::length(cell), mine.size())) return Outcome::ended;
-    if (direct != nullptr && longest >= kDirectBytes) {
-      return scatter_direct(meeting, *direct, from, mine, root, false, longest);
+    if (direct.have(longest)) {
+      return scatter_direct(meeting, *direct.memory, from, mine, root, false, longest);
     }
   }
   meeting.extend(steps_of(longest, cells.bytes()) - 1);

@@ -39,7 +39,7 @@ Outcome Team::open() {
 Outcome Team::open(PeerMemory& memory) {
   bool all = true;
   const Outcome outcome = try_direct(meeting_, memory, all);
-  direct_ = memory_ = all ? &memory : nullptr;
+  direct_.memory = all ? &memory : nullptr;
   return outcome;
 }
 
@@ -51,7 +51,7 @@ Outcome Team::barrier() {
 Outcome Team::broadcast(std::span<std::byte> buffer, std::uint32_t root) {
   if (buffer.empty()) return Outcome::done;
   says(CollectiveCall::bcast, root, buffer.size());
-  if (is_direct(buffer.size())) return broadcast_direct(meeting_, *direct_, buffer, root);
+  if (direct_.have(buffer.size())) return broadcast_direct(meeting_, *direct_.memory, buffer, root);
   return broadcast_slots(meeting_, buffer, root);
 }
 
@@ -59,7 +59,7 @@ Outcome Team::gather(std::span<const std::byte> mine, const Blocks& into, std::u
   const std::uint64_t bytes = rank() == root ? into.each : mine.size();
   if (bytes == 0) return Outcome::done;
   says(CollectiveCall::gather, root, bytes);
-  if (is_direct(bytes)) return gather_direct(meeting_, *direct_, mine, into, root);
+  if (direct_.have(bytes)) return gather_direct(meeting_, *direct_.memory, mine, into, root);
   return gather_slots(meeting_, mine, into, root, true);
 }
 Outcome Team::gatherv(std::span<const std::byte> mine, const Blocks& into, std::uint32_t root) {
@@ -71,8 +71,8 @@ Outcome Team::scatter(const Blocks& from, std::span<std::byte> mine, std::uint32
   const std::uint64_t bytes = rank() == root ? from.each : mine.size();
   if (bytes == 0) return Outcome::done;
   says(CollectiveCall::scatter, root, bytes);
-  if (is_direct(bytes)) return scatter_direct(meeting_, *direct_, from, mine, root, true, bytes);
-  return scatter_slots(meeting_, from, mine, root, true, nullptr);
+  if (direct_.have(bytes)) return scatter_direct(meeting_, *direct_.memory, from, mine, root, true, bytes);
+  return scatter_slots(meeting_, from, mine, root, true, {});
 }
 Outcome Team::scatterv(const Blocks& from, std::span<std::byte> mine, std::uint32_t root) {
   says(CollectiveCall::scatterv, root, 0);
@@ -81,14 +81,14 @@ Outcome Team::scatterv(const Blocks& from, std::span<std::byte> mine, std::uint3
 
 Outcome Team::allgather(std::span<const std::byte> mine, const Blocks& into, std::optional<CallWord> as) {
   meeting_.is_for(as ? *as : CallWord(CollectiveCall::allgather, 0, total_of(into, size())));
-  if (is_direct(longest_of(into, size()))) return allgather_direct(meeting_, *direct_, mine, into);
+  if (direct_.have(longest_of(into, size()))) return allgather_direct(meeting_, *direct_.memory, mine, into);
   return allgather_slots(meeting_, mine, into);
 }
 
 Outcome Team::alltoall(const Blocks& from, const Blocks& into) {
   says(CollectiveCall::alltoall, 0, from.each);
-  if (is_direct(from.each)) return alltoall_direct(meeting_, *direct_, from, into, true);
-  return alltoall_slots(meeting_, from, into, true, nullptr);
+  if (direct_.have(from.each)) return alltoall_direct(meeting_, *direct_.memory, from, into, true);
+  return alltoall_slots(meeting_, from, into, true, {});
 }
 Outcome Team::alltoallv(const Blocks& from, const Blocks& into, std::optional<CallWord> as) {
   meeting_.is_for(as ? *as : CallWord(CollectiveCall::alltoallv, 0, 0));
@@ -96,7 +96,7 @@ Outcome Team::alltoallv(const Blocks& from, const Blocks& into, std::optional<Ca
 }
 Outcome Team::alltoall_in_place(const Blocks& blocks, bool equal_everywhere) {
   says(equal_everywhere ? CollectiveCall::alltoall : CollectiveCall::alltoallv, 0, equal_everywhere ? blocks.each : 0);
-  return alltoall_slots(meeting_, blocks, blocks, equal_everywhere, nullptr);
+  return alltoall_slots(meeting_, blocks, blocks, equal_everywhere, {});
 }
 
 Outcome Team::reduce(std::span<const std::byte> mine, std::byte* into, const Combine& combine, std::uint32_t root) {

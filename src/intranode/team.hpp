@@ -33,9 +33,9 @@ class Team {
   // In place of open(). Long blocks are copied through `memory`, which outlives the team, if all members can copy so.
   // Otherwise, and for copies that fail later, there are slots.
   Outcome open(PeerMemory& memory);
-  [[nodiscard]] bool copies_directly() const { return memory_ != nullptr; }
-  // All members say the same before the same operation: from now on slots are used even so.
-  void copy_by_slots(bool always) { direct_ = always ? nullptr : memory_; }
+  [[nodiscard]] bool copies_directly() const { return direct_.memory != nullptr; }
+  // Of blocks from so many bytes on, if all members can. All say the same before the same operation.
+  void copy_directly_from(std::uint64_t bytes) { direct_.from_bytes = bytes; }
 
   [[nodiscard]] std::uint32_t rank() const { return meeting_.rank(); }
   [[nodiscard]] std::uint32_t size() const { return meeting_.size(); }
@@ -89,7 +89,6 @@ class Team {
   Outcome exscan(std::span<const std::byte> mine, std::byte* into, const Combine& combine);
 
  private:
-  [[nodiscard]] bool is_direct(std::uint64_t bytes) const { return direct_ != nullptr && bytes >= kDirectBytes; }
   // Announces the next operation, for comparison with the calls of others. `bytes`: alike everywhere, or 0.
   void says(CollectiveCall call, std::uint32_t root, std::uint64_t bytes) {
     meeting_.is_for(CallWord(call, root, bytes));
@@ -97,8 +96,7 @@ class Team {
 
   ControlArea area_;
   Meeting meeting_;
-  PeerMemory* memory_ = nullptr;  // if all can copy directly
-  PeerMemory* direct_ = nullptr;  // ... and shall
+  DirectBlocks direct_{.from_bytes = kDirectBytes};
 };
 
 }  // namespace outrigger::intranode

@@ -16,6 +16,7 @@ inline constexpr std::size_t kLittleBytes = 16;
 inline constexpr std::uint32_t kSlicingMembers = 3;
 inline constexpr std::size_t kSlicingBytes = 100;
 inline constexpr std::size_t kDirectBytes = 150;
+inline constexpr std::size_t kUntriedDirectBytes = 200;
 inline constexpr std::size_t kPieceUnit = 40;
 inline constexpr std::size_t kMostPieces = 4;
 

@@ -47,6 +47,7 @@ std::string open(Team& team, LocalMemory& memory, std::uint64_t seed) {
   if (none && team.rank() == 0) memory.fail(seed, 1);
   if (team.open(memory) != Outcome::done) return "open() has ended";
   if (team.copies_directly() == none) return none ? "direct copies of some" : "no direct copies";
+  if (seed % 16 >= 12) team.copy_directly_from(kUntriedDirectBytes);
   if (seed % 8 == 2 || seed % 8 == 3) memory.fail(seed + team.rank(), 4);
   return "";
 }

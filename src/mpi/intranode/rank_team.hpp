@@ -140,7 +140,7 @@ class RankTeam {
     if (!again.way || (*again.way == steer::Way::native ? explained : !last.plain)) return {};
     if (last.needs_order) orders_->table().count_at(last.order);
     if (last.takes_turns && (again.entry != nullptr || !last.needs_order)) {
-      team_->copy_by_slots(last.kind->trial.by_slots());
+      copy_by_slots(last.kind->trial.by_slots());
       last.kind->trial.take();
     }
     begins(last.said, *again.way == steer::Way::ranks);
@@ -148,6 +148,8 @@ class RankTeam {
     return again;
   }
 
+  // Do the next calls copy long blocks through slots? Otherwise directly.
+  void copy_by_slots(bool slots) { team_->copy_directly_from(slots ? UINT64_MAX : intranode::kDirectBytes); }
   // The team of this node's ranks.
   [[nodiscard]] intranode::Team& team() { return *team_; }
   // nullptr: all ranks are on one node.

@@ -455,7 +455,7 @@ void RanksCall::choose(RankTeam::LastCall& last) {
     return;
   }
   turn_ = kind_->trial.next();
-  team_->team().copy_by_slots(turn_.by_slots);
+  team_->copy_by_slots(turn_.by_slots);
   if (turn_.way == steer::Way::native) {
     native_ = kind_->trial.is_under_way() ? report::NativeReason::in_trials : report::NativeReason::mpi_as_fast;
   }
