@@ -27,7 +27,7 @@ inline constexpr std::size_t kSlicingBytes = std::size_t{64} << 10;
 // Bytes of a block from which members can copy out of and into each other's buffers: 32 KiB took less time so than 16
 // KiB did through slots, between threads of a core. Between cores slots may take less time up to some MiB.
 inline constexpr std::size_t kDirectBytes = std::size_t{16} << 10;
-inline constexpr std::size_t kUntriedDirectBytes = std::size_t{512} << 10;  // where nobody tries both
+inline constexpr std::size_t kUntriedDirectBytes = std::size_t{512} << 10;  // without trials of both
 // A block that two members copy together is in pieces of whole units, at most so many.
 inline constexpr std::size_t kPieceUnit = std::size_t{8} << 10;
 inline constexpr std::size_t kMostPieces = 16;

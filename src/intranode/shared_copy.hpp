@@ -51,7 +51,7 @@ class SharedCopy {
 
   // Owner, before it arrives in the step.
   void open() { steps::tell(turns_->taken, mark_); }
-  // Both have arrived in the step. The owner copies a piece out of the lender's block that nobody has taken. Where the
+  // Both have arrived in the step. The owner copies the next piece that is not taken yet. Where the
   // lender has no core to help, it copies all of them. False: there is none.
   [[nodiscard]] bool read_piece(PeerMemory& memory, std::uint64_t from, std::span<std::byte> to) {
     return copy_next(meeting_->has_own_core() ? 1 : pieces_, [&](std::uint64_t first, std::uint64_t bytes) {

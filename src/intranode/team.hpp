@@ -34,7 +34,7 @@ class Team {
   // Otherwise, and for copies that fail later, there are slots.
   Outcome open(PeerMemory& memory);
   [[nodiscard]] bool copies_directly() const { return direct_.memory != nullptr; }
-  // Of blocks from so many bytes on, if all members can. All say the same before the same operation.
+  // Blocks from so many bytes on are copied directly, if all members can. All say the same before the same operation.
   void copy_directly_from(std::uint64_t bytes) { direct_.from_bytes = bytes; }
 
   [[nodiscard]] std::uint32_t rank() const { return meeting_.rank(); }
