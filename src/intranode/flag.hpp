@@ -27,6 +27,13 @@ inline constexpr std::size_t kSlicingBytes = std::size_t{64} << 10;
 // Bytes of a block from which members copy out of and into each other's buffers: 32 KiB took less time so than 16 KiB
 // did through slots.
 inline constexpr std::size_t kDirectBytes = std::size_t{16} << 10;
+// Nonblocking operations of a member for which there are places that are used again and again.
+inline constexpr std::uint64_t kPlaces = 16;
+// Bytes that a member contributes to one of them, at most.
+inline constexpr std::size_t kMostPosted = std::size_t{16} << 10;
+// Limits of what a member has posted and others have not collected. The program ends at them, with a message.
+inline constexpr std::uint64_t kMorePlaces = 32768;
+inline constexpr std::size_t kMorePostedBytes = std::size_t{128} << 20;
 
 namespace steps {
 

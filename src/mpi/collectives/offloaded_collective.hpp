@@ -15,6 +15,7 @@
 
 #include "client/operations/operation_request.hpp"
 #include "mpi/communicators/comm_state.hpp"
+#include "mpi/intranode/posted_call.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/native/real.hpp"
 #include "mpi/types/blocks.hpp"
@@ -46,6 +47,8 @@ struct Operation {
   PersistentStarts* persistent = nullptr;  // of a persistent collective, which uses this for all its runs
   Blocks send{asked.send};
   Blocks receive{asked.receive};
+  PostedCall posted;      // by this rank, if `by_ranks`: no service process knows of the operation
+  bool by_ranks = false;
   bool in_place = false;
   // A call with these words describes the same operation again, on that communicator, and is decided by these bytes.
   CallWords described_by;
@@ -133,6 +136,9 @@ void give_back(Operation& operation);
 // Hands the operation over and makes its request, unless it is a persistent one. Ends the program if there is no memory
 // for it.
 void launch(Job& job, Operation& operation, std::uint64_t sequence);
+
+// The same for what the ranks do by themselves, and have posted.
+void launch_by_ranks(Operation& operation);
 
 // If the operation has ended, finishes it (unpacks). True if it is done; then its request may be collected. Copies the
 // rank's own block if the rank has to. Never blocks.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "intranode/control_area.hpp"
+#include "intranode/posts_area.hpp"
 #include "mpi/intranode/leaders.hpp"
 #include "mpi/intranode/nodes_map.hpp"
 #include "mpi/native/abi.hpp"
@@ -18,6 +19,7 @@ struct MeetingPlace {
   intranode::ControlArea area;
   std::vector<pid_t> pids;         // of this node's ranks
   std::optional<Leaders> leaders;  // of several nodes
+  std::optional<intranode::PostsMemory> posts;  // for nonblocking collectives, if all have mapped it
 };
 
 // Nothing: the ranks of a node cannot, or one has no room for it. The same on all ranks of the communicator. Collective

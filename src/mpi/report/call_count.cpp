@@ -146,7 +146,7 @@ LedgerRow* CallCount::count() {
   }
   LedgerRow& row = row_on(argument<MPI_Comm>(words_[comm_argument()]), kind_);
   count(row);
-  return kind_.form == CallForm::blocking ? nullptr : &row;
+  return kind_.form == CallForm::blocking || by_ranks_ ? nullptr : &row;
 }
 
 }  // namespace outrigger::mpi

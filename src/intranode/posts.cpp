@@ -1,0 +1,112 @@
+#include "intranode/posts.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace outrigger::intranode {
+namespace {
+
+constexpr std::uint64_t kNoRoom = UINT64_MAX;
+
+}  // namespace
+
+Posts::Posts(PostsMemory memory, std::uint32_t rank)
+    : memory_(std::move(memory)), own_(&memory_.member(rank)), rank_(rank), size_(memory_.members()) {}
+
+std::byte* Posts::begin(std::size_t bytes, Site site) {
+  ++next_;
+  elsewhere_ = next_ > kPlaces && !all_have_left(next_ - kPlaces, site);
+  if (elsewhere_) [[unlikely]]
+    return begin_elsewhere(bytes, site);
+  current_ = &own_->places[next_ % kPlaces];
+  std::byte* const at = bytes <= kPostedBeside ? current_->beside.data() : own_->bytes[next_ % kPlaces].data();
+  steps::writes(at, bytes);
+  return at;
+}
+
+std::byte* Posts::begin_elsewhere(std::size_t bytes, Site site) {
+  if (next_ > kMorePlaces && !all_have_left(next_ - kMorePlaces, site)) return nullptr;
+  current_ = &own_->more[next_ % kMorePlaces];
+  if (bytes <= kPostedBeside) {
+    steps::writes(current_->beside.data(), bytes);
+    return current_->beside.data();
+  }
+  const std::uint64_t offset = room_for(bytes);
+  if (offset == kNoRoom) return nullptr;
+  pieces_.push_back({next_, offset, offset + bytes});
+  steps::writes(&current_->offset, sizeof current_->offset);
+  current_->offset = offset;
+  steps::writes(own_->more_bytes.data() + offset, bytes);
+  return own_->more_bytes.data() + offset;
+}
+
+// Pieces follow each other, and begin again at the start when there is room. So they take little more memory than is
+// in use.
+std::uint64_t Posts::room_for(std::size_t bytes) {
+  while (!pieces_.empty() && pieces_.front().operation <= all_left_) pieces_.pop_front();
+  if (pieces_.empty()) return 0;
+  const std::uint64_t first = pieces_.front().begin;
+  const std::uint64_t end = pieces_.back().end;
+  if (end <= first) return first - end >= bytes ? end : kNoRoom;
+  if (first >= bytes) return 0;
+  return kMorePostedBytes - end >= bytes ? end : kNoRoom;
+}
+
+std::uint64_t Posts::publish(CallWord call, Site site) {
+  steps::tell(current_->call, call.word());
+  if (!steps::keeps(site)) return next_;
+  if (!elsewhere_) {
+    steps::store(current_->posted, next_);
+  } else {
+    steps::store(own_->overflowed, next_);
+  }
+  return next_;
+}
+
+// A place that has another number is not this operation's: its owner writes no later one there before this member has
+// left this one.
+const PostedPlace& Posts::place(std::uint32_t member, std::uint64_t operation) const {
+  const PostsArea& area = memory_.member(member);
+  const PostedPlace& first = area.places[operation % kPlaces];
+  return steps::load(first.posted) == operation ? first : area.more[operation % kMorePlaces];
+}
+
+const std::byte* Posts::bytes(std::uint32_t member, std::uint64_t operation, std::size_t bytes) const {
+  const PostsArea& area = memory_.member(member);
+  const PostedPlace& found = place(member, operation);
+  const std::byte* at = found.beside.data();
+  if (bytes > kPostedBeside) {
+    const bool first = &found == &area.places[operation % kPlaces];
+    if (!first) steps::reads(&found.offset, sizeof found.offset);
+    at = first ? area.bytes[operation % kPlaces].data() : area.more_bytes.data() + found.offset;
+  }
+  steps::reads(at, bytes);
+  return at;
+}
+
+bool Posts::all_have_left(std::uint64_t operation, Site site) {
+  if (all_left_ >= operation) return true;
+  if (!steps::keeps(site)) return true;
+  std::uint64_t least = UINT64_MAX;
+  for (std::uint32_t member = 0; member < size_; ++member) {
+    least = std::min(least, steps::load(memory_.member(member).left));
+  }
+  all_left_ = least;
+  return least >= operation;
+}
+
+void Posts::leave(std::uint64_t operation, Site site) {
+  const std::scoped_lock lock(collected_lock_);
+  if (operation != left_ + 1) {
+    also_.insert(operation);
+    return;
+  }
+  ++left_;
+  while (!also_.empty() && *also_.begin() == left_ + 1) {
+    also_.erase(also_.begin());
+    ++left_;
+  }
+  if (steps::keeps(site)) steps::store(own_->left, left_);
+}
+
+}  // namespace outrigger::intranode

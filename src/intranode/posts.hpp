@@ -1,0 +1,90 @@
+// Nonblocking collectives of one step by the members of a team. A member posts what it contributes, and collects the
+// operation when the contributions that it needs have come. A post waits for nobody, and what is posted needs its member
+// no more: so others can collect whatever the member does next.
+//
+// All members post the same operations in the same order. They collect them in any order.
+//
+//     owner                                        reader
+//     left of all >= n - kPlaces: place n mod kPlaces
+//         fill it, posted = n        ---------->   posted of the place == n: read it
+//     else: one of many other places
+//         fill it, overflowed = n    ---------->   overflowed >= n: read it, if the first is not n's
+//     (before the place's next use)  <----------   left = n, once all up to n are collected
+//
+// Thread rule: one thread at a time begins and publishes; any thread collects, one at a time for an operation.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <set>
+#include <span>
+
+#include "base/futex_lock.hpp"
+#include "intranode/call_word.hpp"
+#include "intranode/posts_area.hpp"
+
+namespace outrigger::intranode {
+
+class Posts {
+  using Site = steps::Site;
+
+ public:
+  Posts(PostsMemory memory, std::uint32_t rank);
+
+  [[nodiscard]] std::uint32_t rank() const { return rank_; }
+  [[nodiscard]] std::uint32_t size() const { return size_; }
+
+  // The next operation, to which this member contributes `bytes`, kMostPosted at most. Returns where they go; nullptr:
+  // too much is posted that others have not collected yet.
+  [[nodiscard]] std::byte* begin(std::size_t bytes, Site site = Site::current());
+  // They are there. Returns the operation's number.
+  std::uint64_t publish(CallWord call, Site site = Site::current());
+  // In place of both: the member contributes nothing that others wait for.
+  std::uint64_t pass() { return ++next_; }
+
+  // The member's contribution has come.
+  [[nodiscard]] bool has_come(std::uint32_t member, std::uint64_t operation, Site site = Site::current()) const {
+    const PostsArea& area = memory_.member(member);
+    if (!steps::keeps(site)) return true;
+    return steps::load(area.places[operation % kPlaces].posted) == operation ||
+           steps::load(area.overflowed) >= operation;
+  }
+  // Then: what it is.
+  [[nodiscard]] CallWord call(std::uint32_t member, std::uint64_t operation) const {
+    return CallWord(steps::told(place(member, operation).call));
+  }
+  [[nodiscard]] const std::byte* bytes(std::uint32_t member, std::uint64_t operation, std::size_t bytes) const;
+  // This member has collected the operation.
+  void leave(std::uint64_t operation, Site site = Site::current());
+
+ private:
+  // A piece of more_bytes.
+  struct Piece {
+    std::uint64_t operation;
+    std::uint64_t begin;
+    std::uint64_t end;
+  };
+
+  [[nodiscard]] const PostedPlace& place(std::uint32_t member, std::uint64_t operation) const;
+  [[nodiscard]] bool all_have_left(std::uint64_t operation, Site site);
+  [[nodiscard]] std::byte* begin_elsewhere(std::size_t bytes, Site site);
+  [[nodiscard]] std::uint64_t room_for(std::size_t bytes);
+
+  PostsMemory memory_;
+  PostsArea* own_;
+  std::uint32_t rank_;
+  std::uint32_t size_;
+  std::uint64_t next_ = 0;           // the operation begun last
+  std::uint64_t all_left_ = 0;       // all members are known to have left it and those before
+  PostedPlace* current_ = nullptr;   // of the operation begun last
+  bool elsewhere_ = false;           // it is one of `more`
+  std::deque<Piece> pieces_;         // of more_bytes, in the order of operations, that may still be read
+
+  FutexLock collected_lock_;
+  std::uint64_t left_ = 0;           // this member has collected it and those before ...
+  std::set<std::uint64_t> also_;     // ... and these
+};
+
+}  // namespace outrigger::intranode
