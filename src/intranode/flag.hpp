@@ -31,9 +31,8 @@ inline constexpr std::size_t kDirectBytes = std::size_t{16} << 10;
 inline constexpr std::uint64_t kPlaces = 16;
 // Bytes that a member contributes to one of them, at most.
 inline constexpr std::size_t kMostPosted = std::size_t{16} << 10;
-// Limits of what a member has posted and others have not collected. The program ends at them, with a message.
-inline constexpr std::uint64_t kMorePlaces = 32768;
-inline constexpr std::size_t kMorePostedBytes = std::size_t{128} << 20;
+// Limit of what a member has posted and others have not collected. The program ends at it, with a message.
+inline constexpr std::uint64_t kMorePlaces = 16384;
 
 namespace steps {
 

@@ -4,12 +4,6 @@
 #include <utility>
 
 namespace outrigger::intranode {
-namespace {
-
-constexpr std::uint64_t kNoRoom = UINT64_MAX;
-
-}  // namespace
-
 Posts::Posts(PostsMemory memory, std::uint32_t rank)
     : memory_(std::move(memory)), own_(&memory_.member(rank)), rank_(rank), size_(memory_.members()) {}
 
@@ -31,25 +25,24 @@ std::byte* Posts::begin_elsewhere(std::size_t bytes, Site site) {
     steps::writes(current_->beside.data(), bytes);
     return current_->beside.data();
   }
-  const std::uint64_t offset = room_for(bytes);
-  if (offset == kNoRoom) return nullptr;
-  pieces_.push_back({next_, offset, offset + bytes});
-  steps::writes(&current_->offset, sizeof current_->offset);
-  current_->offset = offset;
-  steps::writes(own_->more_bytes.data() + offset, bytes);
-  return own_->more_bytes.data() + offset;
+  const std::uint32_t which = take_bytes();
+  steps::writes(&current_->which, sizeof current_->which);
+  current_->which = which;
+  std::byte* const at = own_->more_bytes[which].data();
+  steps::writes(at, bytes);
+  return at;
 }
 
-// Pieces follow each other, and begin again at the start when there is room. So they take little more memory than is
-// in use.
-std::uint64_t Posts::room_for(std::size_t bytes) {
-  while (!pieces_.empty() && pieces_.front().operation <= all_left_) pieces_.pop_front();
-  if (pieces_.empty()) return 0;
-  const std::uint64_t first = pieces_.front().begin;
-  const std::uint64_t end = pieces_.back().end;
-  if (end <= first) return first - end >= bytes ? end : kNoRoom;
-  if (first >= bytes) return 0;
-  return kMorePostedBytes - end >= bytes ? end : kNoRoom;
+// There are as many as places. The last ones used come first, so that few pages are.
+std::uint32_t Posts::take_bytes() {
+  for (; !taken_.empty() && taken_.front().operation <= all_left_; taken_.pop_front()) {
+    free_.push_back(taken_.front().which);
+  }
+  if (free_.empty()) free_.push_back(used_++);
+  const std::uint32_t which = free_.back();
+  free_.pop_back();
+  taken_.push_back({next_, which});
+  return which;
 }
 
 std::uint64_t Posts::publish(CallWord call, Site site) {
@@ -61,6 +54,28 @@ std::uint64_t Posts::publish(CallWord call, Site site) {
     steps::store(own_->overflowed, next_);
   }
   return next_;
+}
+
+std::uint64_t Posts::pass(Site site) {
+  ++next_;
+  if (steps::keeps(site)) steps::store(own_->passed, next_);
+  return next_;
+}
+
+bool Posts::is_close(std::uint64_t operation, Site site) {
+  if (operation <= kAhead || !steps::keeps(site)) return true;
+  const std::uint64_t wanted = operation - kAhead;
+  const std::scoped_lock lock(collected_lock_);
+  if (all_began_ >= wanted) return true;
+  for (std::uint32_t member = 0; member < size_; ++member) {
+    const PostsArea& area = memory_.member(member);
+    const bool has_begun = member == rank_ || steps::load(area.passed) >= wanted ||
+                           steps::load(area.places[wanted % kPlaces].posted) >= wanted ||
+                           steps::load(area.overflowed) >= wanted;
+    if (!has_begun) return false;
+  }
+  all_began_ = wanted;
+  return true;
 }
 
 // A place that has another number is not this operation's: its owner writes no later one there before this member has
@@ -77,8 +92,8 @@ const std::byte* Posts::bytes(std::uint32_t member, std::uint64_t operation, std
   const std::byte* at = found.beside.data();
   if (bytes > kPostedBeside) {
     const bool first = &found == &area.places[operation % kPlaces];
-    if (!first) steps::reads(&found.offset, sizeof found.offset);
-    at = first ? area.bytes[operation % kPlaces].data() : area.more_bytes.data() + found.offset;
+    if (!first) steps::reads(&found.which, sizeof found.which);
+    at = first ? area.bytes[operation % kPlaces].data() : area.more_bytes[found.which].data();
   }
   steps::reads(at, bytes);
   return at;

@@ -11,6 +11,9 @@
 //         fill it, overflowed = n    ---------->   overflowed >= n: read it, if the first is not n's
 //     (before the place's next use)  <----------   left = n, once all up to n are collected
 //
+// A member that only contributes, as a root does, could be far ahead of the others. It has collected operation n when
+// the others have begun operation n - kAhead.
+//
 // Thread rule: one thread at a time begins and publishes; any thread collects, one at a time for an operation.
 #pragma once
 
@@ -20,6 +23,7 @@
 #include <mutex>
 #include <set>
 #include <span>
+#include <vector>
 
 #include "base/futex_lock.hpp"
 #include "intranode/call_word.hpp"
@@ -42,7 +46,7 @@ class Posts {
   // They are there. Returns the operation's number.
   std::uint64_t publish(CallWord call, Site site = Site::current());
   // In place of both: the member contributes nothing that others wait for.
-  std::uint64_t pass() { return ++next_; }
+  std::uint64_t pass(Site site = Site::current());
 
   // The member's contribution has come.
   [[nodiscard]] bool has_come(std::uint32_t member, std::uint64_t operation, Site site = Site::current()) const {
@@ -51,7 +55,9 @@ class Posts {
     return steps::load(area.places[operation % kPlaces].posted) == operation ||
            steps::load(area.overflowed) >= operation;
   }
-  // Then: what it is.
+  // No other member is so far behind that this one should wait for it.
+  [[nodiscard]] bool is_close(std::uint64_t operation, Site site = Site::current());
+  // What has come.
   [[nodiscard]] CallWord call(std::uint32_t member, std::uint64_t operation) const {
     return CallWord(steps::told(place(member, operation).call));
   }
@@ -60,17 +66,18 @@ class Posts {
   void leave(std::uint64_t operation, Site site = Site::current());
 
  private:
-  // A piece of more_bytes.
-  struct Piece {
+  static constexpr std::uint64_t kAhead = kPlaces / 2;
+
+  // Of more_bytes.
+  struct Taken {
     std::uint64_t operation;
-    std::uint64_t begin;
-    std::uint64_t end;
+    std::uint32_t which;
   };
 
   [[nodiscard]] const PostedPlace& place(std::uint32_t member, std::uint64_t operation) const;
   [[nodiscard]] bool all_have_left(std::uint64_t operation, Site site);
   [[nodiscard]] std::byte* begin_elsewhere(std::size_t bytes, Site site);
-  [[nodiscard]] std::uint64_t room_for(std::size_t bytes);
+  [[nodiscard]] std::uint32_t take_bytes();
 
   PostsMemory memory_;
   PostsArea* own_;
@@ -80,9 +87,12 @@ class Posts {
   std::uint64_t all_left_ = 0;       // all members are known to have left it and those before
   PostedPlace* current_ = nullptr;   // of the operation begun last
   bool elsewhere_ = false;           // it is one of `more`
-  std::deque<Piece> pieces_;         // of more_bytes, in the order of operations, that may still be read
+  std::deque<Taken> taken_;          // in the order of operations; they may still be read
+  std::vector<std::uint32_t> free_;  // of more_bytes ...
+  std::uint32_t used_ = 0;           // ... and those that have never been used begin here
 
   FutexLock collected_lock_;
+  std::uint64_t all_began_ = 0;      // all others are known to have begun it
   std::uint64_t left_ = 0;           // this member has collected it and those before ...
   std::set<std::uint64_t> also_;     // ... and these
 };

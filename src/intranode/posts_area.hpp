@@ -1,6 +1,6 @@
 // The shared memory of nonblocking collectives: what each member has posted. One memfd per team, beside the team's own.
 //
-//     member 0: overflowed | left | places | their bytes | more places | their bytes |
+//     member 0: overflowed | left | passed | places | their bytes | more places | more bytes |
 //     member 1: ...
 //
 // Operation n has place n mod kPlaces of each member. A member whose place is still read uses one of the others, of
@@ -29,7 +29,7 @@ struct PostedPlace {
   // The operation's number.
   alignas(64) std::atomic<std::uint64_t> posted;
   std::atomic<std::uint64_t> call;  // CallWord
-  std::uint64_t offset;             // of its bytes, in PostsArea::more_bytes
+  std::uint64_t which;              // of PostsArea::more_bytes
   std::array<std::byte, kPostedBeside> beside;
 };
 static_assert(sizeof(PostedPlace) == 64, "one cache line to look at for what is little");
@@ -40,10 +40,12 @@ struct PostsArea {
   alignas(64) std::atomic<std::uint64_t> overflowed;
   // This member reads nothing of this operation or earlier ones any more.
   alignas(64) std::atomic<std::uint64_t> left;
+  // The last operation to which the member contributes nothing.
+  alignas(64) std::atomic<std::uint64_t> passed;
   std::array<PostedPlace, kPlaces> places;
   alignas(4096) std::array<std::array<std::byte, kMostPosted>, kPlaces> bytes;
   alignas(4096) std::array<PostedPlace, kMorePlaces> more;
-  alignas(4096) std::array<std::byte, kMorePostedBytes> more_bytes;
+  alignas(4096) std::array<std::array<std::byte, kMostPosted>, kMorePlaces> more_bytes;
 };
 
 // Copies share the mapping.

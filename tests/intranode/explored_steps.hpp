@@ -19,7 +19,6 @@ inline constexpr std::size_t kDirectBytes = 150;
 inline constexpr std::uint64_t kPlaces = 2;
 inline constexpr std::size_t kMostPosted = 96;
 inline constexpr std::uint64_t kMorePlaces = 16;
-inline constexpr std::size_t kMorePostedBytes = 400;
 
 namespace steps {
 

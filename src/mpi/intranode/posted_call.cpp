@@ -92,16 +92,16 @@ void PostedCall::post(const Job& job, std::shared_ptr<intranode::Posts> posts, c
   const bool is_rooted = plan.call == CollectiveCall::bcast;
   const bool sends = !is_rooted || plan.root == me;
   first_ = is_rooted ? plan.root : 0;
-  end_ = !is_rooted ? posts_->size() : sends ? first_ : first_ + 1;
+  leads_ = is_rooted && sends;
+  end_ = !is_rooted ? posts_->size() : plan.root + 1;
   if (!sends) {
     number_ = posts_->pass();
   } else {
     std::byte* const into = posts_->begin(plan.posted_bytes);
     if (into == nullptr) {
-      die("this rank has posted %s more often than others have collected it; limit: %llu operations or %zu bytes of a "
-          "communicator; run with --intranode off",
+      die("%s: more than %llu nonblocking collectives of a communicator are outstanding; run with --intranode off",
           name_of(CallKind{plan.call, CallForm::nonblocking}).c_str(),
-          static_cast<unsigned long long>(intranode::kMorePlaces), intranode::kMorePostedBytes);
+          static_cast<unsigned long long>(intranode::kMorePlaces));
     }
     const TeamSide& side = sent_side(call);
     const void* const from = sent_from(call, me);
@@ -123,7 +123,7 @@ void PostedCall::keep_type() {
 
 bool PostedCall::is_due() {
   while (first_ != end_ && posts_->has_come(first_, number_)) ++first_;
-  return first_ == end_;
+  return first_ == end_ && (!leads_ || posts_->is_close(number_));
 }
 
 std::optional<std::uint32_t> PostedCall::differing() const {

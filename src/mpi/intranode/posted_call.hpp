@@ -60,6 +60,7 @@ class PostedCall {
   std::uint64_t number_ = 0;
   std::uint32_t first_ = 0;  // member that may be missing, up to ...
   std::uint32_t end_ = 0;
+  bool leads_ = false;  // others wait for this rank, and it for none
   TeamSide into_;
   MPI_Datatype kept_{};  // the type, which the program may free
 };
