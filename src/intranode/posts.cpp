@@ -4,22 +4,24 @@
 #include <utility>
 
 namespace outrigger::intranode {
+
+using Site = steps::Site;
 Posts::Posts(PostsMemory memory, std::uint32_t rank)
     : memory_(std::move(memory)), own_(&memory_.member(rank)), rank_(rank), size_(memory_.members()) {}
 
-std::byte* Posts::begin(std::size_t bytes, Site site) {
+std::byte* Posts::begin(std::size_t bytes) {
   ++next_;
-  elsewhere_ = next_ > kPlaces && !all_have_left(next_ - kPlaces, site);
+  elsewhere_ = next_ > kPlaces && !all_have_left(next_ - kPlaces);
   if (elsewhere_) [[unlikely]]
-    return begin_elsewhere(bytes, site);
+    return begin_elsewhere(bytes);
   current_ = &own_->places[next_ % kPlaces];
   std::byte* const at = bytes <= kPostedBeside ? current_->beside.data() : own_->bytes[next_ % kPlaces].data();
   steps::writes(at, bytes);
   return at;
 }
 
-std::byte* Posts::begin_elsewhere(std::size_t bytes, Site site) {
-  if (next_ > kMorePlaces && !all_have_left(next_ - kMorePlaces, site)) return nullptr;
+std::byte* Posts::begin_elsewhere(std::size_t bytes) {
+  if (next_ > kMorePlaces && !all_have_left(next_ - kMorePlaces)) return nullptr;
   current_ = &own_->more[next_ % kMorePlaces];
   if (bytes <= kPostedBeside) {
     steps::writes(current_->beside.data(), bytes);
@@ -45,9 +47,9 @@ std::uint32_t Posts::take_bytes() {
   return which;
 }
 
-std::uint64_t Posts::publish(CallWord call, Site site) {
+std::uint64_t Posts::publish(CallWord call) {
   steps::tell(current_->call, call.word());
-  if (!steps::keeps(site)) return next_;
+  if (!steps::keeps(Site::current())) return next_;
   if (!elsewhere_) {
     steps::store(current_->posted, next_);
   } else {
@@ -56,14 +58,14 @@ std::uint64_t Posts::publish(CallWord call, Site site) {
   return next_;
 }
 
-std::uint64_t Posts::pass(Site site) {
+std::uint64_t Posts::pass() {
   ++next_;
-  if (steps::keeps(site)) steps::store(own_->passed, next_);
+  steps::store(own_->passed, next_);
   return next_;
 }
 
-bool Posts::is_close(std::uint64_t operation, Site site) {
-  if (operation <= kAhead || !steps::keeps(site)) return true;
+bool Posts::is_close(std::uint64_t operation) {
+  if (operation <= kAhead) return true;
   const std::uint64_t wanted = operation - kAhead;
   const std::scoped_lock lock(collected_lock_);
   if (all_began_ >= wanted) return true;
@@ -83,7 +85,7 @@ bool Posts::is_close(std::uint64_t operation, Site site) {
 const PostedPlace& Posts::place(std::uint32_t member, std::uint64_t operation) const {
   const PostsArea& area = memory_.member(member);
   const PostedPlace& first = area.places[operation % kPlaces];
-  return steps::load(first.posted) == operation ? first : area.more[operation % kMorePlaces];
+  return steps::told(first.posted) == operation ? first : area.more[operation % kMorePlaces];
 }
 
 const std::byte* Posts::bytes(std::uint32_t member, std::uint64_t operation, std::size_t bytes) const {
@@ -99,9 +101,9 @@ const std::byte* Posts::bytes(std::uint32_t member, std::uint64_t operation, std
   return at;
 }
 
-bool Posts::all_have_left(std::uint64_t operation, Site site) {
+bool Posts::all_have_left(std::uint64_t operation) {
   if (all_left_ >= operation) return true;
-  if (!steps::keeps(site)) return true;
+  if (!steps::keeps(Site::current())) return true;
   std::uint64_t least = UINT64_MAX;
   for (std::uint32_t member = 0; member < size_; ++member) {
     least = std::min(least, steps::load(memory_.member(member).left));
@@ -110,7 +112,7 @@ bool Posts::all_have_left(std::uint64_t operation, Site site) {
   return least >= operation;
 }
 
-void Posts::leave(std::uint64_t operation, Site site) {
+void Posts::leave(std::uint64_t operation) {
   const std::scoped_lock lock(collected_lock_);
   if (operation != left_ + 1) {
     also_.insert(operation);
@@ -121,7 +123,7 @@ void Posts::leave(std::uint64_t operation, Site site) {
     also_.erase(also_.begin());
     ++left_;
   }
-  if (steps::keeps(site)) steps::store(own_->left, left_);
+  if (steps::keeps(Site::current())) steps::store(own_->left, left_);
 }
 
 }  // namespace outrigger::intranode

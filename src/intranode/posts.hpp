@@ -32,8 +32,6 @@
 namespace outrigger::intranode {
 
 class Posts {
-  using Site = steps::Site;
-
  public:
   Posts(PostsMemory memory, std::uint32_t rank);
 
@@ -42,31 +40,37 @@ class Posts {
 
   // The next operation, to which this member contributes `bytes`, kMostPosted at most. Returns where they go; nullptr:
   // too much is posted that others have not collected yet.
-  [[nodiscard]] std::byte* begin(std::size_t bytes, Site site = Site::current());
+  [[nodiscard]] std::byte* begin(std::size_t bytes);
   // They are there. Returns the operation's number.
-  std::uint64_t publish(CallWord call, Site site = Site::current());
+  std::uint64_t publish(CallWord call);
   // In place of both: the member contributes nothing that others wait for.
-  std::uint64_t pass(Site site = Site::current());
+  std::uint64_t pass();
 
   // The member's contribution has come.
-  [[nodiscard]] bool has_come(std::uint32_t member, std::uint64_t operation, Site site = Site::current()) const {
+  [[nodiscard]] bool has_come(std::uint32_t member, std::uint64_t operation) const {
     const PostsArea& area = memory_.member(member);
-    if (!steps::keeps(site)) return true;
+    if (!steps::keeps(steps::Site::current())) return true;
     return steps::load(area.places[operation % kPlaces].posted) == operation ||
            steps::load(area.overflowed) >= operation;
   }
   // No other member is so far behind that this one should wait for it.
-  [[nodiscard]] bool is_close(std::uint64_t operation, Site site = Site::current());
+  [[nodiscard]] bool is_close(std::uint64_t operation);
   // What has come.
   [[nodiscard]] CallWord call(std::uint32_t member, std::uint64_t operation) const {
     return CallWord(steps::told(place(member, operation).call));
   }
   [[nodiscard]] const std::byte* bytes(std::uint32_t member, std::uint64_t operation, std::size_t bytes) const;
+  // It has not collected an operation that is older than others usually are.
+  [[nodiscard]] bool has_old() {
+    const std::scoped_lock lock(collected_lock_);
+    return next_ > left_ + kOld;
+  }
   // This member has collected the operation.
-  void leave(std::uint64_t operation, Site site = Site::current());
+  void leave(std::uint64_t operation);
 
  private:
   static constexpr std::uint64_t kAhead = kPlaces / 2;
+  static constexpr std::uint64_t kOld = 4 * kPlaces;
 
   // Of more_bytes.
   struct Taken {
@@ -75,8 +79,8 @@ class Posts {
   };
 
   [[nodiscard]] const PostedPlace& place(std::uint32_t member, std::uint64_t operation) const;
-  [[nodiscard]] bool all_have_left(std::uint64_t operation, Site site);
-  [[nodiscard]] std::byte* begin_elsewhere(std::size_t bytes, Site site);
+  [[nodiscard]] bool all_have_left(std::uint64_t operation);
+  [[nodiscard]] std::byte* begin_elsewhere(std::size_t bytes);
   [[nodiscard]] std::uint32_t take_bytes();
 
   PostsMemory memory_;

@@ -50,7 +50,7 @@ def test_users_rules(offload):
 
 
 @pytest.mark.parametrize("ranks", (2, 3))
-@pytest.mark.parametrize("what", ("ahead", "root", "freed"))
+@pytest.mark.parametrize("what", ("ahead", "root", "open", "freed"))
 def test_nobody_waits_for_who_has_posted(offload, what, ranks):
     result = offload.run(ranks, ["posted", what], services=1, env=ALWAYS, timeout_s=150).ok()
     assert "done" in result.out

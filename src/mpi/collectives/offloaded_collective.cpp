@@ -346,6 +346,7 @@ void launch(Job& job, Operation& operation, std::uint64_t sequence) {
 }
 
 void launch_by_ranks(Operation& operation) {
+  operation.posted_ns = 0;
   give_request(operation);
   let_others_finish(operation);
 }
@@ -424,6 +425,12 @@ int progress_some(Job& job) {
     if (operation && !may_need_message(*operation) && progress_for_mpi(job, *operation)) ++done;
   }
   return done;
+}
+
+void collect_some(Job& job) {
+  for (const OperationHold& operation : some_active()) {
+    if (operation) static_cast<void>(progress(job, *operation));
+  }
 }
 
 void forget_spare_operations() {

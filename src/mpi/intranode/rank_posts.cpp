@@ -9,8 +9,8 @@
 #include "mpi/intranode/ranks_call.hpp"
 #include "mpi/job/job.hpp"
 #include "mpi/memory/accelerators.hpp"
-#include "mpi/report/call_count.hpp"
 #include "mpi/report/counting.hpp"
+#include "mpi/report/report.hpp"
 
 namespace outrigger::mpi {
 namespace {
@@ -73,6 +73,12 @@ bool look_at(Job& job, RankTeam& team, RankPosts::Last& last, std::span<const Wo
   return true;
 }
 
+// An operation that the program leaves uncollected for long would keep its place, and those of all later ones.
+void go_on(Job& job, const RankPosts& ranks) {
+  if (ranks.posts()->has_old()) collect_some(job);
+  drive_native();
+}
+
 }  // namespace
 
 bool post_by_ranks(Job& job, RankTeam& team, CollectiveCall call, std::span<const Word> words, bool large_counts) {
@@ -84,15 +90,16 @@ bool post_by_ranks(Job& job, RankTeam& team, CollectiveCall call, std::span<cons
   const std::span<const Word> given = words.first(words.size() - 1);
   if (!is_again(last, given, large_counts) && !look_at(job, team, last, given, large_counts, call)) return false;
   if (last.state->off()) return false;
-  if (ranks.owes_progress()) drive_native();
+  if (ranks.owes_progress()) go_on(job, ranks);
   Operation& operation = *make_operation();
   operation.comm = last.state;
   operation.by_ranks = true;
   operation.posted.post(job, ranks.posts(), last.plan, last.arguments);
+  if (observing()) [[unlikely]]
+    count_posted_by_ranks(operation);
   launch_by_ranks(operation);
   *request = operation.request;
   last.state->count_native_call();
-  if (CallCount* count = observing() ? CallCount::current() : nullptr) count->done_by_ranks(0);
   return true;
 }
 

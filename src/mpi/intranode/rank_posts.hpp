@@ -41,7 +41,7 @@ class RankPosts {
   [[nodiscard]] bool owes_progress() { return ++posted_ % kPostsPerDrive == 0; }
 
  private:
-  static constexpr std::uint32_t kPostsPerDrive = 64;
+  static constexpr std::uint32_t kPostsPerDrive = 32;
 
   std::shared_ptr<intranode::Posts> posts_;  // operations outlive the communicator
   std::array<Last, kCollectiveCalls> lasts_;

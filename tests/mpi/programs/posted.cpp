@@ -3,6 +3,7 @@
 //     posted random [--seed N] [--windows N] [--threads N]   the same bytes as by the MPI's own functions
 //     posted ahead           rank 0 posts many, and then needs another rank that has posted none
 //     posted root            a root broadcasts much more than others collect meanwhile
+//     posted open            one stays open while many others come and go
 //     posted freed           a rank frees the communicator while others have yet to collect
 //     posted other_size      [returns] ranks give different sizes
 //     posted other_call      [returns] ranks make different calls
@@ -337,6 +338,25 @@ void run_root() {
   MPI_Comm_free(&comm);
 }
 
+// One operation stays open while many others come and go.
+void run_open() {
+  constexpr int kMany = 40'000;
+  MPI_Comm comm = duplicate();
+  MPI_Request open{};
+  int first = rank;
+  MPI_Iallreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_SUM, comm, &open);
+  for (int i = 0; i < kMany; ++i) {
+    int sum = 1;
+    MPI_Request request{};
+    MPI_Iallreduce(MPI_IN_PLACE, &sum, 1, MPI_INT, MPI_SUM, comm, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    if (sum != size) fail("sum is " + std::to_string(sum));
+  }
+  MPI_Wait(&open, MPI_STATUS_IGNORE);
+  if (first != size * (size - 1) / 2) fail("the first sum is " + std::to_string(first));
+  MPI_Comm_free(&comm);
+}
+
 void run_freed() {
   for (int round = 0; round < 40; ++round) {
     MPI_Comm comm = duplicate();
@@ -405,6 +425,8 @@ int main(int argc, char** argv) {
     run_root();
   } else if (what == "freed") {
     run_freed();
+  } else if (what == "open") {
+    run_open();
   } else if (what == "other_size" || what == "other_call") {
     run_differing(what == "other_call", returns);
   } else {
