@@ -1,6 +1,6 @@
 // Nonblocking collectives of one step by the members of a team. A member posts what it contributes, and collects the
-// operation when the contributions that it needs have come. A post waits for nobody, and what is posted needs its member
-// no more: so others can collect whatever the member does next.
+// operation when the contributions that it needs have come. A post waits for nobody, and what is posted needs its
+// member no more: so others can collect whatever the member does next.
 //
 // All members post the same operations in the same order. They collect them in any order.
 //
@@ -96,9 +96,9 @@ class Posts {
   std::uint32_t used_ = 0;           // ... and those that have never been used begin here
 
   FutexLock collected_lock_;
-  std::uint64_t all_began_ = 0;      // all others are known to have begun it
-  std::uint64_t left_ = 0;           // this member has collected it and those before ...
-  std::set<std::uint64_t> also_;     // ... and these
+  std::uint64_t all_began_ = 0;   // all others are known to have begun it
+  std::uint64_t left_ = 0;        // this member has collected it and those before ...
+  std::set<std::uint64_t> also_;  // ... and these
 };
 
 }  // namespace outrigger::intranode

@@ -13,9 +13,7 @@ constexpr int kOperations = 26;  // more than kMorePlaces and a member's open on
 
 struct ExploredPosts {
   explicit ExploredPosts(std::uint32_t members)
-      : size(members),
-        fd(PostsMemory::create(size).value()),
-        memory(PostsMemory::attach(fd.get(), size).value()) {}
+      : size(members), fd(PostsMemory::create(size).value()), memory(PostsMemory::attach(fd.get(), size).value()) {}
   [[nodiscard]] std::span<std::byte> bytes() const {
     return {reinterpret_cast<std::byte*>(&memory.member(0)), PostsMemory::bytes(size)};
   }
@@ -59,7 +57,8 @@ TEST(PostsExplorerTest, EveryStepIsNeeded) {
   for (const std::string& site : sites) {
     for (const Mutation mutation : {Mutation::dropped, Mutation::unordered}) {
       explorer.mutate(mutation, site);
-      EXPECT_NE(explore_posts(explorer, 20'000), "") << site << (mutation == Mutation::dropped ? " dropped" : " unordered");
+      EXPECT_NE(explore_posts(explorer, 20'000), "")
+          << site << (mutation == Mutation::dropped ? " dropped" : " unordered");
     }
   }
 }

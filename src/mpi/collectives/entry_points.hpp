@@ -153,8 +153,8 @@ struct Persistent<offload> {
 
 // As above, counted for the report.
 template <CollectiveCall call, auto offload, Counts counts = Counts::int_sized>
-using CountedNonblocking = Counted<call, CallForm::nonblocking, counts,
-                                   PostedByRanks<call, counts == Counts::large, Nonblocking<offload>>>;
+using CountedNonblocking =
+    Counted<call, CallForm::nonblocking, counts, PostedByRanks<call, counts == Counts::large, Nonblocking<offload>>>;
 template <CollectiveCall call, auto offload, Counts counts = Counts::int_sized>
 using CountedBlocking =
     Counted<call, CallForm::blocking, counts, ByRanks<call, counts == Counts::large, Blocking<offload>>>;

@@ -47,7 +47,7 @@ struct Operation {
   PersistentStarts* persistent = nullptr;  // of a persistent collective, which uses this for all its runs
   Blocks send{asked.send};
   Blocks receive{asked.receive};
-  PostedCall posted;      // by this rank, if `by_ranks`: no service process knows of the operation
+  PostedCall posted;  // by this rank, if `by_ranks`: no service process knows of the operation
   bool by_ranks = false;
   bool in_place = false;
   // A call with these words describes the same operation again, on that communicator, and is decided by these bytes.

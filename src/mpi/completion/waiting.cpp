@@ -91,8 +91,7 @@ Waiter::~Waiter() {
 
 // False: others should be waited for as if it were for a service process.
 bool Waiter::spins_for_ranks() {
-  const std::uint32_t spins =
-      job_.cores == copy::RankCores::shared_with_ranks ? kSpinsOnSharedCores : kSpinsForRanks;
+  const std::uint32_t spins = job_.cores == copy::RankCores::shared_with_ranks ? kSpinsOnSharedCores : kSpinsForRanks;
   if (++rounds_for_ranks_ <= spins) {
     relax();
     if (rounds_for_ranks_ % kSpinsPerDriveForRanks == 0) drive();

@@ -16,8 +16,7 @@ namespace {
 
 // A file of a process: descriptors and process ids may be used again.
 struct OpenFile {
-  std::int32_t fd = -1;  // -1: it has none
-  std::int32_t unused = 0;
+  std::int64_t fd = -1;  // -1: it has none
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
 };
@@ -90,14 +89,16 @@ enum : std::int32_t { kNone = 0, kTeam = 1, kTeamAndPosts = 2 };
 
 }  // namespace
 
-std::optional<MeetingPlace> meet(MPI_Comm comm, std::uint32_t rank, const NodesMap& map, bool has_room) {
+std::optional<MeetingPlace> meet(MPI_Comm comm, std::uint32_t rank, const NodesMap& map, bool has_room,
+                                 bool wants_posts) {
   using intranode::ControlArea;
   using intranode::PostsMemory;
   const std::vector<std::uint32_t>& together = map.ranks_of(map.node_of(rank));
   const bool leads = together.front() == rank;
   const bool spans_nodes = map.nodes() > 1;
   const UniqueFd memory = leads && has_room ? create<ControlArea>(together.size()) : UniqueFd();
-  const UniqueFd posted = leads && has_room && !spans_nodes ? create<PostsMemory>(together.size()) : UniqueFd();
+  const bool may_post = has_room && wants_posts && !spans_nodes;
+  const UniqueFd posted = leads && may_post ? create<PostsMemory>(together.size()) : UniqueFd();
   const Whereabouts mine = whereabouts(has_room, memory, posted);
   std::vector<Whereabouts> all(map.ranks());
   constexpr int kBytes = sizeof mine;
@@ -107,7 +108,8 @@ std::optional<MeetingPlace> meet(MPI_Comm comm, std::uint32_t rank, const NodesM
   for (const std::uint32_t one : together) here.push_back(all[one]);
   const std::uint32_t me = map.local_of(rank);
   std::optional<ControlArea> area = attach_to<ControlArea>(here, here.front().team, memory, me);
-  std::optional<PostsMemory> posts = attach_to<PostsMemory>(here, here.front().posts, posted, me);
+  std::optional<PostsMemory> posts =
+      may_post ? attach_to<PostsMemory>(here, here.front().posts, posted, me) : std::nullopt;
   std::optional<Leaders> leaders = spans_nodes ? Leaders::make(comm, leads) : std::nullopt;
   std::int32_t has_come = !area || leaders.has_value() != spans_nodes ? kNone : posts ? kTeamAndPosts : kTeam;
   std::int32_t all_have = kNone;

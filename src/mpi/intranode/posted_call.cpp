@@ -63,7 +63,7 @@ const SumOrder& order_of_ranks(std::uint32_t members) {
 
 }  // namespace
 
-std::optional<PostPlan> plan_post(const Job& /*job*/, const TeamArguments& call, const TeamPlace& team) {
+std::optional<PostPlan> plan_post(const TeamArguments& call, const TeamPlace& team) {
   const std::optional<std::uint64_t> block = call.block_bytes();
   if (!block) return std::nullopt;
   PostPlan plan;

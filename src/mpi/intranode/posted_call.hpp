@@ -31,7 +31,7 @@ struct PostPlan {
 };
 
 // Such calls are done by the ranks of a communicator of one node. Comes to the same on all of them. Nothing: natively.
-[[nodiscard]] std::optional<PostPlan> plan_post(const Job& job, const TeamArguments& call, const TeamPlace& team);
+[[nodiscard]] std::optional<PostPlan> plan_post(const TeamArguments& call, const TeamPlace& team);
 
 class PostedCall {
  public:

@@ -64,7 +64,7 @@ bool look_at(Job& job, RankTeam& team, RankPosts::Last& last, std::span<const Wo
   const MPI_Comm comm = argument<MPI_Comm>(words[static_cast<std::size_t>(arguments_of(collective).comm)]);
   last.state = state_of(job, comm);
   if (last.state == nullptr || !call.valid(job, team.place())) return false;
-  const std::optional<PostPlan> plan = plan_post(job, call, team.place());
+  const std::optional<PostPlan> plan = plan_post(call, team.place());
   if (!plan || plan->block_bytes > most_bytes(collective)) return false;
   if (is_for_services(job, *last.state, collective, plan->block_bytes)) return false;
   last.plan = *plan;

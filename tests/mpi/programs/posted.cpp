@@ -63,7 +63,10 @@ class Posted {
     in_place_ = below(random, 3) == 0;
     root_ = below(random, size);
     const int choice = below(random, 8);
-    count_ = choice == 0 ? 0 : choice < 5 ? 1 + below(random, 12) : choice < 7 ? below(random, 700) : below(random, 3000);
+    count_ = choice == 0  ? 0
+             : choice < 5 ? 1 + below(random, 12)
+             : choice < 7 ? below(random, 700)
+                          : below(random, 3000);
     Random own(seed * 31 + static_cast<std::uint64_t>(rank));
     sent_type_ = below(own, 4);
     received_type_ = below(own, 4);
@@ -88,9 +91,9 @@ class Posted {
     std::size_t at = 0;
     while (at < memory_.size() && memory_[at] == native_memory_[at]) ++at;
     fail("kind " + std::to_string(kind_) + (in_place_ ? ", in place, " : ", ") + std::to_string(count_) +
-         " elements of types " + std::to_string(sent_type_) + " and " + std::to_string(received_type_) + ", reduction " +
-         std::to_string(reduction_) + ", root " + std::to_string(root_) + ": byte " + std::to_string(at) + " of " +
-         std::to_string(memory_.size()) + " is different");
+         " elements of types " + std::to_string(sent_type_) + " and " + std::to_string(received_type_) +
+         ", reduction " + std::to_string(reduction_) + ", root " + std::to_string(root_) + ": byte " +
+         std::to_string(at) + " of " + std::to_string(memory_.size()) + " is different");
   }
 
   MPI_Request request = MPI_REQUEST_NULL;
@@ -141,9 +144,7 @@ class Posted {
     switch (kind_) {
       case 0: CALL(Ibarrier, comm, into); break;
       case 1: CALL(Ibcast, memory.data(), count_, received_as_, root_, comm, into); break;
-      case 2:
-        CALL(Iallgather, from, count_, sent_as_, memory.data(), count_, received_as_, comm, into);
-        break;
+      case 2: CALL(Iallgather, from, count_, sent_as_, memory.data(), count_, received_as_, comm, into); break;
       case 3: CALL(Ialltoall, from, count_, sent_as_, memory.data(), count_, received_as_, comm, into); break;
       default: {
         const MPI_Datatype types[] = {MPI_INT, MPI_LONG_LONG, MPI_UNSIGNED_CHAR, MPI_DOUBLE, MPI_INT, MPI_2INT};
