@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "intranode/posts.hpp"
+#include "intranode/member_posts.hpp"
 
 namespace outrigger::intranode {
 

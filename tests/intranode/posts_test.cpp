@@ -1,10 +1,9 @@
-#include "intranode/posts.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <thread>
 
+#include "intranode/member_posts.hpp"
 #include "posted_sequence.hpp"
 
 namespace outrigger::intranode {

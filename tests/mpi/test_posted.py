@@ -40,7 +40,7 @@ def test_setting(offload, way):
 
 
 def test_users_rules(offload):
-    """What a rule of the user's sends to service processes goes there."""
+    """A rule of the user's for service processes has precedence."""
     program = ["posted", "random", "--seed", "4", "--windows", "40"]
     env = ALWAYS | {"OUTRIGGER_ALGORITHM": "ialltoall=ring_pull"}
     result = offload.run(2, program, services=1, env=env, timeout_s=150).ok()

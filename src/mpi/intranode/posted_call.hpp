@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "intranode/call_word.hpp"
-#include "intranode/posts.hpp"
+#include "intranode/member_posts.hpp"
 #include "intranode/sums/sum_order.hpp"
 #include "mpi/intranode/team_arguments.hpp"
 #include "mpi/native/abi.hpp"
@@ -18,7 +18,7 @@ namespace outrigger::mpi {
 
 struct Job;
 
-// What ranks know alike of a call, and how this rank's own buffers are.
+// A call as all ranks know it, and the form of this rank's buffers.
 struct PostPlan {
   intranode::CallWord said;
   CollectiveCall call = CollectiveCall::barrier;

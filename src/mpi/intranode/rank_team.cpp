@@ -79,7 +79,7 @@ void RankTeam::set_up(Job& job, MPI_Comm comm) {
   if (met->leaders) {
     nodes_ = std::make_unique<NodesTeam>(*team_, std::move(*met->leaders), *map, rank_);
   } else {
-    if (met->posts) posts_ = std::make_unique<RankPosts>(std::move(*met->posts), rank_);
+    if (met->posts) posts_ = std::make_unique<TeamPosts>(std::move(*met->posts), rank_);
     orders_ = std::make_unique<TeamOrders>(job, *team_, *waiter_, world_ranks_of(job, comm));
   }
   let_others_copy();

@@ -30,11 +30,11 @@
 #include "mpi/communicators/neighbors.hpp"
 #include "mpi/intranode/kept_lists.hpp"
 #include "mpi/intranode/nodes_team.hpp"
-#include "mpi/intranode/rank_posts.hpp"
 #include "mpi/intranode/rank_waiter.hpp"
 #include "mpi/intranode/scratch_memory.hpp"
 #include "mpi/intranode/team_arguments.hpp"
 #include "mpi/intranode/team_orders.hpp"
+#include "mpi/intranode/team_posts.hpp"
 #include "mpi/native/abi.hpp"
 #include "protocol/collective_calls.hpp"
 #include "protocol/reduction.hpp"
@@ -138,7 +138,7 @@ class RankTeam {
   // nullptr: all ranks are on one node.
   [[nodiscard]] NodesTeam* nodes() { return nodes_.get(); }
   // For nonblocking calls; nullptr: these are not by ranks.
-  [[nodiscard]] RankPosts* posts() const { return posts_.get(); }
+  [[nodiscard]] TeamPosts* posts() const { return posts_.get(); }
   // False: such calls are native.
   [[nodiscard]] bool takes(const TeamArguments& arguments) const;
   // The orders of reductions whose bits depend on them. Not of several nodes.
@@ -197,7 +197,7 @@ class RankTeam {
   std::unique_ptr<intranode::CrossMemory> memory_;
   std::optional<intranode::Team> team_;
   std::unique_ptr<NodesTeam> nodes_;
-  std::unique_ptr<RankPosts> posts_;
+  std::unique_ptr<TeamPosts> posts_;
   std::uint32_t begun_ = 0;                      // calls
   std::atomic<std::uint64_t>* doing_ = nullptr;  // this rank's word in the team's memory
   std::vector<std::unique_ptr<Kind>> kinds_;

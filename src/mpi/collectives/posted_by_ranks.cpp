@@ -1,4 +1,4 @@
-#include "mpi/intranode/rank_posts.hpp"
+#include "mpi/collectives/posted_by_ranks.hpp"
 
 #include <algorithm>
 
@@ -7,6 +7,7 @@
 #include "mpi/completion/waiting.hpp"
 #include "mpi/intranode/rank_team.hpp"
 #include "mpi/intranode/ranks_call.hpp"
+#include "mpi/intranode/team_posts.hpp"
 #include "mpi/job/job.hpp"
 #include "mpi/memory/accelerators.hpp"
 #include "mpi/report/counting.hpp"
@@ -15,7 +16,7 @@
 namespace outrigger::mpi {
 namespace {
 
-// Limits of a block, measured: larger ones are as fast natively (docs/inside/intranode.md).
+// Limits of a block: larger ones may be for service processes.
 std::uint64_t most_bytes(CollectiveCall call) {
   switch (call) {
     case CollectiveCall::barrier:
@@ -42,20 +43,22 @@ bool may_be_like(Word word, Word last) {
 }
 
 // The last call again, but for its buffers, which are taken over.
-bool is_again(RankPosts::Last& last, std::span<const Word> words, bool large) {
-  if (!last.known || last.large != large) return false;
+bool is_again(TeamPosts::Last& last, std::span<const Word> words, bool large) {
+  if (!last.known || last.large != large || accelerator_loaded()) return false;
   TeamArguments& call = last.arguments;
   const BufferPlaces buffers = buffer_places(call.call);
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (buffers.has(i) ? !may_be_like(words[i], last.words[i]) : words[i] != last.words[i]) return false;
   }
+  const bool has_two = buffers.receive < words.size();
+  if (has_two && words[buffers.send] == words[buffers.receive]) return false;  // the MPI may refuse that
   if (buffers.send < words.size()) call.send.buffer = argument<const void*>(words[buffers.send]);
-  if (buffers.receive < words.size()) call.receive.buffer = argument<const void*>(words[buffers.receive]);
+  if (has_two) call.receive.buffer = argument<const void*>(words[buffers.receive]);
   return true;
 }
 
 // False: natively.
-bool look_at(Job& job, RankTeam& team, RankPosts::Last& last, std::span<const Word> words, bool large,
+bool look_at(Job& job, RankTeam& team, TeamPosts::Last& last, std::span<const Word> words, bool large,
              CollectiveCall collective) {
   last.known = false;
   last.large = large;
@@ -74,7 +77,7 @@ bool look_at(Job& job, RankTeam& team, RankPosts::Last& last, std::span<const Wo
 }
 
 // An operation that the program leaves uncollected for long would keep its place, and those of all later ones.
-void go_on(Job& job, const RankPosts& ranks) {
+void go_on(Job& job, const TeamPosts& ranks) {
   if (ranks.posts()->has_old()) collect_some(job);
   drive_native();
 }
@@ -85,8 +88,8 @@ bool post_by_ranks(Job& job, RankTeam& team, CollectiveCall call, std::span<cons
   if (!is_posted_by_ranks(call) || team.is_native() || team.is_off()) return false;
   auto* const request = argument<MPI_Request*>(words.back());
   if (request == nullptr) return false;
-  RankPosts& ranks = *team.posts();
-  RankPosts::Last& last = ranks.last(call);
+  TeamPosts& ranks = *team.posts();
+  TeamPosts::Last& last = ranks.last(call);
   const std::span<const Word> given = words.first(words.size() - 1);
   if (!is_again(last, given, large_counts) && !look_at(job, team, last, given, large_counts, call)) return false;
   if (last.state->off()) return false;

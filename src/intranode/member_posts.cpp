@@ -1,4 +1,4 @@
-#include "intranode/posts.hpp"
+#include "intranode/member_posts.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -5,14 +5,16 @@
 #include <cstddef>
 #include <span>
 
-#include "mpi/collectives/offloaded_collective.hpp"
-#include "mpi/intranode/by_ranks.hpp"
-#include "mpi/intranode/rank_posts.hpp"
+#include "mpi/intranode/rank_team.hpp"
 #include "mpi/job/job.hpp"
 #include "mpi/native/entry.hpp"
 #include "protocol/collective_calls.hpp"
 
 namespace outrigger::mpi {
+
+// True: the ranks do the call, and its request is set. `words`: its arguments. Comes to the same on all ranks.
+[[nodiscard]] bool post_by_ranks(Job& job, RankTeam& team, CollectiveCall call, std::span<const Word> words,
+                                 bool large_counts);
 
 // `Handler` does the call where ranks do not.
 template <CollectiveCall collective, bool large_counts, class Handler>

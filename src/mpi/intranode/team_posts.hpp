@@ -10,7 +10,7 @@
 #include <optional>
 #include <span>
 
-#include "intranode/posts.hpp"
+#include "intranode/member_posts.hpp"
 #include "mpi/intranode/posted_call.hpp"
 #include "mpi/native/real.hpp"
 #include "protocol/collective_calls.hpp"
@@ -18,12 +18,10 @@
 namespace outrigger::mpi {
 
 class CommState;
-class RankTeam;
-struct Job;
 
-class RankPosts {
+class TeamPosts {
  public:
-  RankPosts(intranode::PostsMemory memory, std::uint32_t rank)
+  TeamPosts(intranode::PostsMemory memory, std::uint32_t rank)
       : posts_(std::make_shared<intranode::Posts>(std::move(memory), rank)) {}
 
   [[nodiscard]] const std::shared_ptr<intranode::Posts>& posts() const { return posts_; }
@@ -47,9 +45,5 @@ class RankPosts {
   std::array<Last, kCollectiveCalls> lasts_;
   std::uint32_t posted_ = 0;
 };
-
-// True: the ranks do the call, and its request is set. `words`: its arguments. Comes to the same on all ranks.
-[[nodiscard]] bool post_by_ranks(Job& job, RankTeam& team, CollectiveCall call, std::span<const Word> words,
-                                 bool large_counts);
 
 }  // namespace outrigger::mpi

@@ -1,6 +1,6 @@
 // Nonblocking collectives of one step by the members of a team. A member posts what it contributes, and collects the
-// operation when the contributions that it needs have come. A post waits for nobody, and what is posted needs its
-// member no more: so others can collect whatever the member does next.
+// operation when the contributions that it needs have come. A post does not wait, and others can collect whatever its
+// member does next.
 //
 // All members post the same operations in the same order. They collect them in any order.
 //
@@ -55,10 +55,11 @@ class Posts {
   }
   // No other member is so far behind that this one should wait for it.
   [[nodiscard]] bool is_close(std::uint64_t operation);
-  // What has come.
+  // The call to which a contribution that has come belongs ...
   [[nodiscard]] CallWord call(std::uint32_t member, std::uint64_t operation) const {
     return CallWord(steps::told(place(member, operation).call));
   }
+  // ... and its bytes. They stay until leave().
   [[nodiscard]] const std::byte* bytes(std::uint32_t member, std::uint64_t operation, std::size_t bytes) const;
   // It has not collected an operation that is older than others usually are.
   [[nodiscard]] bool has_old() {
@@ -72,7 +73,7 @@ class Posts {
   static constexpr std::uint64_t kAhead = kPlaces / 2;
   static constexpr std::uint64_t kOld = 4 * kPlaces;
 
-  // Of more_bytes.
+  // One of PostsArea::more_bytes, in use.
   struct Taken {
     std::uint64_t operation;
     std::uint32_t which;
