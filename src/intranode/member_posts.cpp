@@ -69,14 +69,17 @@ bool Posts::is_close(std::uint64_t operation) {
   const std::uint64_t wanted = operation - kAhead;
   const std::scoped_lock lock(collected_lock_);
   if (all_began_ >= wanted) return true;
+  std::uint64_t least = UINT64_MAX;
   for (std::uint32_t member = 0; member < size_; ++member) {
+    if (member == rank_) continue;
     const PostsArea& area = memory_.member(member);
-    const bool has_begun = member == rank_ || steps::load(area.passed) >= wanted ||
-                           steps::load(area.places[wanted % kPlaces].posted) >= wanted ||
-                           steps::load(area.overflowed) >= wanted;
-    if (!has_begun) return false;
+    std::uint64_t began = steps::load(area.passed);
+    if (began < wanted) began = steps::load(area.places[wanted % kPlaces].posted);
+    if (began < wanted) began = steps::load(area.overflowed);
+    if (began < wanted) return false;
+    least = std::min(least, began);
   }
-  all_began_ = wanted;
+  all_began_ = least;
   return true;
 }
 

@@ -16,7 +16,8 @@
 namespace outrigger::mpi {
 namespace {
 
-// Limits of a block: larger ones may be for service processes.
+// Limits of what a rank contributes: larger blocks may be for service processes, and an all-to-all of 8 KiB between two
+// ranks took 1.1 times native's time.
 std::uint64_t most_bytes(CollectiveCall call) {
   switch (call) {
     case CollectiveCall::barrier:
@@ -68,7 +69,7 @@ bool look_at(Job& job, RankTeam& team, TeamPosts::Last& last, std::span<const Wo
   last.state = state_of(job, comm);
   if (last.state == nullptr || !call.valid(job, team.place())) return false;
   const std::optional<PostPlan> plan = plan_post(call, team.place());
-  if (!plan || plan->block_bytes > most_bytes(collective)) return false;
+  if (!plan || plan->posted_bytes > most_bytes(collective)) return false;
   if (is_for_services(job, *last.state, collective, plan->block_bytes)) return false;
   last.plan = *plan;
   std::ranges::copy(words, last.words.begin());
