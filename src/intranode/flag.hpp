@@ -31,6 +31,12 @@ inline constexpr std::size_t kUntriedDirectBytes = std::size_t{512} << 10;  // w
 // A block that two members copy together is in pieces of whole units, at most so many.
 inline constexpr std::size_t kPieceUnit = std::size_t{8} << 10;
 inline constexpr std::size_t kMostPieces = 16;
+// Nonblocking operations of a member for which there are places that are used again and again.
+inline constexpr std::uint64_t kPlaces = 16;
+// Bytes that a member contributes to one of them, at most.
+inline constexpr std::size_t kMostPosted = std::size_t{16} << 10;
+// Limit of what a member has posted and others have not collected. The program ends at it, with a message.
+inline constexpr std::uint64_t kMorePlaces = 16384;
 
 namespace steps {
 

@@ -116,11 +116,20 @@ struct Explorer::Run {
     pass();
     own.seen = &word;
     own.seen_version = version_of();
-    const auto mine =
-        std::find_if(own.buffer.rbegin(), own.buffer.rend(), [&](const Store& store) { return store.word == &word; });
-    if (mine != own.buffer.rend()) return mine->value;
+    if (const Store* mine = own_store(word)) return mine->value;
     if (!unordered()) join(own.clock, words[&word].clock);
     return word.load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::uint64_t told(const Word& word) {
+    const Store* mine = own_store(word);
+    return mine != nullptr ? mine->value : word.load(std::memory_order_relaxed);
+  }
+  // The member's last one that no other member can see yet; nullptr if there is none.
+  [[nodiscard]] const Store* own_store(const Word& word) {
+    const auto& buffer = fiber().buffer;
+    const auto mine =
+        std::find_if(buffer.rbegin(), buffer.rend(), [&](const Store& store) { return store.word == &word; });
+    return mine != buffer.rend() ? &*mine : nullptr;
   }
   // No other member can see it yet: no choice.
   void store(Word& word, std::uint64_t value) {
@@ -297,7 +306,7 @@ void tell(std::atomic<std::uint64_t>& word, std::uint64_t value) {
   running->tell(word, value);
 }
 std::uint64_t told(const std::atomic<std::uint64_t>& word) {
-  return word.load(std::memory_order_relaxed);
+  return running->told(word);
 }
 std::uint64_t exchange(std::atomic<std::uint64_t>& word, std::uint64_t expected, std::uint64_t desired,
                        const Site& site) {

@@ -12,6 +12,7 @@
 #include "mpi/collectives/known_native.hpp"
 #include "mpi/collectives/largest_block.hpp"
 #include "mpi/collectives/post.hpp"
+#include "mpi/collectives/posted_by_ranks.hpp"
 #include "mpi/completion/completion.hpp"
 #include "mpi/completion/waiting.hpp"
 #include "mpi/intranode/by_ranks.hpp"
@@ -152,7 +153,8 @@ struct Persistent<offload> {
 
 // As above, counted for the report.
 template <CollectiveCall call, auto offload, Counts counts = Counts::int_sized>
-using CountedNonblocking = Counted<call, CallForm::nonblocking, counts, Nonblocking<offload>>;
+using CountedNonblocking =
+    Counted<call, CallForm::nonblocking, counts, PostedByRanks<call, counts == Counts::large, Nonblocking<offload>>>;
 template <CollectiveCall call, auto offload, Counts counts = Counts::int_sized>
 using CountedBlocking =
     Counted<call, CallForm::blocking, counts, ByRanks<call, counts == Counts::large, Blocking<offload>>>;

@@ -194,6 +194,15 @@ void explain(const Job& job, const Operation& operation, const client::Operation
   wait_until_read(STDERR_FILENO, kToBeRead);
 }
 
+// It has ended.
+void set_done(Operation& operation) {
+  const bool freed = unlink(operation);
+  operation.done.store(true, std::memory_order_release);
+  if (!freed) return;
+  detail::freed_count.fetch_sub(1, std::memory_order_relaxed);
+  collect(operation);
+}
+
 // The service process is done with it.
 void finish(Job& job, Operation& operation) {
   const client::OperationResult& result = operation.pending->result;
@@ -209,11 +218,21 @@ void finish(Job& job, Operation& operation) {
   for (Blocks* side : {&operation.send, &operation.receive}) {
     persistent ? side->end_run(*job.client) : side->reset(job.client.get());
   }
-  const bool freed = unlink(operation);
-  operation.done.store(true, std::memory_order_release);
-  if (!freed) return;
-  detail::freed_count.fetch_sub(1, std::memory_order_relaxed);
-  collect(operation);
+  set_done(operation);
+}
+
+// False: it has not ended.
+bool finish_if_ended(Job& job, Operation& operation) {
+  copy_own_block(operation);
+  if (!job.client->poll(*operation.pending)) return false;
+  finish(job, operation);
+  return true;
+}
+bool finish_by_ranks(const Job& job, Operation& operation) {
+  if (!operation.posted.is_due()) return false;
+  operation.error = operation.posted.collect(job);
+  set_done(operation);
+  return true;
 }
 
 std::vector<OperationHold> snapshot(bool freed_only) {
@@ -245,6 +264,7 @@ std::span<const std::uint32_t> neighbors_of(const Blocks& blocks) {
 
 // Some blocks are unpacked by a message (types/packing.hpp), which the MPI cannot wait for inside of its progress.
 bool may_need_message(const Operation& operation) {
+  if (operation.by_ranks) return operation.posted.unpacks();
   return !operation.receive.dense() && operation.receive.largest_bytes() > kPackChunkBytes;
 }
 
@@ -263,6 +283,18 @@ void make_request(Operation& operation) {
   insert_request(operation.own_request, operation);
 }
 
+void give_request(Operation& operation) {
+  operation.comm->retain();
+  if (!operation.has_request) make_request(operation);
+  operation.request = operation.own_request;
+  count_outstanding();
+}
+
+void let_others_finish(Operation& operation) {
+  link(operation);
+  operation.busy.store(false, std::memory_order_release);
+}
+
 }  // namespace
 
 Operation* make_operation() {
@@ -272,6 +304,7 @@ Operation* make_operation() {
   operation->asked.reduction.reset();
   operation->asked.part_offset_bytes = 0;
   operation->persistent = nullptr;
+  operation->by_ranks = false;
   operation->in_place = operation->source_overwritten = false;
   operation->copies_own_block = operation->asked.own_block_done = false;
   operation->described_by.call = Call::count;
@@ -308,26 +341,24 @@ void launch(Job& job, Operation& operation, std::uint64_t sequence) {
   operation.pending = job.client->post(asked, std::move(operation.pending));
   asked.group.reset();  // the operation in flight has it
   if (operation.pending == nullptr) die("no memory left for the arguments of %s", name_of(asked.collective).data());
-  if (operation.persistent == nullptr) {
-    operation.comm->retain();
-    if (!operation.has_request) make_request(operation);
-    operation.request = operation.own_request;
-    count_outstanding();
-  }
-  link(operation);
-  operation.busy.store(false, std::memory_order_release);  // last: from now on other threads may finish it
+  if (operation.persistent == nullptr) give_request(operation);
+  let_others_finish(operation);
+}
+
+void launch_by_ranks(Operation& operation) {
+  operation.posted_ns = 0;
+  give_request(operation);
+  let_others_finish(operation);
 }
 
 bool progress(Job& job, Operation& operation) {
   if (operation.done.load(std::memory_order_acquire)) return true;
   if (operation.busy.exchange(true, std::memory_order_acquire)) return false;  // another thread is at it
   if (operation.done.load(std::memory_order_acquire)) return true;
-  copy_own_block(operation);
-  if (!job.client->poll(*operation.pending)) {
+  if (!(operation.by_ranks ? finish_by_ranks(job, operation) : finish_if_ended(job, operation))) {
     operation.busy.store(false, std::memory_order_release);
     return false;
   }
-  finish(job, operation);
   return true;
 }
 
@@ -394,6 +425,12 @@ int progress_some(Job& job) {
     if (operation && !may_need_message(*operation) && progress_for_mpi(job, *operation)) ++done;
   }
   return done;
+}
+
+void collect_some(Job& job) {
+  for (const OperationHold& operation : some_active()) {
+    if (operation) static_cast<void>(progress(job, *operation));
+  }
 }
 
 void forget_spare_operations() {

@@ -15,6 +15,7 @@
 
 #include "client/operations/operation_request.hpp"
 #include "mpi/communicators/comm_state.hpp"
+#include "mpi/intranode/posted_call.hpp"
 #include "mpi/native/abi.hpp"
 #include "mpi/native/real.hpp"
 #include "mpi/types/blocks.hpp"
@@ -46,6 +47,8 @@ struct Operation {
   PersistentStarts* persistent = nullptr;  // of a persistent collective, which uses this for all its runs
   Blocks send{asked.send};
   Blocks receive{asked.receive};
+  PostedCall posted;  // by this rank, if `by_ranks`: no service process knows of the operation
+  bool by_ranks = false;
   bool in_place = false;
   // A call with these words describes the same operation again, on that communicator, and is decided by these bytes.
   CallWords described_by;
@@ -134,6 +137,9 @@ void give_back(Operation& operation);
 // for it.
 void launch(Job& job, Operation& operation, std::uint64_t sequence);
 
+// The same for what the ranks do by themselves, and have posted.
+void launch_by_ranks(Operation& operation);
+
 // If the operation has ended, finishes it (unpacks). True if it is done; then its request may be collected. Copies the
 // rank's own block if the rank has to. Never blocks.
 [[nodiscard]] bool progress(Job& job, Operation& operation);
@@ -164,6 +170,8 @@ void progress_freed(Job& job);
 
 // Checks a few unfinished operations, other ones at each call. Returns how many are done now.
 int progress_some(Job& job);
+// The same for a call of the program: the MPI need not know of their end.
+void collect_some(Job& job);
 
 // Before MPI_Finalize: waits, for a limited time, for operations that the program has not waited for.
 void drain_operations(Job& job);

@@ -37,6 +37,7 @@ OurRequests::~OurRequests() {
 
 void OurRequests::add(std::size_t index, Operation& operation) {
   if (is_native(operation) || !hold_if_used(operation)) return;
+  of_ranks_ = of_ranks_ || operation.by_ranks;
   const bool inactive = operation.persistent != nullptr && !is_running(operation);
   const Entry entry{index, &operation, inactive, inactive, MPI_SUCCESS};
   if (size_ < kInline) {

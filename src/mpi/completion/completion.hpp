@@ -42,6 +42,8 @@ class OurRequests {
   OurRequests& operator=(const OurRequests&) = delete;
 
   [[nodiscard]] bool empty() const { return entries().empty(); }
+  // One is of an operation that ranks do by themselves.
+  [[nodiscard]] bool are_of_ranks() const { return of_ranks_; }
   [[nodiscard]] std::span<Entry> entries() { return {data(), size_}; }
   [[nodiscard]] std::span<const Entry> entries() const { return {data(), size_}; }
   // Checks all unfinished requests. True: at least one is done.
@@ -76,6 +78,7 @@ class OurRequests {
   std::array<Entry, kInline> few_;  // the first `size_` are written
   std::vector<Entry> many_;
   std::size_t size_ = 0;
+  bool of_ranks_ = false;
   bool failed_ = false;  // one of them has an error
 };
 

@@ -32,7 +32,7 @@ int wait_one(Job& job, OurRequests& ours, MPI_Request* request, MPI_Status* stat
     CallTimer timer(CallTimer::Kind::completion);
     timer.belongs_to(*ours.entries().front().operation);
     count_waits(ours);
-    Waiter waiter(job, Waiter::Drives::native);
+    Waiter waiter(job, Waiter::Drives::native, ours.are_of_ranks());
     while (!ours.progress_all(job)) waiter.pause();
   }
   return collect_only(ours, request, status);
@@ -47,7 +47,7 @@ int wait_all(Job& job, OurRequests& ours, int count, MPI_Request* requests, MPI_
   timer.belongs_to(*ours.entries().front().operation);
   count_waits(ours);
   const bool tests = ours.entries().size() < static_cast<std::size_t>(count);
-  Waiter waiter(job, tests ? Waiter::Drives::nothing : Waiter::Drives::native);
+  Waiter waiter(job, tests ? Waiter::Drives::nothing : Waiter::Drives::native, ours.are_of_ranks());
   for (bool done = false; !done;) {
     done = ours.progress_all(job);
     if (tests) {
@@ -69,7 +69,7 @@ int wait_any(Job& job, OurRequests& ours, int count, MPI_Request* requests, int*
   CallTimer timer(CallTimer::Kind::completion);
   timer.belongs_to(*ours.entries().front().operation);
   count_waits(ours);
-  Waiter waiter(job, Waiter::Drives::nothing);  // Testany drives the native MPI
+  Waiter waiter(job, Waiter::Drives::nothing, ours.are_of_ranks());  // Testany drives the native MPI
   while (true) {
     ours.progress_any(job);
     int found = kUnwritten;
@@ -90,7 +90,7 @@ int wait_some(Job& job, OurRequests& ours, int count, MPI_Request* requests, int
   CallTimer timer(CallTimer::Kind::completion);
   timer.belongs_to(*ours.entries().front().operation);
   count_waits(ours);
-  Waiter waiter(job, Waiter::Drives::nothing);  // Testsome drives the native MPI
+  Waiter waiter(job, Waiter::Drives::nothing, ours.are_of_ranks());  // Testsome drives the native MPI
   while (true) {
     ours.progress_any(job);
     int found = kUnwritten;

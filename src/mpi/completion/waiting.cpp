@@ -25,6 +25,12 @@ constexpr std::uint32_t kSpinsPerDrive = 16;   // polling own memory is cheap, d
 constexpr std::uint32_t kYieldRounds = 16;
 constexpr std::uint32_t kYieldsPerDrive = 8;
 constexpr std::uint32_t kRoundsPerCheck = 64;
+// As ranks wait for each other in blocking calls (intranode/waiter.hpp).
+constexpr std::uint32_t kSpinsForRanks = 2000;
+constexpr std::uint32_t kSpinsOnSharedCores = 20;
+constexpr std::uint32_t kSpinsPerDriveForRanks = 256;
+constexpr std::uint32_t kYieldsForRanks = 2000;
+constexpr std::uint32_t kYieldsPerDriveForRanks = 16;
 // The service process ends a sleep; the limit is for the native MPI. Shorter first sleeps do not pay: a timer costs at
 // least ten yields, more on virtual machines, and takes the core from a computing rank.
 constexpr std::chrono::microseconds kSleep{1000};
@@ -83,7 +89,25 @@ Waiter::~Waiter() {
   if (helps_) job_.client->lending().leave_wait();
 }
 
+// False: others should be waited for as if it were for a service process.
+bool Waiter::spins_for_ranks() {
+  const std::uint32_t spins = job_.cores == copy::RankCores::shared_with_ranks ? kSpinsOnSharedCores : kSpinsForRanks;
+  if (++rounds_for_ranks_ <= spins) {
+    relax();
+    if (rounds_for_ranks_ % kSpinsPerDriveForRanks == 0) drive();
+    return true;
+  }
+  if (rounds_for_ranks_ > spins + kYieldsForRanks || long_yields_.lately()) return false;
+  yield();
+  if (rounds_for_ranks_ % kYieldsPerDriveForRanks == 0) {
+    drive();
+    end_if_lost(job_);
+  }
+  return true;
+}
+
 void Waiter::pause() {
+  if (for_ranks_ && spins_for_ranks()) return;
   if (!std::exchange(waits_, true)) helps_ = job_.client->lending().enter_wait();
   if (helps_ && job_.client->lending().help()) {
     drive();  // who copies on and on still owes the native MPI its turns

@@ -18,7 +18,10 @@ class Waiter {
  public:
   // Nothing: the caller makes the native MPI progress.
   enum class Drives : std::uint8_t { nothing, native };
-  Waiter(Job& job, Drives drives) : job_(job), drives_(drives), pace_(first_sleep(drives)) {}
+  // `for_ranks`: also for what ranks do by themselves. No service process ends a sleep then, and each look is cheap, so
+  // it spins and yields for longer.
+  Waiter(Job& job, Drives drives, bool for_ranks = false)
+      : job_(job), drives_(drives), for_ranks_(for_ranks), pace_(first_sleep(drives)) {}
   Waiter(const Waiter&) = delete;
   Waiter& operator=(const Waiter&) = delete;
   ~Waiter();
@@ -33,16 +36,19 @@ class Waiter {
     return drives == Drives::nothing ? TrafficPace::kShortestSleep : TrafficPace::kLongestSleep;
   }
   void drive();
+  [[nodiscard]] bool spins_for_ranks();
   void look();
   void yield();
   void sleep();
 
   Job& job_;
   const Drives drives_;
+  const bool for_ranks_;
   LongYields long_yields_;
   TrafficPace pace_;
   Clock::time_point returned_;  // from the last pause
   std::uint32_t rounds_ = 0;
+  std::uint32_t rounds_for_ranks_ = 0;
   bool waits_ = false;  // has announced that it waits
   bool helps_ = false;  // and copies meanwhile
 };

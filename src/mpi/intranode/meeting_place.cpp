@@ -14,77 +14,109 @@
 namespace outrigger::mpi {
 namespace {
 
+// A file of a process: descriptors and process ids may be used again.
+struct OpenFile {
+  std::int64_t fd = -1;  // -1: it has none
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+};
+
 // Sent by each rank to the others.
 struct Whereabouts {
   std::uint64_t pid_namespace = 0;  // 0: not known
   std::int64_t pid = 0;
-  std::int32_t fd = -1;  // of the team's memory, in that process; -1: it has none
-  std::int32_t has_room = 0;
-  std::uint64_t device = 0;  // of the file: process ids may be used again
-  std::uint64_t inode = 0;
+  std::int64_t has_room = 0;
+  OpenFile team;   // of the team's memory
+  OpenFile posts;  // for nonblocking collectives
 };
 
-Whereabouts whereabouts(bool has_room, int fd) {
-  Whereabouts mine{.pid = ::getpid(), .fd = fd, .has_room = has_room ? 1 : 0};
+OpenFile file_of(const UniqueFd& fd) {
+  OpenFile file{.fd = fd.get()};
+  struct stat status {};
+  if (fd.valid() && ::fstat(fd.get(), &status) == 0) {
+    file.device = status.st_dev;
+    file.inode = status.st_ino;
+  }
+  return file;
+}
+
+Whereabouts whereabouts(bool has_room, const UniqueFd& team, const UniqueFd& posts) {
+  Whereabouts mine{.pid = ::getpid(), .has_room = has_room ? 1 : 0, .team = file_of(team), .posts = file_of(posts)};
   struct stat status {};
   if (::stat("/proc/self/ns/pid", &status) == 0) mine.pid_namespace = status.st_ino;
-  if (fd >= 0 && ::fstat(fd, &status) == 0) {
-    mine.device = status.st_dev;
-    mine.inode = status.st_ino;
-  }
   return mine;
 }
 
-UniqueFd open_memory_of(const Whereabouts& first) {
-  const std::string path = "/proc/" + std::to_string(first.pid) + "/fd/" + std::to_string(first.fd);
+UniqueFd open_file_of(std::int64_t pid, const OpenFile& file) {
+  if (file.fd < 0) return {};
+  const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(file.fd);
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   struct stat status {};
   const bool is_it =
-      fd.valid() && ::fstat(fd.get(), &status) == 0 && status.st_dev == first.device && status.st_ino == first.inode;
+      fd.valid() && ::fstat(fd.get(), &status) == 0 && status.st_dev == file.device && status.st_ino == file.inode;
   return is_it ? std::move(fd) : UniqueFd();
 }
 
-// The first one's memory, where all are where they can have it.
-std::optional<intranode::ControlArea> attach_to(const std::vector<Whereabouts>& all, const UniqueFd& own) {
+// All are where they can have the first one's memory.
+bool may_attach(const std::vector<Whereabouts>& all) {
   const Whereabouts& first = all.front();
-  const bool may = first.fd >= 0 && std::ranges::all_of(all, [&](const Whereabouts& one) {
-                     return one.has_room != 0 && one.pid_namespace != 0 && one.pid_namespace == first.pid_namespace;
-                   });
-  if (!may) return std::nullopt;
-  const UniqueFd opened = own.valid() ? UniqueFd() : open_memory_of(first);
+  return std::ranges::all_of(all, [&](const Whereabouts& one) {
+    return one.has_room != 0 && one.pid_namespace != 0 && one.pid_namespace == first.pid_namespace;
+  });
+}
+
+// The first one's memory, from its `file`, or `own` where this rank is the first.
+template <class Memory>
+std::optional<Memory> attach_to(const std::vector<Whereabouts>& all, const OpenFile& file, const UniqueFd& own,
+                                std::uint32_t me) {
+  if (!may_attach(all)) return std::nullopt;
+  const UniqueFd opened = own.valid() ? UniqueFd() : open_file_of(all.front().pid, file);
   const int fd = own.valid() ? own.get() : opened.get();
   if (fd < 0) return std::nullopt;
-  Result<intranode::ControlArea> area = intranode::ControlArea::attach(fd, static_cast<std::uint32_t>(all.size()));
-  if (!area) return std::nullopt;
-  return std::move(area).value();
+  Result<Memory> memory = Memory::attach(fd, static_cast<std::uint32_t>(all.size()));
+  if (!memory || !memory.value().allocate(me)) return std::nullopt;
+  return std::move(memory).value();
 }
+
+template <class Memory>
+UniqueFd create(std::size_t members) {
+  Result<UniqueFd> made = Memory::create(static_cast<std::uint32_t>(members));
+  return made ? std::move(made).value() : UniqueFd();
+}
+
+// For MPI_MIN over all ranks.
+enum : std::int32_t { kNone = 0, kTeam = 1, kTeamAndPosts = 2 };
 
 }  // namespace
 
-std::optional<MeetingPlace> meet(MPI_Comm comm, std::uint32_t rank, const NodesMap& map, bool has_room) {
+std::optional<MeetingPlace> meet(MPI_Comm comm, std::uint32_t rank, const NodesMap& map, bool has_room,
+                                 bool wants_posts) {
+  using intranode::ControlArea;
+  using intranode::PostsMemory;
   const std::vector<std::uint32_t>& together = map.ranks_of(map.node_of(rank));
   const bool leads = together.front() == rank;
-  UniqueFd memory;
-  if (leads && has_room) {
-    Result<UniqueFd> made = intranode::ControlArea::create(static_cast<std::uint32_t>(together.size()));
-    if (made) memory = std::move(made).value();
-  }
-  const Whereabouts mine = whereabouts(has_room, memory.get());
+  const bool spans_nodes = map.nodes() > 1;
+  const UniqueFd memory = leads && has_room ? create<ControlArea>(together.size()) : UniqueFd();
+  const bool may_post = has_room && wants_posts && !spans_nodes;
+  const UniqueFd posted = leads && may_post ? create<PostsMemory>(together.size()) : UniqueFd();
+  const Whereabouts mine = whereabouts(has_room, memory, posted);
   std::vector<Whereabouts> all(map.ranks());
   constexpr int kBytes = sizeof mine;
   const int told = real().Allgather(&mine, kBytes, constants().byte, all.data(), kBytes, constants().byte, comm);
   if (told != MPI_SUCCESS) return std::nullopt;
   std::vector<Whereabouts> here;
   for (const std::uint32_t one : together) here.push_back(all[one]);
-  std::optional<intranode::ControlArea> area = attach_to(here, memory);
-  if (area && !area->allocate(map.local_of(rank))) area.reset();
-  const bool spans_nodes = map.nodes() > 1;
+  const std::uint32_t me = map.local_of(rank);
+  std::optional<ControlArea> area = attach_to<ControlArea>(here, here.front().team, memory, me);
+  std::optional<PostsMemory> posts =
+      may_post ? attach_to<PostsMemory>(here, here.front().posts, posted, me) : std::nullopt;
   std::optional<Leaders> leaders = spans_nodes ? Leaders::make(comm, leads) : std::nullopt;
-  std::int32_t has_come = area && leaders.has_value() == spans_nodes ? 1 : 0;
-  std::int32_t all_have = 0;
+  std::int32_t has_come = !area || leaders.has_value() != spans_nodes ? kNone : posts ? kTeamAndPosts : kTeam;
+  std::int32_t all_have = kNone;
   const int agreed = real().Allreduce(&has_come, &all_have, 1, constants().int32, constants().min, comm);
-  if (agreed != MPI_SUCCESS || all_have == 0) return std::nullopt;
-  MeetingPlace place{std::move(*area), {}, std::move(leaders)};
+  if (agreed != MPI_SUCCESS || all_have == kNone) return std::nullopt;
+  if (all_have != kTeamAndPosts) posts.reset();
+  MeetingPlace place{std::move(*area), {}, std::move(leaders), std::move(posts)};
   for (const Whereabouts& one : here) place.pids.push_back(static_cast<pid_t>(one.pid));
   return place;
 }

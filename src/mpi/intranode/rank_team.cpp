@@ -39,6 +39,12 @@ void let_others_copy() {
 #endif
 }
 
+// Ranks that share cores gain nothing: a wait is a turn of another rank on either way. Requests need service processes.
+bool gains_by_posts(const Job& job) {
+  const bool always = job.config.intranode == Config::Intranode::always;
+  return job.client != nullptr && (always || job.cores != copy::RankCores::shared_with_ranks);
+}
+
 int delete_team(MPI_Comm /*comm*/, int /*keyval*/, void* value, void* /*extra*/) {
   note_freed_communicator();
   delete static_cast<RankTeam*>(value);
@@ -59,7 +65,7 @@ void RankTeam::set_up(Job& job, MPI_Comm comm) {
   const std::optional<NodesMap> map = map_of(job, comm);
   if (!map) return;
   const bool has_room = teams.fetch_add(1, std::memory_order_relaxed) < kMostTeams && may_make_rare_calls();
-  std::optional<MeetingPlace> met = meet(comm, rank_, *map, has_room);
+  std::optional<MeetingPlace> met = meet(comm, rank_, *map, has_room, gains_by_posts(job));
   if (!met) {
     teams.fetch_sub(1, std::memory_order_relaxed);
     return;
@@ -73,6 +79,7 @@ void RankTeam::set_up(Job& job, MPI_Comm comm) {
   if (met->leaders) {
     nodes_ = std::make_unique<NodesTeam>(*team_, std::move(*met->leaders), *map, rank_);
   } else {
+    if (met->posts) posts_ = std::make_unique<TeamPosts>(std::move(*met->posts), rank_);
     orders_ = std::make_unique<TeamOrders>(job, *team_, *waiter_, world_ranks_of(job, comm));
   }
   let_others_copy();

@@ -35,6 +35,7 @@
 #include "mpi/intranode/scratch_memory.hpp"
 #include "mpi/intranode/team_arguments.hpp"
 #include "mpi/intranode/team_orders.hpp"
+#include "mpi/intranode/team_posts.hpp"
 #include "mpi/native/abi.hpp"
 #include "protocol/collective_calls.hpp"
 #include "protocol/reduction.hpp"
@@ -154,6 +155,8 @@ class RankTeam {
   [[nodiscard]] intranode::Team& team() { return *team_; }
   // nullptr: all ranks are on one node.
   [[nodiscard]] NodesTeam* nodes() { return nodes_.get(); }
+  // For nonblocking calls; nullptr: these are not by ranks.
+  [[nodiscard]] TeamPosts* posts() const { return posts_.get(); }
   // False: such calls are native.
   [[nodiscard]] bool takes(const TeamArguments& arguments) const;
   // The orders of reductions whose bits depend on them. Not of several nodes.
@@ -213,6 +216,7 @@ class RankTeam {
   std::unique_ptr<intranode::CrossMemory> memory_;
   std::optional<intranode::Team> team_;
   std::unique_ptr<NodesTeam> nodes_;
+  std::unique_ptr<TeamPosts> posts_;
   std::uint32_t begun_ = 0;                      // calls
   std::atomic<std::uint64_t>* doing_ = nullptr;  // this rank's word in the team's memory
   std::vector<std::unique_ptr<Kind>> kinds_;

@@ -138,15 +138,19 @@ void CallCount::ended(int code) {
   if (posted_operation_ != nullptr) count_start_ended(*posted_operation_, ended_ns_);
 }
 
+LedgerRow& CallCount::row() const {
+  return row_on(argument<MPI_Comm>(words_[comm_argument()]), kind_);
+}
+
 LedgerRow* CallCount::count() {
   if (ended_ns_ == 0) return nullptr;  // counting has just begun
   if (offloaded_ != nullptr || code_ != MPI_SUCCESS) {
     count(offloaded_ != nullptr ? *offloaded_ : row_of(other_communicators(), kind_));
     return nullptr;
   }
-  LedgerRow& row = row_on(argument<MPI_Comm>(words_[comm_argument()]), kind_);
+  LedgerRow& row = this->row();
   count(row);
-  return kind_.form == CallForm::blocking ? nullptr : &row;
+  return kind_.form == CallForm::blocking || by_ranks_ ? nullptr : &row;
 }
 
 }  // namespace outrigger::mpi

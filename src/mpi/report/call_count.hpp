@@ -45,6 +45,8 @@ class CallCount {
   // which waits for a native request belong; else nullptr.
   void ended(int code);
   [[nodiscard]] report::LedgerRow* count();
+  // Counters of the communicator and the kind of call. The communicator must be valid.
+  [[nodiscard]] report::LedgerRow& row() const;
   [[nodiscard]] CallKind kind() const { return kind_; }
   [[nodiscard]] MPI_Request request() const { return *argument<const MPI_Request*>(words_.back()); }
   [[nodiscard]] std::span<const Word> words() const { return words_; }

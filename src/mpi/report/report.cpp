@@ -75,6 +75,16 @@ void count_post(Operation& operation) {
   });
 }
 
+void count_posted_by_ranks(Operation& operation) {
+  CallCount* call = CallCount::current();
+  if (call == nullptr) return;
+  call->done_by_ranks(0);
+  if (!counting()) return;
+  report::LedgerRow& row = call->row();
+  operation.counted = &row;
+  change_row(row, [&](const report::LedgerRow& counted) { operation.ordinal = counted.calls + 1; });
+}
+
 void count_start_ended(Operation& operation, std::int64_t now_ns) {
   operation.posted_ns = now_ns;
   operation.hides_from_ns.store(now_ns, std::memory_order_relaxed);

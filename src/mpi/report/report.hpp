@@ -43,6 +43,8 @@ class OffloadedStart {
 // For this thread's current collective.
 void count_native(NativeReason reason);
 void count_post(Operation& operation);
+// The ranks do it; before it is launched. Its time in completion calls belongs to its call's row, too.
+void count_posted_by_ranks(Operation& operation);
 // From now on the program does something else: the call that has started it is over.
 void count_start_ended(Operation& operation, std::int64_t now_ns);
 // So much of MPI_Start went to a yield after the post.

@@ -16,17 +16,15 @@ std::uint64_t aligned(std::uint64_t bytes) {
   return (bytes + kStagingAlignment - 1) / kStagingAlignment * kStagingAlignment;
 }
 
-// The same elements, also after the program has freed the type. A duplicate would run the program's callbacks for
-// attributes.
-MPI_Datatype lasting(MPI_Datatype type) {
+}  // namespace
+
+MPI_Datatype lasting_type(MPI_Datatype type) {
   MPI_Datatype made{};
   if (real().Type_contiguous(1, type, &made) != MPI_SUCCESS || real().Type_commit(&made) != MPI_SUCCESS) {
     die("%s cannot make a datatype that lasts as long as an operation", kAbiName);
   }
   return made;
 }
-
-}  // namespace
 
 void Blocks::make_lists() {
   counts_.resize(peers_);
@@ -139,7 +137,7 @@ void Blocks::keep_type() {
   if (!lasting_.empty()) return;
   if (form_ != Form::typed) {
     if (shape_.predefined) return;
-    lasting_.push_back(lasting(type_));
+    lasting_.push_back(lasting_type(type_));
     type_ = lasting_.back();
     return;
   }
@@ -148,7 +146,7 @@ void Blocks::keep_type() {
     if (typed.shape.predefined || typed.shape.size == 0) continue;
     if (lasting_.empty() || typed.type != given) {
       given = typed.type;
-      lasting_.push_back(lasting(given));
+      lasting_.push_back(lasting_type(given));
     }
     typed.type = lasting_.back();
   }

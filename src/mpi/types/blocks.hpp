@@ -228,4 +228,8 @@ void Blocks::set_typed(const Job& job, const void* buffer, const Count* counts, 
   sum_up();
 }
 
+// The same elements, also after the program has freed the type. The caller frees it. A duplicate would run the
+// program's callbacks for attributes.
+[[nodiscard]] MPI_Datatype lasting_type(MPI_Datatype type);
+
 }  // namespace outrigger::mpi

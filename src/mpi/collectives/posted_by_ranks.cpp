@@ -1,0 +1,110 @@
+#include "mpi/collectives/posted_by_ranks.hpp"
+
+#include <algorithm>
+
+#include "mpi/collectives/offloaded_collective.hpp"
+#include "mpi/communicators/comm_state.hpp"
+#include "mpi/completion/waiting.hpp"
+#include "mpi/intranode/rank_team.hpp"
+#include "mpi/intranode/ranks_call.hpp"
+#include "mpi/intranode/team_posts.hpp"
+#include "mpi/job/job.hpp"
+#include "mpi/memory/accelerators.hpp"
+#include "mpi/report/counting.hpp"
+#include "mpi/report/report.hpp"
+
+namespace outrigger::mpi {
+namespace {
+
+// Limits of what a rank contributes: larger blocks may be for service processes, and an all-to-all of 8 KiB between two
+// ranks took 1.1 times native's time.
+std::uint64_t most_bytes(CollectiveCall call) {
+  switch (call) {
+    case CollectiveCall::barrier:
+    case CollectiveCall::bcast:
+    case CollectiveCall::allgather:
+    case CollectiveCall::alltoall:
+    case CollectiveCall::allreduce: return 8192;
+    default: return 0;
+  }
+}
+
+bool is_posted_by_ranks(CollectiveCall call) {
+  return call == CollectiveCall::barrier || most_bytes(call) != 0;
+}
+
+// A rule of the user's decides.
+bool is_for_services(const Job& job, const CommState& state, CollectiveCall call, std::uint64_t bytes) {
+  const Decision decision = job.config.selection.decide(false, *offloaded_as(call), state.shape(), bytes);
+  return decision.by_user || decision.algorithm.has_value();
+}
+
+bool may_be_like(Word word, Word last) {
+  return word == last || (is_ordinary(word) && is_ordinary(last));
+}
+
+// The last call again, but for its buffers, which are taken over.
+bool is_again(TeamPosts::Last& last, std::span<const Word> words, bool large) {
+  if (!last.known || last.large != large || accelerator_loaded()) return false;
+  TeamArguments& call = last.arguments;
+  const BufferPlaces buffers = buffer_places(call.call);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (buffers.has(i) ? !may_be_like(words[i], last.words[i]) : words[i] != last.words[i]) return false;
+  }
+  const bool has_two = buffers.receive < words.size();
+  if (has_two && words[buffers.send] == words[buffers.receive]) return false;  // the MPI may refuse that
+  if (buffers.send < words.size()) call.send.buffer = argument<const void*>(words[buffers.send]);
+  if (has_two) call.receive.buffer = argument<const void*>(words[buffers.receive]);
+  return true;
+}
+
+// False: natively.
+bool look_at(Job& job, RankTeam& team, TeamPosts::Last& last, std::span<const Word> words, bool large,
+             CollectiveCall collective) {
+  last.known = false;
+  last.large = large;
+  last.arguments = TeamArguments::of(collective, words, large);
+  TeamArguments& call = last.arguments;
+  const MPI_Comm comm = argument<MPI_Comm>(words[static_cast<std::size_t>(arguments_of(collective).comm)]);
+  last.state = state_of(job, comm);
+  if (last.state == nullptr || !call.valid(job, team.place())) return false;
+  const std::optional<PostPlan> plan = plan_post(call, team.place());
+  if (!plan || plan->posted_bytes > most_bytes(collective)) return false;
+  if (is_for_services(job, *last.state, collective, plan->block_bytes)) return false;
+  last.plan = *plan;
+  std::ranges::copy(words, last.words.begin());
+  last.known = call.tells_by_words();
+  return true;
+}
+
+// An operation that the program leaves uncollected for long would keep its place, and those of all later ones.
+void go_on(Job& job, const TeamPosts& ranks) {
+  if (ranks.posts()->has_old()) collect_some(job);
+  drive_native();
+}
+
+}  // namespace
+
+bool post_by_ranks(Job& job, RankTeam& team, CollectiveCall call, std::span<const Word> words, bool large_counts) {
+  if (!is_posted_by_ranks(call) || team.is_native() || team.is_off()) return false;
+  auto* const request = argument<MPI_Request*>(words.back());
+  if (request == nullptr) return false;
+  TeamPosts& ranks = *team.posts();
+  TeamPosts::Last& last = ranks.last(call);
+  const std::span<const Word> given = words.first(words.size() - 1);
+  if (!is_again(last, given, large_counts) && !look_at(job, team, last, given, large_counts, call)) return false;
+  if (last.state->off()) return false;
+  if (ranks.owes_progress()) go_on(job, ranks);
+  Operation& operation = *make_operation();
+  operation.comm = last.state;
+  operation.by_ranks = true;
+  operation.posted.post(job, ranks.posts(), last.plan, last.arguments);
+  if (observing()) [[unlikely]]
+    count_posted_by_ranks(operation);
+  launch_by_ranks(operation);
+  *request = operation.request;
+  last.state->count_native_call();
+  return true;
+}
+
+}  // namespace outrigger::mpi

@@ -1,0 +1,68 @@
+// One nonblocking collective of the program by the ranks of its communicator, from the post to the end: an Operation
+// has it in place of what the service process needs.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "intranode/call_word.hpp"
+#include "intranode/member_posts.hpp"
+#include "intranode/sums/sum_order.hpp"
+#include "mpi/intranode/team_arguments.hpp"
+#include "mpi/native/abi.hpp"
+#include "protocol/collective_calls.hpp"
+#include "protocol/reduction.hpp"
+
+namespace outrigger::mpi {
+
+struct Job;
+
+// A call as all ranks know it, and the form of this rank's buffers.
+struct PostPlan {
+  intranode::CallWord said;
+  CollectiveCall call = CollectiveCall::barrier;
+  std::uint32_t root = 0;
+  std::uint64_t block_bytes = 0;
+  std::uint64_t posted_bytes = 0;
+  std::optional<Reduction> reduction;
+  bool packs = false;    // what it sends
+  bool unpacks = false;  // what it gets
+};
+
+// Such calls are done by the ranks of a communicator of one node. Comes to the same on all of them. Nothing: natively.
+[[nodiscard]] std::optional<PostPlan> plan_post(const TeamArguments& call, const TeamPlace& team);
+
+class PostedCall {
+ public:
+  PostedCall() = default;
+  PostedCall(const PostedCall&) = delete;
+  PostedCall& operator=(const PostedCall&) = delete;
+
+  // `call` as the plan was made for, but for its buffers.
+  void post(const Job& job, std::shared_ptr<intranode::Posts> posts, const PostPlan& plan, const TeamArguments& call);
+  // All has come that this rank needs.
+  [[nodiscard]] bool is_due();
+  // Then: puts it into the program's memory. Returns the MPI error code.
+  [[nodiscard]] int collect(const Job& job);
+  // The MPI unpacks what comes, which it cannot do everywhere.
+  [[nodiscard]] bool unpacks() const { return plan_.unpacks; }
+
+ private:
+  void put(const Job& job);
+  void put_block(const Job& job, std::uint32_t place, const std::byte* bytes) const;
+  void reduce(const Job& job);
+  void keep_type();
+  [[nodiscard]] std::optional<std::uint32_t> differing() const;
+
+  std::shared_ptr<intranode::Posts> posts_;
+  PostPlan plan_;
+  std::uint64_t number_ = 0;
+  std::uint32_t first_ = 0;  // member that may be missing, up to ...
+  std::uint32_t end_ = 0;
+  bool leads_ = false;  // others wait for this rank, and it for none
+  TeamSide into_;
+  MPI_Datatype kept_{};  // the type, which the program may free
+};
+
+}  // namespace outrigger::mpi

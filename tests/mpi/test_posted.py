@@ -1,0 +1,64 @@
+"""Small nonblocking collectives that the ranks of a node do by themselves."""
+
+import pytest
+
+ALWAYS = {"OUTRIGGER_INTRANODE": "always"}
+
+
+@pytest.fixture(name="offload")
+def without_rules(offload):
+    """Small blocks are not for service processes."""
+    offload.measured_choice = True
+    return offload
+
+
+def nonblocking_by_ranks(result) -> int:
+    assert result.report is not None, result.out
+    return sum(call["by_ranks"] for call in result.report["calls"] if call["call"].startswith("MPI_I"))
+
+
+@pytest.mark.parametrize("ranks", (2, 3, 4))
+def test_no_difference(offload, ranks):
+    program = ["posted", "random", "--seed", str(ranks), "--windows", "150"]
+    result = offload.run(ranks, program, services=1, env=ALWAYS, timeout_s=150).ok()
+    assert "no difference" in result.out
+    assert nonblocking_by_ranks(result) > 300 * ranks
+
+
+def test_threads(offload):
+    program = ["posted", "random", "--seed", "9", "--windows", "60", "--threads", "3"]
+    result = offload.run(2, program, services=1, env=ALWAYS, timeout_s=150).ok()
+    assert "no difference" in result.out
+    assert nonblocking_by_ranks(result) > 300
+
+
+@pytest.mark.parametrize("way", ("on", "off"))
+def test_setting(offload, way):
+    program = ["posted", "random", "--seed", "4", "--windows", "60"]
+    result = offload.run(2, program, services=1, env={"OUTRIGGER_INTRANODE": way}, timeout_s=150).ok()
+    assert (nonblocking_by_ranks(result) > 0) == (way == "on")
+
+
+def test_users_rules(offload):
+    """A rule of the user's for service processes has precedence."""
+    program = ["posted", "random", "--seed", "4", "--windows", "40"]
+    env = ALWAYS | {"OUTRIGGER_ALGORITHM": "ialltoall=ring_pull"}
+    result = offload.run(2, program, services=1, env=env, timeout_s=150).ok()
+    calls = {call["call"]: call["by_ranks"] for call in result.report["calls"] if call["by_ranks"] > 0}
+    assert "MPI_Ialltoall" not in calls, calls
+    assert "MPI_Iallgather" in calls, calls
+
+
+@pytest.mark.parametrize("ranks", (2, 3))
+@pytest.mark.parametrize("what", ("ahead", "root", "open", "freed"))
+def test_nobody_waits_for_who_has_posted(offload, what, ranks):
+    result = offload.run(ranks, ["posted", what], services=1, env=ALWAYS, timeout_s=150).ok()
+    assert "done" in result.out
+    assert nonblocking_by_ranks(result) > 1000
+
+
+@pytest.mark.parametrize(("what", "code"), (("other_size", "truncate"), ("other_call", "other")))
+def test_differing_calls(offload, what, code):
+    result = offload.run(2, ["posted", what, "returns"], services=1, env=ALWAYS).ok()
+    assert result.out.count(f"which is {code}") == 2, result.out
+    assert "the ranks' calls differ" in result.out
