@@ -6,7 +6,7 @@
 // Source and code (-: ours):
 //     the root tells the address of its buffer       | `set_word`
 //     all others read                                | `read_lent`
-//     they tell the root, which waits for all        | `tell_owned`, `wait_owned`
+//     they tell the root, which waits for all        | `read_lent`, `lend_blocks`
 //     - the root does not only wait: it writes, too  | `lend_blocks`, shared_copy.hpp
 //     - a member could not copy: it gets chunks in   | `broadcast_slots`, `pass_over`
 //       slots; the others pass over these steps      |

@@ -8,7 +8,7 @@
 //     the root reads block after block               | `read_piece`: of all blocks in turn
 //     the others write theirs                        | `write_piece`
 //     the root tells them when all is there          | `tell_owned`, `wait_owned`
-//     - a piece is copied once                       | shared_copy.hpp
+//     - a piece is copied once                       | `SharedCopy`
 //     - it could not be copied: all send chunks in   | `gather_slots`
 //       slots                                        |
 //
