@@ -66,7 +66,7 @@ Intranode = Annotated[
     typer.Option(
         "--intranode",
         metavar="on|off|always",
-        help="Let the ranks of a node do blocking collectives.",
+        help="Let the ranks of a node do blocking and small collectives.",
         show_default="on",
         rich_help_panel=OFFLOAD,
     ),

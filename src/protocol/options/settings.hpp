@@ -74,7 +74,8 @@ inline constexpr std::array kSettings{
         true, false},
     SettingRow{setting::kIntranode, "on", "on, off, always",
                "on: the ranks of a node do blocking collectives by themselves through shared memory, where trials show "
-               "that this is faster than their MPI; always: wherever they can, from the first call on",
+               "that this is faster than their MPI, and some small nonblocking ones; always: wherever they can, from "
+               "the first call on",
                true, false},
     SettingRow{setting::kWait, "auto", "auto, polite, native",
                "polite: ranks yield or sleep while they wait in their MPI; auto: where ranks outnumber "
