@@ -42,6 +42,15 @@ def test_bits_are_natives(offload: Mpi, ranks: int, seed: int) -> None:
     assert native_calls(result, "order not found") < 0.3 * calls
 
 
+@pytest.mark.parametrize("ranks", (2, 3))
+def test_edges(offload: Mpi, ranks: int) -> None:
+    """Ranks with nothing to get, and numbers that are in no result."""
+    program = ["native_sums", "--edges", "1"]
+    result = offload.run(ranks, program, services=0, env=ALWAYS | politely(offload), timeout_s=60).ok()
+    assert "no difference" in result.out
+    assert by_ranks(result) > 100 * ranks
+
+
 def test_learns_when_calls_repay_it(offload: Mpi) -> None:
     """Few calls of a kind teach nothing; many do."""
     env = {"OUTRIGGER_INTRANODE": "on"} | politely(offload)

@@ -382,8 +382,7 @@ SumRefusal verify(const NativeReduction& native, const Learning& learning, const
     case ElementType::float64: refusal = Learner<double>(native, parts).verify(compared, first_vector, vectors); break;
     default: refusal = Learner<long double>(native, parts).verify(compared, first_vector, vectors);
   }
-  const bool sees = learning.returned > 0 && learning.summed > 0;
-  return refusal == SumRefusal::none && sees && !fits ? SumRefusal::other_bits : refusal;
+  return refusal == SumRefusal::none && learning.summed > 0 && !fits ? SumRefusal::other_bits : refusal;
 }
 
 }  // namespace outrigger::intranode

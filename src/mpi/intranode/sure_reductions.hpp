@@ -81,8 +81,9 @@ class SureReduction {
   }
   Outcome scan(CollectiveCall collective, std::byte* result) {
     const std::uint32_t members = combined_by(collective, ranks_.place());
-    if (members == ranks_.size()) return combine(collective, order_, result);
-    const intranode::SumOrder& all = ranks_.rank_order(ranks_.size());
+    const std::uint32_t most = collective == CollectiveCall::exscan ? ranks_.size() - 1 : ranks_.size();
+    if (members == most) return combine(collective, order_, result);
+    const intranode::SumOrder& all = ranks_.rank_order(most);
     if (members != 0) return combine(collective, intranode::PrefixCombine(*call_.reduction, order_, all), result);
     return discard(collective, all);
   }

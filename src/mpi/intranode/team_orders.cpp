@@ -25,8 +25,15 @@ using intranode::SumRefusal;
 using report::NativeReason;
 
 // Vectors of a verification: so many that short ones show the order, too.
-std::size_t vectors_for(const TeamArguments& call) {
-  return std::clamp<std::size_t>(64 / static_cast<std::size_t>(call.send.count), 4, 64);
+std::size_t vectors_for(const TeamArguments& call, std::uint32_t members) {
+  std::int64_t least = call.send.count;
+  if (call.call == CollectiveCall::reduce_scatter || call.call == CollectiveCall::reduce_scatter_block) {
+    for (std::uint32_t member = 0; member < members; ++member) {
+      const std::int64_t count = call.count_at(call.receive, member);
+      if (count > 0) least = std::min(least, count);
+    }
+  }
+  return std::clamp<std::size_t>(64 / static_cast<std::size_t>(least), 4, 64);
 }
 
 // The same at all members.
@@ -213,12 +220,12 @@ bool TeamOrders::look_up(MPI_Comm comm, const TeamArguments& call, OrderTable::E
   }
   const std::optional<MemberOrders> orders = intranode::parse_orders(found);
   if (!orders || orders->size() != (has_one_order(call) ? 1 : team_.size())) return false;
-  if (vectors_for(call) >= intranode::learning_calls(learning_of(call, own_place()))) {
+  if (vectors_for(call, team_.size()) >= intranode::learning_calls(learning_of(call, own_place()))) {
     learn(comm, call, entry);
     return true;
   }
   const SumOrder& own = has_one_order(call) ? orders->front() : (*orders)[team_.rank()];
-  if (compare(comm, call, own, 0, vectors_for(call)) != SumRefusal::none) return false;
+  if (compare(comm, call, own, 0, vectors_for(call, team_.size())) != SumRefusal::none) return false;
   OrderTable::settle(entry, own, SumRefusal::none);
   return true;
 }
@@ -241,14 +248,17 @@ void TeamOrders::learn(MPI_Comm comm, const TeamArguments& call, OrderTable::Ent
   }
   if (refusal != SumRefusal::none) learned.order.reset();
   // Members without a result need none.
-  if (refusal == SumRefusal::none && !learned.order) learned.order = SumOrder(intranode::SumTree::linear(1));
+  if (refusal == SumRefusal::none && !learned.order) {
+    const std::size_t summed = learning_of(call, own_place()).summed;
+    learned.order = SumOrder(intranode::SumTree::linear(std::max<std::size_t>(summed, 1)));
+  }
   OrderTable::settle(entry, std::move(learned.order), refusal);
   if (refusal != SumRefusal::native_failed) keep(call, entry);
 }
 
 void TeamOrders::verify(MPI_Comm comm, const TeamArguments& call, OrderTable::Entry& entry) {
   waiter_.enters();
-  const SumRefusal refusal = compare(comm, call, *entry.order, entry.calls, vectors_for(call));
+  const SumRefusal refusal = compare(comm, call, *entry.order, entry.calls, vectors_for(call, team_.size()));
   if (refusal == SumRefusal::none) return OrderTable::verified(entry);
   OrderTable::settle(entry, std::nullopt, refusal);
   keep(call, entry);

@@ -4,9 +4,11 @@
 //
 //     native_sums [--seed N] [--kinds N] [--calls N] [--elements N]
 //     native_sums --lengths N ...  N kinds of allreduce, of sums of 1, 2 and more doubles
-//     native_sums --own-order 1    prints a digest of sums, which shall be the same in all runs; --elements N: of
-//     shorter
+//     native_sums --edges 1        a block without elements beside NaNs; exclusive scans where overflow ends the
+//     program native_sums --own-order 1    prints a digest of sums, which shall be the same in all runs; --elements N:
+//     of shorter
 //                                  vectors only
+#include <fenv.h>
 #include <mpi.h>
 
 #include <algorithm>
@@ -136,7 +138,9 @@ Kind random_kind(Random& random, int most) {
   }
   if (kind.form == Form::reduce_scatter) {
     kind.counts.resize(static_cast<std::size_t>(ranks));
-    for (int& count : kind.counts) count = static_cast<int>(below(random, 1 + 2 * kind.elements / ranks));
+    for (int& count : kind.counts) {
+      count = static_cast<int>(below(random, below(random, 4) == 0 ? 2 : 1 + 2 * kind.elements / ranks));
+    }
     kind.elements = 0;
     for (const int count : kind.counts) kind.elements += count;
   } else if (kind.form == Form::reduce_scatter_block) {
@@ -241,6 +245,40 @@ std::uint64_t digest_of_sums(int most) {
   return digest;
 }
 
+bool are_same(const Kind& kind, const std::vector<double>& values) {
+  Bytes contribution(values.size() * sizeof(double));
+  std::memcpy(contribution.data(), values.data(), contribution.size());
+  const Bytes natives = reduce(kind, contribution, false, true);
+  return are_equal(kind, reduce(kind, contribution, false, false), natives);
+}
+
+// The first rank gets nothing, and must do what the others do where there are NaNs.
+bool scatter_beside_nans() {
+  Kind kind = sums_of(2 * (ranks - 1));
+  kind.form = Form::reduce_scatter;
+  kind.counts.assign(static_cast<std::size_t>(ranks), 2);
+  kind.counts.front() = 0;
+  bool same = true;
+  for (int call = 0; call < 40; ++call) {
+    std::vector<double> values(static_cast<std::size_t>(kind.elements), 0.1 * (me + call));
+    if (call % 10 == 7 && me == ranks - 1) values.front() = std::numeric_limits<double>::quiet_NaN();
+    same = are_same(kind, values) && same;
+  }
+  return same;
+}
+
+// The last rank's number is in no result. With another one it would overflow.
+bool scan_with_traps() {
+  Kind kind = sums_of(1);
+  kind.form = Form::exscan;
+  bool same = true;
+  for (int call = 0; call < 100; ++call) same = are_same(kind, {1.0 + call}) && same;
+  feenableexcept(FE_OVERFLOW | FE_INVALID);
+  for (int call = 0; call < 20; ++call) same = are_same(kind, {me == ranks - 1 ? 1.7e308 : 2e307}) && same;
+  fedisableexcept(FE_OVERFLOW | FE_INVALID);
+  return same;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -254,6 +292,7 @@ int main(int argc, char** argv) {
   int most = 100'000;
   int lengths = 0;
   bool own_order = false;
+  bool edges = false;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string name = argv[i];
     const long value = std::atol(argv[i + 1]);
@@ -262,6 +301,7 @@ int main(int argc, char** argv) {
     if (name == "--calls") calls = static_cast<int>(value);
     if (name == "--elements") most = static_cast<int>(value);
     if (name == "--lengths") lengths = static_cast<int>(value);
+    if (name == "--edges") edges = value != 0;
     if (name == "--own-order") own_order = value != 0;
   }
   if (own_order) {
@@ -270,7 +310,9 @@ int main(int argc, char** argv) {
   } else {
     Random random(seed);
     int same = 1;
-    for (int i = 0; i < std::max(kinds, lengths); ++i) {
+    if (edges && !scatter_beside_nans()) same = 0;
+    if (edges && !scan_with_traps()) same = 0;
+    for (int i = 0; !edges && i < std::max(kinds, lengths); ++i) {
       const Kind kind = lengths != 0 ? sums_of(i % lengths + 1) : random_kind(random, most);
       if (!compare(kind, random, calls)) same = 0;
     }
