@@ -26,8 +26,9 @@ namespace outrigger::intranode {
 struct CopyTurns {
   // Pieces that have been taken, by either.
   alignas(64) std::atomic<std::uint64_t> taken;
-  Flag lent;   // raised by the lender when it writes no more
-  Flag owned;  // raised by the owner when all is there
+  std::atomic<std::uint64_t> bytes;  // of the owner's block, with the step
+  Flag lent;                         // raised by the lender when it writes no more
+  Flag owned;                        // raised by the owner when all is there
 };
 
 // One member's part. Only that member writes it, but for the turns.

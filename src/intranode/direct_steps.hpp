@@ -69,20 +69,24 @@ class RootCopies {
       for (std::uint32_t distance = 1; distance < meeting_->size(); ++distance) {
         const std::uint32_t other = meeting_->after(distance);
         if (!copies_[other] || !meeting_->has_arrived(other, step_)) continue;
-        if (!meeting_->wait_arrived(other, step_)) return Outcome::ended;
+        if (!meets(other)) return Outcome::ended;
         found = copy_piece(other) || found;
       }
     }
     for (std::uint32_t distance = 1; distance < meeting_->size(); ++distance) {
       const std::uint32_t other = meeting_->after(distance);
       if (!copies_[other]) continue;
-      if (!meeting_->wait_arrived(other, step_)) return Outcome::ended;
+      if (!meets(other)) return Outcome::ended;
       while (copy_piece(other)) continue;
     }
     return Outcome::done;
   }
 
  private:
+  [[nodiscard]] bool meets(std::uint32_t other) {
+    return meeting_->wait_arrived(other, step_) && copies_[other]->fits();
+  }
+
   Meeting* meeting_;
   std::uint64_t step_;
   std::array<std::optional<SharedCopy>, kMostMembers> copies_;

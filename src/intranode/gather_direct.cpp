@@ -74,6 +74,7 @@ Outcome lend_block(Meeting& meeting, PeerMemory& memory, std::span<const std::by
   meeting.arrive(step);
   if (!meeting.wait_arrived(root, step)) return Outcome::ended;
   SharedCopy copy(meeting, root, meeting.rank(), step, mine.size());
+  if (!copy.fits()) return Outcome::ended;
   const std::uint64_t to = published(meeting, root, step);
   while (copy.write_piece(memory, mine, to)) continue;
   copy.end_writing();

@@ -10,7 +10,7 @@
 //     lender:           arrives ── writes 1 ── writes 3 ── lent ▶ ──────────────── waits: owned
 //
 //     cost    n / 2 copied by each if both begin at once; n by the owner alone if the lender has no core of its own
-//     bounds  kMostPieces
+//     bounds  kMostPieces. A page that is new to the owner comes to the memory of the core that writes there first
 //
 // Invariants. They hold whatever calls the members make:
 //     - A piece is taken once: `taken` counts up from step * 2^16, in one exchange.
@@ -50,8 +50,17 @@ class SharedCopy {
         pieces_((bytes - 1) / piece_bytes_ + 1) {}
 
   // Owner, before it arrives in the step.
-  void open() { steps::tell(turns_->taken, mark_); }
-  // Both have arrived in the step. The owner copies the next piece that is not taken yet. Where the
+  void open() {
+    steps::tell(turns_->bytes, said_bytes(bytes_));
+    steps::tell(turns_->taken, mark_);
+  }
+  // Both have arrived in the step. Do the two give the same length? Otherwise nothing may be written. An owner that has
+  // all may be in a later step already.
+  [[nodiscard]] bool fits() {
+    const std::uint64_t said = steps::told(turns_->bytes);
+    return said >> kBytesBits != said_bytes(0) >> kBytesBits || meeting_->fits(owner_, bytes_, said & kMostBytes);
+  }
+  // Both have arrived in the step, and fit. The owner copies the next piece that is not taken yet. Where the
   // lender has no core to help, it copies all of them. False: there is none.
   [[nodiscard]] bool read_piece(PeerMemory& memory, std::uint64_t from, std::span<std::byte> to) {
     return copy_next(meeting_->has_own_core() ? 1 : pieces_, [&](std::uint64_t first, std::uint64_t bytes) {
@@ -66,7 +75,7 @@ class SharedCopy {
     });
   }
 
-  // Lender, once, when write_piece() has found nothing.
+  // Lender, when write_piece() has found nothing.
   void end_writing(Site site = Site::current()) {
     if (made_ != 0 && steps::keeps(site)) Waiter::raise(turns_->lent, mark_ | (all_right_ ? 0 : 1));
   }
@@ -100,6 +109,13 @@ class SharedCopy {
  private:
   static constexpr std::uint32_t kCountBits = 16;
   static_assert(kMostPieces < 1U << kCountBits);
+  static constexpr std::uint32_t kBytesBits = 40;
+  static constexpr std::uint64_t kMostBytes = (std::uint64_t{1} << kBytesBits) - 1;
+
+  // With the end of the step's number.
+  [[nodiscard]] std::uint64_t said_bytes(std::uint64_t bytes) const {
+    return mark_ << (kBytesBits - kCountBits) | (bytes & kMostBytes);
+  }
 
   // `most` pieces in a row.
   template <class Copy>

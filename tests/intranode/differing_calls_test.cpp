@@ -149,6 +149,16 @@ TEST(DifferingCallsTest, AnotherSizeIsNoticed) {
   }
 }
 
+// Calls of these sizes have the same word.
+TEST(DifferingCallsTest, NothingIsWrittenBeyondABlock) {
+  constexpr std::size_t kShort = 524'288;
+  constexpr std::size_t kLong = 2'621'444;
+  ASSERT_TRUE(CallWord(CollectiveCall::bcast, 0, kShort).has_bytes(kLong));
+  EXPECT_TRUE(is_noticed({broadcast(kLong, 0), broadcast(kShort, 0)}));
+  EXPECT_TRUE(is_noticed({scatter(kLong, 0), scatter(kShort, 0)}));
+  EXPECT_TRUE(is_noticed({gather(kShort, 0), gather(kLong, 0)}));
+}
+
 // Lengths of a v-form's blocks that the two ends of a pair know differently.
 struct Lists {
   explicit Lists(std::vector<std::uint64_t> lengths) : bytes(std::move(lengths)) {
