@@ -40,8 +40,8 @@ constexpr bool without_gaps() {
 }
 static_assert(
     without_gaps<HelloBody, WelcomeBody, RefusedBody, RegionBody, RegionAddedBody, ConfigureBody, PeerRingBody,
-                 PeerMovedBody, PeerBody, RankJoinedBody, RankAttachedBody, RankBody, SharedBytesBody, RankRemoteBody,
-                 RankWiredBody, JobMapTakenBody, FaultReportBody, ControlHeader>());
+                 PeerMovedBody, PeerBody, RankJoinedBody, RankAttachedBody, RankBody, RankLeftBody, SharedBytesBody,
+                 RankRemoteBody, RankWiredBody, JobMapTakenBody, FaultReportBody, ControlHeader>());
 static_assert(without_gaps<DpuJob, DpuReady, DpuLost, DpuTraced, DpuTraceAsk, DpuTraceTold, DpuFiguresAsk,
                            TakePlaceBody, RankMessage, LocalRef, SlotLayout, SlotRequestBody, SlotResult, KeyEntry,
                            WireRoute, PairExtent, CopyJob>());
@@ -62,7 +62,7 @@ std::string control_messages() {
          OUTRIGGER_LAYOUT(IntroducedBody, running, reserved) +
          OUTRIGGER_LAYOUT(RankJoinedBody, world_rank, sp, pid, reach, probe_address, probe_value, xpmem_segment) +
          OUTRIGGER_LAYOUT(RankAttachedBody, world_rank, reach) + OUTRIGGER_LAYOUT(RankBody, world_rank, reserved) +
-         OUTRIGGER_LAYOUT(SharedBytesBody, bytes, node, reserved) +
+         OUTRIGGER_LAYOUT(RankLeftBody, world_rank, sp) + OUTRIGGER_LAYOUT(SharedBytesBody, bytes, node, reserved) +
          OUTRIGGER_LAYOUT(RankRemoteBody, world_rank, sp, bytes) +
          OUTRIGGER_LAYOUT(RankWiredBody, world_rank, ok, reason) + OUTRIGGER_LAYOUT(JobMapTakenBody, ok, reason) +
          OUTRIGGER_LAYOUT(FaultReportBody, world_rank, reason) +

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdlib>
@@ -90,6 +91,7 @@ bool alive(pid_t pid) {
 // ---- ranks as forked children ---------------------------------------------------------------------------------------
 
 constexpr std::size_t kTextBytes = 512;
+constexpr std::uint32_t kNoMore = ~0U;  // for JobState::go
 
 // Shared between the test and its ranks.
 struct JobState {
@@ -387,6 +389,84 @@ TEST(ProcessFailure, KilledRankLeavesTheOthersServed) {
   }
   EXPECT_TRUE(eventually(everything_gone));
 }
+
+// Rank 0 is killed; the others post operations for which they would need it, one when told to.
+int bereaved_rank(Job& job, RankEndpoint& client, std::uint32_t me) {
+  constexpr std::uint64_t kBlock = 1000;
+  const auto group = world(client, job.ranks(), me);
+  std::vector<std::byte> send(job.ranks() * kBlock);
+  std::vector<std::byte> receive(job.ranks() * kBlock);
+  for (std::uint64_t sequence = 0;; ++sequence) {
+    while (me == 0 || job.state().go.load() == sequence) std::this_thread::sleep_for(1ms);
+    if (job.state().go.load() == kNoMore) return 0;
+    const auto operation = post_alltoall(client, group, sequence, send.data(), receive.data(), kBlock);
+    if (!operation) return 11;
+    while (!client.poll(*operation)) {
+      if (client.fatal()) return 12;
+      client.wait_for_completion(1ms);
+    }
+    if (operation->result.status != CompletionStatus::peer_lost) return 13;
+    job.state().posted.fetch_add(1);
+  }
+}
+
+// Kills these service processes of the only keeper, and waits for their replacements.
+bool replaced_after_kills(const std::vector<pid_t>& victims, std::size_t of) {
+  for (const pid_t victim : victims) ::kill(victim, SIGKILL);
+  const pid_t keeper = keepers().front();
+  return eventually([&] {
+    const auto services = services_of(keeper);
+    const auto is_victim = [&](pid_t pid) { return std::ranges::find(victims, pid) != victims.end(); };
+    return services.size() == of && std::ranges::none_of(services, is_victim);
+  });
+}
+
+class LostRank : public ::testing::TestWithParam<std::uint32_t> {};
+
+// Each service process is killed, then all: the rank's own one and its peers must know.
+TEST_P(LostRank, IsKnownToServiceProcessesThatStartLater) {
+  const std::uint32_t services = GetParam();
+  Job job(4, services);
+  ASSERT_TRUE(job.address()) << job.address().error();
+  job.start(bereaved_rank);
+  ASSERT_TRUE(eventually([&] { return job.state().attached.load() == job.ranks(); }));
+  ::kill(job.pid(0), SIGKILL);
+  ASSERT_TRUE(job.wait_for(0, 10s));
+  const auto next_is_lost = [&] {
+    const std::uint32_t posted = job.state().posted.load();
+    job.state().go.fetch_add(1);
+    return eventually([&] { return job.state().posted.load() == posted + job.ranks() - 1; });
+  };
+  ASSERT_TRUE(next_is_lost()) << "the living ones have not dropped it";
+  const std::vector<pid_t> first = services_of(keepers().front());
+  ASSERT_EQ(first.size(), services);
+  for (const pid_t service : first) {
+    ASSERT_TRUE(replaced_after_kills({service}, services));
+    ASSERT_TRUE(next_is_lost()) << "ranks wait for a rank that was lost before";
+  }
+  ASSERT_TRUE(replaced_after_kills(services_of(keepers().front()), services));
+  ASSERT_TRUE(next_is_lost()) << "ranks wait for a rank that was lost before";
+  job.state().go.store(kNoMore);
+  for (std::uint32_t rank = 1; rank < job.ranks(); ++rank) EXPECT_EQ(job.wait_for(rank, 60s), 0) << "rank " << rank;
+  EXPECT_TRUE(eventually(everything_gone));
+}
+
+TEST_P(LostRank, IsKnownIfServiceProcessesDieWithIt) {
+  Job job(4, GetParam());
+  ASSERT_TRUE(job.address()) << job.address().error();
+  job.start(bereaved_rank);
+  ASSERT_TRUE(eventually([&] { return job.state().attached.load() == job.ranks(); }));
+  const std::vector<pid_t> services = services_of(keepers().front());
+  job.state().go.fetch_add(1);
+  ::kill(job.pid(0), SIGKILL);
+  ASSERT_TRUE(replaced_after_kills(services, GetParam()));
+  EXPECT_TRUE(eventually([&] { return job.state().posted.load() == job.ranks() - 1; })) << "ranks wait for a lost rank";
+  job.state().go.store(kNoMore);
+  for (std::uint32_t rank = 1; rank < job.ranks(); ++rank) EXPECT_EQ(job.wait_for(rank, 60s), 0) << "rank " << rank;
+  EXPECT_TRUE(eventually(everything_gone));
+}
+
+INSTANTIATE_TEST_SUITE_P(Services, LostRank, ::testing::Values(1U, 2U));
 
 TEST(ProcessFailure, MissingRankIsRefusedWithAReasonAndCleanUp) {
   client::KeeperOptions options;

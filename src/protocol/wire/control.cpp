@@ -41,7 +41,7 @@ std::optional<Shape> shape_of(ControlKind kind) {
     case ControlKind::peer_ring: return Shape{sizeof(PeerRingBody), 3};
     case ControlKind::rank_joined: return Shape{sizeof(RankJoinedBody), 2};
     case ControlKind::rank_attached: return Shape{sizeof(RankAttachedBody), 0};
-    case ControlKind::rank_left: return Shape{sizeof(RankBody), 0};
+    case ControlKind::rank_left: return Shape{sizeof(RankLeftBody), 0};
     case ControlKind::fault_report: return Shape{sizeof(FaultReportBody), 0};
     case ControlKind::wire_address:
     case ControlKind::node_descriptor:

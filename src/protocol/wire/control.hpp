@@ -23,7 +23,7 @@
 //    |                            | core_share {share, other job} ------->|   another job uses its core, or stops
 //    |                            | degraded ---------------------------->|   degraded mode: too many have died
 //    |                            | take_place -------------------------->|   of a dead one; its ranks follow
-//    | goodbye ------------------>| rank_left --------------------------->|
+//    | goodbye ------------------>| rank_left {rank, sp} --------------->|   kept for replacements
 //    |                            | goodbye ----------------------------->|   the end of the job
 //
 // In a job of several nodes, before and after the welcome; the node leader (local rank 0) acts for its node:
@@ -250,6 +250,12 @@ struct IntroducedBody {
 struct RankBody {
   std::uint32_t world_rank = 0;
   std::uint32_t reserved = 0;
+};
+
+// May come twice, and before a replacement's `introduced`.
+struct RankLeftBody {
+  std::uint32_t world_rank = 0;
+  std::uint32_t sp = 0;  // the service process that served it
 };
 
 // One descriptor: sealed memory with the bytes (an address on the wire, a node descriptor, a job map).

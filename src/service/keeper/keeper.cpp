@@ -316,7 +316,7 @@ void Keeper::rank_left(std::uint32_t local_rank, const std::string& how) {
   if (phase_ == Phase::gathering || phase_ == Phase::attaching) {
     return refuse_all_ranks("rank " + std::to_string(world_rank) + " " + how + " before all ranks were served");
   }
-  if (phase_ == Phase::running) services_->rank_left(world_rank);
+  if (phase_ == Phase::running) services_->rank_left(ranks_.left().back());
   end_when_empty();
 }
 

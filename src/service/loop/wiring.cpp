@@ -1,8 +1,12 @@
 #include "service/loop/wiring.hpp"
 
+#include <poll.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <span>
 #include <string>
@@ -25,7 +29,16 @@ using fabric::ucx::Wire;
 
 // Turns of this process, about a tenth of a millisecond each: none is counted while the whole job is suspended.
 constexpr std::uint32_t kMostLooksForRest = 500'000;
+constexpr std::chrono::milliseconds kUntilProcessEnds{1000};
 constexpr std::chrono::milliseconds kLastMessagesLimit{300};  // for the last messages to other nodes
+
+// The memory of a process that dies is gone shortly before the process is.
+bool ends(pid_t pid) {
+  const UniqueFd exit_event(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!exit_event.valid()) return errno == ESRCH;
+  pollfd ended{exit_event.get(), POLLIN, 0};
+  return ::poll(&ended, 1, static_cast<int>(kUntilProcessEnds.count())) > 0;
+}
 
 // Copies as much as there is room for.
 void set_reason(std::array<char, kReasonBytes>& to, const std::string& reason) {
@@ -96,7 +109,7 @@ void Wiring::handle(ControlMessage& message) {
     }
     case ControlKind::job_map: return answer_job_map(message.body<SharedBytesBody>(), message.fds()[0]);
     case ControlKind::introduced: introduced_ = true; return start_engine_when_complete();
-    case ControlKind::rank_left: return remove_rank(WorldRank{message.body<RankBody>().world_rank});
+    case ControlKind::rank_left: return rank_left(message.body<RankLeftBody>());
     case ControlKind::trace: return tracing_.take(message.body<RankBody>(), message.fds()[0]);
     case ControlKind::region_add: return add_region(message.body<RegionBody>(), message.fds());
     case ControlKind::region_drop: {
@@ -178,6 +191,7 @@ void Wiring::add_rank(const RankJoinedBody& body, std::vector<UniqueFd>& fds) {
   }
   RankReach found = probe_rank(body, *configuration_);
   if ((body.reach & ~found.reach & (kReachMapped | kReachCma)) != 0) {
+    if (ends(body.pid)) return know_rank(body.world_rank, body.sp);  // the keeper will report that it has left
     return keeper_.fail("the memory of rank " + std::to_string(rank.value()) + " cannot be reached any more");
   }
   host_.add_rank(rank, fabric::RankMemory(body.pid, std::move(segment).value(), (found.reach & kReachCma) != 0));
@@ -213,10 +227,19 @@ void Wiring::add_region(const RegionBody& body, std::vector<UniqueFd>& fds) {
   keeper_.tell(ControlKind::region_added, answer);
 }
 
+// A replacement learns here which service process served the rank: peers' messages may be about it.
+void Wiring::rank_left(const RankLeftBody& body) {
+  if (body.world_rank >= configuration_->world_size || body.sp >= configuration_->sp_count) {
+    return keeper_.fail("the keeper reported that rank " + std::to_string(body.world_rank) + " of service process " +
+                        std::to_string(body.sp) + " has left, which is out of range");
+  }
+  sp_of_rank_[body.world_rank] = SpId{body.sp};
+  remove_rank(WorldRank{body.world_rank});
+}
+
 void Wiring::remove_rank(WorldRank rank) {
   if (const fabric::RankMemory* memory = host_.rank(rank)) core_.remove(memory->segment().header());
-  if (engine_) engine_->drop_rank(rank);
-  if (coordinator_) coordinator_->drop_rank(rank);
+  engine_ ? drop_from_engine(rank) : left_before_.push_back(rank);
   if (dpu_) dpu_->drop_rank(rank);
   keeperless_.forget(rank);  // its segment is unmapped with it
   host_.drop_rank(rank);
@@ -433,7 +456,13 @@ void Wiring::start_engine_when_complete() {
   core_.start(*coordinator_);
   posts_.start(*engine_, *coordinator_, of_node<fabric::RankView>(), configuration_->world_size);
   for (const auto& [peer, epoch] : moved_) restarted(peer, epoch);
-  if (!again) return;
+  if (again) take_over();
+  for (const WorldRank rank : left_before_) drop_from_engine(rank);
+  // After the ranks' plans are read. A DPU cannot hold its host's ranks in their calls.
+  if (again && degraded_ && !dpu_) core_.give_up_offloading();
+}
+
+void Wiring::take_over() {
   for (const auto& [peer, epoch] : peer_epochs_) {
     restarted(number_in_job(self_, *configuration_, peer.value()), epoch);
   }
@@ -441,8 +470,11 @@ void Wiring::start_engine_when_complete() {
   if (!taken)
     keeper_.fail("the operations of the service process before this one cannot be continued: " + taken.error());
   if (dpu_) dpu_->take_over().go_on();
-  // After the ranks' plans are read. A DPU cannot hold its host's ranks in their calls.
-  if (degraded_ && !dpu_) core_.give_up_offloading();
+}
+
+void Wiring::drop_from_engine(WorldRank rank) {
+  engine_->drop_rank(rank);
+  coordinator_->drop_rank(rank);
 }
 
 void Wiring::restarted(SpId peer, Epoch epoch) {

@@ -47,6 +47,7 @@ class Wiring {
   // All ranks are known; the predecessor's moves will be at rest in a moment.
   [[nodiscard]] bool waits_for_rest() const { return introduced_ && !engine_; }
   void start_engine_when_complete();
+  // Without an engine, the rank is dropped from it when it starts. Harmless for a rank that has been removed.
   void remove_rank(WorldRank rank);
   // At the end: closes the connections to other nodes, or tells the ranks that the keeper is gone.
   void leave();
@@ -64,6 +65,7 @@ class Wiring {
   void add_rank(const RankJoinedBody& body, std::vector<UniqueFd>& fds);
   void add_remote_rank(const RankRemoteBody& body, const UniqueFd& fd);
   void take_place(const TakePlaceBody& body);
+  void rank_left(const RankLeftBody& body);
   void know_rank(std::uint32_t world_rank, std::uint32_t sp);
   void tell(const fabric::dpu::Attached& attached);
   void add_region(const RegionBody& body, std::vector<UniqueFd>& fds);
@@ -72,6 +74,9 @@ class Wiring {
   [[nodiscard]] Status take_job_map(const SharedBytesBody& body, const UniqueFd& fd);
   [[nodiscard]] bool complete() const;
   void restarted(SpId peer, Epoch epoch);
+  // Continues the operations of the service process before this one.
+  void take_over();
+  void drop_from_engine(WorldRank rank);
   // The engine's seams, made once.
   [[nodiscard]] fabric::Seams seams();
   // The fabric for this node's ranks, on this machine or on the host: a BlockMover, a RankView or the NodeMemory.
@@ -92,6 +97,7 @@ class Wiring {
   KeeperlessMode& keeperless_;
   std::optional<ConfigureBody> configuration_;
   std::vector<std::optional<SpId>> sp_of_rank_;  // of this node
+  std::vector<WorldRank> left_before_;           // ranks that had left before there was an engine
   std::uint32_t ranks_known_ = 0;
   bool introduced_ = false;
   // Degraded mode: no rank copies for it, it attaches no rank's memory, and it makes one move at a time.

@@ -44,7 +44,7 @@ const std::vector<MessageCase>& cases() {
       {ControlKind::peer_ring, sizeof(PeerRingBody), 3},
       {ControlKind::rank_joined, sizeof(RankJoinedBody), 2},
       {ControlKind::rank_attached, sizeof(RankAttachedBody), 0},
-      {ControlKind::rank_left, sizeof(RankBody), 0},
+      {ControlKind::rank_left, sizeof(RankLeftBody), 0},
       {ControlKind::fault_report, sizeof(FaultReportBody), 0},
       {ControlKind::wire_address, sizeof(SharedBytesBody), 1},
       {ControlKind::node_descriptor, sizeof(SharedBytesBody), 1},
@@ -72,8 +72,8 @@ template <class... Bodies>
 constexpr bool kNoPadding = (std::has_unique_object_representations_v<Bodies> && ...);
 // Padding would send uninitialized memory to the other side.
 static_assert(kNoPadding<HelloBody, WelcomeBody, RegionBody, RegionAddedBody, ConfigureBody, CoreShareBody,
-                         PeerRingBody, RankJoinedBody, RankAttachedBody, RankBody, SharedBytesBody, JobMapTakenBody,
-                         ControlHeader, SlotRequestBody, SlotResult>);
+                         PeerRingBody, RankJoinedBody, RankAttachedBody, RankBody, RankLeftBody, SharedBytesBody,
+                         JobMapTakenBody, ControlHeader, SlotRequestBody, SlotResult>);
 
 TEST(Control, EveryKindGoesRoundAndKeepsItsDescriptors) {
   for (const MessageCase& c : cases()) {

@@ -242,13 +242,13 @@ void DpuServices::call_ranks() {
   }
 }
 
-void DpuServices::rank_left(std::uint32_t world_rank) {
-  Services::rank_left(world_rank);
+void DpuServices::rank_left(const RankLeftBody& left) {
+  Services::rank_left(left);
   if (standby_) {
     const std::uint32_t called = dpu_standby(*standby_);
-    link_.send(DpuFrameKind::control, called, encode_control(ControlKind::rank_left, RankBody{world_rank, 0}));
+    link_.send(DpuFrameKind::control, called, encode_control(ControlKind::rank_left, left));
   }
-  for (auto& [number, process] : processes_) process.unwired.erase(world_rank);
+  for (auto& [number, process] : processes_) process.unwired.erase(left.world_rank);
   std::erase_if(processes_, [](const auto& item) { return item.second.sp && item.second.unwired.empty(); });
 }
 
@@ -308,6 +308,7 @@ void DpuServices::give_place(std::uint32_t sp, const std::string& instead_of) {
   link_.send(DpuFrameKind::replace, sp, {});
   send(sp, encode_control(ControlKind::take_place, TakePlaceBody{sp, ++times_started_[sp], -1, 0}), {});
   if (deaths_.degraded()) send(sp, encode_control(ControlKind::degraded, RankBody{}), {});
+  for (const RankLeftBody& left : ranks_.left()) send(sp, encode_control(ControlKind::rank_left, left), {});
   for (const OtherNodes::ForServices& news : nodes_.for_a_new_one()) {
     const int fd = news.attached.get();
     send(sp, news.packet, std::span(&fd, fd >= 0 ? 1 : 0));

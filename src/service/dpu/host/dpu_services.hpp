@@ -35,7 +35,7 @@ class DpuServices final : public Services {
                                          const UniqueFd& fd) override;
   void attached() override;
   void stop() override;
-  void rank_left(std::uint32_t world_rank) override;
+  void rank_left(const RankLeftBody& left) override;
   [[nodiscard]] std::vector<ServiceMessage> receive(const Event& event) override;
   [[nodiscard]] std::optional<Clock::time_point> next_look() const override;
   void send(std::uint32_t sp, std::vector<std::byte> packet, std::span<const int> fds) override;

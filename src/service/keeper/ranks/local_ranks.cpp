@@ -107,6 +107,7 @@ void LocalRanks::leave(std::uint32_t local_rank) {
   events_.unwatch(rank.socket.fd());
   events_.unwatch(rank.exit_event.get());
   local_of_world_.erase(rank.hello.world_rank);
+  left_.push_back(RankLeftBody{rank.hello.world_rank, rank.sp});
   rank = LocalRank{};
 }
 

@@ -82,11 +82,13 @@ class LocalRanks {
   // Only if problem_of() returned nullopt.
   void admit(NewRank new_rank);
   [[nodiscard]] Status make_segments();
-  // Releases everything of the rank.
+  // Releases everything of the rank, and notes it in left().
   void leave(std::uint32_t local_rank);
   // The rank may continue, but its messages are not read any more.
   void close(std::uint32_t local_rank);
 
+  // For service processes that start later.
+  [[nodiscard]] const std::vector<RankLeftBody>& left() const { return left_; }
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(ranks_.size()); }
   [[nodiscard]] std::uint32_t present() const;
   // The local rank of a present rank.
@@ -105,6 +107,7 @@ class LocalRanks {
   Events& events_;
   std::uint32_t world_size_;
   std::vector<LocalRank> ranks_;
+  std::vector<RankLeftBody> left_;
   std::unordered_map<std::uint32_t, std::uint32_t> local_of_world_;
 };
 

@@ -174,7 +174,7 @@ void NodeServices::send_core_share(std::uint32_t sp) {
 }
 
 // Starts these and gives each the full configuration. For one that is started again, place, doorbell, segments, regions
-// and the job map are still here; ranks that have left are not. Restarted ones begin to work when they know every peer.
+// and the job map are still here. Restarted ones begin to work when they know every peer, and every rank that has left.
 Status NodeServices::launch(std::span<const std::uint32_t> sps) {
   for (const std::uint32_t sp : sps) {
     if (Status started = processes_.start(sp); !started) return started;
@@ -216,6 +216,7 @@ Status NodeServices::introduce(std::uint32_t sp) {
   for (const LocalRank& rank : ranks_) {
     if (rank.present) introduce_rank(sp, rank);
   }
+  for (const RankLeftBody& left : ranks_.left()) processes_.tell(sp, ControlKind::rank_left, left);
   return Done{};
 }
 

@@ -38,7 +38,7 @@ class Services {
   // All ranks are served.
   virtual void attached() {}
   virtual void stop() = 0;
-  virtual void rank_left(std::uint32_t world_rank) { tell_all(ControlKind::rank_left, RankBody{world_rank, 0}); }
+  virtual void rank_left(const RankLeftBody& left) { tell_all(ControlKind::rank_left, left); }
 
   // Messages received; `event` is what woke the keeper.
   [[nodiscard]] virtual std::vector<ServiceMessage> receive(const Event& event) = 0;

@@ -256,10 +256,26 @@ TEST_F(DpuServicesTest, DoesNotWaitForRanksThatHaveLeft) {
   const std::uint32_t next = dpu_standby(kPlaces + 1);
   until([&] { return control_to(next).size() == 1 + kRanksThere; });
   (*ranks_).leave(1);
-  services_->rank_left(1);
+  services_->rank_left((*ranks_).left().back());
   wired(next, 0);
   until([&] { return header(0).dpu_calls.load() == 0; });
   until([&] { return control_to(next).back().kind() == ControlKind::rank_left; });
+}
+
+TEST_F(DpuServicesTest, StandbyIsToldOfRanksThatHadLeftBefore) {
+  run_job();
+  const std::uint32_t sp = (*ranks_)[1].sp;
+  (*ranks_).leave(1);
+  services_->rank_left((*ranks_).left().back());
+  lost(0);
+  until([&] { return !control_to(0).empty() && control_to(0).back().kind() == ControlKind::introduced; });
+  std::vector<ControlMessage> said = control_to(0);
+  const auto place = std::ranges::find(said, ControlKind::take_place, &ControlMessage::kind);
+  const auto left = std::find_if(
+      place, said.end(), [](const ControlMessage& message) { return message.kind() == ControlKind::rank_left; });
+  ASSERT_NE(left, said.end());
+  EXPECT_EQ(left->body<RankLeftBody>().world_rank, 1U);
+  EXPECT_EQ(left->body<RankLeftBody>().sp, sp);
 }
 
 TEST_F(DpuServicesTest, NoReplacementAfterTooManyDeaths) {

@@ -102,7 +102,12 @@ TEST(LocalRanks, RankThatHasLeftIsNotFound) {
   EXPECT_TRUE(ranks.problem_of(hello_of(3, 0))) << "the rank is here";
   EXPECT_TRUE(ranks.problem_of(hello_of(4, 0)));
   EXPECT_TRUE(ranks.problem_of(hello_of(0, 2)));
+  ranks[1].sp = 5;
+  EXPECT_TRUE(ranks.left().empty());
   ranks.leave(1);
+  ASSERT_EQ(ranks.left().size(), 1U);
+  EXPECT_EQ(ranks.left()[0].world_rank, 3U);
+  EXPECT_EQ(ranks.left()[0].sp, 5U);
   EXPECT_EQ(ranks.find(3), std::nullopt);
   EXPECT_EQ(ranks.present(), 0U);
   EXPECT_FALSE(ranks[1].present);
