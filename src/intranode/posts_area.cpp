@@ -18,6 +18,7 @@ Result<PostsMemory> PostsMemory::attach(int fd, std::uint32_t members) {
   if (Status status = check_sealed_memory(fd, bytes(members)); !status) return Error{status.error()};
   Result<Mapping> mapping = Mapping::map(fd, bytes(members));
   if (!mapping) return Error{mapping.error()};
+  (void)::madvise(mapping.value().base(), bytes(members), MADV_DONTDUMP);
   return PostsMemory(std::move(mapping).value(), members);
 }
 

@@ -264,7 +264,7 @@ std::span<const std::uint32_t> neighbors_of(const Blocks& blocks) {
 
 // Some blocks are unpacked by a message (types/packing.hpp), which the MPI cannot wait for inside of its progress.
 bool may_need_message(const Operation& operation) {
-  if (operation.by_ranks) return operation.posted.unpacks();
+  if (operation.by_ranks) return false;
   return !operation.receive.dense() && operation.receive.largest_bytes() > kPackChunkBytes;
 }
 
@@ -427,9 +427,9 @@ int progress_some(Job& job) {
   return done;
 }
 
-void collect_some(Job& job) {
-  for (const OperationHold& operation : some_active()) {
-    if (operation) static_cast<void>(progress(job, *operation));
+void collect_posted(Job& job) {
+  for (const OperationHold& operation : snapshot(false)) {
+    if (operation->by_ranks) static_cast<void>(progress_for_mpi(job, *operation));
   }
 }
 

@@ -170,8 +170,8 @@ void progress_freed(Job& job);
 
 // Checks a few unfinished operations, other ones at each call. Returns how many are done now.
 int progress_some(Job& job);
-// The same for a call of the program: the MPI need not know of their end.
-void collect_some(Job& job);
+// Finishes those by ranks that have ended.
+void collect_posted(Job& job);
 
 // Before MPI_Finalize: waits, for a limited time, for operations that the program has not waited for.
 void drain_operations(Job& job);

@@ -16,23 +16,6 @@
 namespace outrigger::mpi {
 namespace {
 
-// Limits of what a rank contributes: larger blocks may be for service processes, and an all-to-all of 8 KiB between two
-// ranks took 1.1 times native's time.
-std::uint64_t most_bytes(CollectiveCall call) {
-  switch (call) {
-    case CollectiveCall::barrier:
-    case CollectiveCall::bcast:
-    case CollectiveCall::allgather:
-    case CollectiveCall::alltoall:
-    case CollectiveCall::allreduce: return 8192;
-    default: return 0;
-  }
-}
-
-bool is_posted_by_ranks(CollectiveCall call) {
-  return call == CollectiveCall::barrier || most_bytes(call) != 0;
-}
-
 // A rule of the user's decides.
 bool is_for_services(const Job& job, const CommState& state, CollectiveCall call, std::uint64_t bytes) {
   const Decision decision = job.config.selection.decide(false, *offloaded_as(call), state.shape(), bytes);
@@ -69,7 +52,7 @@ bool look_at(Job& job, RankTeam& team, TeamPosts::Last& last, std::span<const Wo
   last.state = state_of(job, comm);
   if (last.state == nullptr || !call.valid(job, team.place())) return false;
   const std::optional<PostPlan> plan = plan_post(call, team.place());
-  if (!plan || plan->posted_bytes > most_bytes(collective)) return false;
+  if (!plan) return false;
   if (is_for_services(job, *last.state, collective, plan->block_bytes)) return false;
   last.plan = *plan;
   std::ranges::copy(words, last.words.begin());
@@ -79,14 +62,14 @@ bool look_at(Job& job, RankTeam& team, TeamPosts::Last& last, std::span<const Wo
 
 // An operation that the program leaves uncollected for long would keep its place, and those of all later ones.
 void go_on(Job& job, const TeamPosts& ranks) {
-  if (ranks.posts()->has_old()) collect_some(job);
+  if (ranks.posts()->has_old()) collect_posted(job);
   drive_native();
 }
 
 }  // namespace
 
 bool post_by_ranks(Job& job, RankTeam& team, CollectiveCall call, std::span<const Word> words, bool large_counts) {
-  if (!is_posted_by_ranks(call) || team.is_native() || team.is_off()) return false;
+  if (!is_done_by_posts(call) || team.is_native() || team.is_off()) return false;
   auto* const request = argument<MPI_Request*>(words.back());
   if (request == nullptr) return false;
   TeamPosts& ranks = *team.posts();

@@ -20,17 +20,21 @@ struct Job;
 
 // A call as all ranks know it, and the form of this rank's buffers.
 struct PostPlan {
-  intranode::CallWord said;
+  intranode::CallWord said;      // what this rank does
+  intranode::CallWord expected;  // what all do, if the calls fit together
   CollectiveCall call = CollectiveCall::barrier;
   std::uint32_t root = 0;
   std::uint64_t block_bytes = 0;
-  std::uint64_t posted_bytes = 0;
+  std::uint64_t posted_bytes = 0;  // by this rank, all blocks together
+  bool posts_all = true;  // false: they are more than can be posted, which is an error at those who expect them
   std::optional<Reduction> reduction;
   bool packs = false;    // what it sends
   bool unpacks = false;  // what it gets
 };
 
-// Such calls are done by the ranks of a communicator of one node. Comes to the same on all of them. Nothing: natively.
+// Nonblocking ones, if they are small.
+[[nodiscard]] bool is_done_by_posts(CollectiveCall call);
+// A call of these. Ranks of a communicator of one node do it. Comes to the same on all of them. Nothing: natively.
 [[nodiscard]] std::optional<PostPlan> plan_post(const TeamArguments& call, const TeamPlace& team);
 
 class PostedCall {
@@ -45,8 +49,6 @@ class PostedCall {
   [[nodiscard]] bool is_due();
   // Then: puts it into the program's memory. Returns the MPI error code.
   [[nodiscard]] int collect(const Job& job);
-  // The MPI unpacks what comes, which it cannot do everywhere.
-  [[nodiscard]] bool unpacks() const { return plan_.unpacks; }
 
  private:
   void put(const Job& job);

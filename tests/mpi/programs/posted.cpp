@@ -6,6 +6,7 @@
 //     posted open            one stays open while many others come and go
 //     posted freed           a rank frees the communicator while others have yet to collect
 //     posted other_size      [returns] ranks give different sizes
+//     posted long_send       [returns] ranks send more than they receive, to all beside earlier operations
 //     posted other_call      [returns] ranks make different calls
 #include <mpi.h>
 
@@ -400,6 +401,33 @@ void run_differing(bool other_call, bool returns) {
   check_error(MPI_Wait(&request, MPI_STATUS_IGNORE));
 }
 
+// The last rank's block is longer than the others' and its own room for it, and it has gaps.
+void run_long_send(bool returns) {
+  MPI_Comm comm = duplicate();
+  if (returns) MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Datatype gaps = MPI_DATATYPE_NULL;
+  MPI_Type_create_resized(MPI_INT, 0, 8, &gaps);
+  MPI_Type_commit(&gaps);
+  constexpr int kBefore = 10;
+  std::vector<MPI_Request> requests(kBefore);
+  std::vector<int> sums(kBefore, 1);
+  for (int i = 0; i < kBefore; ++i) {
+    MPI_Iallreduce(MPI_IN_PLACE, &sums[static_cast<std::size_t>(i)], 1, MPI_INT, MPI_SUM, comm,
+                   &requests[static_cast<std::size_t>(i)]);
+  }
+  const int count = rank == size - 1 ? 6000 : 1;
+  std::vector<int> from(12'000, -1);
+  std::vector<int> into(static_cast<std::size_t>(size));
+  MPI_Request request{};
+  MPI_Iallgather(from.data(), count, gaps, into.data(), 1, MPI_INT, comm, &request);
+  MPI_Waitall(kBefore, requests.data(), MPI_STATUSES_IGNORE);
+  for (const int sum : sums) {
+    if (sum != size) fail("sum is " + std::to_string(sum));
+  }
+  check_error(MPI_Wait(&request, MPI_STATUS_IGNORE));
+  MPI_Type_free(&gaps);
+}
+
 long option(int argc, char** argv, const char* name, long otherwise) {
   for (int i = 2; i + 1 < argc; ++i) {
     if (std::strcmp(argv[i], name) == 0) return std::atol(argv[i + 1]);
@@ -428,6 +456,8 @@ int main(int argc, char** argv) {
     run_freed();
   } else if (what == "open") {
     run_open();
+  } else if (what == "long_send") {
+    run_long_send(returns);
   } else if (what == "other_size" || what == "other_call") {
     run_differing(what == "other_call", returns);
   } else {
