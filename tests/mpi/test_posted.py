@@ -57,7 +57,9 @@ def test_nobody_waits_for_who_has_posted(offload, what, ranks):
     assert nonblocking_by_ranks(result) > 1000
 
 
-@pytest.mark.parametrize(("what", "code"), (("other_size", "truncate"), ("long_send", "truncate"), ("other_call", "other")))
+@pytest.mark.parametrize(
+    ("what", "code"), (("other_size", "truncate"), ("long_send", "truncate"), ("other_call", "other"))
+)
 def test_differing_calls(offload, what, code):
     result = offload.run(2, ["posted", what, "returns"], services=1, env=ALWAYS).ok()
     assert result.out.count(f"which is {code}") == 2, result.out
