@@ -1,7 +1,6 @@
 // Groups whose creation fails half way: all ranks get an error, and nothing is left.
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "local_store.hpp"
+#include "rank_processes.hpp"
 #include "service_processes.hpp"
 
 namespace {
@@ -84,27 +84,6 @@ std::size_t entries(const char* directory) {
   std::size_t found = 0;
   for ([[maybe_unused]] const auto& one : std::filesystem::directory_iterator(directory)) ++found;
   return found;
-}
-
-// Runs `member` as each rank; returns the exit codes, -1 for killed ones.
-template <class Member>
-std::vector<int> run_ranks(std::uint32_t size, Member member, std::vector<pid_t>& children) {
-  std::string directory = testing::TempDir() + "creation-XXXXXX";
-  EXPECT_NE(::mkdtemp(directory.data()), nullptr);
-  for (std::uint32_t rank = 0; rank < size; ++rank) {
-    children.push_back(::fork());
-    if (children.back() != 0) continue;
-    FileStore store(directory);
-    ::_exit(member(store, rank));
-  }
-  std::vector<int> results;
-  for (const pid_t child : children) {
-    int status = 0;
-    EXPECT_EQ(::waitpid(child, &status, 0), child);
-    results.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : -1);
-  }
-  std::filesystem::remove_all(directory);
-  return results;
 }
 
 class GroupCreationTest : public testing::TestWithParam<bool> {
