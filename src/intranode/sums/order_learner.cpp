@@ -347,10 +347,8 @@ std::uint64_t learning_time(const Learning& learning) {
 
 Learned learn(const NativeReduction& native, const Learning& learning) {
   if (!is_supported(learning)) return {std::nullopt, SumRefusal::unsupported};
-  if (any_order(learning.reduction)) {
-    if (learning.summed == 0) return {};
-    return {SumOrder(SumTree::linear(learning.summed)), SumRefusal::none};
-  }
+  const SumOrder without_result(SumTree::linear(std::max<std::size_t>(learning.summed, 1)));
+  if (any_order(learning.reduction)) return {without_result, SumRefusal::none};
   const NoTraps no_traps;
   const Learning parts = in_parts(learning);
   Learned learned;
@@ -363,6 +361,7 @@ Learned learn(const NativeReduction& native, const Learning& learning) {
     learned.order = per_element(*learned.order, 2);
     if (!learned.order) learned.refusal = SumRefusal::varies;
   }
+  if (learned.refusal == SumRefusal::none && !learned.order) learned.order = without_result;
   return learned;
 }
 

@@ -79,8 +79,8 @@ enum class SumRefusal : std::uint8_t {
 [[nodiscard]] std::string_view name_of(SumRefusal refusal);
 
 struct Learned {
-  // It has the contributions 0 to summed - 1, and the numbers of elements are those of the contributions. Nothing,
-  // without a refusal: this member gets no result to learn from.
+  // Nothing: refused. It has the contributions 0 to summed - 1 (one where there are none), and the numbers of elements
+  // are those of the contributions. A member that gets no result to learn from has them in the order of their ranks.
   std::optional<SumOrder> order;
   SumRefusal refusal = SumRefusal::none;
 };
@@ -103,7 +103,8 @@ struct Learned {
 [[nodiscard]] Learned learn(const NativeReduction& native, const Learning& learning);
 
 // Collective: compares `vectors` vectors of pseudo-random numbers, the ones from `first_vector` on, with as many calls.
-// For orders of earlier jobs, before their first use. A member that gets no result may give any order.
+// For orders of earlier jobs, before their first use. A member that gets no result may give any order of
+// `learning.summed` contributions.
 [[nodiscard]] SumRefusal verify(const NativeReduction& native, const Learning& learning, const SumOrder& order,
                                 std::uint64_t first_vector, std::size_t vectors);
 

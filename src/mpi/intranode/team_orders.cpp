@@ -247,11 +247,6 @@ void TeamOrders::learn(MPI_Comm comm, const TeamArguments& call, OrderTable::Ent
     if (most_of(team_, same ? 0 : 1) != 0) refusal = SumRefusal::varies;
   }
   if (refusal != SumRefusal::none) learned.order.reset();
-  // Members without a result need none.
-  if (refusal == SumRefusal::none && !learned.order) {
-    const std::size_t summed = learning_of(call, own_place()).summed;
-    learned.order = SumOrder(intranode::SumTree::linear(std::max<std::size_t>(summed, 1)));
-  }
   OrderTable::settle(entry, std::move(learned.order), refusal);
   if (refusal != SumRefusal::native_failed) keep(call, entry);
 }

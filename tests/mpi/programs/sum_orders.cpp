@@ -132,7 +132,7 @@ void try_one(Form form, const Reduction& reduction, std::size_t elements, std::s
   if (refusal == SumRefusal::none) {
     ++totals.learned;
     if (form == Form::allreduce && !same_everywhere(*learned.order)) refusal = SumRefusal::varies;
-    const SumOrder order = learned.order.value_or(SumOrder(SumTree::linear(1)));
+    const SumOrder& order = *learned.order;
     int differ =
         verify(native, learning, order, 1000, vectors) == SumRefusal::none && refusal == SumRefusal::none ? 0 : 1;
     MPI_Allreduce(MPI_IN_PLACE, &differ, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
