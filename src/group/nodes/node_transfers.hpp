@@ -50,7 +50,7 @@ class Transfers {
 
   [[nodiscard]] std::uint32_t ends() const { return static_cast<std::uint32_t>(lines_.size()); }
   [[nodiscard]] Stream* stream(std::uint32_t end) const { return lines_[end].stream.get(); }
-  // What becomes ready when pending transfers can go on.
+  // Descriptors that become ready when pending transfers can go on.
   void add_descriptors(std::vector<pollfd>& into) const;
   // Before the end of a group that has failed.
   void abandon();
