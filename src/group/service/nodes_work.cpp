@@ -260,6 +260,10 @@ bool NodesWork::begin_round(const Round& round, Slot& slot) {
 
 // The node's partial result, in pieces for which the contributions stay in the core's cache.
 bool NodesWork::combine_here(const Round& round, std::span<std::byte> into) {
+  if (layout_.here().size() == 1 && !combine_->widens()) {
+    const std::uint64_t address = post(layout_.rank()).from[round.block].address;
+    return read(layout_.rank(), address + round.first * combine_->element_bytes(), into);
+  }
   const std::uint64_t element = combine_->element_bytes();
   const std::uint64_t partial = combine_->partial_bytes();
   const auto members = static_cast<std::uint32_t>(layout_.here().size());

@@ -1,6 +1,7 @@
 #include "group/service/peer_services.hpp"
 
 #include <poll.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <span>
@@ -88,7 +89,7 @@ bool PeerServices::move() {
     return true;
   }
   if (transfers_.difference()) return false;
-  if (Clock::now() < spins_until_) return true;
+  if (spin()) return true;
   const std::uint64_t nodes = awaited();
   for (std::uint32_t node = 0; node < peers_.size(); ++node) {
     if ((nodes >> node & 1) == 0 || !is_lost(node)) continue;
@@ -97,8 +98,17 @@ bool PeerServices::move() {
   }
   area_.head().waits_for.store(nodes, std::memory_order_relaxed);
   sleep(nodes);
+  long_yields_.slept();
   area_.head().beats.fetch_add(1, std::memory_order_relaxed);
   return !is_over_();
+}
+
+bool PeerServices::spin() {
+  const Clock::time_point began = Clock::now();
+  if (began >= spins_until_ || long_yields_.lately()) return false;
+  (void)::sched_yield();
+  long_yields_.yielded(Clock::now() - began);
+  return true;
 }
 
 std::uint64_t PeerServices::awaited() const {

@@ -20,6 +20,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/long_yields.hpp"
 #include "group/nodes/node_transfers.hpp"
 #include "group/service/service_area.hpp"
 #include "group/stream.hpp"
@@ -56,7 +57,7 @@ class PeerServices {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // Before it sleeps. Without yields, which last for milliseconds where another process uses the core.
+  // Before it sleeps.
   static constexpr std::chrono::microseconds kSpins{50};
 
   struct Vote {
@@ -76,6 +77,8 @@ class PeerServices {
   bool read_votes(std::uint32_t node, std::uint64_t number);
   // False: the wait has ended.
   [[nodiscard]] bool move();
+  // True: it need not sleep yet. Service processes of several groups may share the core.
+  [[nodiscard]] bool spin();
   [[nodiscard]] std::uint64_t awaited() const;
   [[nodiscard]] bool is_lost(std::uint32_t node) const;
   void sleep(std::uint64_t nodes) const;
@@ -87,6 +90,7 @@ class PeerServices {
   std::uint64_t voted_ = 0;   // the last call on which this process has voted
   std::uint64_t awaits_ = 0;  // votes on this call; 0: none
   Clock::time_point spins_until_{};
+  LongYields long_yields_;
 };
 
 }  // namespace outrigger::group
