@@ -343,6 +343,49 @@ TEST_F(NodesServiceTest, AStoppedServiceProcessIsNamed) {
   wait_for_no_services_of(children);
 }
 
+// Rank 1 of its node does not call, and the service process there has nothing to do.
+TEST_F(NodesServiceTest, ADeadRankOfABusyNodeIsNamed) {
+  pretend_nodes("a,b,b");
+  std::array<int, 2> rank_0_ends{};
+  ASSERT_EQ(::pipe(rank_0_ends.data()), 0);
+  std::vector<pid_t> children;
+  const std::vector<int> results = run_served(
+      3,
+      [&](outrigger_group* group, std::uint32_t rank) {
+        char end = 0;
+        if (rank == 2) ::kill(::getpid(), SIGKILL);
+        if (rank == 1) return ::read(rank_0_ends[0], &end, 1) == 1 ? 0 : 1;
+        float value = 1;
+        const int result =
+            outrigger_group_all_reduce(group, &value, &value, 1, OUTRIGGER_GROUP_FLOAT32, OUTRIGGER_GROUP_SUM);
+        const bool named = std::string(outrigger_group_last_error()).starts_with("rank 2 (process ");
+        return ::write(rank_0_ends[1], &end, 1) == 1 && result == OUTRIGGER_GROUP_DEAD_RANK && named ? 0 : 1;
+      },
+      children);
+  EXPECT_EQ(results, (std::vector<int>{0, 0, -1}));
+  wait_for_no_services_of(children);
+  for (const int end : rank_0_ends) ::close(end);
+}
+
+// The service process of node b has ended before any call.
+TEST_F(NodesServiceTest, RanksGoOnByThemselvesWithoutAnIdleServiceProcess) {
+  std::vector<pid_t> children;
+  const std::vector<int> results = run_served(
+      2,
+      [](outrigger_group* group, std::uint32_t rank) {
+        if (rank == 1) ::kill(outrigger_group_service_process(group), SIGKILL);
+        (void)outrigger_group_prefer_service(group, 0);
+        for (int call = 0; call < 10; ++call) {
+          if (const int result = outrigger_group_barrier(group); result != kOk) return 10 + result;
+        }
+        (void)outrigger_group_prefer_service(group, 1);
+        return outrigger_group_barrier(group) == OUTRIGGER_GROUP_DEAD_RANK ? 0 : 1;
+      },
+      children);
+  EXPECT_EQ(results, (std::vector<int>{0, 0}));
+  wait_for_no_services_of(children);
+}
+
 TEST_F(NodesServiceTest, NoNodeHasOneIfACoreIsMissingOnOne) {
   std::vector<pid_t> children;
   const std::vector<int> results = run_ranks(
