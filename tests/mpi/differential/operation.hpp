@@ -74,7 +74,7 @@ class Operation {
   };
   [[nodiscard]] std::optional<Difference> difference() const;
   [[nodiscard]] std::string describe() const;
-  // Change a received byte, to test the comparison.
+  // To test the comparison.
   void spoil() { received_.base()[receive_side_.low] ^= std::byte{1}; }
   void spoil_native() { expected_.base()[receive_side_.low] ^= std::byte{1}; }
 
