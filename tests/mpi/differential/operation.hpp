@@ -152,7 +152,7 @@ class Operation {
   void broadcast_packed();
   void correct_own_block();
   void run_native_patiently(const Place& from, const Place& to);
-  // What this rank should have received, from the seed alone.
+  // The bytes that this rank should have received. They follow from the seed.
   [[nodiscard]] Buffer due() const;
   [[nodiscard]] std::vector<char> packed_for(int receiver) const;
 
