@@ -50,7 +50,7 @@ def test_posting_many_and_blocking_natively(offload, nodes, communicators):
 @pytest.mark.one_machine
 def test_elements_of_any_size(offload):
     """A datatype with a hole: more than PMPI_Pack takes at once, and more bytes than an int counts."""
-    result = offload.run(2, ["large_type", "2200"], timeout_s=120).ok()
+    result = offload.run(2, ["large_type", "2064"], timeout_s=120).ok()
     assert "large_type: all bytes right" in result.out
 
 
