@@ -159,6 +159,7 @@ def test_messages_move(offload: Mpi) -> None:
     hangs(offload, ["blocked", "moving"], check)
 
 
+@pytest.mark.any_mpi
 def test_both_commands_say_it(offload: Mpi) -> None:
     with hanging(offload, RANKS, ["blocked", "circle"], READY, {}) as job:
         must_be_in_stuck(job, "name one another in a circle")
