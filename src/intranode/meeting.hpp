@@ -1,9 +1,9 @@
 // The parts of a team's algorithms: steps, which all members count alike, slots and waiting.
 //
 // An operation takes one or more steps. In a step a member may fill the slot whose turn it is. It raises the flag whose
-// turn it is to the step's number; others wait for that, read, and raise `left`. A turn comes again k steps later: kSlots
-// for slots, kArrivals for flags and what is beside them. So the owner first waits until the members have left the step
-// before. Flags only grow. A member may pass over a step, but only one in which nobody waits for it.
+// turn it is to the step's number; others wait for that, read, and raise `left`. A turn comes again k steps later:
+// kSlots for slots, kArrivals for flags and what is beside them. So the owner first waits until the members have left
+// the step before. Flags only grow. A member may pass over a step if no other waits for it there.
 //
 //     owner                                  reader
 //     wait: left of all >= s - k
@@ -99,7 +99,7 @@ class Meeting {
     if (!steps::keeps(site)) return true;
     Arrival& theirs = arrival(other, step);
     if (waiter_->wait(theirs.flag, step, other) == 0) return false;
-    // Of a member that is ahead, the next arrival is in its cache.
+    // The next one is in the other's cache if that is ahead.
     __builtin_prefetch(&arrival(other, step + 1));
     if (gone_[other] < first_ - 1) gone_[other] = first_ - 1;
     return step != first_ || agrees(other, theirs.calls);

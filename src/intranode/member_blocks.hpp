@@ -31,7 +31,7 @@ struct Blocks {
     if (size == 0) return {};  // `base` may be null
     return {base + (is_regular() ? member * each : offsets[member]), size};
   }
-  // Of the blocks of so many members, maybe without one of them if blocks are not equally long.
+  // The longest block of so many members. If blocks are not equally long, `without` is left out.
   [[nodiscard]] std::uint64_t longest(std::uint32_t members, std::uint32_t without = UINT32_MAX) const {
     std::uint64_t found = each;
     for (std::uint32_t member = 0; !is_regular() && member < members; ++member) {
