@@ -73,8 +73,6 @@ struct HastyWaiter final : Waiter {
 };
 
 // Calls in which member 0 needs nothing of member 1. True: `n` has come.
-using AheadCall = std::function<bool(Team&, int n)>;
-
 bool broadcast_ahead(Team& team, int n) {
   const Bytes expected(kLittleBytes, static_cast<std::byte>(n));
   Bytes buffer = team.rank() == 0 ? expected : Bytes(kLittleBytes);
@@ -111,7 +109,7 @@ TEST(TeamTest, AMemberMayBeManyShortCallsAhead) {
   opens.join();
   for (HastyWaiter& waiter : waiters) waiter.waits = false;
   constexpr int kAhead = kArrivals;
-  for (const AheadCall& call : {broadcast_ahead, scatter_ahead, gather_ahead, reduce_ahead}) {
+  for (auto* call : {broadcast_ahead, scatter_ahead, gather_ahead, reduce_ahead}) {
     for (int n = 1; n <= kAhead; ++n) ASSERT_TRUE(call(ahead, n)) << n;
     for (int n = 1; n <= kAhead; ++n) ASSERT_TRUE(call(behind, n)) << n;
   }
