@@ -79,7 +79,7 @@ class PendingOperation {
   OperationSlot* place = nullptr;            // once posted: a slot's, or an overflow record's
   bool overflowed = false;
   bool others_have_posted = false;  // when this rank did, and service processes need no core of ranks
-  std::uint32_t number = 0;  // of the slot, or of the record
+  std::uint32_t number = 0;         // of the slot, or of the record
   MemoryRange arguments;
   std::array<void*, 2> staging{};      // given back with the operation
   std::array<MemoryRange, 2> in_heap;  // sent and received; no bytes: not in the shared heap
