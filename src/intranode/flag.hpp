@@ -21,8 +21,8 @@ inline constexpr std::uint32_t kSlots = 2;
 inline constexpr std::size_t kSlotBytes = std::size_t{32} << 10;
 // Flags by which a member arrives. They take turns, so it can be so many short steps ahead.
 inline constexpr std::uint32_t kArrivals = 16;
-// As much goes beside such a flag: 32 bytes in its cache line, the rest in the next ones. An allreduce of 512 bytes took
-// a tenth longer here than in slots.
+// As much goes beside such a flag: 32 bytes in its cache line, the rest in the next ones. An allreduce of 512 bytes
+// took a tenth longer here than in slots.
 inline constexpr std::size_t kLittleBytes = 32 + 256;
 // Members of a team, and bytes that they have together, from which a reduction is shared out in slices.
 inline constexpr std::uint32_t kSlicingMembers = 4;
