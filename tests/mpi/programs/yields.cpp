@@ -42,19 +42,25 @@ class Exchange {
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
 
-// Service processes take the posts of a rank in order.
+// Service processes take the posts of a rank in order, and tell a rank of the last operation only that awaits it.
 int post_last_on_last_rank(int rank, int ranks) {
-  MPI_Comm second_comm = MPI_COMM_NULL;
-  MPI_Comm_dup(MPI_COMM_WORLD, &second_comm);
+  const int last = ranks - 1;
+  MPI_Comm others = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, rank == last ? 1 : 0, rank, &others);
   Exchange first(MPI_COMM_WORLD, rank, ranks);
-  Exchange second(second_comm, rank, ranks);
-  const bool is_last = rank == ranks - 1;
-  int posting = is_last ? 0 : first.post();
-  second.post();
-  second.wait();
-  if (is_last) posting = first.post();
+  int posting = 0;
+  if (rank != last) {
+    posting = first.post();
+    Exchange second(others, rank, last);
+    second.post();
+    second.wait();
+    if (rank == 0) MPI_Send(nullptr, 0, MPI_INT, last, 0, MPI_COMM_WORLD);
+  } else {
+    MPI_Recv(nullptr, 0, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    posting = first.post();
+  }
   first.wait();
-  MPI_Comm_free(&second_comm);
+  MPI_Comm_free(&others);
   return posting;
 }
 
