@@ -33,8 +33,8 @@ Outcome allgather_slots(Meeting& meeting, std::span<const std::byte> mine, const
   if (!meeting.matches_own(mine.size(), into.of(meeting.rank()).size())) return Outcome::ended;
   meeting.extend(steps_of(longest, kSlotBytes) - 1);
   for (std::uint64_t done = 0; done < longest; done += kSlotBytes, ++step) {
-    if (!meeting.wait_slot(step)) return Outcome::ended;
     const std::span<const std::byte> own = piece_of(mine, done, kSlotBytes);
+    if (!meeting.wait_slot(step, own.size())) return Outcome::ended;
     meeting.copy_in(meeting.own_slot(step, own.size()), own);
     meeting.arrive(step);
     copy_own(piece_of(into.of(meeting.rank()), done, kSlotBytes), own.data());

@@ -63,7 +63,8 @@ Outcome exchange_once(Meeting& meeting, const Blocks& from, const Blocks& into) 
     std::byte* slot = meeting.slot(owner, step, cell * (meeting.size() - 1));
     return slot + (reader < owner ? reader : reader - 1) * cell;
   };
-  if (!meeting.matches_own(cell, into.each) || !meeting.wait_slot(step)) return Outcome::ended;
+  if (!meeting.matches_own(cell, into.each) || !meeting.wait_slot(step, cell * (meeting.size() - 1)))
+    return Outcome::ended;
   for (std::uint32_t other = 0; other < meeting.size(); ++other) {
     if (other != me) meeting.copy_in(cell_of(me, other), {from.base + other * cell, cell});
   }
@@ -93,7 +94,7 @@ Outcome alltoall_slots(Meeting& meeting, const Blocks& from, const Blocks& into,
   std::uint64_t step = first;
   for (std::uint64_t done = 0; step == first || done < longest; done += cells.bytes(), ++step) {
     const bool tells = !equal && step == first;
-    if (!meeting.wait_slot(step)) return Outcome::ended;
+    if (!meeting.wait_slot(step, cells.all())) return Outcome::ended;
     fill_cells(meeting, cells, from, step, done, {.lengths = tells, .blocks = !is_direct()});
     if (tells) meeting.set_word(step, longest);
     meeting.arrive(step);

@@ -30,7 +30,7 @@ Outcome broadcast_slots(Meeting& meeting, std::span<std::byte> buffer, std::uint
   for (std::uint64_t done = 0; done < buffer.size(); done += kSlotBytes, ++step) {
     const std::span<std::byte> chunk = piece_of(buffer, done, kSlotBytes);
     if (meeting.rank() == root) {
-      if (!meeting.wait_slot(step)) return Outcome::ended;
+      if (!meeting.wait_slot(step, chunk.size())) return Outcome::ended;
       meeting.copy_in(meeting.own_slot(step, chunk.size()), chunk);
       meeting.arrive(step);
     } else {

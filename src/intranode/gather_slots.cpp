@@ -35,8 +35,9 @@ std::uint64_t empty_blocks(const Meeting& meeting, const Blocks& into) {
   return empty;
 }
 
-// The root has arrived in the first step of a v-form. Is that not at odds with this member's length?
+// Waits for the root in the first step of a v-form. Is what it says not at odds with this member's length?
 bool root_expects(Meeting& meeting, std::uint32_t root, std::uint64_t first, std::uint64_t bytes) {
+  if (!meeting.wait_arrived(root, first)) return false;
   const bool empty = (meeting.word(root, first, 1) >> meeting.rank() & 1) != 0;
   const std::uint64_t most = empty ? 0 : meeting.word(root, first);
   const bool can_be = bytes <= most && (bytes == 0) == empty;
@@ -84,15 +85,15 @@ Outcome gather_slots(Meeting& meeting, std::span<const std::byte> mine, const Bl
   std::uint64_t step = first;
   if (equal) meeting.extend(steps_of(mine.size(), kSlotBytes) - 1);
   for (std::uint64_t done = 0; done < mine.size(); done += kSlotBytes, ++step) {
-    if (!meeting.wait_slot_for(root, step)) return Outcome::ended;
+    const std::span<const std::byte> piece = piece_of(mine, done, kSlotBytes);
+    if (!meeting.wait_slot_for(root, step, piece.size())) return Outcome::ended;
     // Longer than two steps: the root may expect less and be gone.
     if (!equal && step == first + kSlots && !root_expects(meeting, root, first, mine.size())) return Outcome::ended;
-    const std::span<const std::byte> piece = piece_of(mine, done, kSlotBytes);
     meeting.copy_in(meeting.own_slot(step, piece.size()), piece);
     meeting.arrive(step);
   }
   if (!equal) {
-    if (!meeting.wait_arrived(root, first) || !root_expects(meeting, root, first, mine.size())) return Outcome::ended;
+    if (!root_expects(meeting, root, first, mine.size())) return Outcome::ended;
     meeting.saw_longest(meeting.word(root, first));
     meeting.extend(steps_of(meeting.longest(), kSlotBytes) - 1);
   }

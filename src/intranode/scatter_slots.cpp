@@ -37,7 +37,7 @@ Outcome scatter_at_root(Meeting& meeting, const Blocks& from, std::span<std::byt
   std::uint64_t step = first;
   if (!is_direct) meeting.extend(steps_of(longest, cells.bytes()) - 1);
   for (std::uint64_t done = 0; done < longest || step == first; done += cells.bytes(), ++step) {
-    if (!meeting.wait_slot(step)) return Outcome::ended;
+    if (!meeting.wait_slot(step, cells.all())) return Outcome::ended;
     for (std::uint32_t distance = 1; distance < meeting.size(); ++distance) {
       const std::uint32_t other = meeting.after(distance);
       const std::span<const std::byte> block = from.of(other);
