@@ -24,10 +24,7 @@
 namespace outrigger::intranode {
 
 Outcome allgather_slots(Meeting& meeting, std::span<const std::byte> mine, const Blocks& into) {
-  std::uint64_t longest = into.each;
-  for (std::uint32_t other = 0; !into.is_regular() && other < meeting.size(); ++other) {
-    longest = std::max<std::uint64_t>(longest, into.of(other).size());
-  }
+  const std::uint64_t longest = into.longest(meeting.size());
   if (longest == 0) return Outcome::done;
   std::uint64_t step = meeting.begin();
   if (!meeting.matches_own(mine.size(), into.of(meeting.rank()).size())) return Outcome::ended;

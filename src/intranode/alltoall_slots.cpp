@@ -28,14 +28,6 @@
 namespace outrigger::intranode {
 namespace {
 
-std::uint64_t longest_of(const Blocks& blocks, const Meeting& meeting) {
-  std::uint64_t longest = 0;
-  for (std::uint32_t other = 0; other < meeting.size(); ++other) {
-    if (other != meeting.rank()) longest = std::max<std::uint64_t>(longest, blocks.of(other).size());
-  }
-  return longest;
-}
-
 // Contents of the first step of a v-form: lengths, and the blocks unless these are copied directly.
 struct FirstStep {
   bool lengths = false;
@@ -84,7 +76,7 @@ Outcome alltoall_slots(Meeting& meeting, const Blocks& from, const Blocks& into,
   if (equal && from.is_regular() && into.is_regular() && from.each * (meeting.size() - 1) <= kSlotBytes)
     return exchange_once(meeting, from, into);
   const Cells cells = equal ? Cells(meeting.size(), from.each) : Cells::with_lengths(meeting.size());
-  std::uint64_t longest = longest_of(from, meeting);
+  std::uint64_t longest = from.longest(meeting.size(), meeting.rank());
   const std::uint64_t first = meeting.begin();
   if (equal && !meeting.matches_own(from.each, into.each)) return Outcome::ended;
   if (!meeting.fits(meeting.rank(), from.of(meeting.rank()).size(), into.of(meeting.rank()).size()))

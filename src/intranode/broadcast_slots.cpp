@@ -18,7 +18,7 @@
 //
 // Team of p, n bytes in chunks of 32 KiB:
 //     cost    n copied in by the root, n copied out by each other, one after the other only for the first chunk
-//     bounds  two slots; the root is at most two chunks ahead of the slowest reader
+//     bounds  two slots; the root is at most two chunks ahead of the slowest reader, or kArrivals short calls
 #include "intranode/algorithms.hpp"
 #include "intranode/slot_copies.hpp"
 

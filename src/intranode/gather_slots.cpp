@@ -17,8 +17,8 @@
 //
 // Team of p, blocks of n:
 //     cost    n copied in by each, n (p - 1) copied out by the root
-//     bounds  two slots; a member is at most two chunks ahead of the root. With `equal`, members of short blocks do not
-//             wait for the root
+//     bounds  two slots; a member is at most two chunks ahead of the root. With `equal` it is at most kArrivals short
+//             calls ahead
 #include "intranode/algorithms.hpp"
 #include "intranode/slot_copies.hpp"
 
@@ -45,14 +45,12 @@ bool root_expects(Meeting& meeting, std::uint32_t root, std::uint64_t first, std
 }
 
 Outcome gather_at_root(Meeting& meeting, std::span<const std::byte> mine, const Blocks& into, bool equal) {
-  std::uint64_t longest = 0;
-  for (std::uint32_t other = 0; other < meeting.size(); ++other) {
-    longest = std::max<std::uint64_t>(longest, into.of(other).size());
-  }
+  const std::uint64_t longest = into.longest(meeting.size());
   const std::uint64_t first = meeting.begin();
   std::uint64_t step = first;
   meeting.extend(steps_of(longest, kSlotBytes) - 1);
-  if (!meeting.fits(meeting.rank(), mine.size(), into.of(meeting.rank()).size())) return Outcome::ended;
+  const std::span<std::byte> own = into.of(meeting.rank());
+  if (!meeting.fits(meeting.rank(), mine.size(), own.size())) return Outcome::ended;
   if (!equal) {
     if (!meeting.wait_slot(step)) return Outcome::ended;
     meeting.saw_longest(longest);
@@ -60,7 +58,7 @@ Outcome gather_at_root(Meeting& meeting, std::span<const std::byte> mine, const 
     meeting.set_word(step, empty_blocks(meeting, into), 1);
     meeting.arrive(step);
   }
-  copy_own(into.of(meeting.rank()), mine);
+  copy_own(own, mine);
   for (std::uint64_t done = 0; done < longest || step == first; done += kSlotBytes, ++step) {
     for (std::uint32_t distance = 1; distance < meeting.size(); ++distance) {
       const std::uint32_t other = meeting.after(distance);

@@ -1,16 +1,16 @@
 // The parts of a team's algorithms: steps, which all members count alike, slots and waiting.
 //
-// An operation takes one or more steps. In a step a member may fill its slot whose turn it is and raises `arrived` to
-// the step's number; others wait for that, read, and raise `left`. A slot's turn comes again two steps later (kSlots),
-// so its owner first waits until the members have left the step before the last. Flags only grow: a step may be passed
-// over, and a higher number says all that the lower ones say.
+// An operation takes one or more steps. In a step a member may fill the slot whose turn it is. It raises the flag whose
+// turn it is to the step's number; others wait for that, read, and raise `left`. A turn comes again k steps later: kSlots
+// for slots, kArrivals for flags and what is beside them. So the owner first waits until the members have left the step
+// before. Flags only grow. A member may pass over a step, but only one in which nobody waits for it.
 //
 //     owner                                  reader
-//     wait: left of all >= s - 2
-//     fill slot s mod 2
-//     arrived = s        ---------------->   wait: arrived of the owner >= s
+//     wait: left of all >= s - k
+//     fill slot s mod k
+//     arrived (s mod kArrivals) = s ----->   wait: arrived (s mod kArrivals) of the owner >= s
 //                                            read the slot
-//     (before step s + 2)  <--------------   left = s
+//     (before step s + k)  <--------------   left = s
 //
 // A member that has arrived in step s has left all steps before the operation that s belongs to.
 #pragma once
@@ -99,6 +99,8 @@ class Meeting {
     if (!steps::keeps(site)) return true;
     Arrival& theirs = arrival(other, step);
     if (waiter_->wait(theirs.flag, step, other) == 0) return false;
+    // Of a member that is ahead, the next arrival is in its cache.
+    __builtin_prefetch(&arrival(other, step + 1));
     if (gone_[other] < first_ - 1) gone_[other] = first_ - 1;
     return step != first_ || agrees(other, theirs.calls);
   }

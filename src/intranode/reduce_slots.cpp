@@ -17,7 +17,7 @@
 //
 // Team of p, n bytes:
 //     cost    n copied in by each, n (p - 1) combined by the root
-//     bounds  two slots; a member is at most two chunks ahead of the root, and does not wait for it with short vectors
+//     bounds  two slots; a member is at most two chunks ahead of the root, or kArrivals calls of short vectors
 #include "intranode/algorithms.hpp"
 #include "intranode/contributions.hpp"
 
