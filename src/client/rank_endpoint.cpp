@@ -208,6 +208,7 @@ const SideMemory& RankEndpoint::use(const BufferLayout& layout, std::uint32_t me
     regions_.release_registrations(body);
   }
   const bool growing = placed && arguments_.growing();
+  operation->others_have_posted = placed && is_awaited({request.group->id(), request.sequence});
   doorbell_.unlock_and_ring(lock);
   if (outdated) let_go(std::move(*outdated));
   if (!placed) return nullptr;
@@ -217,6 +218,11 @@ const SideMemory& RankEndpoint::use(const BufferLayout& layout, std::uint32_t me
   return operation;
 } catch (...) {
   return nullptr;
+}
+
+bool RankEndpoint::is_awaited(const OperationId& operation) const {
+  return welcome_.core_share == copy::CoreShare::own &&
+         header().awaited_post.load(std::memory_order_relaxed) == post_tag(operation);
 }
 
 bool RankEndpoint::place(const OperationRequest& request, const BothSides& sides, SlotRequestBody& body,

@@ -166,6 +166,8 @@ class RankEndpoint : public GroupOwner, public std::enable_shared_from_this<Rank
   // Under the lock. The result of find(), or a new one. A registration has one user more afterwards.
   [[nodiscard]] const SideMemory& use(const BufferLayout& layout, std::uint32_t members, const SideMemory& found,
                                       std::optional<SideMemory>& found_now);
+  // All other ranks of the group have posted it, as far as is known.
+  [[nodiscard]] bool is_awaited(const OperationId& operation) const;
   // Under the lock. Adds the places of blocks and arguments to the body, and posts it. False if they are invalid.
   [[nodiscard]] bool place(const OperationRequest& request, const BothSides& sides, SlotRequestBody& body,
                            PendingOperation& operation);

@@ -24,17 +24,14 @@
 namespace outrigger::intranode {
 
 Outcome allgather_slots(Meeting& meeting, std::span<const std::byte> mine, const Blocks& into) {
-  std::uint64_t longest = into.each;
-  for (std::uint32_t other = 0; !into.is_regular() && other < meeting.size(); ++other) {
-    longest = std::max<std::uint64_t>(longest, into.of(other).size());
-  }
+  const std::uint64_t longest = into.longest(meeting.size());
   if (longest == 0) return Outcome::done;
   std::uint64_t step = meeting.begin();
   if (!meeting.matches_own(mine.size(), into.of(meeting.rank()).size())) return Outcome::ended;
   meeting.extend(steps_of(longest, kSlotBytes) - 1);
   for (std::uint64_t done = 0; done < longest; done += kSlotBytes, ++step) {
-    if (!meeting.wait_slot(step)) return Outcome::ended;
     const std::span<const std::byte> own = piece_of(mine, done, kSlotBytes);
+    if (!meeting.wait_slot(step, own.size())) return Outcome::ended;
     meeting.copy_in(meeting.own_slot(step, own.size()), own);
     meeting.arrive(step);
     copy_own(piece_of(into.of(meeting.rank()), done, kSlotBytes), own.data());

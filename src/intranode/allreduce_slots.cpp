@@ -29,7 +29,7 @@ Outcome allreduce_slots(Meeting& meeting, std::span<const std::byte> mine, std::
   meeting.extend(steps_of(mine.size(), most) - 1);
   for (std::uint64_t done = 0; done < mine.size(); done += most, ++step) {
     const std::span<const std::byte> own = piece_of(mine, done, most);
-    if (!meeting.wait_slot(step)) return Outcome::ended;
+    if (!meeting.wait_slot(step, own.size())) return Outcome::ended;
     meeting.copy_in(meeting.own_slot(step, own.size()), own);
     meeting.arrive(step);
     Contributions contributions(meeting.rank(), own.data());

@@ -31,8 +31,7 @@ Outcome alltoall_direct(Meeting& meeting, PeerMemory& memory, const Blocks& from
   const std::uint64_t step = meeting.begin();
   meeting.extend(1);
   if (equal && !meeting.matches_own(from.each, into.each)) return Outcome::ended;
-  if (!meeting.wait_slot(step)) return Outcome::ended;
-  publish(meeting, step, from);
+  if (!publish(meeting, step, from)) return Outcome::ended;
   meeting.arrive(step);
   if (equal) copy_own(into.of(meeting.rank()), from.of(meeting.rank()));  // a v-form has done it before
   bool all = true;

@@ -28,14 +28,6 @@
 namespace outrigger::intranode {
 namespace {
 
-std::uint64_t longest_of(const Blocks& blocks, const Meeting& meeting) {
-  std::uint64_t longest = 0;
-  for (std::uint32_t other = 0; other < meeting.size(); ++other) {
-    if (other != meeting.rank()) longest = std::max<std::uint64_t>(longest, blocks.of(other).size());
-  }
-  return longest;
-}
-
 // Contents of the first step of a v-form: lengths, and the blocks unless these are copied directly.
 struct FirstStep {
   bool lengths = false;
@@ -63,7 +55,8 @@ Outcome exchange_once(Meeting& meeting, const Blocks& from, const Blocks& into) 
     std::byte* slot = meeting.slot(owner, step, cell * (meeting.size() - 1));
     return slot + (reader < owner ? reader : reader - 1) * cell;
   };
-  if (!meeting.matches_own(cell, into.each) || !meeting.wait_slot(step)) return Outcome::ended;
+  if (!meeting.matches_own(cell, into.each) || !meeting.wait_slot(step, cell * (meeting.size() - 1)))
+    return Outcome::ended;
   for (std::uint32_t other = 0; other < meeting.size(); ++other) {
     if (other != me) meeting.copy_in(cell_of(me, other), {from.base + other * cell, cell});
   }
@@ -83,7 +76,7 @@ Outcome alltoall_slots(Meeting& meeting, const Blocks& from, const Blocks& into,
   if (equal && from.is_regular() && into.is_regular() && from.each * (meeting.size() - 1) <= kSlotBytes)
     return exchange_once(meeting, from, into);
   const Cells cells = equal ? Cells(meeting.size(), from.each) : Cells::with_lengths(meeting.size());
-  std::uint64_t longest = longest_of(from, meeting);
+  std::uint64_t longest = from.longest(meeting.size(), meeting.rank());
   const std::uint64_t first = meeting.begin();
   if (equal && !meeting.matches_own(from.each, into.each)) return Outcome::ended;
   if (!meeting.fits(meeting.rank(), from.of(meeting.rank()).size(), into.of(meeting.rank()).size()))
@@ -93,7 +86,7 @@ Outcome alltoall_slots(Meeting& meeting, const Blocks& from, const Blocks& into,
   std::uint64_t step = first;
   for (std::uint64_t done = 0; step == first || done < longest; done += cells.bytes(), ++step) {
     const bool tells = !equal && step == first;
-    if (!meeting.wait_slot(step)) return Outcome::ended;
+    if (!meeting.wait_slot(step, cells.all())) return Outcome::ended;
     fill_cells(meeting, cells, from, step, done, {.lengths = tells, .blocks = !is_direct()});
     if (tells) meeting.set_word(step, longest);
     meeting.arrive(step);

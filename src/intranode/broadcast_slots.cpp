@@ -18,7 +18,7 @@
 //
 // Team of p, n bytes in chunks of 32 KiB:
 //     cost    n copied in by the root, n copied out by each other, one after the other only for the first chunk
-//     bounds  two slots; the root is at most two chunks ahead of the slowest reader
+//     bounds  two slots; the root is at most two chunks ahead of the slowest reader, or kArrivals short calls
 #include "intranode/algorithms.hpp"
 #include "intranode/slot_copies.hpp"
 
@@ -30,7 +30,7 @@ Outcome broadcast_slots(Meeting& meeting, std::span<std::byte> buffer, std::uint
   for (std::uint64_t done = 0; done < buffer.size(); done += kSlotBytes, ++step) {
     const std::span<std::byte> chunk = piece_of(buffer, done, kSlotBytes);
     if (meeting.rank() == root) {
-      if (!meeting.wait_slot(step)) return Outcome::ended;
+      if (!meeting.wait_slot(step, chunk.size())) return Outcome::ended;
       meeting.copy_in(meeting.own_slot(step, chunk.size()), chunk);
       meeting.arrive(step);
     } else {

@@ -1,7 +1,7 @@
 // The shared memory by which the members of a team meet: flags and slots. One memfd per team, so nothing is left behind
 // when its members end, however they end.
 //
-//     member 0: arrived, little, calls | left, calls | doing | turns | slot 0 | slot 1 |
+//     member 0: arrived, calls, little | ... | left, calls | doing | turns | slot 0 | slot 1 |
 //     member 1: ...
 //
 // Pages of slots get memory when they are first written, or when their member asks for it.
@@ -31,17 +31,26 @@ struct CopyTurns {
   Flag owned;                        // raised by the owner when all is there
 };
 
+// A member's last two calls (CallWord), in turns.
+using LastCalls = std::array<std::atomic<std::uint64_t>, 2>;
+
+struct Arrival {
+  // The step whose contents are in the slot, or here if they are few bytes.
+  alignas(64) Flag flag;
+  // Until the member arrived.
+  LastCalls calls;
+  std::array<std::byte, kLittleBytes> little;
+};
+static_assert(sizeof(Arrival) / 64 % 2 == 1, "they are in different sets of a cache");
+
 // One member's part. Only that member writes it, but for the turns.
 struct MemberArea {
-  // The last step whose contents are in the slot, or beside the flag if they are few bytes.
-  alignas(64) Flag arrived;
-  std::array<std::array<std::byte, kLittleBytes>, kSlots> little;
-  // The last calls (CallWord) until the member arrived, in turns.
-  std::array<std::atomic<std::uint64_t>, kSlots> arrived_in;
+  // Step s is in the one of number s mod kArrivals.
+  std::array<Arrival, kArrivals> arrivals;
   // The last step in which the member has read all that it reads of others.
   alignas(64) Flag left;
-  // The last calls in which the member has left steps.
-  std::array<std::atomic<std::uint64_t>, kSlots> left_in;
+  // In which the member has left steps.
+  LastCalls left_in;
   // The program's call (CallWord) that the member is in or has been in last, by ranks or native. Read in long waits.
   alignas(64) std::atomic<std::uint64_t> doing;
   // Only the first member's counts, and any member writes it: a line about a late member has been printed.
@@ -50,8 +59,7 @@ struct MemberArea {
   std::array<CopyTurns, kMostMembers> turns;
   alignas(4096) std::array<std::array<std::byte, kSlotBytes>, kSlots> slots;
 };
-static_assert(offsetof(MemberArea, left) == 64, "one cache line to look at for what is little");
-static_assert(offsetof(MemberArea, doing) == 128, "one cache line to look at for who has left, written once a call");
+static_assert(offsetof(MemberArea, doing) - offsetof(MemberArea, left) == 64, "one line to look at for who has left");
 
 // Copies share the mapping.
 class ControlArea {

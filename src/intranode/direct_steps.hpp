@@ -20,15 +20,17 @@ namespace outrigger::intranode {
   return reinterpret_cast<std::uintptr_t>(memory);
 }
 
-// The addresses of this member's blocks, one for each member.
-inline void publish(Meeting& meeting, std::uint64_t step, const Blocks& blocks) {
+// The addresses of this member's blocks, one for each member. False: the wait has been ended.
+[[nodiscard]] inline bool publish(Meeting& meeting, std::uint64_t step, const Blocks& blocks) {
   const std::size_t bytes = meeting.size() * sizeof(std::uint64_t);
+  if (!meeting.wait_slot(step, bytes)) return false;
   std::byte* slot = meeting.own_slot(step, bytes);
   steps::writes(slot, bytes);
   for (std::uint32_t member = 0; member < meeting.size(); ++member) {
     const std::uint64_t address = address_of(blocks.of(member).data());
     std::memcpy(slot + member * sizeof address, &address, sizeof address);
   }
+  return true;
 }
 // The address of the owner's block for this member.
 [[nodiscard]] inline std::uint64_t published(const Meeting& meeting, std::uint32_t owner, std::uint64_t step) {

@@ -45,8 +45,7 @@ Outcome read_all(Meeting& meeting, PeerMemory& memory, const Blocks& into, std::
 Outcome read_blocks(Meeting& meeting, PeerMemory& memory, std::span<const std::byte> mine, const Blocks& into,
                     std::uint64_t step, bool& read) {
   if (!meeting.fits(meeting.rank(), mine.size(), into.each)) return Outcome::ended;
-  if (!meeting.wait_slot(step)) return Outcome::ended;
-  publish(meeting, step, into);
+  if (!publish(meeting, step, into)) return Outcome::ended;
   RootCopies copies(meeting, step);
   for (std::uint32_t distance = 1; distance < meeting.size(); ++distance) {
     const std::uint32_t other = meeting.after(distance);

@@ -17,8 +17,8 @@
 //
 // Team of p, blocks of n:
 //     cost    n copied in by each, n (p - 1) copied out by the root
-//     bounds  two slots; a member is at most two chunks ahead of the root. With `equal`, members of short blocks do not
-//             wait for the root
+//     bounds  two slots; a member is at most two chunks ahead of the root. With `equal` it is at most kArrivals short
+//             calls ahead
 #include "intranode/algorithms.hpp"
 #include "intranode/slot_copies.hpp"
 
@@ -35,8 +35,9 @@ std::uint64_t empty_blocks(const Meeting& meeting, const Blocks& into) {
   return empty;
 }
 
-// The root has arrived in the first step of a v-form. Is that not at odds with this member's length?
+// Waits for the root in the first step of a v-form. Is what it says not at odds with this member's length?
 bool root_expects(Meeting& meeting, std::uint32_t root, std::uint64_t first, std::uint64_t bytes) {
+  if (!meeting.wait_arrived(root, first)) return false;
   const bool empty = (meeting.word(root, first, 1) >> meeting.rank() & 1) != 0;
   const std::uint64_t most = empty ? 0 : meeting.word(root, first);
   const bool can_be = bytes <= most && (bytes == 0) == empty;
@@ -44,14 +45,12 @@ bool root_expects(Meeting& meeting, std::uint32_t root, std::uint64_t first, std
 }
 
 Outcome gather_at_root(Meeting& meeting, std::span<const std::byte> mine, const Blocks& into, bool equal) {
-  std::uint64_t longest = 0;
-  for (std::uint32_t other = 0; other < meeting.size(); ++other) {
-    longest = std::max<std::uint64_t>(longest, into.of(other).size());
-  }
+  const std::uint64_t longest = into.longest(meeting.size());
   const std::uint64_t first = meeting.begin();
   std::uint64_t step = first;
   meeting.extend(steps_of(longest, kSlotBytes) - 1);
-  if (!meeting.fits(meeting.rank(), mine.size(), into.of(meeting.rank()).size())) return Outcome::ended;
+  const std::span<std::byte> own = into.of(meeting.rank());
+  if (!meeting.fits(meeting.rank(), mine.size(), own.size())) return Outcome::ended;
   if (!equal) {
     if (!meeting.wait_slot(step)) return Outcome::ended;
     meeting.saw_longest(longest);
@@ -59,7 +58,7 @@ Outcome gather_at_root(Meeting& meeting, std::span<const std::byte> mine, const 
     meeting.set_word(step, empty_blocks(meeting, into), 1);
     meeting.arrive(step);
   }
-  copy_own(into.of(meeting.rank()), mine);
+  copy_own(own, mine);
   for (std::uint64_t done = 0; done < longest || step == first; done += kSlotBytes, ++step) {
     for (std::uint32_t distance = 1; distance < meeting.size(); ++distance) {
       const std::uint32_t other = meeting.after(distance);
@@ -84,15 +83,15 @@ Outcome gather_slots(Meeting& meeting, std::span<const std::byte> mine, const Bl
   std::uint64_t step = first;
   if (equal) meeting.extend(steps_of(mine.size(), kSlotBytes) - 1);
   for (std::uint64_t done = 0; done < mine.size(); done += kSlotBytes, ++step) {
-    if (!meeting.wait_slot_for(root, step)) return Outcome::ended;
+    const std::span<const std::byte> piece = piece_of(mine, done, kSlotBytes);
+    if (!meeting.wait_slot_for(root, step, piece.size())) return Outcome::ended;
     // Longer than two steps: the root may expect less and be gone.
     if (!equal && step == first + kSlots && !root_expects(meeting, root, first, mine.size())) return Outcome::ended;
-    const std::span<const std::byte> piece = piece_of(mine, done, kSlotBytes);
     meeting.copy_in(meeting.own_slot(step, piece.size()), piece);
     meeting.arrive(step);
   }
   if (!equal) {
-    if (!meeting.wait_arrived(root, first) || !root_expects(meeting, root, first, mine.size())) return Outcome::ended;
+    if (!root_expects(meeting, root, first, mine.size())) return Outcome::ended;
     meeting.saw_longest(meeting.word(root, first));
     meeting.extend(steps_of(meeting.longest(), kSlotBytes) - 1);
   }

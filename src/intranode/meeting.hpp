@@ -1,20 +1,21 @@
 // The parts of a team's algorithms: steps, which all members count alike, slots and waiting.
 //
-// An operation takes one or more steps. In a step a member may fill its slot whose turn it is and raises `arrived` to
-// the step's number; others wait for that, read, and raise `left`. A slot's turn comes again two steps later (kSlots),
-// so its owner first waits until the members have left the step before the last. Flags only grow: a step may be passed
-// over, and a higher number says all that the lower ones say.
+// An operation takes one or more steps. In a step a member may fill the slot whose turn it is. It raises the flag whose
+// turn it is to the step's number; others wait for that, read, and raise `left`. A turn comes again k steps later:
+// kSlots for slots, kArrivals for flags and what is beside them. So the owner first waits until the members have left
+// the step before. Flags only grow. A member may pass over a step if no other waits for it there.
 //
 //     owner                                  reader
-//     wait: left of all >= s - 2
-//     fill slot s mod 2
-//     arrived = s        ---------------->   wait: arrived of the owner >= s
+//     wait: left of all >= s - k
+//     fill slot s mod k
+//     arrived (s mod kArrivals) = s ----->   wait: arrived (s mod kArrivals) of the owner >= s
 //                                            read the slot
-//     (before step s + 2)  <--------------   left = s
+//     (before step s + k)  <--------------   left = s
 //
 // A member that has arrived in step s has left all steps before the operation that s belongs to.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -30,6 +31,7 @@ namespace outrigger::intranode {
 
 class Meeting {
   using Site = steps::Site;
+  using Calls = std::array<CallWord, std::tuple_size_v<LastCalls>>;
 
  public:
   Meeting(const ControlArea& area, std::uint32_t rank, Waiter& waiter)
@@ -48,7 +50,7 @@ class Meeting {
   // The next operation, of one step until extend(). Returns that step's number.
   std::uint64_t begin() {
     first_ = last_ + 1;
-    turn_ = (turn_ + 1) % kSlots;
+    turn_ = (turn_ + 1) % calls_.size();
     calls_[turn_] = next_call_.tagged(first_);
     next_call_ = CallWord();
     return last_ = first_;
@@ -61,8 +63,7 @@ class Meeting {
   [[nodiscard]] MemberArea& member(std::uint32_t rank) const { return members_[rank]; }
   // Where a member puts its `bytes` of a step, as its readers know.
   [[nodiscard]] std::byte* slot(std::uint32_t rank, std::uint64_t step, std::size_t bytes) const {
-    MemberArea& area = members_[rank];
-    return bytes <= kLittleBytes ? area.little[step % kSlots].data() : area.slots[step % kSlots].data();
+    return bytes <= kLittleBytes ? arrival(rank, step).little.data() : members_[rank].slots[step % kSlots].data();
   }
   [[nodiscard]] std::byte* own_slot(std::uint64_t step, std::size_t bytes) const { return slot(rank_, step, bytes); }
   void copy_in(std::byte* own_slot, std::span<const std::byte> from) { writer_.copy(own_slot, from); }
@@ -81,13 +82,13 @@ class Meeting {
   }
 
   void arrive(std::uint64_t step, Site site = Site::current()) {
-    tell_calls();
-    if (steps::keeps(site)) Waiter::raise(own_->arrived, step);
+    tell_calls(step);
+    if (steps::keeps(site)) Waiter::raise(arrival(rank_, step).flag, step);
   }
-  // Without wait_slot(). A member that still reads the slot whose turn it is also reads the call that it belongs to.
+  // Without wait_slot(). A member that still reads what was there also reads the call that it belongs to.
   void arrive_without_slot(std::uint64_t step, Site site = Site::current()) {
-    if (all_gone_ + kSlots >= step || all_are_gone(step - kSlots)) tell_calls();
-    if (steps::keeps(site)) Waiter::raise(own_->arrived, step);
+    if (all_gone_ + kArrivals >= step || all_are_gone(step - kArrivals)) tell_calls(step);
+    if (steps::keeps(site)) Waiter::raise(arrival(rank_, step).flag, step);
   }
   void leave(std::uint64_t step, Site site = Site::current()) {
     steps::tell(own_->left_in[turn_], call().word());
@@ -96,14 +97,16 @@ class Meeting {
 
   [[nodiscard]] bool wait_arrived(std::uint32_t other, std::uint64_t step, Site site = Site::current()) {
     if (!steps::keeps(site)) return true;
-    MemberArea& area = members_[other];
-    if (waiter_->wait(area.arrived, step, other) == 0) return false;
+    Arrival& theirs = arrival(other, step);
+    if (waiter_->wait(theirs.flag, step, other) == 0) return false;
+    // The next one is in the other's cache if that is ahead.
+    __builtin_prefetch(&arrival(other, step + 1));
     if (gone_[other] < first_ - 1) gone_[other] = first_ - 1;
-    return step != first_ || agrees(other, area.arrived_in);
+    return step != first_ || agrees(other, theirs.calls);
   }
   // Does wait_arrived() not wait?
   [[nodiscard]] bool has_arrived(std::uint32_t other, std::uint64_t step) const {
-    return steps::told(members_[other].arrived.value) >= step;
+    return steps::told(arrival(other, step).flag.value) >= step;
   }
   // Waits for a flag that `whose` raises. False: the wait has been ended.
   [[nodiscard]] bool wait_for(Flag& flag, std::uint64_t value, std::uint32_t whose, Site site = Site::current()) {
@@ -151,15 +154,17 @@ class Meeting {
     all_gone_ = step;
   }
 
-  // Waits until this member's slot for `step` may be written, if all the others read it in this operation ...
-  [[nodiscard]] bool wait_slot(std::uint64_t step, Site site = Site::current()) {
-    return step <= all_gone_ + kSlots || wait_all_left(step - kSlots, site);
+  // Waits until this member may put `bytes`, by default few, where they are in `step`, if all the others read them in
+  // this operation ...
+  [[nodiscard]] bool wait_slot(std::uint64_t step, std::size_t bytes = kLittleBytes, Site site = Site::current()) {
+    return step <= all_gone_ + turns_of(bytes) || wait_all_left(catches_up_to(step, bytes), site);
   }
   // ... or `reader` alone.
-  [[nodiscard]] bool wait_slot_for(std::uint32_t reader, std::uint64_t step, Site site = Site::current()) {
-    if (step <= all_gone_ + kSlots) return true;
-    const std::uint64_t before = step - kSlots < first_ ? step - kSlots : first_ - 1;
-    return wait_all_left(before, site) && (reader == rank_ || wait_left(reader, step - kSlots, site));
+  [[nodiscard]] bool wait_slot_for(std::uint32_t reader, std::uint64_t step, std::size_t bytes,
+                                   Site site = Site::current()) {
+    if (step <= all_gone_ + turns_of(bytes)) return true;
+    const std::uint64_t left = catches_up_to(step, bytes);
+    return wait_all_left(std::min(left, first_ - 1), site) && (reader == rank_ || wait_left(reader, left, site));
   }
 
   // The operation in progress, or the last one.
@@ -172,7 +177,7 @@ class Meeting {
   [[nodiscard]] bool matches_own(std::uint64_t given, std::uint64_t room) { return matches(rank_, given, room); }
   // A member that has arrived in the first step has said these bytes of its own: call().
   [[nodiscard]] bool says_bytes(std::uint32_t other, std::uint32_t root, std::uint64_t bytes) {
-    const CallWord theirs(steps::told(members_[other].arrived_in[turn_]));
+    const CallWord theirs(steps::told(arrival(other, first_).calls[turn_]));
     if (theirs.ahead_of(call()) != 0 || theirs.has_bytes(bytes)) return true;
     difference_ = Difference{.other = other, .mine = CallWord(CollectiveCall::gatherv, root, bytes), .theirs = theirs};
     return false;
@@ -184,10 +189,19 @@ class Meeting {
   [[nodiscard]] const std::optional<Difference>& difference() const { return difference_; }
 
  private:
-  void tell_calls() {
-    for (std::uint32_t turn = 0; turn < kSlots; ++turn) {
-      steps::tell(own_->arrived_in[turn], calls_[turn].word());
-    }
+  [[nodiscard]] Arrival& arrival(std::uint32_t rank, std::uint64_t step) const {
+    return members_[rank].arrivals[step % kArrivals];
+  }
+  // Steps until a place for `bytes` has its turn again.
+  [[nodiscard]] static std::uint64_t turns_of(std::size_t bytes) { return bytes <= kLittleBytes ? kArrivals : kSlots; }
+  // The step that others must have left before a member that is too far ahead goes on. It lets them catch up by half of
+  // the short steps: so it looks at their flags once for many.
+  [[nodiscard]] static std::uint64_t catches_up_to(std::uint64_t step, std::size_t bytes) {
+    return step - (bytes <= kLittleBytes ? kArrivals / 2 : kSlots);
+  }
+  void tell_calls(std::uint64_t step) {
+    Arrival& own = arrival(rank_, step);
+    for (std::size_t turn = 0; turn < calls_.size(); ++turn) steps::tell(own.calls[turn], calls_[turn].word());
   }
   [[nodiscard]] bool all_are_gone(std::uint64_t step) const {
     for (std::uint32_t other = 0; other < size_; ++other) {
@@ -202,16 +216,16 @@ class Meeting {
     return false;
   }
   // Members that are further on have later calls there, and those that pass an operation over earlier ones.
-  [[nodiscard]] bool agrees(std::uint32_t other, const std::array<std::atomic<std::uint64_t>, kSlots>& told) {
-    std::array<CallWord, kSlots> theirs;
+  [[nodiscard]] bool agrees(std::uint32_t other, const LastCalls& told) {
+    Calls theirs;
     bool clear = true;
-    for (std::uint32_t turn = 0; turn < kSlots; ++turn) {
+    for (std::size_t turn = 0; turn < theirs.size(); ++turn) {
       theirs[turn] = CallWord(steps::told(told[turn]));
       clear = clear && (theirs[turn].word() == calls_[turn].word() || theirs[turn].ahead_of(call()) > 0);
     }
     return clear || agree(other, theirs);
   }
-  [[nodiscard, gnu::noinline]] bool agree(std::uint32_t other, const std::array<CallWord, kSlots>& theirs) {
+  [[nodiscard, gnu::noinline]] bool agree(std::uint32_t other, const Calls& theirs) {
     for (const CallWord& mine : calls_) {
       for (const CallWord& one : theirs) {
         if (one.ahead_of(mine) != 0 || !mine.is_compared() || !one.is_compared() || mine.is_same_call(one)) continue;
@@ -231,8 +245,8 @@ class Meeting {
   std::uint64_t first_ = 0;  // step of the operation in progress, or of the last one
   std::uint64_t last_ = 0;
   CallWord next_call_;
-  std::array<CallWord, kSlots> calls_;  // of the last operations, with their first steps
-  std::uint32_t turn_ = 0;              // the last one's
+  Calls calls_;           // of the last operations, with their first steps
+  std::size_t turn_ = 0;  // the last one's
   std::uint64_t longest_ = 0;
   std::optional<Difference> difference_;
   std::uint64_t all_gone_ = 0;                      // the last step that all others are known to have left

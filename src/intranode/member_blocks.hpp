@@ -1,6 +1,7 @@
 // Arguments and results of collectives.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -29,6 +30,14 @@ struct Blocks {
     const std::uint64_t size = is_regular() ? each : bytes[member];
     if (size == 0) return {};  // `base` may be null
     return {base + (is_regular() ? member * each : offsets[member]), size};
+  }
+  // The longest block of so many members. If blocks are not equally long, `without` is left out.
+  [[nodiscard]] std::uint64_t longest(std::uint32_t members, std::uint32_t without = UINT32_MAX) const {
+    std::uint64_t found = each;
+    for (std::uint32_t member = 0; !is_regular() && member < members; ++member) {
+      if (member != without) found = std::max(found, bytes[member]);
+    }
+    return found;
   }
 };
 

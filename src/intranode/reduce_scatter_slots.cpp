@@ -53,7 +53,7 @@ Outcome reduce_scatter_slots(Meeting& meeting, const std::byte* mine, std::span<
   std::uint64_t step = meeting.begin();
   meeting.extend(steps_of(longest, cells.bytes()) - 1);
   for (std::uint64_t done = 0; done < longest; done += cells.bytes(), ++step) {
-    if (!meeting.wait_slot(step)) return Outcome::ended;
+    if (!meeting.wait_slot(step, cells.all())) return Outcome::ended;
     for (std::uint32_t distance = 1; distance < meeting.size(); ++distance) {
       const std::uint32_t other = meeting.after(distance);
       meeting.copy_in(cells.in(meeting.own_slot(step, cells.all()), meeting.rank(), other),

@@ -59,7 +59,7 @@ Outcome reduce_shared_slices(Meeting& meeting, std::span<const std::byte> mine, 
   for (std::uint64_t done = 0; done < mine.size(); done += chunk_bytes, step += 2) {
     const std::span<const std::byte> chunk = piece_of(mine, done, chunk_bytes);
     const Slices slices(meeting.size(), chunk.size(), combine.element_bytes());
-    if (!meeting.wait_slot(step)) return Outcome::ended;
+    if (!meeting.wait_slot(step, kSlotBytes)) return Outcome::ended;
     meeting.copy_in(meeting.own_slot(step, kSlotBytes), chunk);
     meeting.arrive(step);
 

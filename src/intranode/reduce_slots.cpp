@@ -17,7 +17,7 @@
 //
 // Team of p, n bytes:
 //     cost    n copied in by each, n (p - 1) combined by the root
-//     bounds  two slots; a member is at most two chunks ahead of the root, and does not wait for it with short vectors
+//     bounds  two slots; a member is at most two chunks ahead of the root, or kArrivals calls of short vectors
 #include "intranode/algorithms.hpp"
 #include "intranode/contributions.hpp"
 
@@ -31,7 +31,7 @@ Outcome reduce_slots(Meeting& meeting, std::span<const std::byte> mine, std::byt
   for (std::uint64_t done = 0; done < mine.size(); done += most, ++step) {
     const std::span<const std::byte> own = piece_of(mine, done, most);
     if (meeting.rank() != root) {
-      if (!meeting.wait_slot_for(root, step)) return Outcome::ended;
+      if (!meeting.wait_slot_for(root, step, own.size())) return Outcome::ended;
       meeting.copy_in(meeting.own_slot(step, own.size()), own);
       meeting.arrive(step);
       continue;

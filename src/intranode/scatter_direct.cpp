@@ -28,8 +28,7 @@ namespace {
 
 Outcome lend_all(Meeting& meeting, PeerMemory& memory, const Blocks& from, std::span<std::byte> mine,
                  std::uint64_t step, bool& all) {
-  if (!meeting.wait_slot(step)) return Outcome::ended;
-  publish(meeting, step, from);
+  if (!publish(meeting, step, from)) return Outcome::ended;
   meeting.arrive(step);
   copy_own(mine, from.of(meeting.rank()));
   return lend_blocks(

@@ -17,7 +17,7 @@
 //
 // Team of p, blocks of n:
 //     cost    n (p - 1) copied in by the root, n copied out by each other
-//     bounds  two slots; the root is at most two steps ahead of the slowest reader
+//     bounds  two slots; the root is at most two steps ahead of the slowest reader, or kArrivals short calls
 #include "intranode/algorithms.hpp"
 #include "intranode/slot_copies.hpp"
 
@@ -26,18 +26,16 @@ namespace {
 
 Outcome scatter_at_root(Meeting& meeting, const Blocks& from, std::span<std::byte> mine, bool equal,
                         const DirectBlocks& direct) {
-  std::uint64_t longest = 0;
-  for (std::uint32_t other = 0; other < meeting.size(); ++other) {
-    if (other != meeting.rank()) longest = std::max<std::uint64_t>(longest, from.of(other).size());
-  }
+  const std::uint64_t longest = from.longest(meeting.size(), meeting.rank());
   const Cells cells = equal ? Cells(meeting.size(), from.each) : Cells::with_lengths(meeting.size());
   const bool is_direct = !equal && direct.have(longest);
   const std::uint64_t first = meeting.begin();
-  if (!meeting.fits(meeting.rank(), from.of(meeting.rank()).size(), mine.size())) return Outcome::ended;
+  const std::span<const std::byte> own = from.of(meeting.rank());
+  if (!meeting.fits(meeting.rank(), own.size(), mine.size())) return Outcome::ended;
   std::uint64_t step = first;
   if (!is_direct) meeting.extend(steps_of(longest, cells.bytes()) - 1);
   for (std::uint64_t done = 0; done < longest || step == first; done += cells.bytes(), ++step) {
-    if (!meeting.wait_slot(step)) return Outcome::ended;
+    if (!meeting.wait_slot(step, cells.all())) return Outcome::ended;
     for (std::uint32_t distance = 1; distance < meeting.size(); ++distance) {
       const std::uint32_t other = meeting.after(distance);
       const std::span<const std::byte> block = from.of(other);
@@ -52,7 +50,7 @@ Outcome scatter_at_root(Meeting& meeting, const Blocks& from, std::span<std::byt
     meeting.arrive(step);
     if (is_direct) return scatter_direct(meeting, *direct.memory, from, mine, meeting.rank(), false, longest);
   }
-  copy_own(mine, from.of(meeting.rank()));
+  copy_own(mine, own);
   meeting.end();
   return Outcome::done;
 }

@@ -18,7 +18,7 @@ inline void copy_out(std::span<std::byte> to, const std::byte* slot) {
 }
 // Within the member's own memory.
 inline void copy_own(std::span<std::byte> to, const std::byte* from) {
-  if (!to.empty() && to.data() != from) std::memcpy(to.data(), from, to.size());
+  if (!to.empty() && to.data() != from) copy_short(to.data(), from, to.size());
 }
 
 // As much as there is, where lengths have been checked.

@@ -43,6 +43,10 @@ bool can_stream() {
 
 }  // namespace
 
+void copy_some(std::byte* to, const std::byte* from, std::size_t bytes) {
+  std::memcpy(to, from, bytes);
+}
+
 void stream_into(std::byte* to, std::span<const std::byte> from) {
   const std::size_t head = (kCacheLine - reinterpret_cast<std::uintptr_t>(to) % kCacheLine) % kCacheLine;
   const std::size_t lines = (from.size() - head) / kCacheLine * kCacheLine;

@@ -18,13 +18,15 @@ namespace outrigger::intranode {
 // By streaming stores, where the processor has them. At least 64 bytes.
 void stream_into(std::byte* to, std::span<const std::byte> from);
 
+// memcpy(), for compilers that would use slow instructions (rep movs) where they know the longest length.
+[[gnu::noinline]] void copy_some(std::byte* to, const std::byte* from, std::size_t bytes);
 // memcpy(), without a call for what a register holds.
 inline void copy_short(std::byte* to, const std::byte* from, std::size_t bytes) {
   switch (bytes) {
     case 4: std::memcpy(to, from, 4); break;
     case 8: std::memcpy(to, from, 8); break;
     case 16: std::memcpy(to, from, 16); break;
-    default: std::memcpy(to, from, bytes);
+    default: copy_some(to, from, bytes);
   }
 }
 

@@ -1,6 +1,5 @@
 #include "intranode/team.hpp"
 
-#include <algorithm>
 #include <numeric>
 
 #include "intranode/algorithms.hpp"
@@ -12,14 +11,6 @@ namespace {
 // Does it take less time to combine a slice each, with twice the steps, than the whole vector?
 bool combines_slices(std::uint32_t members, std::uint64_t bytes) {
   return members >= kSlicingMembers && bytes * members >= kSlicingBytes;
-}
-
-std::uint64_t longest_of(const Blocks& blocks, std::uint32_t members) {
-  std::uint64_t longest = blocks.each;
-  for (std::uint32_t member = 0; !blocks.is_regular() && member < members; ++member) {
-    longest = std::max(longest, blocks.bytes[member]);
-  }
-  return longest;
 }
 
 std::uint64_t total_of(const Blocks& blocks, std::uint32_t members) {
@@ -81,7 +72,7 @@ Outcome Team::scatterv(const Blocks& from, std::span<std::byte> mine, std::uint3
 
 Outcome Team::allgather(std::span<const std::byte> mine, const Blocks& into, std::optional<CallWord> as) {
   meeting_.is_for(as ? *as : CallWord(CollectiveCall::allgather, 0, total_of(into, size())));
-  if (direct_.have(longest_of(into, size()))) return allgather_direct(meeting_, *direct_.memory, mine, into);
+  if (direct_.have(into.longest(size()))) return allgather_direct(meeting_, *direct_.memory, mine, into);
   return allgather_slots(meeting_, mine, into);
 }
 

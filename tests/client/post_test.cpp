@@ -697,6 +697,33 @@ TEST_F(Post, HundredThousandOperationsLeaveNothing) {
   EXPECT_EQ(after.regions, 0U);
 }
 
+bool finds_others_posted(FakeNodeOptions options, std::uint64_t awaited, std::uint64_t posted) {
+  FakeNode node(std::move(options));
+  const auto client = node.attach();
+  OperationRequest wanted;
+  wanted.group = client->define_group(GroupId{7, 9}, world(kSize), GroupRank(3));
+  wanted.sequence = posted;
+  node.header().awaited_post = post_tag({GroupId{7, 9}, awaited});
+  const auto operation = client->post(wanted);
+  node.complete(node.take_post().value());
+  EXPECT_TRUE(finish(*client, *operation));
+  return operation->others_have_posted;
+}
+
+TEST(PostAsTheLast, IsKnownOfTheAwaitedOperationOnly) {
+  FakeNodeOptions options;
+  options.core_share = copy::CoreShare::own;
+  EXPECT_TRUE(finds_others_posted(options, 0, 0));
+  EXPECT_TRUE(finds_others_posted(options, 42, 42));
+  EXPECT_FALSE(finds_others_posted(options, 42, 43));
+}
+
+TEST(PostAsTheLast, ServiceProcessMayNeedTheCore) {
+  FakeNodeOptions options;
+  options.core_share = copy::CoreShare::shared;
+  EXPECT_FALSE(finds_others_posted(options, 0, 0));
+}
+
 TEST(PostWithoutCma, PrivateMemoryIsRejected) {
   FakeNodeOptions options;
   options.reach = kReachMapped;

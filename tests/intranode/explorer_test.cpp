@@ -73,7 +73,7 @@ std::string explore(Explorer& explorer, std::uint64_t runs) {
   std::array<ExploredTeam, 2> teams{ExploredTeam(2), ExploredTeam(3)};
   RandomChoices choices(1, runs);
   for (std::uint64_t seed = 0; choices.next_run(3); ++seed) {
-    if (std::string wrong = run_calls(explorer, teams[seed % 2], choices, seed, 6); !wrong.empty()) {
+    if (std::string wrong = run_calls(explorer, teams[seed % 2], choices, seed, 8); !wrong.empty()) {
       return "seed " + std::to_string(seed) + ": " + wrong;
     }
   }

@@ -4,7 +4,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -61,6 +63,58 @@ TEST(TeamTest, RandomCallsGiveWhatTheyMust) {
       for (int call = 0; call < 400; ++call) ASSERT_EQ(calls.next(), "");
     });
   }
+}
+
+// Ends every wait once the team is open.
+struct HastyWaiter final : Waiter {
+  HastyWaiter() : Waiter({.spins = 20, .yields = 20, .sleep = std::chrono::microseconds(1), .patience = {}}) {}
+  bool overdue(const Late& /*late*/) override { return waits; }
+  bool waits = true;
+};
+
+// Calls in which member 0 needs nothing of member 1. True: `n` has come.
+bool broadcast_ahead(Team& team, int n) {
+  const Bytes expected(kLittleBytes, static_cast<std::byte>(n));
+  Bytes buffer = team.rank() == 0 ? expected : Bytes(kLittleBytes);
+  return team.broadcast(buffer, 0) == Outcome::done && buffer == expected;
+}
+bool scatter_ahead(Team& team, int n) {
+  std::array<int, 2> all{n, n};
+  int mine = -1;
+  const Blocks from = team.rank() == 0 ? Blocks::regular(reinterpret_cast<std::byte*>(all.data()), sizeof n) : Blocks{};
+  return team.scatter(from, std::as_writable_bytes(std::span(&mine, 1)), 0) == Outcome::done && mine == n;
+}
+bool gather_ahead(Team& team, int n) {
+  std::array<int, 2> all{n, n};
+  const Blocks into = team.rank() == 1 ? Blocks::regular(reinterpret_cast<std::byte*>(all.data()), sizeof n) : Blocks{};
+  return team.gather(std::as_bytes(std::span(&n, 1)), into, 1) == Outcome::done && all == std::array{n, n};
+}
+bool reduce_ahead(Team& team, int n) {
+  const double mine = n;
+  double sum = 2 * mine;
+  const SumOrder order(SumTree::linear(2));
+  std::byte* into = team.rank() == 1 ? reinterpret_cast<std::byte*>(&sum) : nullptr;
+  const Outcome outcome = team.reduce(std::as_bytes(std::span(&mine, 1)), into, OrderCombine(kDoubleSum, order), 1);
+  return outcome == Outcome::done && sum == 2 * mine;
+}
+
+TEST(TeamTest, AMemberMayBeManyShortCallsAhead) {
+  const UniqueFd fd = ControlArea::create(2).value();
+  const ControlArea area = ControlArea::attach(fd.get(), 2).value();
+  std::array<HastyWaiter, 2> waiters;
+  Team ahead(area, 0, waiters[0]);
+  Team behind(area, 1, waiters[1]);
+  std::thread opens([&] { ASSERT_EQ(behind.open(), Outcome::done); });
+  ASSERT_EQ(ahead.open(), Outcome::done);
+  opens.join();
+  for (HastyWaiter& waiter : waiters) waiter.waits = false;
+  constexpr int kAhead = kArrivals;
+  for (auto* call : {broadcast_ahead, scatter_ahead, gather_ahead, reduce_ahead}) {
+    for (int n = 1; n <= kAhead; ++n) ASSERT_TRUE(call(ahead, n)) << n;
+    for (int n = 1; n <= kAhead; ++n) ASSERT_TRUE(call(behind, n)) << n;
+  }
+  for (int n = 1; n <= kAhead; ++n) ASSERT_TRUE(broadcast_ahead(ahead, n)) << n;
+  EXPECT_FALSE(broadcast_ahead(ahead, 0));
 }
 
 TEST(TeamTest, MembersMayBeProcesses) {

@@ -89,7 +89,7 @@ QUICK = {
     "test_programs.py": {
         "test_rendezvous_goes_through": "-default-2",
         "test_threads": "",
-        "test_odd_programs": "-2-",
+        "test_odd_programs": "-2]",
         "test_mismatched_arguments": "",
     },
     "test_refused_calls.py": {"test_it_does_without_all_of_them": "", "test_no_shared_heap": "madvise"},

@@ -9,12 +9,16 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import Job, Mpi, wait_until
 from test_live import nodes_of
+
+from outrigger import formats
+from outrigger.live import sources, stuck
 
 LIVE = {"OUTRIGGER_LIVE": "on", "OUTRIGGER_REPORT": ""}
 WORLD = "MPI_COMM_WORLD"
@@ -31,7 +35,12 @@ def place_in(source: Path, name: str) -> str:
     return f"{source.name}:{number}"
 
 
+INTERVAL_S = 0.1
+"""Between two looks at a job."""
+
+
 def _jobs(*words: str) -> list[dict[str, Any]]:
+    """By the command."""
     command = [sys.executable, "-m", "outrigger", *words, "--json"]
     said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     return json.loads(said.stdout)["jobs"]  # type: ignore[no-any-return]
@@ -43,9 +52,20 @@ def _name(job: Job) -> str:
 
 
 def state_of(job: Job) -> dict[str, Any]:
-    """The job, as `outrigger stuck` has it."""
-    (state,) = _jobs("stuck", _name(job), "--interval", "0.3")
-    return state
+    """The job, as `outrigger stuck` has it, without the start of an interpreter: the job's ranks compute meanwhile."""
+    states = stuck.look(sources.of([], None, None, []), _name(job), INTERVAL_S)
+    (state,) = json.loads(formats.as_json(asdict(states)))["jobs"]
+    return state  # type: ignore[no-any-return]
+
+
+def must_be_in_stuck(job: Job, text: str) -> None:
+    """The command `outrigger stuck` says it."""
+
+    def said() -> bool:
+        (state,) = _jobs("stuck", _name(job), "--interval", str(INTERVAL_S))
+        return text in state["verdict"]
+
+    assert wait_until(said, 30)
 
 
 def must_be_in_top(job: Job, text: str) -> None:

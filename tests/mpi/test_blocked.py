@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from conftest import Mpi
-from hanging import MARKS, WORLD, hanging, must_be_in_top, must_become, place_in
+from hanging import MARKS, WORLD, hanging, must_be_in_stuck, must_be_in_top, must_become, place_in
 
 HERE = Path(__file__).parent
 C = HERE / "programs" / "blocked.c"
@@ -159,8 +159,10 @@ def test_messages_move(offload: Mpi) -> None:
     hangs(offload, ["blocked", "moving"], check)
 
 
-def test_top_says_it(offload: Mpi) -> None:
+@pytest.mark.any_mpi
+def test_both_commands_say_it(offload: Mpi) -> None:
     with hanging(offload, RANKS, ["blocked", "circle"], READY, {}) as job:
+        must_be_in_stuck(job, "name one another in a circle")
         must_be_in_top(job, "name one another in a circle")
 
 

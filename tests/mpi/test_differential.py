@@ -95,3 +95,11 @@ def test_a_difference_is_found(mpi, services):
     result = mpi.run(2, program, services=services, env={}, timeout_s=60)
     assert result.returncode != 0
     assert "DIFFERENCE" in result.out and "replay: differential --seed 3" in result.out
+
+
+def test_errors_of_the_native_mpi_are_told_apart(mpi, services):
+    """The right bytes of every kind of operation follow from the seed: here those of native calls are spoiled."""
+    program = ["differential", "--seed", "3", "--operations", "300", "--spoil", "2"]
+    result = mpi.run(3, program, services=services, env={}, timeout_s=120).ok()
+    assert "WRONG bytes of the native MPI" in result.out and "DIFFERENCE" not in result.out
+    assert "no difference but for native errors" in result.out

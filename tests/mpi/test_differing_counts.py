@@ -4,6 +4,8 @@ their MPI, and the others' operation fails with a message. Natively such program
 
 import pytest
 
+pytestmark = pytest.mark.any_mpi
+
 CALLS = ("gather", "scatter", "bcast", "reduce", "alltoall")
 RULES = {"OUTRIGGER_ALGORITHM": "all:b-8K=native", "OUTRIGGER_BLOCKING": "on"}
 SAID = "failed: the counts differ between ranks; this rank passes 16384 bytes, and rank {} a count for which"

@@ -15,7 +15,7 @@ from conftest import Job, Mpi, Result, Stopwatch
 from local_dpus import ONE_MPI, SECOND, Dpus, dpus, reached
 from test_restart import HANGS, LASTS_S
 
-pytestmark = pytest.mark.one_machine
+pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]
 
 STARTS_WITHIN_S = 10.0
 STOPPED_FOR_S = 12.0  # until a stopped one is replaced

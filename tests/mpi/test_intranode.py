@@ -138,6 +138,7 @@ def test_the_info_key_switches_it_off_and_on(offload, services, ranks, nodes):
     assert found == {name: (100 * ranks * done, 100 * ranks * made) for name, (done, made) in calls_of.items()}
 
 
+@pytest.mark.any_mpi
 @pytest.mark.parametrize("services", (0, 1))
 @pytest.mark.parametrize(("ranks", "nodes"), ((3, 2), (4, 2), (5, 3)))
 def test_two_levels_between_nodes(offload, ranks, nodes, services):
@@ -163,6 +164,7 @@ DIFFER = ("other_collective", "other_root", "other_roots_of_gather", "other_size
 LENGTHS = ("longer_gatherv", "shorter_alltoallv")
 
 
+@pytest.mark.any_mpi
 @pytest.mark.parametrize("fault", DIFFER + LENGTHS)
 def test_calls_that_differ_end_with_a_message(offload, fault):
     """Rank 2 makes another call than ranks 0 and 1."""
@@ -171,6 +173,7 @@ def test_calls_that_differ_end_with_a_message(offload, fault):
     assert "on a communicator of 3 ranks failed: the ranks' calls differ: rank" in result.out, result.out
 
 
+@pytest.mark.any_mpi
 @pytest.mark.parametrize("fault", ("other_collective", "other_root", "other_size", "other_way"))
 def test_calls_that_differ_on_a_node_of_several_end_with_a_message(offload, fault):
     """Ranks 2 and 3 are a node."""

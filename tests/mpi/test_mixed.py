@@ -41,12 +41,14 @@ def must_run_natively(mpi: Mpi, having: str) -> None:
     assert having[missed] == "N", said
 
 
+@pytest.mark.any_mpi
 @pytest.mark.parametrize("having", HAVING)
 def test_nothing_reaches_the_program(offload: Mpi, having: str) -> None:
     must_run_natively(offload, having)
 
 
 @pytest.mark.one_machine
+@pytest.mark.any_mpi
 @pytest.mark.parametrize("having", ["NYYY", "YYNY", "NYN"])
 def test_on_pretended_nodes(offload: Mpi, having: str) -> None:
     offload.pretend_nodes = 2

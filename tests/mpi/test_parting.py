@@ -7,26 +7,27 @@ from test_other_mpis import other
 __all__ = ["other"]  # a fixture
 
 RANKS = 3
-MODES = {"offloaded": {}, "always": {"OUTRIGGER_BLOCKING": "on"}, "nodes": {"OUTRIGGER_PRETEND_NODES": "2"}}
+NODES = {"OUTRIGGER_PRETEND_NODES": "2"}
+MODES = ({}, {"OUTRIGGER_BLOCKING": "on"}, NODES)
 
 
-def as_natively(mpi: Mpi, what: str, env: dict[str, str]) -> None:
+def as_natively(mpi: Mpi, what: str, *environments: dict[str, str]) -> None:
     native = mpi.run(RANKS, ["parting", what], services=None).ok().out.splitlines()
-    result = mpi.run(RANKS, ["parting", what], env=env).ok()
-    assert sorted(result.out.splitlines()) == sorted(native)
     assert "MPI_Finalize: right" in native and not any("WRONG" in line for line in native), native
-    assert result.offloaded() > 0
-    assert result.report is not None and result.report["ended"]["how"] == "finalized"
+    for env in environments:
+        result = mpi.run(RANKS, ["parting", what], env=env).ok()
+        assert sorted(result.out.splitlines()) == sorted(native), env
+        assert result.offloaded() > 0, env
+        assert result.report is not None and result.report["ended"]["how"] == "finalized", env
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("what", ["server", "collectives"])
-def test_callbacks_of_the_end(offload: Mpi, what: str, mode: str) -> None:
-    as_natively(offload, what, MODES[mode])
+def test_callbacks_of_the_end(offload: Mpi, what: str) -> None:
+    as_natively(offload, what, *MODES)
 
 
 @pytest.mark.parametrize("what", ["server", "collectives"])
 def test_callbacks_of_the_end_of_other_mpis(other: Mpi, what: str) -> None:
     if not (other.programs / "parting").exists():
         pytest.skip(f"build the target mpiabi_programs for the {other.name} programs")
-    as_natively(other, what, MODES["nodes"])
+    as_natively(other, what, NODES)

@@ -1,8 +1,10 @@
 """Ranks that give their cores away while they wait in their MPI."""
 
+import os
 import re
 
 import pytest
+from conftest import with_copiers
 
 POLITE = {"OUTRIGGER_WAIT": "polite"}
 
@@ -89,3 +91,12 @@ def test_waits_become_polite_on_a_busy_core(offload):
     assert "rank 1 sleeps" in result.out
     assert result.report is not None
     assert result.report["waits"]["kind"] == "polite" and result.report["waits"]["naps"] >= 100
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="the service process needs a core of its own")
+def test_last_rank_to_post_keeps_its_core(offload):
+    """All others have posted: a turn of theirs moves nothing."""
+    ranks_cpu = min(os.sched_getaffinity(0))
+    result = offload.run(3, ["yields", str(ranks_cpu), "last"], env=with_copiers()).ok()
+    said = sorted(line for line in result.out.splitlines() if line.startswith("rank "))
+    assert said == ["rank 0 yields 1 times", "rank 1 yields 1 times", "rank 2 yields 0 times"]

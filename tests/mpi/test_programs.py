@@ -50,7 +50,7 @@ def test_posting_many_and_blocking_natively(offload, nodes, communicators):
 @pytest.mark.one_machine
 def test_elements_of_any_size(offload):
     """A datatype with a hole: more than PMPI_Pack takes at once, and more bytes than an int counts."""
-    result = offload.run(2, ["large_type", "2200"], timeout_s=120).ok()
+    result = offload.run(2, ["large_type", "2064"], timeout_s=120).ok()
     assert "large_type: all bytes right" in result.out
 
 
@@ -86,11 +86,11 @@ def test_threads(mpi, services, ranks, service_processes):
 ODD_MODES = ("fork", "free_type", "zero", "alone", "inside", "large_counts", "late_finalize")
 
 
-@pytest.mark.parametrize("mode", ODD_MODES)
 @pytest.mark.parametrize("ranks", (1, 2, 3))
-def test_odd_programs(mpi, services, mode, ranks):
-    result = mpi.run(ranks, ["odd", mode], services=services, timeout_s=60).ok()
-    assert "all right" in result.out
+def test_odd_programs(mpi, services, ranks):
+    """The program names each mode when it is done; the last one ends in MPI_Finalize."""
+    result = mpi.run(ranks, ["odd", *ODD_MODES], services=services, timeout_s=120).ok()
+    assert [mode for mode in ODD_MODES if f"odd: {mode}: all right" not in result.out] == []
 
 
 @pytest.mark.parametrize("ranks", (2, 3))

@@ -13,7 +13,7 @@ RANKS = 2
 CALLS = 2 * 1000 + 1
 """Number of calls of each collective by each rank, on both communicators."""
 
-pytestmark = [pytest.mark.one_machine]
+pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]
 
 
 @pytest.mark.parametrize("nodes", ["1", "2"])

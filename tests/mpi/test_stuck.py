@@ -166,6 +166,7 @@ def test_a_rank_in_finalize(offload: Mpi) -> None:
     hangs(offload, "finalize", check, OUTRIGGER_ALGORITHM="ibarrier=native", OUTRIGGER_INTRANODE="off")
 
 
+@pytest.mark.any_mpi
 def test_top_says_it(offload: Mpi) -> None:
     with started(offload, "barrier", {}) as job:
         must_be_in_top(job, "Rank 3 has not arrived")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from conftest import Mpi, Result, with_copiers
 
-pytestmark = pytest.mark.one_machine
+pytestmark = [pytest.mark.one_machine, pytest.mark.any_mpi]
 
 KINDS = ("secret", "mixed", "swapped", "write-only", "handled", "tracked", "lazy", "file", "huge", "sysv")
 SKIPPED = 77

@@ -57,6 +57,7 @@ def test_first_use_ends_a_window(offload: Mpi, tmp_path: Path, services: int) ->
     assert windows.ends["used"] == CALLS - 1
 
 
+@pytest.mark.any_mpi
 def test_computing_before_the_use_is_in_the_window(offload: Mpi, tmp_path: Path) -> None:
     windows = windows_of(offload, tmp_path, "compute")["receives"]
     assert windows.ends["used"] == CALLS - 1
@@ -82,6 +83,7 @@ def test_writing_sent_data_ends_it(offload: Mpi, tmp_path: Path) -> None:
     assert windows.ends == {"used": CALLS, "mpi_call": 0, "system_call": 0}
 
 
+@pytest.mark.any_mpi
 @pytest.mark.parametrize("way", UNDISTURBED)
 def test_a_program_is_not_disturbed(offload: Mpi, tmp_path: Path, way: str) -> None:
     assert windows_of(offload, tmp_path, way)["receives"].calls > 0
@@ -92,6 +94,7 @@ def test_data_may_be_passed_on(offload: Mpi, tmp_path: Path, intranode: str) -> 
     assert windows_of(offload, tmp_path, "passed-on", 1, OUTRIGGER_INTRANODE=intranode)["receives"].calls > 0
 
 
+@pytest.mark.any_mpi
 @pytest.mark.parametrize(
     ("way", "reason"),
     (
@@ -117,14 +120,17 @@ def test_what_cannot_be_guarded_is_left_alone(offload: Mpi, tmp_path: Path, way:
     assert windows_of(offload, tmp_path, way)["receives"].without[reason] >= CALLS
 
 
+@pytest.mark.any_mpi
 def test_read_only_memory_stays_read_only(offload: Mpi, tmp_path: Path) -> None:
     assert windows_of(offload, tmp_path, "read-only")["sends_read_only"].without["memory"] == CALLS
 
 
+@pytest.mark.any_mpi
 def test_drivers_end_windows(offload: Mpi, tmp_path: Path) -> None:
     assert windows_of(offload, tmp_path, "device")["receives"].ends["system_call"] == CALLS
 
 
+@pytest.mark.any_mpi
 @pytest.mark.parametrize(
     ("library", "reason"),
     (
@@ -145,6 +151,7 @@ def test_libraries_that_reach_memory_otherwise(offload: Mpi, tmp_path: Path, lib
         assert windows.calls == CALLS
 
 
+@pytest.mark.any_mpi
 @pytest.mark.parametrize(("value", "reason"), (("1", "threads"), ("0", "")))
 def test_progress_threads_might_meet_a_guarded_page(offload: Mpi, tmp_path: Path, value: str, reason: str) -> None:
     """The MPI that runs does not read this variable: the library only sees that one may."""
@@ -153,6 +160,7 @@ def test_progress_threads_might_meet_a_guarded_page(offload: Mpi, tmp_path: Path
     assert windows.without == ({reason: CALLS} if reason else {})
 
 
+@pytest.mark.any_mpi
 def test_places_without_windows_cost_little(offload: Mpi, tmp_path: Path) -> None:
     """After 1000 refusals of a place, further calls are only counted."""
     assert windows_of(offload, tmp_path, "often")["receives"].without == {"memory": RANKS * 1000, "limit": RANKS * 200}

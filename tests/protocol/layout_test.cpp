@@ -79,9 +79,9 @@ std::string memory_of_a_rank() {
                           arena_offset, arena_bytes, segment_bytes, ring_tail, rank_sleeping, rank_base_address,
                           rank_quiet, overflow_tail, overflow_first_address, overflow_first_region, groups_used,
                           groups_unlisted, rank_lends, rank_lends_turns, completions, service_sleeping, ring_head,
-                          overflow_taken, service_restarts, service_ran_ns, service_waited_ns, service_other_job,
-                          proofs, wire_route_count, wire_routes, fatal, warned, fatal_text, dpu_process, dpu_calls,
-                          copies) +
+                          overflow_taken, service_restarts, awaited_post, service_ran_ns, service_waited_ns,
+                          service_other_job, proofs, wire_route_count, wire_routes, fatal, warned, fatal_text,
+                          dpu_process, dpu_calls, copies) +
          OUTRIGGER_LAYOUT(OperationSlot, state, position, result, body) +
          OUTRIGGER_LAYOUT(OverflowRecord, operation, next, number, reserved) +
          OUTRIGGER_LAYOUT(SlotRequestBody, request, collective, algorithm, plan, flags, root, group_high, group_low,

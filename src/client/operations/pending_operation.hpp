@@ -68,6 +68,7 @@ class PendingOperation {
     group = std::move(on);
     phase.store(Phase::waiting, std::memory_order_relaxed);
     overflowed = false;
+    others_have_posted = false;
     staging = {};
     in_heap = {};
     deferred.reset();
@@ -77,7 +78,8 @@ class PendingOperation {
   std::atomic<Phase> phase{Phase::waiting};  // changes under the endpoint's lock, after the members that belong to it
   OperationSlot* place = nullptr;            // once posted: a slot's, or an overflow record's
   bool overflowed = false;
-  std::uint32_t number = 0;  // of the slot, or of the record
+  bool others_have_posted = false;  // when this rank did, and service processes need no core of ranks
+  std::uint32_t number = 0;         // of the slot, or of the record
   MemoryRange arguments;
   std::array<void*, 2> staging{};      // given back with the operation
   std::array<MemoryRange, 2> in_heap;  // sent and received; no bytes: not in the shared heap

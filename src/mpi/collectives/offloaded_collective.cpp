@@ -341,6 +341,7 @@ void launch(Job& job, Operation& operation, std::uint64_t sequence) {
   operation.pending = job.client->post(asked, std::move(operation.pending));
   asked.group.reset();  // the operation in flight has it
   if (operation.pending == nullptr) die("no memory left for the arguments of %s", name_of(asked.collective).data());
+  if (!operation.pending->others_have_posted) note_needed_turn();
   if (operation.persistent == nullptr) give_request(operation);
   let_others_finish(operation);
 }

@@ -36,6 +36,7 @@ constexpr std::uint32_t kYieldsPerDriveForRanks = 16;
 constexpr std::chrono::microseconds kSleep{1000};
 
 constinit std::atomic<bool> said_unprotected = false;
+[[gnu::tls_model("initial-exec")]] constinit thread_local bool needs_turn = false;  // others, since a post
 
 std::uint32_t spins_on(copy::RankCores cores) {
   switch (cores) {
@@ -155,8 +156,12 @@ void Waiter::sleep() {
   pace_.slept();
 }
 
+void note_needed_turn() {
+  needs_turn = true;
+}
+
 void let_others_post() {
-  sched_yield();
+  if (std::exchange(needs_turn, false)) sched_yield();
 }
 
 }  // namespace outrigger::mpi

@@ -53,9 +53,11 @@ class Waiter {
   bool helps_ = false;  // and copies meanwhile
 };
 
-// For ranks that share cores, after a post: gives a turn to ranks that have not posted yet, as nothing moves before,
-// and to the service process, as this rank may compute for long.
+// For ranks that share cores, after posts: gives a turn to ranks that have not posted yet, as nothing moves before, and
+// to the service process, as this rank may compute for long. Does nothing if neither needs it.
 void let_others_post();
+// This thread has posted an operation that needs such a turn.
+void note_needed_turn();
 
 // Ends the program if the service process or the keeper is lost; prints the reason unless the keeper has. Cheap enough
 // for every round of a wait.

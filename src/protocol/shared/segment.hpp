@@ -202,6 +202,11 @@ static_assert(sizeof(GroupEntry) == 64);
 // Entries per rank. With more groups, a service process cannot be replaced.
 inline constexpr std::uint32_t kGroupEntries = 4096;
 
+// SegmentHeader::awaited_post. Two operations may have the same tag.
+constexpr std::uint64_t post_tag(const OperationId& operation) {
+  return operation.group.high ^ operation.group.low ^ ((operation.sequence + 1) * 0x9E3779B97F4A7C15ULL);
+}
+
 // SegmentHeader::rank_quiet.
 inline constexpr std::uint32_t kRankQuiet = 1;
 inline constexpr std::uint32_t kRankLeaves = 2;  // the rank's memory goes away
@@ -272,6 +277,8 @@ struct alignas(64) SegmentHeader {
   std::atomic<std::uint32_t> ring_head;                // entries ever taken
   std::atomic<std::uint32_t> overflow_taken;           // records ever taken
   std::atomic<std::uint32_t> service_restarts;         // replacements so far
+  // post_tag() of an operation that all ranks of its group but this one have posted: a hint, of the last such one.
+  std::atomic<std::uint64_t> awaited_post;
 
   // CPU time of the service process of the rank, and the time in which it was runnable but waited for its core.
   alignas(64) std::atomic<std::uint64_t> service_ran_ns;

@@ -224,6 +224,7 @@ void PostIntake::post(const SlotRequestBody& body, engine::PostedOperation&& ope
         node_.rank(operation.rank)->mapped(RegionId{body.marks.region}, body.marks.address, body.group_size));
     operation.delivered.assign(marks, marks + body.group_size);
   }
+  if (taken == Taken::first) tell_awaited(operation);
   node_.slots().set_marks(operation.rank, operation.slot, body.marks, body.group_size);
   plans_.learn(operation.rank, operation.id.group, PlanNumber{body.plan});
   if ((body.flags & kSlotTimed) != 0) {
@@ -239,6 +240,15 @@ void PostIntake::post(const SlotRequestBody& body, engine::PostedOperation&& ope
   if (trace_ != nullptr) trace_->taken(operation);
   fail_at(operation.collective);
   engine_->post(std::move(operation));
+}
+
+void PostIntake::tell_awaited(const engine::PostedOperation& operation) {
+  const auto size = static_cast<std::uint32_t>(operation.members->size());
+  const std::optional<GroupRank> last = awaited_.posted(operation.id, operation.me, size);
+  if (!last || last->value() >= size) return;
+  const auto served = std::ranges::find(served_, (*operation.members)[last->value()], &ServedRank::rank);
+  if (served == served_.end()) return;
+  served->segment.header().awaited_post.store(post_tag(operation.id), std::memory_order_relaxed);
 }
 
 void PostIntake::note(WorldRank rank, const SlotRequestBody& /*body*/, const ForgetGroup& forget) {

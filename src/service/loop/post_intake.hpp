@@ -13,6 +13,7 @@
 #include "engine/engine.hpp"
 #include "fabric/host/host_fabric.hpp"
 #include "protocol/shared/segment.hpp"
+#include "service/loop/awaited_ranks.hpp"
 #include "service/loop/found_posts.hpp"
 #include "service/loop/group_cache.hpp"
 #include "service/loop/heartbeat.hpp"
@@ -80,6 +81,8 @@ class PostIntake {
   enum class Taken : std::uint8_t { first, again };
   void take_operation(WorldRank rank, SlotIndex slot, const SlotRequestBody& body, Taken taken = Taken::first);
   void post(const SlotRequestBody& body, engine::PostedOperation&& operation, Taken taken);
+  // Tells the rank that is the last to post the operation.
+  void tell_awaited(const engine::PostedOperation& operation);
   void restore_groups(WorldRank rank, const FoundPosts& found);
   void take_found(ServedRank& served, const FoundPost& post);
   void restore_plans();
@@ -103,6 +106,7 @@ class PostIntake {
   std::uint32_t world_size_ = 0;
   std::optional<GroupCache> groups_;
   std::vector<ServedRank> served_;
+  AwaitedRanks awaited_;
   std::vector<Misbehaved> misbehaved_;
   Heartbeat* heartbeat_ = nullptr;  // nullptr if it is not published
   TraceLog* trace_ = nullptr;       // nullptr if there is none

@@ -1,7 +1,8 @@
 // Tests that offloaded collectives put the same bytes in the same places as the native MPI, and change no others.
 // Seeded and random: calls, counts, displacements, datatypes, MPI_IN_PLACE, MPI_BOTTOM, buffers, communicators, windows
 // of several outstanding operations mixed with point-to-point messages, posting orders and completion calls. Every
-// operation runs once more on a native communicator (info outrigger=off), and whole buffers are compared.
+// operation runs once more on a native communicator (info outrigger=off), and whole buffers are compared. Where they
+// differ, the right bytes follow from the seed, and show which of both is wrong.
 //
 //   differential [--seed S] [--operations N] [--max-bytes B] [--threads T] [--window W] [--stall-s S] [--verbose 1]
 //               [--careful 1] [--blocking 1] [--persistent N] [--pause-us P]
@@ -16,14 +17,18 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <barrier>
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -48,17 +53,28 @@ struct Options {
   int stall_s = 60;
   bool verbose = false;
   bool careful = false;
-  bool spoil = false;
+  int spoil = 0;  // 1: what is received, 2: what it is compared with
   bool blocking = false;
   int persistent = -1;  // additional starts; -1: no persistent forms
   int pause_us = 0;
 };
 
+// Open MPI 4.1 rarely mixes messages on new communicators, where its ranks get no core for seconds.
+int most_native_errors(const Options& options) {
+  if (options.spoil == 2) return std::numeric_limits<int>::max();
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> version{};
+  int length = 0;
+  MPI_Get_library_version(version.data(), &length);
+  return std::string_view(version.data()).starts_with("Open MPI v4") ? 1 : 0;
+}
+
+std::atomic<int> native_errors = 0;  // of this rank
+
 [[noreturn]] void usage(const char* problem) {
   std::fprintf(stderr,
                "differential: %s\n"
                "usage: differential [--seed S] [--operations N] [--max-bytes B] [--threads 1|2] [--window W]\n         "
-               "           [--stall-s S] [--verbose 1] [--careful 1] [--blocking 1] [--spoil 1] [--pause-us P]\n"
+               "           [--stall-s S] [--verbose 1] [--careful 1] [--blocking 1] [--spoil 1|2] [--pause-us P]\n"
                "                    [--persistent N]\n",
                problem);
   std::exit(2);
@@ -91,7 +107,7 @@ Options read_options(int argc, char** argv) {
     } else if (name == "--pause-us" && value >= 0) {
       options.pause_us = static_cast<int>(value);
     } else if (name == "--spoil") {
-      options.spoil = value != 0;
+      options.spoil = static_cast<int>(value);
     } else if (name == "--window" && value >= 0) {
       options.only_window = static_cast<int>(value);
     } else {
@@ -175,24 +191,22 @@ class Window {
     }
     for (std::unique_ptr<Operation>& operation : planned_) {
       if (operation == nullptr) continue;
-      if (options_.spoil) operation->spoil();
-      const std::optional<std::string> difference = operation->difference();
-      if (difference) good = fail(operation->describe() + "\n  " + *difference);
+      if (options_.spoil == 1) operation->spoil();
+      if (options_.spoil == 2) operation->spoil_native();
+      good = compare(*operation, "") && good;
     }
     for (std::unique_ptr<Operation>& operation : planned_) {
       if (operation == nullptr || !options_.blocking) continue;
       operation->run_blocking_form();
       watchdog.advanced();
-      const std::optional<std::string> difference = operation->difference();
-      if (difference) good = fail("blocking form of " + operation->describe() + "\n  " + *difference);
+      good = compare(*operation, "blocking form of ") && good;
     }
     for (std::unique_ptr<Operation>& operation : planned_) {
       if (operation == nullptr || !operation->is_persistent()) continue;
       for (int i = 0; i < options_.persistent; ++i) {
         operation->run_again();
         watchdog.advanced();
-        const std::optional<std::string> difference = operation->difference();
-        if (difference) good = fail("another start of " + operation->describe() + "\n  " + *difference);
+        good = compare(*operation, "another start of ") && good;
       }
       operation->free_persistent();
     }
@@ -392,17 +406,30 @@ class Window {
            std::to_string(thread_) + ": " + doing;
   }
 
+  // False: the offloaded call is wrong, or the native one more often than it may be.
+  bool compare(const Operation& operation, const char* form) {
+    const std::optional<Operation::Difference> difference = operation.difference();
+    if (!difference) return true;
+    const bool fails = !difference->native_is_wrong || ++native_errors > most_native_errors(options_);
+    report(fails ? "DIFFERENCE" : "WRONG bytes of the native MPI",
+           form + operation.describe() + "\n  " + difference->text);
+    return !fails;
+  }
+
   // Prints and returns false.
   bool fail(const std::string& what) const {
+    report("DIFFERENCE", what);
+    return false;
+  }
+  void report(const char* verdict, const std::string& what) const {
     std::fprintf(stderr,
-                 "differential: DIFFERENCE on rank %d, seed %" PRIu64
+                 "differential: %s on rank %d, seed %" PRIu64
                  ", window %d, thread %d:\n  %s\n"
                  "  replay: differential --seed %" PRIu64 " --threads %d --max-bytes %" PRId64
                  " --window %d%s   (%d ranks)\n",
-                 rank_, options_.seed, number_, thread_, what.c_str(), options_.seed, options_.threads,
+                 verdict, rank_, options_.seed, number_, thread_, what.c_str(), options_.seed, options_.threads,
                  options_.max_bytes, number_, options_.careful ? " --careful 1" : "", size_);
     std::fflush(stderr);
-    return false;
   }
 
   const Options& options_;
@@ -538,8 +565,9 @@ int run_all(const Options& options) {
   }
   if (second != MPI_COMM_NULL) MPI_Comm_free(&second);
   if (rank == 0) {
-    std::printf("differential: seed %" PRIu64 ", %d ranks, %d threads, %d operations: %s\n", options.seed, size,
-                options.threads, operations, bad == 0 ? "no difference" : "DIFFERENT");
+    std::printf("differential: seed %" PRIu64 ", %d ranks, %d threads, %d operations: %s%s\n", options.seed, size,
+                options.threads, operations, bad == 0 ? "no difference" : "DIFFERENT",
+                native_errors == 0 ? "" : " but for native errors");
   }
   return bad;
 }

@@ -545,21 +545,52 @@ void Operation::run_native_patiently(const Place& from, const Place& to) {
   }
 }
 
-std::optional<std::string> Operation::difference() const {
+// The block that this rank sends to another.
+std::vector<char> Operation::packed_for(int receiver) const {
+  const bool in_place = sends_in_place();
+  const Side& side = in_place ? receive_side_ : send_side_;
+  const bool sends_own = in_place && (plan_.gathers() || plan_.gathers_at_root());
+  const auto block = static_cast<std::size_t>(side.counts.size() == 1 ? 0 : sends_own ? communicator_->rank : receiver);
+  int bytes = 0;
+  int position = 0;
+  MPI_Pack_size(side.counts[block], side.type(block).get(), MPI_COMM_SELF, &bytes);
+  std::vector<char> packed(static_cast<std::size_t>(bytes) + 1);  // MPIs refuse a null address
+  MPI_Pack(send_.base() + offset_of(side, block), side.counts[block], side.type(block).get(), packed.data(), bytes,
+           &position, MPI_COMM_SELF);
+  packed.resize(static_cast<std::size_t>(position) + 1);
+  return packed;
+}
+
+Buffer Operation::due() const {
+  Buffer due(receive_side_.low, receive_side_.high, false, 0, receive_content_);
+  const bool from_root = plan_.call == Call::bcast || plan_.scatters();
+  for (std::size_t i = 0; i < receive_side_.counts.size(); ++i) {
+    Communicator seen_there = *communicator_;
+    seen_there.rank = from_root ? root() : static_cast<int>(i);
+    const std::vector<char> packed = Operation(plan_, seen_there).packed_for(communicator_->rank);
+    int position = 0;
+    MPI_Unpack(packed.data(), static_cast<int>(packed.size()) - 1, &position, due.base() + offset_of(receive_side_, i),
+               receive_side_.counts[i], receive_side_.type(i).get(), MPI_COMM_SELF);
+  }
+  return due;
+}
+
+std::optional<Operation::Difference> Operation::difference() const {
   std::ostringstream text;
   const std::ptrdiff_t at = received_.first_difference(expected_);
   if (at != Buffer::none) {
+    const Buffer right = due();
     text << "receive buffer differs first at byte " << at << " from its base: got " << received_.at(at)
-         << ", native gives " << expected_.at(at);
+         << ", native gives " << expected_.at(at) << ", right is " << right.at(at);
     for (std::size_t i = 0; i < receive_side_.counts.size(); ++i) {
       const Datatype::Span span = receive_side_.type(i).span();
       const MPI_Aint low = offset_of(receive_side_, i);
       const MPI_Aint high = low + receive_side_.counts[i] * span.extent;
       if (at >= low + span.lower && at < high + span.lower) text << " (block from rank " << i << ")";
     }
-    return text.str();
+    return Difference{text.str(), received_.first_difference(right) == Buffer::none};
   }
-  if (!send_.untouched(send_content_)) return "the send buffer was written to";
+  if (!send_.untouched(send_content_)) return Difference{"the send buffer was written to", false};
   return std::nullopt;
 }
 

@@ -68,11 +68,15 @@ class Operation {
   void run_native();
   // After run_native: receives once more by the blocking form, on the offloaded communicator.
   void run_blocking_form();
-  // Describes the difference, if there is one.
-  [[nodiscard]] std::optional<std::string> difference() const;
+  struct Difference {
+    std::string text;
+    bool native_is_wrong;  // and the offloaded call is right
+  };
+  [[nodiscard]] std::optional<Difference> difference() const;
   [[nodiscard]] std::string describe() const;
-  // Changes a received byte, to test the comparison.
+  // To test the comparison.
   void spoil() { received_.base()[receive_side_.low] ^= std::byte{1}; }
+  void spoil_native() { expected_.base()[receive_side_.low] ^= std::byte{1}; }
 
  private:
   // The arguments of one side: a block for each peer, or one for all (the send side of gathering calls).
@@ -148,6 +152,9 @@ class Operation {
   void broadcast_packed();
   void correct_own_block();
   void run_native_patiently(const Place& from, const Place& to);
+  // The bytes that this rank should have received. They follow from the seed.
+  [[nodiscard]] Buffer due() const;
+  [[nodiscard]] std::vector<char> packed_for(int receiver) const;
 
   Plan plan_;
   const Communicator* communicator_;

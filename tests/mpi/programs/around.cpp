@@ -6,7 +6,7 @@
 //   around rendezvous a message whose other end waits by such an address must arrive
 //   around threads    several threads wait in this way, each for an operation of its own
 //
-// Prints `around: well` if every rank has received all bytes.
+// Prints `around: KIND is well` if every rank has received all bytes, and `around: well` after the last kind.
 #include <dlfcn.h>
 #include <mpi.h>
 
@@ -218,6 +218,8 @@ int main(int count, char** words) {
       one_by_one(kind);
     }
     MPI_Barrier(MPI_COMM_WORLD);
+    if (world().rank == 0) std::printf("around: %s is well\n", words[i]);
+    std::fflush(stdout);
   }
   if (world().rank == 0) std::printf("around: well\n");
   MPI_Finalize();

@@ -413,7 +413,7 @@ bool run_duplicates(const Options& options) {
     MPI_Comm comm;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     Calls calls(comm, MPI_COMM_WORLD, options.seed + static_cast<std::uint64_t>(i));
-    for (int k = 0; k < 20; ++k) same = calls.one() && same;
+    for (int k = 0; k < 10; ++k) same = calls.one() && same;
     MPI_Comm_free(&comm);
   }
   return same;

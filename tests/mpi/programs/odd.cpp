@@ -1,4 +1,4 @@
-// Unusual but legal programs. Each is a mode:
+// Unusual but legal programs. Each is a mode; several may follow one another:
 //
 //   odd fork          forks and runs commands while operations are outstanding
 //   odd children      prints the LD_PRELOAD of a command that the program starts
@@ -28,6 +28,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -590,13 +591,18 @@ int main(int argc, char** argv) {
                                                                  {"mismatch_root", mismatch_root_mode},
                                                                  {"mismatch_operation", mismatch_operation_mode},
                                                                  {"mismatch_vector", mismatch_vector_mode}};
-  const auto mode = modes.find(argc > 1 ? argv[1] : "");
-  if (mode == modes.end()) {
-    if (rank == 0) std::fprintf(stderr, "odd: which? See the head of odd.cpp for the modes.\n");
-    MPI_Abort(MPI_COMM_WORLD, 2);
+  const int rounds = argc > 2 ? std::atoi(argv[2]) : 0;
+  const int last = rounds > 0 ? 1 : argc - 1;
+  for (int i = 1; i <= std::max(last, 1); ++i) {
+    const auto mode = modes.find(i < argc ? argv[i] : "");
+    if (mode == modes.end()) {
+      if (rank == 0) std::fprintf(stderr, "odd: which? See the head of odd.cpp for the modes.\n");
+      MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    mode->second(rounds > 0 ? rounds : 1000);
+    if (i == last) MPI_Finalize();
+    if (rank == 0) std::printf("odd: %s: all right\n", argv[i]);
+    std::fflush(stdout);
   }
-  mode->second(argc > 2 ? std::atoi(argv[2]) : 1000);
-  MPI_Finalize();
-  if (rank == 0) std::printf("odd: %s: all right\n", argv[1]);
   return 0;
 }

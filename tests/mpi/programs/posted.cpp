@@ -310,7 +310,7 @@ void run_ahead() {
 
 // Waits for none of the others, which have posted some operations and collect them late.
 void run_root() {
-  constexpr int kMany = 60'000;
+  constexpr int kMany = 10'000;
   constexpr std::size_t kEarly = 100;
   MPI_Comm comm = duplicate();
   std::vector<int> values(kEarly * 100);
@@ -342,7 +342,7 @@ void run_root() {
 
 // One operation stays open while many others come and go.
 void run_open() {
-  constexpr int kMany = 40'000;
+  constexpr int kMany = 8'000;
   MPI_Comm comm = duplicate();
   MPI_Request open{};
   int first = rank;

@@ -1,7 +1,8 @@
 // Counts how often a rank yields during a post: once if it shares its core, or its service process does, so that the
 // others can post as well; else never.
 //
-//   yields CPU      all ranks run on this one
+//   yields CPU        all ranks run on this one
+//   yields CPU last   the last rank posts when the service process has taken the posts of all others
 
 #include <mpi.h>
 #include <sched.h>
@@ -13,8 +14,64 @@
 #include <vector>
 
 namespace {
+
 int yields = 0;
+
+class Exchange {
+ public:
+  Exchange(MPI_Comm comm, int rank, int ranks)
+      : comm_(comm), sent_(static_cast<std::size_t>(ranks), rank), received_(static_cast<std::size_t>(ranks), -1) {}
+
+  // Returns how often it yields.
+  int post() {
+    const int before = yields;
+    MPI_Ialltoall(sent_.data(), 1, MPI_INT, received_.data(), 1, MPI_INT, comm_, &request_);
+    return yields - before;
+  }
+  void wait() {
+    MPI_Wait(&request_, MPI_STATUS_IGNORE);
+    for (std::size_t i = 0; i < received_.size(); ++i) {
+      if (received_[i] != static_cast<int>(i)) MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+  }
+
+ private:
+  MPI_Comm comm_;
+  std::vector<int> sent_;
+  std::vector<int> received_;
+  MPI_Request request_ = MPI_REQUEST_NULL;
+};
+
+// Service processes take the posts of a rank in order, and tell a rank of the last operation only that awaits it.
+int post_last_on_last_rank(int rank, int ranks) {
+  const int last = ranks - 1;
+  MPI_Comm others = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, rank == last ? 1 : 0, rank, &others);
+  Exchange first(MPI_COMM_WORLD, rank, ranks);
+  int posting = 0;
+  if (rank != last) {
+    posting = first.post();
+    Exchange second(others, rank, last);
+    second.post();
+    second.wait();
+    if (rank == 0) MPI_Send(nullptr, 0, MPI_INT, last, 0, MPI_COMM_WORLD);
+  } else {
+    MPI_Recv(nullptr, 0, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    posting = first.post();
+  }
+  first.wait();
+  MPI_Comm_free(&others);
+  return posting;
 }
+
+int post_in_any_order(int rank, int ranks) {
+  Exchange only(MPI_COMM_WORLD, rank, ranks);
+  const int posting = only.post();
+  only.wait();
+  return posting;
+}
+
+}  // namespace
 
 // Found before the C library's, also by the libraries.
 extern "C" __attribute__((visibility("default"))) int sched_yield() {
@@ -23,8 +80,8 @@ extern "C" __attribute__((visibility("default"))) int sched_yield() {
 }
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: yields CPU\n");
+  if (argc != 2 && argc != 3) {
+    std::fprintf(stderr, "usage: yields CPU [last]\n");
     return 2;
   }
   cpu_set_t cpus;
@@ -39,17 +96,8 @@ int main(int argc, char** argv) {
   int ranks = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  std::vector<int> sent(static_cast<std::size_t>(ranks), rank);
-  std::vector<int> received(static_cast<std::size_t>(ranks), -1);
-  MPI_Request request = MPI_REQUEST_NULL;
-  const int before = yields;
-  MPI_Ialltoall(sent.data(), 1, MPI_INT, received.data(), 1, MPI_INT, MPI_COMM_WORLD, &request);
-  const int posting = yields - before;
-  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  const int posting = argc == 3 ? post_last_on_last_rank(rank, ranks) : post_in_any_order(rank, ranks);
   std::printf("rank %d yields %d times\n", rank, posting);
-  for (int i = 0; i < ranks; ++i) {
-    if (received[static_cast<std::size_t>(i)] != i) MPI_Abort(MPI_COMM_WORLD, 1);
-  }
   MPI_Finalize();
   return 0;
 }
