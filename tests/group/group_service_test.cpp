@@ -399,6 +399,22 @@ TEST_F(NodesServiceTest, RanksGoOnByThemselvesWithoutAnIdleServiceProcess) {
   wait_for_no_services_of(children);
 }
 
+// Rank 0 does the last call by itself. Its node has no service process any more when rank 1 posts the call.
+TEST_F(NodesServiceTest, ARankMayCallTheServiceProcessAfterAnotherNodeHasLeft) {
+  run_group(2, [](outrigger_group* group, std::uint32_t rank) {
+    int process = outrigger_group_service_process(group);
+    ASSERT_EQ(outrigger_group_broadcast(group, &process, sizeof process, 0), kOk);
+    if (rank == 1) {
+      while (!words_of(std::to_string(process)).empty()) ::usleep(1000);
+      (void)outrigger_group_prefer_service(group, 1);
+    }
+    int value = rank == 0 ? 7 : 0;
+    EXPECT_EQ(outrigger_group_broadcast(group, &value, sizeof value, 0), kOk) << outrigger_group_last_error();
+    EXPECT_EQ(value, 7);
+  });
+  wait_for_no_service_of(::getpid());
+}
+
 TEST_F(NodesServiceTest, NoNodeHasOneIfACoreIsMissingOnOne) {
   std::vector<pid_t> children;
   const std::vector<int> results = run_ranks(

@@ -41,7 +41,8 @@ bool GroupService::begin(bool prefers_service) {
   while (found >> 1 < calls_) {
     if (way.compare_exchange_weak(found, mine, std::memory_order_acq_rel)) return (mine & 1) != 0;
   }
-  return (found & 1) != 0;
+  // Members pass no call that is the service process's.
+  return found == (calls_ << 1 | 1);
 }
 
 GroupService::Served GroupService::serve(Post& post, std::chrono::milliseconds timeout) {

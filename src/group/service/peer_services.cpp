@@ -51,7 +51,7 @@ void PeerServices::vote(const Vote& own) {
   voted_ = own.number;
   const auto bytes = std::as_bytes(std::span(&own, 1));
   for (std::uint32_t node = 0; node < peers_.size(); ++node) {
-    if (transfers_.stream(node) == nullptr) continue;
+    if (transfers_.stream(node) == nullptr || peers_[node].last.number == kNoMore) continue;
     peers_[node].unsent.insert(peers_[node].unsent.end(), bytes.begin(), bytes.end());
   }
   send_votes();
@@ -77,6 +77,7 @@ bool PeerServices::read_votes(std::uint32_t node, std::uint64_t number) {
     if (peer.next_bytes < sizeof(Vote)) continue;
     peer.next_bytes = 0;
     peer.last = peer.next;
+    if (peer.last.number == kNoMore) peer.unsent.clear();
   }
   return true;
 }

@@ -41,6 +41,8 @@ class PeerServices {
   [[nodiscard]] Verdict agree(std::uint64_t number, std::uint64_t call);
   // Votes against calls that members of this node do by themselves.
   void answer();
+  // Before the process ends without an error. Votes against all later calls.
+  void leave() { vote({.number = kNoMore}); }
 
   // By node. All of an agreed call must have finished before the next one.
   [[nodiscard]] Transfers& transfers() { return transfers_; }
@@ -59,6 +61,8 @@ class PeerServices {
   using Clock = std::chrono::steady_clock;
   // Before it sleeps.
   static constexpr std::chrono::microseconds kSpins{50};
+  // Higher than any call's number: nothing comes after this vote.
+  static constexpr std::uint64_t kNoMore = ~std::uint64_t{0};
 
   struct Vote {
     std::uint64_t number = 0;

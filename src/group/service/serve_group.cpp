@@ -96,7 +96,9 @@ class GroupServer {
       if (Clock::now() < awake_until) continue;
       if (nodes_) nodes_->peers().answer();
       sleep();
-      if (is_over()) return false;
+      if (!is_over()) continue;
+      if (nodes_ && head().stopped.load(std::memory_order_relaxed) == 0) nodes_->peers().leave();
+      return false;
     }
     const std::optional<bool> done = nodes_ ? done_with_nodes() : work_.run(next_);
     if (!done) {
