@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -145,9 +146,9 @@ class Assembler {
 
   std::unique_ptr<Assembly> run() {
     try {
-      std::unique_ptr<Assembly> assembly = assembled();
-      if (assembly == nullptr) give_up();
-      return assembly;
+      if (assembles()) return std::move(assembly_);
+      give_up();
+      return nullptr;
     } catch (...) {
       give_up();
       throw;
@@ -155,29 +156,35 @@ class Assembler {
   }
 
  private:
-  std::unique_ptr<Assembly> assembled() {
+  bool assembles() {
     all_.resize(config_.size);
     const Whereabouts mine = own();
     // A member that has no memory tells so, too.
-    if (!set("member", config_.rank, mine) || !get_members() || !agree()) return nullptr;
+    if (!set("member", config_.rank, mine) || !get_members() || !agree()) return false;
     const Layout layout = this->layout();
-    if (layout.nodes() > 1 && !tell_places(layout)) return nullptr;
-    std::unique_ptr<Assembly> assembly = attached(layout);
-    if (assembly != nullptr) joined_ = {assembly->area, layout.place()};
-    if (!tell(refusal_.result) || !all_have_attached()) return nullptr;
-    if (layout.nodes() > 1 && !connect(*assembly)) return nullptr;
-    if (!service_) return assembly;
-    if (layout.nodes() > 1 && !start_services(*assembly)) return nullptr;
-    return watch_service(*assembly) ? std::move(assembly) : nullptr;
+    if (layout.nodes() > 1 && !tell_places(layout)) return false;
+    assembly_ = attached(layout);
+    if (!tell(refusal_.result) || !all_have_attached()) return false;
+    if (layout.nodes() > 1 && !connect(*assembly_)) return false;
+    if (!service_) return true;
+    if (layout.nodes() > 1 && !start_services(*assembly_)) return false;
+    return watch_service(*assembly_);
   }
 
   // Nothing is left, and others do not wait for this member.
   void give_up() {
     if (service_) stop_service(*service_);
-    if (joined_ && death_.is_set()) (void)joined_->area.fail(death_);
-    if (joined_) joined_->area.leave(joined_->place);
+    if (assembly_ != nullptr && death_.is_set()) tell_death();
+    if (assembly_ != nullptr) assembly_->area.leave(assembly_->layout.place());
     if (is_to_start_) (void)tell_service({.result = OUTRIGGER_GROUP_NO_MEMORY});
     if (!has_told_) (void)tell(refusal_.result != OUTRIGGER_GROUP_OK ? refusal_.result : OUTRIGGER_GROUP_NO_MEMORY);
+  }
+  // Before this member closes its connections: others would take it for the cause.
+  void tell_death() const {
+    const std::uint64_t word = assembly_->area.fail(death_).word();
+    for (std::uint32_t rank = 0; rank < connections(); ++rank) {
+      if (line_to(rank) >= 0) (void)::send(line_to(rank), &word, sizeof word, MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
   }
   bool tell(int result) {
     has_told_ = true;
@@ -310,9 +317,11 @@ class Assembler {
     Result<Listener::Connections> made =
         listener_->connect(assembly.layout, contacts, service_.has_value(),
                            std::min<std::chrono::milliseconds>(timeout, kMostForConnecting));
-    if (!made) return refuse(OUTRIGGER_GROUP_NO_MEMORY, made.error());
+    if (!made) {
+      a_member_ends();  // its system refuses connections
+      return refuse(OUTRIGGER_GROUP_NO_MEMORY, made.error());
+    }
     assembly.connections = std::move(made).value();
-    connections_ = &assembly.connections;
     return true;
   }
 
@@ -357,26 +366,62 @@ class Assembler {
   }
 
   bool a_member_has_ended() {
+    std::optional<Death> death = ended_process();
+    if (!death) death = broken_connection();
+    // Members that give up end as well, after they have told the cause.
+    if (const std::optional<Death> told = told_death()) death = told;
+    if (!death) return false;
+    death_ = death->failure;
+    const auto pid = static_cast<pid_t>(all_[death_.about].pid);
+    (void)refuse(OUTRIGGER_GROUP_DEAD_RANK, sentence_of(death_, config_.rank, pid, death->is_far));
+    return true;
+  }
+  struct Death {
+    Failure failure;
+    bool is_far;
+  };
+  [[nodiscard]] Failure death_of(std::uint32_t rank) const {
+    return {.kind = FailureKind::died, .about = rank, .noticed = config_.rank};
+  }
+  [[nodiscard]] std::optional<Death> ended_process() const {
     for (const auto& [rank, process] : known_) {
-      if (!process.has_ended(0)) continue;
-      death_ = {.kind = FailureKind::died, .about = rank, .noticed = config_.rank};
-      (void)refuse(OUTRIGGER_GROUP_DEAD_RANK, sentence_of(death_, config_.rank, process.pid(0), false));
-      return true;
+      if (process.has_ended(0)) return Death{death_of(rank), false};
     }
-    return a_connection_is_broken();
+    return std::nullopt;
   }
   // To a member of another node.
-  bool a_connection_is_broken() {
-    for (std::uint32_t rank = 0; connections_ != nullptr && rank < config_.size; ++rank) {
-      const UniqueFd& line = (*connections_)[rank][static_cast<std::size_t>(Channel::watch)];
-      std::byte any{};
-      if (!line.valid() || ::recv(line.get(), &any, 1, MSG_PEEK | MSG_DONTWAIT) != 0) continue;
-      death_ = {.kind = FailureKind::died, .about = rank, .noticed = config_.rank};
-      const auto pid = static_cast<pid_t>(all_[rank].pid);
-      (void)refuse(OUTRIGGER_GROUP_DEAD_RANK, sentence_of(death_, config_.rank, pid, true));
-      return true;
+  [[nodiscard]] std::optional<Death> broken_connection() const {
+    for (std::uint32_t rank = 0; rank < connections(); ++rank) {
+      if (is_broken(line_to(rank))) return Death{death_of(rank), true};
     }
-    return false;
+    return std::nullopt;
+  }
+  [[nodiscard]] std::optional<Death> told_death() const {
+    if (assembly_ == nullptr) return std::nullopt;
+    Failure told = assembly_->area.failure();
+    for (std::uint32_t rank = 0; rank < connections() && !told.is_set(); ++rank) told = told_by(line_to(rank));
+    const Layout& layout = assembly_->layout;
+    if (told.kind != FailureKind::died || told.about >= layout.size() || told.noticed >= layout.size()) {
+      return std::nullopt;
+    }
+    return Death{told, layout.node_of(told.about) != layout.node_of(told.noticed)};
+  }
+  // 0 before they are made.
+  [[nodiscard]] std::size_t connections() const { return assembly_ == nullptr ? 0 : assembly_->connections.size(); }
+  [[nodiscard]] int line_to(std::uint32_t rank) const {
+    return assembly_->connections[rank][static_cast<std::size_t>(Channel::watch)].get();
+  }
+  // False without a line.
+  [[nodiscard]] static bool is_broken(int line) {
+    std::byte any{};
+    if (line < 0) return false;
+    const ssize_t got = ::recv(line, &any, 1, MSG_PEEK | MSG_DONTWAIT);
+    return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+  }
+  [[nodiscard]] static Failure told_by(int line) {
+    std::uint64_t word = 0;
+    const bool is_whole = line >= 0 && ::recv(line, &word, sizeof word, MSG_PEEK | MSG_DONTWAIT) == sizeof word;
+    return is_whole ? Failure::of(word) : Failure();
   }
   // One that fails does not tell all that the others wait for.
   bool a_member_was_refused() {
@@ -527,11 +572,7 @@ class Assembler {
   Refusal& refusal_;
   std::vector<Whereabouts> all_;
   std::vector<std::pair<std::uint32_t, MemberProcesses>> known_;  // other members on this machine, by rank
-  struct Joined {
-    GroupArea area;
-    std::uint32_t place;
-  };
-  std::optional<Joined> joined_;  // the others may count on this member
+  std::unique_ptr<Assembly> assembly_;                            // once the others may count on this member
   Failure death_{};
   bool has_told_ = false;     // whether it has attached
   bool is_to_start_ = false;  // others wait for this member to start the service process of its node
@@ -541,7 +582,6 @@ class Assembler {
   std::optional<ServiceArea> service_;
   std::vector<Place> places_;  // of a group on several nodes
   std::optional<Listener> listener_;
-  const Listener::Connections* connections_ = nullptr;  // once they are made
 };
 
 }  // namespace

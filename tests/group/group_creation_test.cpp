@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <new>
 #include <string>
 #include <utility>
@@ -80,6 +81,48 @@ class DeadlyStore {
   bool before_;
 };
 
+// A store that does something before it sets a key or looks for one.
+class HookedStore {
+ public:
+  using Work = std::function<void()>;
+  explicit HookedStore(FileStore& store) : store_(store.callbacks()) {}
+  void before_set(std::string key, Work work) { set_ = {std::move(key), std::move(work)}; }
+  void before_get(std::string key, Work work) { get_ = {std::move(key), std::move(work)}; }
+  [[nodiscard]] struct outrigger_group_store callbacks() {
+    return {.context = this,
+            .set =
+                [](void* self, const char* key, const void* value, std::size_t bytes) {
+                  const auto& hooked = *static_cast<HookedStore*>(self);
+                  hooked.set_.run_at(key);
+                  return hooked.store_.set(hooked.store_.context, key, value, bytes);
+                },
+            .get =
+                [](void* self, const char* key, void* value, std::size_t bytes, std::int64_t timeout_ms) {
+                  const auto& hooked = *static_cast<HookedStore*>(self);
+                  hooked.get_.run_at(key);
+                  return hooked.store_.get(hooked.store_.context, key, value, bytes, timeout_ms);
+                }};
+  }
+
+ private:
+  struct Hook {
+    std::string key{};
+    Work work{};
+    void run_at(const std::string& one) const {
+      if (work && one == key) work();
+    }
+  };
+
+  struct outrigger_group_store store_;
+  Hook set_;
+  Hook get_;
+};
+
+// The parent of the process waits for it.
+void wait_for_end(pid_t process) {
+  while (::kill(process, 0) == 0) ::usleep(1000);
+}
+
 std::size_t entries(const char* directory) {
   std::size_t found = 0;
   for ([[maybe_unused]] const auto& one : std::filesystem::directory_iterator(directory)) ++found;
@@ -102,9 +145,12 @@ class GroupCreationTest : public testing::TestWithParam<Circumstances> {
   }
 };
 class OneNodeCreationTest : public GroupCreationTest {};
+class LateCreationTest : public GroupCreationTest {};
 INSTANTIATE_TEST_SUITE_P(OneNode, GroupCreationTest,
                          testing::Values(Circumstances{false, ""}, Circumstances{true, ""}));
 INSTANTIATE_TEST_SUITE_P(Nodes, GroupCreationTest, testing::Values(Circumstances{true, "a,b,a"}));
+INSTANTIATE_TEST_SUITE_P(OneNode, LateCreationTest, testing::Values(Circumstances{false, ""}, Circumstances{true, ""}));
+INSTANTIATE_TEST_SUITE_P(Nodes, LateCreationTest, testing::Values(Circumstances{true, "a,b,c"}));
 INSTANTIATE_TEST_SUITE_P(OneNode, OneNodeCreationTest,
                          testing::Values(Circumstances{false, ""}, Circumstances{true, ""}));
 
@@ -135,6 +181,28 @@ TEST_P(GroupCreationTest, ARankThatIsKilledMeanwhileIsNamed) {
     EXPECT_EQ(results, (std::vector<int>{-1, 0, 0})) << moment.key << moment.before;
     wait_for_no_services_of(children);
   }
+}
+
+// Rank 1 looks after rank 0 has noticed rank 2's end, and has ended as well.
+TEST_P(LateCreationTest, ARankThatIsKilledIsNamedAfterOthersHaveEnded) {
+  const std::string last_word = *GetParam().nodes != '\0' ? "served/2" : "attached/2";
+  std::vector<pid_t> children;
+  const std::vector<int> results = run_ranks(
+      3,
+      [&](FileStore& files, std::uint32_t rank) {
+        HookedStore store(files);
+        if (rank == 2) store.before_set(last_word, [] { ::kill(::getpid(), SIGKILL); });
+        if (rank == 1) store.before_get(last_word, [&] { wait_for_end(children[0]); });
+        const outrigger_group_config config{.rank = rank, .size = 3, .store = store.callbacks(), .timeout_ms = 600'000};
+        outrigger_group* group = nullptr;
+        const int result = outrigger_group_create(&config, &group);
+        const std::string error = outrigger_group_last_error();
+        if (!error.starts_with("rank 2 (")) std::fprintf(stderr, "%s\n", error.c_str());
+        return result == OUTRIGGER_GROUP_DEAD_RANK && error.starts_with("rank 2 (process ") ? 0 : 1;
+      },
+      children);
+  EXPECT_EQ(results, (std::vector<int>{0, 0, -1}));
+  wait_for_no_services_of(children);
 }
 
 // Each allocation of rank 1 fails once.
