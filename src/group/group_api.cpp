@@ -88,15 +88,15 @@ std::vector<pid_t> pids_here(const Assembly& assembly) {
 }
 
 // By rank; invalid for members of this node.
-std::vector<UniqueFd> connections_for(Assembly& assembly, Channel channel) {
-  std::vector<UniqueFd> taken;
+std::vector<GuardedFd> connections_for(Assembly& assembly, Channel channel) {
+  std::vector<GuardedFd> taken;
   for (auto& one : assembly.connections) taken.push_back(std::move(one[static_cast<std::size_t>(channel)]));
   return taken;
 }
 
 std::vector<std::unique_ptr<Stream>> streams_to_nodes(Assembly& assembly, Channel channel) {
   std::vector<std::unique_ptr<Stream>> streams(assembly.layout.size());
-  std::vector<UniqueFd> connections = connections_for(assembly, channel);
+  std::vector<GuardedFd> connections = connections_for(assembly, channel);
   for (std::uint32_t member = 0; member < connections.size(); ++member) {
     if (!connections[member].valid()) continue;
     streams[member] = std::make_unique<SocketStream>(std::move(connections[member]));

@@ -7,14 +7,11 @@
 #include <cstring>
 #include <span>
 
-#include "group/nodes/fork_guard.hpp"
-
 namespace outrigger::group {
 
-MemberWatch::MemberWatch(const Layout& layout, GroupArea area, MemberProcesses processes, std::vector<UniqueFd> lines)
+MemberWatch::MemberWatch(const Layout& layout, GroupArea area, MemberProcesses processes, std::vector<GuardedFd> lines)
     : layout_(layout), area_(std::move(area)), processes_(std::move(processes)), lines_(layout.size()) {
   for (std::uint32_t member = 0; member < lines.size(); ++member) {
-    if (lines[member].valid()) guard_in_children(lines[member].get());
     lines_[member].socket = std::move(lines[member]);
   }
 }
@@ -23,9 +20,6 @@ MemberWatch::~MemberWatch() {
   send(0);
   // A child of this process may destroy its copy of the group.
   if (processes_.pid(layout_.place()) == ::getpid()) area_.leave(layout_.place());
-  for (const Line& line : lines_) {
-    if (line.socket.valid()) unguard(line.socket.get());
-  }
 }
 
 Failure MemberWatch::fail(const Failure& failure) {

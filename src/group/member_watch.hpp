@@ -17,10 +17,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/unique_fd.hpp"
 #include "group/group_area.hpp"
 #include "group/layout.hpp"
 #include "group/member_processes.hpp"
+#include "group/nodes/fork_guard.hpp"
 
 namespace outrigger::group {
 
@@ -32,7 +32,7 @@ inline constexpr std::chrono::milliseconds kOnTheWay{500};
 class MemberWatch {
  public:
   // `processes` are those of this node. `lines` by rank; invalid for members of this node. `layout` outlives it.
-  MemberWatch(const Layout& layout, GroupArea area, MemberProcesses processes, std::vector<UniqueFd> lines);
+  MemberWatch(const Layout& layout, GroupArea area, MemberProcesses processes, std::vector<GuardedFd> lines);
   ~MemberWatch();
   MemberWatch(const MemberWatch&) = delete;
   MemberWatch& operator=(const MemberWatch&) = delete;
@@ -56,7 +56,7 @@ class MemberWatch {
  private:
   using Clock = std::chrono::steady_clock;
   struct Line {
-    UniqueFd socket;
+    GuardedFd socket;
     std::array<std::byte, sizeof(std::uint64_t)> word{};
     std::size_t bytes = 0;
     bool has_left = false;

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -203,6 +204,38 @@ TEST_P(LateCreationTest, ARankThatIsKilledIsNamedAfterOthersHaveEnded) {
       children);
   EXPECT_EQ(results, (std::vector<int>{0, 0, -1}));
   wait_for_no_services_of(children);
+}
+
+// The child has the descriptors that rank 1 has between connecting and the end of outrigger_group_create().
+TEST(GroupCreationForkTest, ARankIsNamedThatHasForkedMeanwhileAndIsKilled) {
+  ::setenv("OUTRIGGER_SERVICE_CPUS", a_cpu().c_str(), 1);
+  pretend_nodes("a,b");
+  std::array<int, 2> child_ends{};
+  ASSERT_EQ(::pipe(child_ends.data()), 0);
+  std::vector<pid_t> children;
+  const std::vector<int> results = run_ranks(
+      2,
+      [&](FileStore& files, std::uint32_t rank) {
+        HookedStore store(files);
+        const auto fork_a_child = [&] {
+          char end = 0;
+          if (::fork() != 0) return;
+          ::close(child_ends[1]);
+          ::_exit(static_cast<int>(::read(child_ends[0], &end, 1)));
+        };
+        if (rank == 1) store.before_set("served/1", fork_a_child);
+        const outrigger_group_config config{.rank = rank, .size = 2, .store = store.callbacks(), .timeout_ms = 60'000};
+        outrigger_group* group = nullptr;
+        if (outrigger_group_create(&config, &group) != OUTRIGGER_GROUP_OK) return 1;
+        if (rank == 1) ::kill(::getpid(), SIGKILL);
+        return outrigger_group_barrier(group) == OUTRIGGER_GROUP_DEAD_RANK ? 0 : 1;
+      },
+      children);
+  EXPECT_EQ(results, (std::vector<int>{0, -1}));
+  for (const int end : child_ends) ::close(end);
+  wait_for_no_services_of(children);
+  ::unsetenv("OUTRIGGER_SERVICE_CPUS");
+  pretend_nodes("");
 }
 
 // Each allocation of rank 1 fails once.

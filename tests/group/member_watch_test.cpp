@@ -18,8 +18,8 @@ Failure failure_by(std::uint64_t word) {
   std::array<int, 2> ends{};
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
   const UniqueFd other(ends[1]);
-  std::vector<UniqueFd> lines(2);
-  lines[1] = UniqueFd(ends[0]);
+  std::vector<GuardedFd> lines(2);
+  lines[1] = GuardedFd(UniqueFd(ends[0]));
 
   const Layout layout(0, {0, 1});
   const UniqueFd memory = GroupArea::create(1).value();

@@ -15,6 +15,7 @@
 #include "base/any_port.hpp"
 #include "base/random_bytes.hpp"
 #include "group/nodes/own_address.hpp"
+#include "intranode/flag.hpp"
 
 namespace outrigger::group {
 namespace {
@@ -23,8 +24,8 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kBacklog = 1024;
-// Connections whose first words have not come. A group has fewer than this.
-constexpr std::size_t kMostStrangers = 256;
+// Connections whose first words have not come. Those of a group's members are fewer.
+constexpr std::size_t kMostStrangers = kChannels * intranode::kMostMembers;
 // A machine that is gone breaks its connections after 30 seconds: 10, and then four probes. Networks that fail for
 // less, as while a switch restarts a port, end no group.
 constexpr int kSilenceS = 10;
@@ -100,8 +101,8 @@ bool receive_record(int socket, Record& record, Clock::time_point end) {
   return true;
 }
 
-UniqueFd connected_to(const Address& address, Clock::time_point end) {
-  UniqueFd socket(::socket(address.place.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+GuardedFd connected_to(const Address& address, Clock::time_point end) {
+  GuardedFd socket(UniqueFd(::socket(address.place.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)));
   if (!socket.valid()) return {};
   if (::connect(socket.get(), address.get(), address.bytes) == 0) return socket;
   if (errno != EINPROGRESS) return {};
@@ -113,7 +114,7 @@ UniqueFd connected_to(const Address& address, Clock::time_point end) {
   socklen_t bytes = sizeof error;
   (void)::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &bytes);
   errno = error;
-  return error == 0 ? std::move(socket) : UniqueFd();
+  return error == 0 ? std::move(socket) : GuardedFd();
 }
 
 // One member's connecting.
@@ -127,7 +128,7 @@ class Connecting {
     for (std::uint32_t other = 0; other < layout_.rank(); ++other) {
       if (layout_.is_here(other)) continue;
       for (std::uint32_t channel = 0; channel < channels(other); ++channel) {
-        UniqueFd socket = connected_to(contacts_[other].address, end_);
+        GuardedFd socket = connected_to(contacts_[other].address, end_);
         const Hello hello{.token = contacts_[other].token, .rank = layout_.rank(), .channel = channel};
         if (!socket.valid() || !send_record(socket.get(), hello)) return unreachable(other, text_of_error(errno));
         made_[other][channel] = std::move(socket);
@@ -138,11 +139,11 @@ class Connecting {
 
   // From members of higher rank. Anybody else may connect, too.
   Status accept_higher(int listener) {
-    std::vector<UniqueFd> strangers;
+    std::vector<GuardedFd> strangers;
     while (const std::uint32_t missing = missing_one()) {
       if (Clock::now() >= end_) return unreachable(missing, "it has not connected in time");
       std::vector<pollfd> ready{{.fd = listener, .events = POLLIN, .revents = 0}};
-      for (const UniqueFd& one : strangers) ready.push_back({.fd = one.get(), .events = POLLIN, .revents = 0});
+      for (const GuardedFd& one : strangers) ready.push_back({.fd = one.get(), .events = POLLIN, .revents = 0});
       (void)::poll(ready.data(), ready.size(), 100);
       for (std::size_t i = ready.size() - 1; i > 0; --i) {
         if (ready[i].revents == 0) continue;
@@ -160,7 +161,7 @@ class Connecting {
     for (std::uint32_t other = 0; other < layout_.rank(); ++other) {
       if (layout_.is_here(other)) continue;
       for (std::size_t channel = 0; channel < channels(other); ++channel) {
-        const UniqueFd& socket = made_[other][channel];
+        const GuardedFd& socket = made_[other][channel];
         Token token;
         if (!receive_record(socket.get(), token, end_) || token != contacts_[layout_.rank()].token) {
           return unreachable(other, "it has not answered as a member");
@@ -188,9 +189,9 @@ class Connecting {
   }
 
   // All that wait, and at most so many: the oldest stranger goes first. Returns an error of the system, or 0.
-  [[nodiscard]] static int accept_into(std::vector<UniqueFd>& strangers, int listener) {
+  [[nodiscard]] static int accept_into(std::vector<GuardedFd>& strangers, int listener) {
     for (std::size_t i = 0; i < kMostStrangers; ++i) {
-      UniqueFd fresh(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      GuardedFd fresh(UniqueFd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)));
       if (fresh.valid()) {
         if (strangers.size() == kMostStrangers) strangers.erase(strangers.begin());
         strangers.push_back(std::move(fresh));
@@ -207,13 +208,13 @@ class Connecting {
   [[nodiscard]] std::uint32_t missing_one() const {
     for (std::uint32_t other = layout_.rank() + 1; other < layout_.size(); ++other) {
       const std::span wanted = std::span(made_[other]).first(layout_.is_here(other) ? 0 : channels(other));
-      if (!std::ranges::all_of(wanted, &UniqueFd::valid)) return other;
+      if (!std::ranges::all_of(wanted, &GuardedFd::valid)) return other;
     }
     return 0;
   }
 
   // Its hello came in one piece, or it is no member.
-  void welcome(UniqueFd socket) {
+  void welcome(GuardedFd socket) {
     Hello hello;
     const ssize_t got = ::recv(socket.get(), &hello, sizeof hello, 0);
     const bool is_known = got == static_cast<ssize_t>(sizeof hello) && hello.token == contacts_[layout_.rank()].token &&
@@ -245,7 +246,7 @@ Result<Listener> Listener::open() {
   if (!address) return Error{address.error()};
   Contact contact{.address = address.value()};
   if (!fill_random(contact.token)) return Error{"the system has no random bytes"};
-  return Listener(std::move(listening.value().socket), contact);
+  return Listener(GuardedFd(std::move(listening.value().socket)), contact);
 }
 
 Result<Listener::Connections> Listener::connect(const Layout& layout, const std::vector<Contact>& contacts,

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "base/unique_fd.hpp"
 #include "group/layout.hpp"
+#include "group/nodes/fork_guard.hpp"
 #include "group/nodes/own_address.hpp"
 
 namespace outrigger::group {
@@ -39,14 +39,14 @@ class Listener {
   [[nodiscard]] const Contact& contact() const { return contact_; }
 
   // By rank, of all members of other nodes. Others do the same.
-  using Connections = std::vector<std::array<UniqueFd, kChannels>>;
+  using Connections = std::vector<std::array<GuardedFd, kChannels>>;
   [[nodiscard]] Result<Connections> connect(const Layout& layout, const std::vector<Contact>& contacts,
                                             bool has_services, std::chrono::milliseconds timeout) const;
 
  private:
-  Listener(UniqueFd socket, const Contact& contact) : socket_(std::move(socket)), contact_(contact) {}
+  Listener(GuardedFd socket, const Contact& contact) : socket_(std::move(socket)), contact_(contact) {}
 
-  UniqueFd socket_;
+  GuardedFd socket_;
   Contact contact_;
 };
 

@@ -38,8 +38,6 @@ void in_child() {
   all.lock.unlock();
 }
 
-}  // namespace
-
 void guard_in_children(int socket) {
   Guarded& all = guarded();
   const std::scoped_lock held(all.lock);
@@ -54,10 +52,19 @@ void guard_in_children(int socket) {
   all.sockets.insert(socket);
 }
 
-void unguard(int socket) {
+}  // namespace
+
+GuardedFd::GuardedFd(UniqueFd socket) : socket_(std::move(socket)) {
+  if (valid()) guard_in_children(get());
+}
+
+// Forks wait for the lock, so no child gets the open socket.
+void GuardedFd::reset() {
+  if (!valid()) return;
   Guarded& all = guarded();
   const std::scoped_lock held(all.lock);
-  all.sockets.erase(socket);
+  all.sockets.erase(get());
+  socket_.reset();
 }
 
 }  // namespace outrigger::group

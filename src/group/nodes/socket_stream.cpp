@@ -45,7 +45,6 @@ SocketStream::~SocketStream() {
   }
   while (!closed_ && std::chrono::steady_clock::now() < end && read(unread, {}) > 0) {
   }
-  unguard(socket_.get());
 }
 
 std::size_t SocketStream::write(std::span<const std::byte> head, std::span<const std::byte> body) {

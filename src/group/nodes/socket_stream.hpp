@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "base/unique_fd.hpp"
 #include "group/nodes/fork_guard.hpp"
 #include "group/stream.hpp"
 
@@ -12,7 +11,7 @@ namespace outrigger::group {
 class SocketStream final : public Stream {
  public:
   // `socket` is connected and nonblocking.
-  explicit SocketStream(UniqueFd socket) : socket_(std::move(socket)) { guard_in_children(socket_.get()); }
+  explicit SocketStream(GuardedFd socket) : socket_(std::move(socket)) {}
   // Waits a little until the other node has all bytes, unless the stream is closed.
   ~SocketStream() override;
 
@@ -24,7 +23,7 @@ class SocketStream final : public Stream {
   [[nodiscard]] int descriptor() const override { return socket_.get(); }
 
  private:
-  UniqueFd socket_;
+  GuardedFd socket_;
   bool closed_ = false;
   bool broken_ = false;  // of writes
 };

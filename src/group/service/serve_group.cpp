@@ -50,7 +50,7 @@ std::vector<std::unique_ptr<Stream>> streams_of(const Layout& layout) {
   std::vector<std::unique_ptr<Stream>> streams(layout.nodes());
   int next = kAreaFd + 1;
   for (std::uint32_t node = 0; node < layout.nodes(); ++node) {
-    if (node != layout.node()) streams[node] = std::make_unique<SocketStream>(UniqueFd(next++));
+    if (node != layout.node()) streams[node] = std::make_unique<SocketStream>(GuardedFd(UniqueFd(next++)));
   }
   return streams;
 }
