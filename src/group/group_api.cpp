@@ -135,6 +135,8 @@ struct outrigger_group {
     }
     if (layout.nodes() == 1) return;
     nodes.emplace(team, layout, streams_to_nodes(*assembly, Channel::collectives), watch, waiter);
+    // Other nodes may wait for its vote.
+    if (service) nodes->also_look([this] { service->end_hung_process(); });
   }
 
   ~outrigger_group() {

@@ -356,6 +356,25 @@ TEST_F(NodesServiceTest, AStoppedServiceProcessIsNamed) {
   wait_for_no_services_of(children);
 }
 
+// Rank 1 calls without its service process, for whose vote rank 0's waits. It is killed after ten seconds.
+TEST_F(NodesServiceTest, AStoppedServiceProcessWithoutWorkIsNamed) {
+  std::vector<pid_t> children;
+  const std::vector<int> results = run_served(
+      2,
+      [](outrigger_group* group, std::uint32_t rank) {
+        if (rank == 1) ::kill(outrigger_group_service_process(group), SIGSTOP);
+        (void)outrigger_group_prefer_service(group, rank == 0 ? 1 : 0);
+        const int result = outrigger_group_barrier(group);
+        const std::string error = outrigger_group_last_error();
+        const bool named = error.starts_with("the service process of rank 1's node (process ");
+        if (!named) std::fprintf(stderr, "rank %u: %s\n", rank, error.c_str());
+        return result == OUTRIGGER_GROUP_DEAD_RANK && named ? 0 : 1;
+      },
+      children);
+  EXPECT_EQ(results, (std::vector<int>{0, 0}));
+  wait_for_no_services_of(children);
+}
+
 // Rank 1 of its node does not call, and the service process there has nothing to do.
 TEST_F(NodesServiceTest, ADeadRankOfABusyNodeIsNamed) {
   pretend_nodes("a,b,b");
@@ -473,6 +492,12 @@ TEST_P(GroupServiceFailureTest, NothingIsLeftOfKilledRanks) {
       2, [](outrigger_group*, std::uint32_t) { return ::kill(::getpid(), SIGKILL); }, children);
   EXPECT_EQ(results, (std::vector<int>{-1, -1}));
   wait_for_no_services_of(children);
+}
+
+// It is killed after five seconds.
+TEST_P(GroupServiceFailureTest, NothingIsLeftOfAStoppedServiceProcessWithoutRanks) {
+  run_group(2, [](outrigger_group* group, std::uint32_t) { ::kill(outrigger_group_service_process(group), SIGSTOP); });
+  wait_for_no_service_of(::getpid());
 }
 
 TEST_P(GroupServiceFailureTest, DifferentCallsAreNamed) {

@@ -1,5 +1,6 @@
 // Members of a node agree on who does each collective.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -11,13 +12,15 @@
 namespace outrigger::group {
 namespace {
 
-// A member of a node with two. This process is the service process, which does nothing.
+// A member of a node with two. There is another node, so the end of the service process does not matter.
 class Member {
  public:
-  Member(std::uint32_t rank, const UniqueFd& group, const UniqueFd& service)
-      : layout_(rank, {0, 0}),
-        watch_(layout_, GroupArea::attach(group.get(), 2).value(), processes(2), {}),
-        service_(ServiceArea::attach(service.get(), 2).value(), processes(1), layout_, watch_) {}
+  Member(std::uint32_t rank, const UniqueFd& group, const UniqueFd& service, pid_t process)
+      : layout_(rank, {0, 0, 2}),
+        watch_(layout_, GroupArea::attach(group.get(), 2).value(),
+               MemberProcesses::open({::getpid(), ::getpid()}).value(), {}),
+        service_(ServiceArea::attach(service.get(), 2).value(), MemberProcesses::open({process}).value(), layout_,
+                 watch_) {}
 
   // Begins so many collectives. By call: is the service process to do it?
   std::vector<bool> begin(int calls, bool prefers_service) {
@@ -27,21 +30,33 @@ class Member {
   }
 
  private:
-  static MemberProcesses processes(std::size_t count) {
-    return MemberProcesses::open(std::vector<pid_t>(count, ::getpid())).value();
-  }
-
   Layout layout_;
   MemberWatch watch_;
   GroupService service_;
 };
 
+// A service process that has ended.
+class EndedProcess {
+ public:
+  EndedProcess() : id_(::fork()) {
+    if (id_ == 0) ::_exit(0);
+  }
+  EndedProcess(const EndedProcess&) = delete;
+  EndedProcess& operator=(const EndedProcess&) = delete;
+  ~EndedProcess() { (void)::waitpid(id_, nullptr, 0); }
+  [[nodiscard]] pid_t id() const { return id_; }
+
+ private:
+  pid_t id_;
+};
+
 class ServiceWaysTest : public testing::Test {
  protected:
+  EndedProcess process_;
   UniqueFd group_ = GroupArea::create(2).value();
   UniqueFd service_ = ServiceArea::create(2).value();
-  Member early_{0, group_, service_};
-  Member late_{1, group_, service_};
+  Member early_{0, group_, service_, process_.id()};
+  Member late_{1, group_, service_, process_.id()};
 };
 
 TEST_F(ServiceWaysTest, TheFirstMemberDecides) {

@@ -66,6 +66,7 @@ bool Exchange::look_after(bool for_sends, std::chrono::nanoseconds waited) {
   (void)transfers_.move();
   if (!transfers_.is_pending(for_sends)) return true;
   if (failed) return false;
+  if (also_look_) also_look_();
   for (std::uint32_t member = 0; member < transfers_.ends(); ++member) {
     const bool sends = for_sends && transfers_.has_sends(member);
     if (!transfers_.has_receives(member) && !sends) continue;

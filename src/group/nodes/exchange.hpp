@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -48,6 +49,9 @@ class Exchange {
   // Before the end of a group that has failed.
   void abandon() { transfers_.abandon(); }
 
+  // A wait calls it each time it looks at members.
+  void also_look(std::function<void()> look) { also_look_ = std::move(look); }
+
  private:
   using Clock = Transfers::Clock;
 
@@ -64,6 +68,7 @@ class Exchange {
   MemberWatch& watch_;
   const MemberWaiter& waiter_;
   LongYields long_yields_;
+  std::function<void()> also_look_;
 };
 
 }  // namespace outrigger::group

@@ -11,9 +11,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "group/combines.hpp"
@@ -75,6 +77,7 @@ class NodeCollectives {
 
   // Before the end of a group that has failed.
   void abandon() { exchange_.abandon(); }
+  void also_look(std::function<void()> look) { exchange_.also_look(std::move(look)); }
   // Frees memory that is kept for the next call.
   void shrink(std::uint64_t most) {
     for (std::vector<std::byte>* one : {&wide_, &own_partial_, &partials_, &slices_}) {

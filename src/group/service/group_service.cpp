@@ -13,10 +13,13 @@
 namespace outrigger::group {
 namespace {
 
-// All members have posted, and the process has copied and reduced nothing since.
+// Without a heartbeat of the process.
 constexpr std::chrono::seconds kHung{10};
 constexpr std::chrono::seconds kOwnPause{1};  // between two looks: the whole job was stopped, the process as well
 constexpr std::chrono::seconds kMostForAPiece{5};
+// Counted: this process may be stopped as well.
+constexpr std::chrono::milliseconds kBetweenLooksAtTheEnd{1};
+constexpr int kLooksAtTheEnd = 5000;
 // A node whose service process cannot be reached: its members may say why.
 constexpr std::chrono::milliseconds kForAReason{1000};
 
@@ -28,8 +31,25 @@ GroupService::GroupService(ServiceArea area, MemberProcesses process, const Layo
 GroupService::~GroupService() {
   // A child of this process has no shared memory.
   if (::getpid() != owner_) return;
-  area_.seat(layout_.place()).has_left.store(true, std::memory_order_release);
+  const std::uint64_t beats = head().beats.load(std::memory_order_relaxed);
+  area_.seat(layout_.place()).has_left.store(true, std::memory_order_seq_cst);
   area_.ring();
+  if (have_all_left()) wait_for_its_end(beats);
+}
+
+bool GroupService::have_all_left() const {
+  for (std::uint32_t place = 0; place < area_.members(); ++place) {
+    const bool has_left = area_.seat(place).has_left.load(std::memory_order_seq_cst);
+    if (!has_left && !watch_.has_ended(layout_.here()[place])) return false;
+  }
+  return true;
+}
+
+void GroupService::wait_for_its_end(std::uint64_t beats) const {
+  for (int looks = 0; head().beats.load(std::memory_order_relaxed) == beats && !has_ended(); ++looks) {
+    if (looks == kLooksAtTheEnd) return kill_process();
+    std::this_thread::sleep_for(kBetweenLooksAtTheEnd);
+  }
 }
 
 bool GroupService::begin(bool prefers_service) {

@@ -27,7 +27,7 @@ class GroupService {
   GroupService(ServiceArea area, MemberProcesses process, const Layout& layout, MemberWatch& watch);
   GroupService(const GroupService&) = delete;
   GroupService& operator=(const GroupService&) = delete;
-  // The process ends when all members have left.
+  // The process ends when all members have left. The last one kills it if it hangs.
   ~GroupService();
 
   [[nodiscard]] pid_t process() const { return process_.pid(0); }
@@ -45,6 +45,8 @@ class GroupService {
   // After `by_members`, of a reduction to one vector: bytes at the start of the result that are complete. Completes
   // them in `into`.
   [[nodiscard]] std::uint64_t finish_pieces(std::byte* into, std::uint64_t bytes) const;
+  // Looks at the heartbeat. For a member that waits for others, each second at least.
+  void end_hung_process();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -61,7 +63,9 @@ class GroupService {
   // Fails the group if the service process waits in vain for other nodes.
   void check_nodes(Clock::time_point began, std::chrono::milliseconds timeout);
   void check_node(std::uint32_t node, bool is_lost);
-  void end_hung_process();
+  [[nodiscard]] bool have_all_left() const;
+  // After the last member: it ends, or shows that it will.
+  void wait_for_its_end(std::uint64_t beats) const;
   // Returns when the process touches no memory of members any more.
   void stop();
   void kill_process() const;

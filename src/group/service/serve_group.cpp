@@ -96,7 +96,10 @@ class GroupServer {
       if (Clock::now() < awake_until) continue;
       if (nodes_) nodes_->peers().answer();
       sleep();
-      if (!is_over()) continue;
+      const bool is_over = this->is_over();
+      // Members wait for one after they have left.
+      head().beats.fetch_add(1, std::memory_order_relaxed);
+      if (!is_over) continue;
       if (nodes_ && head().stopped.load(std::memory_order_relaxed) == 0) nodes_->peers().leave();
       return false;
     }
@@ -126,6 +129,7 @@ class GroupServer {
     while (!is_over()) {
       const std::uint32_t seen = head().doorbell.load(std::memory_order_seq_cst);
       futex_wait(head().doorbell, seen, kBetweenLooksAtNodes);
+      head().beats.fetch_add(1, std::memory_order_relaxed);
     }
   }
 

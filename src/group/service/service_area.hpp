@@ -100,7 +100,7 @@ struct ServiceHead {
   std::atomic<std::uint64_t> completed;
   std::atomic<std::uint64_t> returned;  // members must do it themselves
   std::atomic<std::uint64_t> pieces;    // a PieceCount
-  std::atomic<std::uint64_t> beats;     // pieces and copies so far
+  std::atomic<std::uint64_t> beats;     // heartbeat: pieces, copies and looks so far
   std::atomic<std::uint32_t> touches;   // it may be writing to members' memory
   // Of a group on several nodes; the sets have a bit for each node.
   std::atomic<std::uint64_t> failure;    // word of a Failure that the process has noticed
