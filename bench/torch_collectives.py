@@ -10,7 +10,10 @@ With --overlap it times asynchronous calls behind computation, without a service
 
     taskset -c 0 python bench/torch_collectives.py --ranks 2 --overlap 1 --sizes 4194304
 
-Prints for each size the median time of a call on the slowest rank, in microseconds. Needs torch. Other programs on the
+OUTRIGGER_PRETEND_NODE=a,b puts two ranks on nodes of their own.
+
+Prints for each size the median time of a call on the slowest rank, in microseconds; with --overlap, the median of the
+rounds' means. Needs torch. Other programs on the
 machine disturb both alike, but not equally: use a quiet one.
 """
 
@@ -164,12 +167,10 @@ def measure_overlap(arguments: argparse.Namespace) -> None:
             posts = {by: CALLS[name](size // dtype.itemsize, dtype, group, True) for by, group in groups.items()}
             times: dict[str, list[float]] = {"work": [], **{what: [] for what in overlapped(posts, work)}}
             for _ in range(arguments.rounds):
-                times["work"].append(median_us(work, arguments.overlap_calls))
+                times["work"].append(mean_us(work, arguments.overlap_calls))
                 for by, post in posts.items():
-                    times[f"{by} alone"].append(median_us(functools.partial(waited, post), arguments.overlap_calls))
-                    times[f"{by} both"].append(
-                        median_us(functools.partial(waited, post, work), arguments.overlap_calls)
-                    )
+                    times[f"{by} alone"].append(mean_us(functools.partial(waited, post), arguments.overlap_calls))
+                    times[f"{by} both"].append(mean_us(functools.partial(waited, post, work), arguments.overlap_calls))
             print_overlap(name, size, list(groups), {what: slowest(ones) for what, ones in times.items()})
 
 

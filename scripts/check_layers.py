@@ -102,9 +102,12 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "group/service": (
         "group/combines.hpp",
+        "group/failure.hpp",
         "group/layout.hpp",
         "group/member_processes.hpp",
         "group/member_watch.hpp",
+        "group/nodes",
+        "group/stream.hpp",
     ),
     "steer/plan": (),
     "steer/rank": ("steer/plan",),

@@ -1,10 +1,10 @@
 /* Outrigger's collectives for programs without MPI.
  *
  * A group is a fixed number of processes with ranks from 0 on. They do collectives themselves. If
- * OUTRIGGER_SERVICE_CPUS names cores of rank 0's machine, and all ranks are there, the group also has a service process
- * on them. Ranks on one machine, in one container, share memory; others are connected by TCP, at the address of the
- * network device that GLOO_SOCKET_IFNAME names, or of the route to MASTER_ADDR. Only isend and irecv start a thread,
- * one for each group. A program links liboutrigger_group (-loutrigger_group).
+ * OUTRIGGER_SERVICE_CPUS names cores on each machine, the group also has a service process on them on each. Ranks on
+ * one machine, in one container, share memory; others are connected by TCP, at the address of the network device that
+ * GLOO_SOCKET_IFNAME names, or of the route to MASTER_ADDR. Only isend and irecv start a thread, one for each group. A
+ * program links liboutrigger_group (-loutrigger_group).
  *
  * Units      sizes are bytes, counts elements, timeouts milliseconds.
  * Ownership  buffers and lists are the caller's, and are the caller's again when a function returns. Buffers of
@@ -35,8 +35,8 @@ enum outrigger_group_result {
   OUTRIGGER_GROUP_OK = 0,
   OUTRIGGER_GROUP_BAD_ARGUMENT = 1, /* nothing was done, and the group is as before */
   OUTRIGGER_GROUP_TIMEOUT = 2,      /* a rank has not come in time, or waits for another rank itself */
-  OUTRIGGER_GROUP_DEAD_RANK = 3,    /* a rank's process has ended, or has destroyed its group; on another machine: or
-                                       cannot be reached */
+  OUTRIGGER_GROUP_DEAD_RANK = 3,    /* a rank's process, or a machine's service process, has ended, or a rank has
+                                       destroyed its group; on another machine: or cannot be reached */
   OUTRIGGER_GROUP_DIFFERENT = 4,    /* ranks made different calls, or a message does not fit into its buffer */
   OUTRIGGER_GROUP_ABORTED = 5,      /* a rank has called outrigger_group_abort(), or a timeout has ended the group */
   OUTRIGGER_GROUP_NO_MEMORY = 6,    /* memory cannot be had, or a rank or its memory not reached; ends the group */
@@ -107,9 +107,10 @@ void outrigger_group_set_timeout(outrigger_group* group, int64_t timeout_ms);
 
 /* For the collectives that follow: 1: the group's service process does them, and the calling thread sleeps meanwhile.
  * 0: the ranks do them by themselves. Ranks may differ: the one that comes first to a collective decides. Returns 1 if
- * the group has a service process. Results have the same bits. If the process ends, ranks finish what it was doing. */
+ * the group has service processes. Results have the same bits. If the process ends, ranks finish what it was doing; on
+ * several machines, that is an error, OUTRIGGER_GROUP_DEAD_RANK. */
 int outrigger_group_prefer_service(outrigger_group* group, int prefer);
-/* The process id of the group's service process; 0: it has none. */
+/* The process id of the group's service process on this machine; 0: it has none. */
 int outrigger_group_service_process(const outrigger_group* group);
 
 /* One block for each rank: equally long ones in a row (`bytes` and `offsets` are NULL), or any. */

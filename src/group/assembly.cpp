@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,7 +25,7 @@
 namespace outrigger::group {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x6f75747267727033;  // with the version of this record
+constexpr std::uint64_t kMagic = 0x6f75747267727034;  // with the version of this record
 
 struct Descriptor {
   std::int64_t fd = -1;
@@ -52,7 +53,15 @@ struct Place {
   std::uint64_t magic = kMagic;
   Descriptor control{};  // only of the first member of a node
   Descriptor area{};
+  Descriptor service{};  // if a core is kept there
   Contact contact{};
+};
+
+// Told by the first member of each node when it has started the service process, or has failed to.
+struct Served {
+  std::uint64_t magic = kMagic;
+  std::int64_t result = 0;
+  std::int64_t pid = 0;
 };
 
 // Told when a member has tried to attach: 0 or an enum outrigger_group_result.
@@ -157,7 +166,9 @@ class Assembler {
     if (assembly != nullptr) joined_ = {assembly->area, layout.place()};
     if (!tell(refusal_.result) || !all_have_attached()) return nullptr;
     if (layout.nodes() > 1 && !connect(*assembly)) return nullptr;
-    return !service_ || watch_service(*assembly) ? std::move(assembly) : nullptr;
+    if (!service_) return assembly;
+    if (layout.nodes() > 1 && !start_services(*assembly)) return nullptr;
+    return watch_service(*assembly) ? std::move(assembly) : nullptr;
   }
 
   // Nothing is left, and others do not wait for this member.
@@ -165,6 +176,7 @@ class Assembler {
     if (service_) stop_service(*service_);
     if (joined_ && death_.is_set()) (void)joined_->area.fail(death_);
     if (joined_) joined_->area.leave(joined_->place);
+    if (is_to_start_) (void)tell_service({.result = OUTRIGGER_GROUP_NO_MEMORY});
     if (!has_told_) (void)tell(refusal_.result != OUTRIGGER_GROUP_OK ? refusal_.result : OUTRIGGER_GROUP_NO_MEMORY);
   }
   bool tell(int result) {
@@ -181,31 +193,69 @@ class Assembler {
                      .cpus = allowed_cpus()};
     mine.pid_namespace = pid_namespace();
     if (config_.rank == 0) make_memory(config_.size, mine.control, mine.area);
-    if (config_.rank == 0 && config_.size > 1 && !kept_cpus().empty()) mine.service = make_service_memory();
+    if (config_.rank == 0 && config_.size > 1) mine.service = make_service_memory(config_.size);
     return mine;
   }
 
-  Descriptor make_service_memory() {
-    Result<UniqueFd> made = ServiceArea::create(config_.size);
+  // None if no core is kept.
+  Descriptor make_service_memory(std::uint32_t members) {
+    if (kept_cpus().empty()) return {};
+    Result<UniqueFd> made = ServiceArea::create(members);
     if (made) service_fd_ = std::move(made).value();
     return described(service_fd_);
   }
 
-  // The first member starts the process.
-  bool attach_service(const std::vector<pid_t>& pids) {
-    const Whereabouts& first = all_.front();
+  // The first member of the node starts the process; where there are several nodes, when all are connected.
+  bool attach_service(const Layout& layout, const std::vector<pid_t>& pids) {
+    const Whereabouts& first = all_[layout.here().front()];
     if (first.service.fd < 0) return true;
-    if (config_.rank != 0) service_fd_ = opened(first.pid, first.service);
-    Result<ServiceArea> area = ServiceArea::attach(service_fd_.get(), config_.size);
+    if (layout.place() != 0) service_fd_ = opened(first.pid, first.service);
+    Result<ServiceArea> area = ServiceArea::attach(service_fd_.get(), static_cast<std::uint32_t>(pids.size()));
     if (!area) return refuse(OUTRIGGER_GROUP_NO_MEMORY, area.error());
     service_ = std::move(area).value();
-    service_->seat(config_.rank).has_joined.store(true, std::memory_order_release);
-    if (config_.rank != 0) return true;
-    const Status started = start_service(*service_, service_fd_.get(), kept_cpus(), pids);
+    service_->seat(layout.place()).has_joined.store(true, std::memory_order_release);
+    is_to_start_ = layout.nodes() > 1 && layout.place() == 0;
+    return layout.nodes() > 1 || layout.place() != 0 || start(layout, pids, {});
+  }
+  bool start(const Layout& layout, const std::vector<pid_t>& pids, std::vector<int> connections) {
+    const ServiceStart start{
+        .area_fd = service_fd_.get(), .cpus = kept_cpus(), .pids = pids, .connections = std::move(connections)};
+    const Status started = start_service(*service_, layout, start);
     return started.ok() || refuse(OUTRIGGER_GROUP_BAD_ARGUMENT, started.error());
+  }
+  // One for each node.
+  bool start_services(Assembly& assembly) {
+    const Layout& layout = assembly.layout;
+    if (layout.place() == 0) {
+      (void)start(layout, pids_of(layout.here()), connections_of_services(assembly));
+      const auto pid = static_cast<std::int64_t>(service_->head().pid.load(std::memory_order_acquire));
+      if (!tell_service({.result = refusal_.result, .pid = pid})) return false;
+    }
+    for (auto& channels : assembly.connections) channels[static_cast<std::size_t>(Channel::services)].reset();
+    for (std::uint32_t node = 0; node < layout.nodes(); ++node) {
+      Served served;
+      const std::uint32_t first = layout.members(node).front();
+      if (!get("served", first, served) || !check(first, {.result = served.result})) return false;
+      assembly.service_pids.push_back(static_cast<pid_t>(served.pid));
+    }
+    return refusal_.result == OUTRIGGER_GROUP_OK;
+  }
+  bool tell_service(const Served& served) {
+    is_to_start_ = false;
+    return set("served", config_.rank, served);
+  }
+  static std::vector<int> connections_of_services(const Assembly& assembly) {
+    std::vector<int> sockets;
+    for (std::uint32_t node = 0; node < assembly.layout.nodes(); ++node) {
+      const auto& channels = assembly.connections[assembly.layout.members(node).front()];
+      if (node != assembly.layout.node())
+        sockets.push_back(channels[static_cast<std::size_t>(Channel::services)].get());
+    }
+    return sockets;
   }
   bool watch_service(Assembly& assembly) {
     const auto pid = static_cast<pid_t>(service_->head().pid.load(std::memory_order_acquire));
+    if (assembly.service_pids.empty()) assembly.service_pids = {pid};
     Result<MemberProcesses> process = MemberProcesses::open({pid});
     if (!process) return refuse(OUTRIGGER_GROUP_NO_MEMORY, process.error());
     assembly.service = service_;
@@ -225,7 +275,11 @@ class Assembler {
   // Where members of other nodes connect; and the memory of each node, as rank 0 has made some for one node.
   bool tell_places(const Layout& layout) {
     Place mine;
-    if (layout.place() == 0) make_memory(static_cast<std::uint32_t>(layout.here().size()), mine.control, mine.area);
+    if (layout.place() == 0) {
+      const auto members = static_cast<std::uint32_t>(layout.here().size());
+      make_memory(members, mine.control, mine.area);
+      mine.service = make_service_memory(members);
+    }
     Result<Listener> listener = Listener::open();
     if (listener) {
       mine.contact = listener.value().contact();
@@ -237,6 +291,15 @@ class Assembler {
     if (!set("place", config_.rank, mine) || !get_all("place", places_)) return false;
     all_[layout.here().front()].control = places_[layout.here().front()].control;
     all_[layout.here().front()].area = places_[layout.here().front()].area;
+    if (keep_cores_everywhere(layout)) all_[layout.here().front()].service = places_[layout.here().front()].service;
+    return true;
+  }
+  // All nodes have a service process, or none has.
+  [[nodiscard]] bool keep_cores_everywhere(const Layout& layout) {
+    all_.front().service = {};  // for one node
+    for (std::uint32_t node = 0; node < layout.nodes(); ++node) {
+      if (places_[layout.members(node).front()].service.fd < 0) return false;
+    }
     return true;
   }
 
@@ -245,9 +308,11 @@ class Assembler {
     for (const Place& one : places_) contacts.push_back(one.contact);
     const std::chrono::milliseconds timeout(timeout_ms_);
     Result<Listener::Connections> made =
-        listener_->connect(assembly.layout, contacts, std::min<std::chrono::milliseconds>(timeout, kMostForConnecting));
+        listener_->connect(assembly.layout, contacts, service_.has_value(),
+                           std::min<std::chrono::milliseconds>(timeout, kMostForConnecting));
     if (!made) return refuse(OUTRIGGER_GROUP_NO_MEMORY, made.error());
     assembly.connections = std::move(made).value();
+    connections_ = &assembly.connections;
     return true;
   }
 
@@ -296,6 +361,19 @@ class Assembler {
       if (!process.has_ended(0)) continue;
       death_ = {.kind = FailureKind::died, .about = rank, .noticed = config_.rank};
       (void)refuse(OUTRIGGER_GROUP_DEAD_RANK, sentence_of(death_, config_.rank, process.pid(0), false));
+      return true;
+    }
+    return a_connection_is_broken();
+  }
+  // To a member of another node.
+  bool a_connection_is_broken() {
+    for (std::uint32_t rank = 0; connections_ != nullptr && rank < config_.size; ++rank) {
+      const UniqueFd& line = (*connections_)[rank][static_cast<std::size_t>(Channel::watch)];
+      std::byte any{};
+      if (!line.valid() || ::recv(line.get(), &any, 1, MSG_PEEK | MSG_DONTWAIT) != 0) continue;
+      death_ = {.kind = FailureKind::died, .about = rank, .noticed = config_.rank};
+      const auto pid = static_cast<pid_t>(all_[rank].pid);
+      (void)refuse(OUTRIGGER_GROUP_DEAD_RANK, sentence_of(death_, config_.rank, pid, true));
       return true;
     }
     return false;
@@ -395,20 +473,24 @@ class Assembler {
     }
     std::vector<pid_t> pids;
     for (const Whereabouts& one : all_) pids.push_back(static_cast<pid_t>(one.pid));
-    std::vector<pid_t> pids_here;
-    for (const std::uint32_t member : layout.here()) pids_here.push_back(pids[member]);
-    Result<MemberProcesses> processes = MemberProcesses::open(std::move(pids_here));
+    Result<MemberProcesses> processes = MemberProcesses::open(pids_of(layout.here()));
     if (!processes) {
       (void)refuse(OUTRIGGER_GROUP_NO_MEMORY, processes.error());
       return nullptr;
     }
-    if (layout.nodes() == 1 && !attach_service(pids)) return nullptr;
+    if (!attach_service(layout, pids_of(layout.here()))) return nullptr;
     return std::make_unique<Assembly>(Assembly{.layout = layout,
                                                .control = std::move(control).value(),
                                                .area = std::move(area).value(),
                                                .pids = std::move(pids),
                                                .processes = std::move(processes).value(),
                                                .policy = policy()});
+  }
+
+  [[nodiscard]] std::vector<pid_t> pids_of(const std::vector<std::uint32_t>& members) const {
+    std::vector<pid_t> pids;
+    for (const std::uint32_t member : members) pids.push_back(static_cast<pid_t>(all_[member].pid));
+    return pids;
   }
 
   bool all_have_attached() {
@@ -451,13 +533,15 @@ class Assembler {
   };
   std::optional<Joined> joined_;  // the others may count on this member
   Failure death_{};
-  bool has_told_ = false;  // whether it has attached
-  UniqueFd control_;       // open until all have attached
+  bool has_told_ = false;     // whether it has attached
+  bool is_to_start_ = false;  // others wait for this member to start the service process of its node
+  UniqueFd control_;          // open until all have attached
   UniqueFd area_;
   UniqueFd service_fd_;
   std::optional<ServiceArea> service_;
   std::vector<Place> places_;  // of a group on several nodes
   std::optional<Listener> listener_;
+  const Listener::Connections* connections_ = nullptr;  // once they are made
 };
 
 }  // namespace

@@ -27,8 +27,9 @@ struct Assembly {
   MemberProcesses processes;       // of the node
   intranode::WaitPolicy policy;    // do they have a core each?
   Listener::Connections connections{};
-  std::optional<ServiceArea> service{};  // of a group on one node, where a core is kept for its service process
+  std::optional<ServiceArea> service{};  // where a core is kept for the service process of each node
   std::optional<MemberProcesses> service_process{};
+  std::vector<pid_t> service_pids{};  // by node
 };
 
 struct Refusal {

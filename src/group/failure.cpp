@@ -8,7 +8,8 @@ int result_of(const Failure& failure) {
   switch (failure.kind) {
     case FailureKind::none: return OUTRIGGER_GROUP_OK;
     case FailureKind::died:
-    case FailureKind::left: return OUTRIGGER_GROUP_DEAD_RANK;
+    case FailureKind::left:
+    case FailureKind::service_died: return OUTRIGGER_GROUP_DEAD_RANK;
     case FailureKind::late: return OUTRIGGER_GROUP_TIMEOUT;
     case FailureKind::aborted: return OUTRIGGER_GROUP_ABORTED;
     case FailureKind::different: return OUTRIGGER_GROUP_DIFFERENT;
@@ -36,6 +37,9 @@ std::string sentence_of(const Failure& failure, std::uint32_t me, std::int32_t p
     case FailureKind::left:
       return about + " (process " + std::to_string(pid) + ") has destroyed its group while others wait for it" +
              noticed;
+    case FailureKind::service_died:
+      return "the service process of " + about + "'s node (process " + std::to_string(pid) +
+             ") has ended while ranks wait for it" + noticed;
   }
   return "";
 }

@@ -123,6 +123,7 @@ struct outrigger_group {
   explicit outrigger_group(std::unique_ptr<Assembly> assembly)
       : layout(assembly->layout),
         pids(assembly->pids),
+        service_pids(assembly->service_pids),
         watch(layout, assembly->area, std::move(assembly->processes), connections_for(*assembly, Channel::watch)),
         waiter(assembly->policy, layout, watch),
         memory(pids_here(*assembly)),
@@ -218,11 +219,14 @@ struct outrigger_group {
   }
   int report_failure(const Failure& failure) const {
     const bool is_far = layout.node_of(failure.about) != layout.node_of(failure.noticed);
-    return report(result_of(failure), sentence_of(failure, rank(), pids[failure.about], is_far));
+    const bool is_service = failure.kind == FailureKind::service_died && service;
+    const pid_t pid = is_service ? service_pids[layout.node_of(failure.about)] : pids[failure.about];
+    return report(result_of(failure), sentence_of(failure, rank(), pid, is_far));
   }
 
   Layout layout;
   std::vector<pid_t> pids;
+  std::vector<pid_t> service_pids;  // by node
   MemberWatch watch;
   MemberWaiter waiter;
   intranode::CrossMemory memory;
@@ -230,7 +234,7 @@ struct outrigger_group {
   intranode::SumOrder order;
   Mailroom mailroom;
   std::optional<NodeCollectives> nodes;  // of a group on several nodes
-  std::optional<GroupService> service;   // of a group on one node, where a core is kept
+  std::optional<GroupService> service;   // where a core is kept
   std::atomic<bool> prefers_service{false};
   std::mutex one_at_a_time;
   // Memory of a collective. It is kept up to kMostKeptScratch, because fresh memory costs page faults.
@@ -271,10 +275,8 @@ Reducing reducing(const outrigger_group* group, int type, int operation) {
 }
 
 // A reduction that is defined for the type.
-template <class Call>
-int across_nodes(outrigger_group& group, int type, int operation, Call call) {
-  const std::optional<NodesCombine> combine = NodesCombine::of(type, operation, group.nodes->orders());
-  return group.collective([&] { return call(*combine); });
+NodesCombine combine_across(const outrigger_group& group, int type, int operation) {
+  return *NodesCombine::of(type, operation, group.nodes->orders());
 }
 
 PostedBlock posted(const void* at, std::uint64_t bytes) {
@@ -496,14 +498,12 @@ int outrigger_group_all_reduce(outrigger_group* group, const void* from, void* i
   return group->guarded([&]() -> int {
     const Reducing reduction = reducing(group, type, operation);
     if (reduction.combine == nullptr || count == 0) return reduction.result;
-    if (group->nodes) {
-      return across_nodes(*group, type, operation, [&](const NodesCombine& combine) {
-        return group->nodes->all_reduce(static_cast<const std::byte*>(from), static_cast<std::byte*>(into), count,
-                                        combine);
-      });
-    }
     const Vector whole = vector_of(from, into, count * bytes_of_type(type));
     return group->collective(whole.bytes, post_of(PostedCall::all_reduce, whole, type, operation), [&](bool again) {
+      if (group->nodes) {
+        const NodesCombine combine = combine_across(*group, type, operation);
+        return group->nodes->all_reduce(whole.from, whole.into, count, combine);
+      }
       const Vector left = again ? whole.rest(*group->service) : whole;
       if (left.bytes == 0) return Outcome::done;
       if (is_sliced(group->team, left.bytes)) {
@@ -520,14 +520,12 @@ int outrigger_group_reduce(outrigger_group* group, const void* from, void* into,
     if (const int result = check_rank(group, root); result != 0) return result;
     const Reducing reduction = reducing(group, type, operation);
     if (reduction.combine == nullptr || count == 0) return reduction.result;
-    if (group->nodes) {
-      return across_nodes(*group, type, operation, [&](const NodesCombine& combine) {
-        return group->nodes->reduce(static_cast<const std::byte*>(from), static_cast<std::byte*>(into), count, combine,
-                                    root);
-      });
-    }
     const Vector whole = vector_of(from, group->rank() == root ? into : nullptr, count * bytes_of_type(type));
     return group->collective(whole.bytes, post_of(PostedCall::reduce, whole, type, operation, root), [&](bool again) {
+      if (group->nodes) {
+        const NodesCombine combine = combine_across(*group, type, operation);
+        return group->nodes->reduce(whole.from, whole.into, count, combine, root);
+      }
       const Vector left = again ? whole.rest(*group->service) : whole;
       return group->team.reduce({left.from, left.bytes}, left.into, *reduction.combine, root);
     });
@@ -541,12 +539,6 @@ int outrigger_group_reduce_scatter(outrigger_group* group, const void* from, voi
     const Reducing reduction = reducing(group, type, operation);
     if (reduction.combine == nullptr) return reduction.result;
     std::vector<std::uint64_t> bytes(counts, counts + group->size());
-    if (group->nodes) {
-      return across_nodes(*group, type, operation, [&](const NodesCombine& combine) {
-        return group->nodes->reduce_scatter(static_cast<const std::byte*>(from), static_cast<std::byte*>(into), bytes,
-                                            combine);
-      });
-    }
     for (std::uint64_t& one : bytes) one *= bytes_of_type(type);
     const std::uint64_t total = std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0});
     if (total == 0) return OUTRIGGER_GROUP_OK;
@@ -563,6 +555,10 @@ int outrigger_group_reduce_scatter(outrigger_group* group, const void* from, voi
       post.into[0] = posted(results, bytes[group->rank()]);
     };
     const int result = group->collective(total, fill, [&](bool /*again*/) {
+      if (group->nodes) {
+        const NodesCombine combine = combine_across(*group, type, operation);
+        return group->nodes->reduce_scatter(mine, results, std::span(counts, group->size()), combine);
+      }
       if (is_sliced(group->team, total)) {
         return reduce_own_block(group->team, mine, results, bytes, *reduction.combine, group->scratch);
       }

@@ -52,6 +52,12 @@ bool MemberWatch::has_ended(std::uint32_t member, std::chrono::milliseconds for_
   return line.is_broken && Clock::now() - line.broke >= for_at_least;
 }
 
+bool MemberWatch::is_gone(std::uint32_t member) {
+  if (layout_.is_here(member)) return has_ended(member);
+  const std::scoped_lock held(lock_);
+  return lines_[member].is_broken || lines_[member].has_left;
+}
+
 bool MemberWatch::has_left(std::uint32_t member) const {
   return layout_.is_here(member) && area_.has_left(layout_.place_of(member));
 }

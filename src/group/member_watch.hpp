@@ -46,6 +46,8 @@ class MemberWatch {
   // Has the member's process ended, or, on this node, destroyed its group? On another node: for so long at least, as
   // bytes may be on their way.
   [[nodiscard]] bool has_ended(std::uint32_t member, std::chrono::milliseconds for_at_least = {});
+  // Has it ended or, also on another node, destroyed its group?
+  [[nodiscard]] bool is_gone(std::uint32_t member);
   // The failure of a group that waits for a member that has ended.
   [[nodiscard]] Failure end_of(std::uint32_t member) const;
   // Descriptors that become readable when there is something to look at.

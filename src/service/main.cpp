@@ -142,12 +142,17 @@ int run_serve() {
 struct GroupArguments {
   std::string cpus;
   std::vector<int> pids;
+  std::vector<std::uint32_t> first_of;
+  std::uint32_t rank = 0;
 };
 
 int run_group(const GroupArguments& arguments) {
   outrigger::Result<std::vector<int>> cpus = parse_cpu_list(arguments.cpus);
   if (!cpus) return complain(cpus.error());
-  return outrigger::group::serve_group({.pids = arguments.pids, .cpus = std::move(cpus).value()});
+  return outrigger::group::serve_group({.pids = arguments.pids,
+                                        .cpus = std::move(cpus).value(),
+                                        .first_of = arguments.first_of,
+                                        .rank = arguments.rank});
 }
 
 }  // namespace
@@ -167,10 +172,16 @@ int main(int argc, char** argv) {
   CLI::App* group_command =
       app.add_subcommand("group", "Run the service process of a group without MPI (started by a rank)");
   group_command->add_option("--cpus", group_arguments.cpus, "Cpus to pin it to, e.g. 6,7")->required();
-  group_command->add_option("--pids", group_arguments.pids, "Processes of the members, in the order of ranks")
+  group_command->add_option("--pids", group_arguments.pids, "Processes of the node's members, in the order of ranks")
       ->required()
       ->delimiter(',')
       ->expected(1, 64);
+  group_command
+      ->add_option("--first-of", group_arguments.first_of,
+                   "For each member of a group on several nodes, the first member of its node")
+      ->delimiter(',')
+      ->expected(1, 64);
+  group_command->add_option("--rank", group_arguments.rank, "The first member of this node");
 
   bool json = false;
   CLI::App* info_command = app.add_subcommand("info", "Print what this machine offers");

@@ -86,14 +86,27 @@ std::size_t entries(const char* directory) {
   return found;
 }
 
-class GroupCreationTest : public testing::TestWithParam<bool> {
+struct Circumstances {
+  bool has_service;
+  const char* nodes;
+};
+class GroupCreationTest : public testing::TestWithParam<Circumstances> {
  protected:
   void SetUp() override {
-    if (GetParam()) ::setenv("OUTRIGGER_SERVICE_CPUS", a_cpu().c_str(), 1);
+    if (GetParam().has_service) ::setenv("OUTRIGGER_SERVICE_CPUS", a_cpu().c_str(), 1);
+    pretend_nodes(GetParam().nodes);
   }
-  void TearDown() override { ::unsetenv("OUTRIGGER_SERVICE_CPUS"); }
+  void TearDown() override {
+    ::unsetenv("OUTRIGGER_SERVICE_CPUS");
+    pretend_nodes("");
+  }
 };
-INSTANTIATE_TEST_SUITE_P(WithService, GroupCreationTest, testing::Bool());
+class OneNodeCreationTest : public GroupCreationTest {};
+INSTANTIATE_TEST_SUITE_P(OneNode, GroupCreationTest,
+                         testing::Values(Circumstances{false, ""}, Circumstances{true, ""}));
+INSTANTIATE_TEST_SUITE_P(Nodes, GroupCreationTest, testing::Values(Circumstances{true, "a,b,a"}));
+INSTANTIATE_TEST_SUITE_P(OneNode, OneNodeCreationTest,
+                         testing::Values(Circumstances{false, ""}, Circumstances{true, ""}));
 
 // The limit of a rank is longer than that of the test.
 TEST_P(GroupCreationTest, ARankThatIsKilledMeanwhileIsNamed) {
@@ -101,7 +114,10 @@ TEST_P(GroupCreationTest, ARankThatIsKilledMeanwhileIsNamed) {
     const char* key;
     bool before;
   };
-  for (const Moment& moment : {Moment{"member/0", false}, {"attached/0", true}, {"attached/0", false}}) {
+  std::vector<Moment> moments{{"member/0", false}, {"attached/0", true}, {"attached/0", false}};
+  const bool has_services = GetParam().has_service && *GetParam().nodes != '\0';
+  if (has_services) moments.insert(moments.end(), {{"place/0", true}, {"served/0", true}, {"served/0", false}});
+  for (const Moment& moment : moments) {
     std::vector<pid_t> children;
     const std::vector<int> results = run_ranks(
         3,
@@ -117,12 +133,12 @@ TEST_P(GroupCreationTest, ARankThatIsKilledMeanwhileIsNamed) {
         },
         children);
     EXPECT_EQ(results, (std::vector<int>{-1, 0, 0})) << moment.key << moment.before;
-    wait_for_no_service_of(children.front());
+    wait_for_no_services_of(children);
   }
 }
 
 // Each allocation of rank 1 fails once.
-TEST_P(GroupCreationTest, NothingIsLeftOfOneWithoutMemory) {
+TEST_P(OneNodeCreationTest, NothingIsLeftOfOneWithoutMemory) {
   bool is_whole = false;
   for (long failing = 0; !is_whole; ++failing) {
     std::vector<pid_t> children;
@@ -146,7 +162,7 @@ TEST_P(GroupCreationTest, NothingIsLeftOfOneWithoutMemory) {
           return rank == 1 && !has_failed ? 3 : (used == OUTRIGGER_GROUP_OK ? 1 : 0);
         },
         children);
-    wait_for_no_service_of(children.front());
+    wait_for_no_services_of(children);
     is_whole = results == std::vector<int>{1, 3};
     if (!is_whole) {
       ASSERT_EQ(results, (std::vector<int>{0, 0})) << "allocation " << failing;

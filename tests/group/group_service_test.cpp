@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <random>
@@ -24,12 +25,24 @@ namespace {
 constexpr int kOk = OUTRIGGER_GROUP_OK;
 using Bytes = std::vector<std::byte>;
 
-class GroupServiceTest : public testing::TestWithParam<std::uint32_t> {
- protected:
-  void SetUp() override { ::setenv("OUTRIGGER_SERVICE_CPUS", a_cpu().c_str(), 1); }
-  void TearDown() override { ::unsetenv("OUTRIGGER_SERVICE_CPUS"); }
+struct Ranks {
+  std::uint32_t size;
+  const char* nodes;  // "": one
 };
-INSTANTIATE_TEST_SUITE_P(Sizes, GroupServiceTest, testing::Values(2, 3, 5));
+class GroupServiceTest : public testing::TestWithParam<Ranks> {
+ protected:
+  void SetUp() override {
+    ::setenv("OUTRIGGER_SERVICE_CPUS", a_cpu().c_str(), 1);
+    pretend_nodes(GetParam().nodes);
+  }
+  void TearDown() override {
+    ::unsetenv("OUTRIGGER_SERVICE_CPUS");
+    pretend_nodes("");
+  }
+};
+INSTANTIATE_TEST_SUITE_P(OneNode, GroupServiceTest, testing::Values(Ranks{2, ""}, Ranks{3, ""}, Ranks{5, ""}));
+INSTANTIATE_TEST_SUITE_P(Nodes, GroupServiceTest,
+                         testing::Values(Ranks{2, "a,b"}, Ranks{3, "a,b,b"}, Ranks{5, "a,b,c,a,b"}));
 
 // Arguments that all ranks know.
 struct Case {
@@ -172,9 +185,9 @@ void expect_same_bits(outrigger_group* group, std::uint32_t size, std::uint32_t 
 }
 
 TEST_P(GroupServiceTest, ResultsHaveTheBitsOfTheRanksOwn) {
-  run_group(GetParam(), [](outrigger_group* group, std::uint32_t rank) {
+  run_group(GetParam().size, [](outrigger_group* group, std::uint32_t rank) {
     ASSERT_EQ(outrigger_group_prefer_service(group, 1), 1);
-    expect_same_bits(group, GetParam(), rank, 60);
+    expect_same_bits(group, GetParam().size, rank, 60);
   });
   wait_for_no_service_of(::getpid());
 }
@@ -192,7 +205,7 @@ long used_by(pid_t process) {
 }
 
 TEST_P(GroupServiceTest, TheServiceProcessWorks) {
-  run_group(GetParam(), [](outrigger_group* group, std::uint32_t rank) {
+  run_group(GetParam().size, [](outrigger_group* group, std::uint32_t rank) {
     (void)outrigger_group_prefer_service(group, 1);
     std::vector<float> values(1'000'000);
     for (bool works = false; !works;) {
@@ -246,13 +259,32 @@ void later(pid_t process, int signal, int after_us) {
 }
 
 // With a core for the service processes of its groups.
-class GroupServiceFailureTest : public testing::Test {
+class WithCore {
  protected:
-  GroupServiceFailureTest() { ::setenv("OUTRIGGER_SERVICE_CPUS", a_cpu().c_str(), 1); }
-  ~GroupServiceFailureTest() override { ::unsetenv("OUTRIGGER_SERVICE_CPUS"); }
+  explicit WithCore(const std::string& nodes) {
+    ::setenv("OUTRIGGER_SERVICE_CPUS", a_cpu().c_str(), 1);
+    pretend_nodes(nodes);
+  }
+  ~WithCore() {
+    ::unsetenv("OUTRIGGER_SERVICE_CPUS");
+    pretend_nodes("");
+  }
 };
+class OneNodeServiceTest : public testing::Test, WithCore {
+ protected:
+  OneNodeServiceTest() : WithCore("") {}
+};
+class NodesServiceTest : public testing::Test, WithCore {
+ protected:
+  NodesServiceTest() : WithCore("a,b") {}
+};
+class GroupServiceFailureTest : public testing::TestWithParam<const char*>, WithCore {
+ protected:
+  GroupServiceFailureTest() : WithCore(GetParam()) {}
+};
+INSTANTIATE_TEST_SUITE_P(Nodes, GroupServiceFailureTest, testing::Values("", "a,b"));
 
-TEST_F(GroupServiceFailureTest, RanksGoOnFromAKilledServiceProcess) {
+TEST_F(OneNodeServiceTest, RanksGoOnFromAKilledServiceProcess) {
   for (int round = 0; round < 8; ++round) {
     std::vector<pid_t> children;
     const std::vector<int> results = run_served(
@@ -270,7 +302,7 @@ TEST_F(GroupServiceFailureTest, RanksGoOnFromAKilledServiceProcess) {
 }
 
 // It is killed after ten seconds.
-TEST_F(GroupServiceFailureTest, RanksGoOnFromAStoppedServiceProcess) {
+TEST_F(OneNodeServiceTest, RanksGoOnFromAStoppedServiceProcess) {
   std::vector<pid_t> children;
   const std::vector<int> results = run_served(
       2,
@@ -285,7 +317,139 @@ TEST_F(GroupServiceFailureTest, RanksGoOnFromAStoppedServiceProcess) {
   wait_for_no_service_of(children.front());
 }
 
-TEST_F(GroupServiceFailureTest, ADeadRankIsNamed) {
+// Ranks of other nodes may have got the result of what it was doing.
+int name_service_of_rank_1(outrigger_group* group, std::uint32_t rank, const std::function<void(pid_t)>& end) {
+  const int result = sum_many(group, rank, [&](int call) {
+    if (rank != 1 || call != 5) return;
+    for (const pid_t service : services_of(::getpid())) end(service);
+  });
+  const std::string error = outrigger_group_last_error();
+  const bool named = error.starts_with("the service process of rank 1's node (process ");
+  if (!named) std::fprintf(stderr, "rank %u: %s\n", rank, error.c_str());
+  return result == 10 + OUTRIGGER_GROUP_DEAD_RANK && named ? 0 : 1;
+}
+
+TEST_F(NodesServiceTest, AKilledServiceProcessIsNamed) {
+  for (int round = 0; round < 8; ++round) {
+    std::vector<pid_t> children;
+    const std::vector<int> results = run_served(
+        2,
+        [&](outrigger_group* group, std::uint32_t rank) {
+          return name_service_of_rank_1(group, rank, [&](pid_t service) { later(service, SIGKILL, 500 * round); });
+        },
+        children);
+    EXPECT_EQ(results, (std::vector<int>{0, 0}));
+    wait_for_no_services_of(children);
+  }
+}
+
+// It is killed after ten seconds.
+TEST_F(NodesServiceTest, AStoppedServiceProcessIsNamed) {
+  std::vector<pid_t> children;
+  const std::vector<int> results = run_served(
+      2,
+      [&](outrigger_group* group, std::uint32_t rank) {
+        return name_service_of_rank_1(group, rank, [](pid_t service) { ::kill(service, SIGSTOP); });
+      },
+      children);
+  EXPECT_EQ(results, (std::vector<int>{0, 0}));
+  wait_for_no_services_of(children);
+}
+
+// Rank 1 of its node does not call, and the service process there has nothing to do.
+TEST_F(NodesServiceTest, ADeadRankOfABusyNodeIsNamed) {
+  pretend_nodes("a,b,b");
+  std::array<int, 2> rank_0_ends{};
+  ASSERT_EQ(::pipe(rank_0_ends.data()), 0);
+  std::vector<pid_t> children;
+  const std::vector<int> results = run_served(
+      3,
+      [&](outrigger_group* group, std::uint32_t rank) {
+        char end = 0;
+        if (rank == 2) ::kill(::getpid(), SIGKILL);
+        if (rank == 1) return ::read(rank_0_ends[0], &end, 1) == 1 ? 0 : 1;
+        float value = 1;
+        const int result =
+            outrigger_group_all_reduce(group, &value, &value, 1, OUTRIGGER_GROUP_FLOAT32, OUTRIGGER_GROUP_SUM);
+        const bool named = std::string(outrigger_group_last_error()).starts_with("rank 2 (process ");
+        return ::write(rank_0_ends[1], &end, 1) == 1 && result == OUTRIGGER_GROUP_DEAD_RANK && named ? 0 : 1;
+      },
+      children);
+  EXPECT_EQ(results, (std::vector<int>{0, 0, -1}));
+  wait_for_no_services_of(children);
+  for (const int end : rank_0_ends) ::close(end);
+}
+
+// The service process of node b has ended before any call.
+TEST_F(NodesServiceTest, RanksGoOnByThemselvesWithoutAnIdleServiceProcess) {
+  std::vector<pid_t> children;
+  const std::vector<int> results = run_served(
+      2,
+      [](outrigger_group* group, std::uint32_t rank) {
+        if (rank == 1) ::kill(outrigger_group_service_process(group), SIGKILL);
+        (void)outrigger_group_prefer_service(group, 0);
+        for (int call = 0; call < 10; ++call) {
+          if (const int result = outrigger_group_barrier(group); result != kOk) return 10 + result;
+        }
+        (void)outrigger_group_prefer_service(group, 1);
+        return outrigger_group_barrier(group) == OUTRIGGER_GROUP_DEAD_RANK ? 0 : 1;
+      },
+      children);
+  EXPECT_EQ(results, (std::vector<int>{0, 0}));
+  wait_for_no_services_of(children);
+}
+
+// Rank 0 does the last call by itself. Its node has no service process any more when rank 1 posts the call.
+TEST_F(NodesServiceTest, ARankMayCallTheServiceProcessAfterAnotherNodeHasLeft) {
+  run_group(2, [](outrigger_group* group, std::uint32_t rank) {
+    int process = outrigger_group_service_process(group);
+    ASSERT_EQ(outrigger_group_broadcast(group, &process, sizeof process, 0), kOk);
+    if (rank == 1) {
+      while (!words_of(std::to_string(process)).empty()) ::usleep(1000);
+      (void)outrigger_group_prefer_service(group, 1);
+    }
+    int value = rank == 0 ? 7 : 0;
+    EXPECT_EQ(outrigger_group_broadcast(group, &value, sizeof value, 0), kOk) << outrigger_group_last_error();
+    EXPECT_EQ(value, 7);
+  });
+  wait_for_no_service_of(::getpid());
+}
+
+TEST_F(NodesServiceTest, NoNodeHasOneIfACoreIsMissingOnOne) {
+  std::vector<pid_t> children;
+  const std::vector<int> results = run_ranks(
+      2,
+      [](FileStore& store, std::uint32_t rank) {
+        if (rank == 1) ::unsetenv("OUTRIGGER_SERVICE_CPUS");
+        const outrigger_group_config config{.rank = rank, .size = 2, .store = store.callbacks(), .timeout_ms = 60'000};
+        outrigger_group* group = nullptr;
+        if (outrigger_group_create(&config, &group) != kOk) return 100;
+        return outrigger_group_prefer_service(group, 1) == 0 && services_of(::getpid()).empty() ? 0 : 1;
+      },
+      children);
+  EXPECT_EQ(results, (std::vector<int>{0, 0}));
+}
+
+// Only the two ranks of a pair know its length.
+TEST_F(NodesServiceTest, BlocksOfDifferentLengthsAreNamed) {
+  run_group(2, [](outrigger_group* group, std::uint32_t rank) {
+    (void)outrigger_group_prefer_service(group, 1);
+    std::array<std::byte, 64> given{};
+    std::array<std::byte, 64> taken{};
+    const std::uint64_t sent[] = {8, 8};
+    const std::uint64_t expected[] = {8, rank == 0 ? 16U : 8U};
+    const std::uint64_t offsets[] = {0, 32};
+    const outrigger_group_blocks from{given.data(), 0, sent, offsets};
+    const outrigger_group_blocks into{taken.data(), 0, expected, offsets};
+    int result = outrigger_group_all_to_allv(group, &from, &into);
+    if (result == kOk) result = outrigger_group_barrier(group);
+    EXPECT_EQ(result, OUTRIGGER_GROUP_DIFFERENT);
+    EXPECT_EQ(std::string(outrigger_group_last_error()), "the calls of rank 0 and rank 1 differ");
+  });
+  wait_for_no_service_of(::getpid());
+}
+
+TEST_P(GroupServiceFailureTest, ADeadRankIsNamed) {
   for (int round = 0; round < 4; ++round) {
     std::vector<pid_t> children;
     const std::vector<int> results = run_served(
@@ -299,19 +463,19 @@ TEST_F(GroupServiceFailureTest, ADeadRankIsNamed) {
         },
         children);
     EXPECT_EQ(results, (std::vector<int>{0, -1}));
-    wait_for_no_service_of(children.front());
+    wait_for_no_services_of(children);
   }
 }
 
-TEST_F(GroupServiceFailureTest, NothingIsLeftOfKilledRanks) {
+TEST_P(GroupServiceFailureTest, NothingIsLeftOfKilledRanks) {
   std::vector<pid_t> children;
   const std::vector<int> results = run_served(
       2, [](outrigger_group*, std::uint32_t) { return ::kill(::getpid(), SIGKILL); }, children);
   EXPECT_EQ(results, (std::vector<int>{-1, -1}));
-  wait_for_no_service_of(children.front());
+  wait_for_no_services_of(children);
 }
 
-TEST_F(GroupServiceFailureTest, DifferentCallsAreNamed) {
+TEST_P(GroupServiceFailureTest, DifferentCallsAreNamed) {
   run_group(2, [](outrigger_group* group, std::uint32_t rank) {
     (void)outrigger_group_prefer_service(group, 1);
     std::vector<float> values(1000);
@@ -326,7 +490,7 @@ TEST_F(GroupServiceFailureTest, DifferentCallsAreNamed) {
 }
 
 // Rank 1 does not come before rank 0 has failed.
-TEST_F(GroupServiceFailureTest, ALateRankIsNamed) {
+TEST_P(GroupServiceFailureTest, ALateRankIsNamed) {
   std::binary_semaphore failed(0);
   run_group(2, [&](outrigger_group* group, std::uint32_t rank) {
     (void)outrigger_group_prefer_service(group, 1);
@@ -342,7 +506,7 @@ TEST_F(GroupServiceFailureTest, ALateRankIsNamed) {
   wait_for_no_service_of(::getpid());
 }
 
-TEST_F(GroupServiceFailureTest, AnAbortEndsTheWait) {
+TEST_P(GroupServiceFailureTest, AnAbortEndsTheWait) {
   run_group(2, [](outrigger_group* group, std::uint32_t rank) {
     (void)outrigger_group_prefer_service(group, 1);
     if (rank == 1) return outrigger_group_abort(group);
@@ -351,7 +515,7 @@ TEST_F(GroupServiceFailureTest, AnAbortEndsTheWait) {
   wait_for_no_service_of(::getpid());
 }
 
-TEST_F(GroupServiceFailureTest, ACoreThatDoesNotExistIsNamed) {
+TEST_P(GroupServiceFailureTest, ACoreThatDoesNotExistIsNamed) {
   ::setenv("OUTRIGGER_SERVICE_CPUS", "1000", 1);
   ThreadStore store;
   std::vector<std::thread> ranks;
@@ -368,7 +532,9 @@ TEST_F(GroupServiceFailureTest, ACoreThatDoesNotExistIsNamed) {
   for (std::thread& rank : ranks) rank.join();
   EXPECT_EQ(results, (std::array<int, 2>{OUTRIGGER_GROUP_BAD_ARGUMENT, OUTRIGGER_GROUP_BAD_ARGUMENT}));
   EXPECT_NE(errors[0].find("OUTRIGGER_SERVICE_CPUS=1000"), std::string::npos) << errors[0];
-  EXPECT_NE(errors[1].find("rank 0 could not join"), std::string::npos) << errors[1];
+  const bool starts_one = *GetParam() != '\0';
+  EXPECT_NE(errors[1].find(starts_one ? "OUTRIGGER_SERVICE_CPUS=1000" : "rank 0 could not join"), std::string::npos)
+      << errors[1];
   ::unsetenv("OUTRIGGER_SERVICE_CPUS");
 }
 

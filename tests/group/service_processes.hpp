@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -30,20 +31,26 @@ inline std::string words_of(const std::string& process) {
   return words;
 }
 
-// Service processes of groups with this first member.
+// Service processes of groups whose first member on the node is this one.
 inline std::vector<pid_t> services_of(pid_t first) {
-  const std::string pids = " --pids " + std::to_string(first) + ",";
+  const std::string pids = " --pids " + std::to_string(first);
   std::vector<pid_t> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     const std::string process = entry.path().filename();
     if (process.find_first_not_of("0123456789") != std::string::npos) continue;
-    if ((words_of(process) + ",").find(pids) != std::string::npos) found.push_back(std::stoi(process));
+    const std::string words = words_of(process) + " ";
+    const std::size_t at = words.find(pids);
+    if (at == std::string::npos || std::isdigit(words[at + pids.size()]) != 0) continue;
+    found.push_back(std::stoi(process));
   }
   return found;
 }
 
 inline void wait_for_no_service_of(pid_t first) {
   while (!services_of(first).empty()) ::usleep(1000);
+}
+inline void wait_for_no_services_of(const std::vector<pid_t>& members) {
+  for (const pid_t member : members) wait_for_no_service_of(member);
 }
 
 }  // namespace outrigger

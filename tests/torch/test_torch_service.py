@@ -28,14 +28,15 @@ def kept_core(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def services() -> list[int]:
-    """Service processes of groups to which this process belongs."""
+    """Service processes on this node of groups to which this process belongs."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             words = (process / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue  # it has ended
-        if b"group" in words and str(os.getpid()).encode() in b",".join(words).split(b","):
+        members = words[words.index(b"--pids") + 1].split(b",") if b"--pids" in words else []
+        if b"group" in words and str(os.getpid()).encode() in members:
             found.append(int(process.name))
     return found
 
@@ -58,9 +59,13 @@ def expected(size: int, step: int) -> torch.Tensor:
     return torch.stack([filled(rank, step) for rank in range(size)]).sum(0)
 
 
+@pytest.mark.parametrize("nodes", ["", "a,b"])
 @pytest.mark.parametrize("size", [2, 3])
-def test_asynchronous_and_blocking_operations_meet(ranks: Ranks, size: int) -> None:
-    """The rank that comes first decides."""
+def test_asynchronous_and_blocking_operations_meet(
+    ranks: Ranks, size: int, nodes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rank that comes first decides; between nodes, all must have decided for the service processes."""
+    monkeypatch.setenv("OUTRIGGER_PRETEND_NODE", nodes)
 
     def program(rank: int, size: int) -> None:
         ours = dist.new_group(backend="outrigger")
@@ -80,10 +85,12 @@ def test_asynchronous_and_blocking_operations_meet(ranks: Ranks, size: int) -> N
     ranks.run(size, program)
 
 
-def test_groups_of_one_rank_and_of_several_nodes_have_none(ranks: Ranks, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_node_has_one_if_one_keeps_no_core(ranks: Ranks, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTRIGGER_PRETEND_NODE", "a,b")
 
     def program(rank: int, size: int) -> None:
+        if rank == 1:
+            del os.environ["OUTRIGGER_SERVICE_CPUS"]
         ours = dist.new_group(backend="outrigger")
         tensor = filled(rank, 0)
         dist.all_reduce(tensor, group=ours, async_op=True).wait()
@@ -105,8 +112,10 @@ def test_no_process_is_left_of_a_destroyed_group(ranks: Ranks) -> None:
     ranks.run(2, program)
 
 
-def test_gradients_are_those_of_one_process(ranks: Ranks) -> None:
+@pytest.mark.parametrize("nodes", ["", "a,b"])
+def test_gradients_are_those_of_one_process(ranks: Ranks, nodes: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """DDP waits for futures, whose callbacks run in the group's thread."""
+    monkeypatch.setenv("OUTRIGGER_PRETEND_NODE", nodes)
 
     def program(rank: int, size: int) -> None:
         ours = dist.new_group(backend="outrigger")
@@ -146,7 +155,24 @@ def test_ranks_go_on_from_a_killed_service_process(ranks: Ranks, sent: Any) -> N
     ranks.run(2, program)
 
 
-def test_a_killed_rank_is_named(ranks: Ranks) -> None:
+def test_a_killed_service_process_of_a_node_is_named(ranks: Ranks, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTRIGGER_PRETEND_NODE", "a,b")
+
+    def program(rank: int, size: int) -> None:
+        ours = dist.new_group(backend="outrigger")
+        with pytest.raises(RuntimeError, match=r"the service process of rank 1's node \(process \d+\) has ended"):
+            for step in range(100):
+                if step == 5 and rank == 1:
+                    os.kill(services()[0], signal.SIGKILL)
+                dist.all_reduce(filled(rank, step), group=ours, async_op=True).wait()
+
+    ranks.run(2, program)
+
+
+@pytest.mark.parametrize("nodes", ["", "a,b"])
+def test_a_killed_rank_is_named(ranks: Ranks, nodes: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTRIGGER_PRETEND_NODE", nodes)
+
     def program(rank: int, size: int) -> None:
         ours = dist.new_group(backend="outrigger")
         with pytest.raises(RuntimeError, match=r"rank 1 .* has ended"):

@@ -1,35 +1,24 @@
-"""The PyTorch jobs of this machine: their ranks' counts (torch_layout.py), in the form of keepers' data.
-
-A rank's abstract socket names its process and the descriptor of its counts, which others open in /proc. So data are
-there whatever the rank does, and reading them costs it nothing.
-"""
+"""The PyTorch jobs of this machine: their ranks' counts (torch_layout.py), in the form of keepers' data."""
 
 from __future__ import annotations
 
-import os
-import re
-import stat
 import struct
 import time
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import msgspec
 
 from outrigger import claims, report_torch_ranks, torch_layout
 from outrigger.errors import UserError
-from outrigger.live import messages, snapshot
+from outrigger.live import messages, snapshot, torch_processes
 from outrigger.live.answer import Told, printable
 from outrigger.live.names import TORCH, UNNAMED
 from outrigger.live.snapshot import Call, Communicator, Message, Node, Row, Service
-from outrigger.report_torch_ranks import Rank
+from outrigger.live.torch_processes import Seen
 from outrigger.torch_layout import Form, Group, Present, Slot, State, Wait
 
-_NAME = re.compile(rf"@{torch_layout.LIVE_NAME}:(\d{{1,10}}):(\d{{1,6}})$", re.MULTILINE)
-_MOST_PROCESSES = 4096
-"""Per machine. More are not read."""
 _LONGEST_LABEL = 16
 """torch gives some groups a hash as their name."""
 _FORMS = {Form.BLOCKING: "blocking", Form.ASYNC: "nonblocking", Form.MESSAGE: "message"}
@@ -38,65 +27,16 @@ _UNKNOWN_PEER = -5
 """No rank that is known (messages.py)."""
 
 
-@dataclass(frozen=True)
-class _Seen:
-    """A process and its counts."""
-
-    pid: int
-    uid: int
-    data: bytes
-    rank: Rank
-    groups: list[Group]
-
-
-def _user_of(pid: int) -> int:
-    return os.stat(f"/proc/{pid}").st_uid
-
-
-def _read_file(pid: int, descriptor: int) -> bytes:
-    """Any process can use such a name, so this may be another file. Empty: it is."""
-    opened = os.open(f"/proc/{pid}/fd/{descriptor}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    try:
-        found = os.fstat(opened)
-        is_counts = stat.S_ISREG(found.st_mode) and found.st_size == torch_layout.FILE_BYTES
-        return os.pread(opened, torch_layout.FILE_BYTES, 0) if is_counts else b""
-    finally:
-        os.close(opened)
-
-
-def _read(pid: int, descriptor: int) -> _Seen | None:
-    """None: it has ended, or is no rank. PermissionError: it belongs to another user."""
-    uid = _user_of(pid)
-    if os.geteuid() not in (0, uid):
-        raise PermissionError
-    data = _read_file(pid, descriptor)
-    what = f"data of process {pid}"
-    try:
-        rank = report_torch_ranks.parse_rank(data, what)
-        return _Seen(pid, uid, data, rank, report_torch_ranks.groups_in(data)) if rank is not None else None
-    except (ValueError, OverflowError, struct.error) as error:
-        raise UserError(f"{what} cannot be read: {error}") from error
-
-
-def _find(sockets: str) -> list[tuple[int, int]]:
-    return sorted({(int(found[1]), int(found[2])) for found in _NAME.finditer(sockets)})[:_MOST_PROCESSES]
-
-
-def _fields(pid: int) -> list[str]:
-    """State, parent and more."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-
-
 def read() -> Told:
     """Every job on this machine whose figures this user may read."""
-    attempts: dict[tuple[str, int], list[_Seen]] = {}
+    attempts: dict[tuple[str, int], list[Seen]] = {}
     problems: list[str] = []
     refused: set[int] = set()
-    for pid, descriptor in _find(claims.sockets()):
+    for pid, descriptor in torch_processes.find(claims.sockets()):
         try:
-            seen = _read(pid, descriptor)
+            seen = torch_processes.read(pid, descriptor)
         except PermissionError:
-            refused.add(int(_fields(pid)[1]))
+            refused.add(int(torch_processes.fields(pid)[1]))
         except UserError as error:
             problems.append(str(error))
         except OSError:
@@ -135,32 +75,6 @@ def _world_rank(group: Group, peer: int) -> int:
 
 
 @dataclass
-class _Service:
-    """Use of a core by a service process, from the kernel."""
-
-    cpu: int = -1
-    ran_ns: int = 0
-    waited_ns: int = 0
-    warning: str = ""
-
-
-def _cpu_of(pid: int) -> int:
-    """-1: it may use several."""
-    cpus = os.sched_getaffinity(pid)
-    return next(iter(cpus)) if len(cpus) == 1 else -1
-
-
-def _service(pid: int) -> _Service:
-    try:
-        if _fields(pid)[0] not in "ZX":  # nothing may have waited for it
-            ran, waited, *_ = Path(f"/proc/{pid}/schedstat").read_text().split()
-            return _Service(_cpu_of(pid), int(ran), int(waited))
-    except (OSError, ValueError):
-        pass
-    return _Service(warning=f"service process {pid} has ended: the ranks do its operations")
-
-
-@dataclass
 class _Totals:
     """Calls of one operation, form and group by one rank."""
 
@@ -184,7 +98,7 @@ class _Totals:
 class _Maker:
     """Makes a node of the ranks of a job on this machine."""
 
-    seen: list[_Seen]
+    seen: list[Seen]
     now_ns: int = field(default_factory=time.monotonic_ns)
     calls: dict[Call, int] = field(default_factory=dict)
     communicators: dict[str, tuple[int, Communicator]] = field(default_factory=dict)
@@ -223,18 +137,18 @@ class _Maker:
             shows_messages=True,
         )
 
-    def _rank(self, one: _Seen) -> snapshot.Rank:
+    def _rank(self, one: Seen) -> snapshot.Rank:
         began = self._slots(one)[Slot.BEGAN]
         ended = one.rank.state is not State.RUNNING
         return snapshot.Rank(one.rank.rank, one.pid, 0, False, self._seconds_since(began), 0.0, ended=ended)
 
     @staticmethod
     def _service(number: int, pid: int) -> Service:
-        found = _service(pid)
+        found = torch_processes.service(pid)
         return Service(number, pid, found.cpu, True, found.ran_ns, found.waited_ns, 0, 0, found.warning)
 
     @staticmethod
-    def _slots(one: _Seen) -> Sequence[int]:
+    def _slots(one: Seen) -> Sequence[int]:
         return struct.unpack_from(f"={torch_layout.SLOTS}q", one.data, torch_layout.HEAD_BYTES)
 
     def _seconds_since(self, then_ns: int) -> float:
@@ -248,12 +162,12 @@ class _Maker:
         made = Communicator(group.name, _name(group, world), group.size, first, stride)
         return self.communicators.setdefault(group.name, (len(self.communicators), made))[0]
 
-    def _add(self, number: int, one: _Seen) -> None:
+    def _add(self, number: int, one: Seen) -> None:
         threads = self._add_present(number, one)
         self._add_messages(number, one, threads)
         self._add_rows(number, one)
 
-    def _add_rows(self, number: int, one: _Seen) -> None:
+    def _add_rows(self, number: int, one: Seen) -> None:
         totals: dict[tuple[str, str, Form], _Totals] = {}
         groups = {group.name: group for group in one.groups}
         for row in one.rank.rows:
@@ -270,7 +184,7 @@ class _Maker:
             sizes = (sums.calls, offloaded, sums.bytes, sums.least or 0, sums.most)
             self.rows.append(Row(number, self._call(operation, form), at, *sizes, *times, (), ()))
 
-    def _unfinished(self, one: _Seen) -> dict[tuple[str, str, Form], float]:
+    def _unfinished(self, one: Seen) -> dict[tuple[str, str, Form], float]:
         """Seconds in calls and waits that have not ended."""
         found: dict[tuple[str, str, Form], float] = {}
         for at, group in enumerate(one.groups):
@@ -289,16 +203,16 @@ class _Maker:
         return found
 
     @staticmethod
-    def _now(one: _Seen, group: int) -> Sequence[int]:
+    def _now(one: Seen, group: int) -> Sequence[int]:
         at = (torch_layout.PRESENT_AT + group * torch_layout.PRESENT_NUMBERS) * torch_layout.NUMBER_BYTES
         return struct.unpack_from(f"={torch_layout.PRESENT_NUMBERS}q", one.data, at)
 
     @staticmethod
-    def _wait(one: _Seen, number: int) -> Sequence[int]:
+    def _wait(one: Seen, number: int) -> Sequence[int]:
         at = (torch_layout.WAITS_AT + number * torch_layout.WAIT_NUMBERS) * torch_layout.NUMBER_BYTES
         return struct.unpack_from(f"={torch_layout.WAIT_NUMBERS}q", one.data, at)
 
-    def _add_present(self, number: int, one: _Seen) -> int:
+    def _add_present(self, number: int, one: Seen) -> int:
         """Operations that have not ended, or else the last one. Returns their number."""
         found = [self._present(number, one, at, group) for at, group in enumerate(one.groups) if group.size]
         known = [each for each in found if each is not None]
@@ -307,7 +221,7 @@ class _Maker:
         self.present += shown
         return sum(not each.behind for each in shown)
 
-    def _present(self, number: int, one: _Seen, at: int, group: Group) -> snapshot.Present | None:
+    def _present(self, number: int, one: Seen, at: int, group: Group) -> snapshot.Present | None:
         now = self._now(one, at)
         operation, form = _operation_and_form(one.data, now[Present.ROW])
         if not operation:
@@ -328,12 +242,12 @@ class _Maker:
             behind=inside and form is Form.ASYNC and not waits and not self._blocks(one, at),
         )
 
-    def _blocks(self, one: _Seen, group: int) -> bool:
+    def _blocks(self, one: Seen, group: int) -> bool:
         """True if the program waits in a blocking operation of the group for the present one."""
         current = self._slots(one)[Slot.CURRENT]
         return bool(report_torch_ranks.operation_of(one.data, current)) and _group_of(one.data, current) == group
 
-    def _add_messages(self, number: int, one: _Seen, threads: int) -> None:
+    def _add_messages(self, number: int, one: Seen, threads: int) -> None:
         """So many that the job's other threads are known to be elsewhere."""
         slots = self._slots(one)
         known = max(slots[Slot.THREADS], 1)
@@ -343,7 +257,7 @@ class _Maker:
         found += [_elsewhere(number, since)] * (min(alone, torch_layout.MOST_WAITS - 1) - len(found))
         self.messages += [_with(message, is_present=at >= alone) for at, message in enumerate(found)]
 
-    def _message(self, number: int, one: _Seen, at: int) -> Message | None:
+    def _message(self, number: int, one: Seen, at: int) -> Message | None:
         now = self._wait(one, at)
         operation = report_torch_ranks.operation_of(one.data, now[Wait.ROW])
         if not (now[Wait.STATE] & 1) or not operation:

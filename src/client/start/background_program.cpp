@@ -28,15 +28,14 @@ using Clock = std::chrono::steady_clock;
 
 // The first descriptor besides /dev/null.
 constexpr int kFirstFd = 3;
-// Sources are moved above the targets, so that placing one never overwrites the other.
-constexpr int kAboveTargets = 16;
 
 Error not_started(const std::string& what, int reason) {
   return Error{"cannot start " + what + ": " + std::strerror(reason)};
 }
 
-UniqueFd above_targets(int fd) {
-  return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, kAboveTargets));
+// Sources are moved above the targets, so that placing one never overwrites the other.
+UniqueFd above_targets(int fd, std::size_t targets) {
+  return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, kFirstFd + static_cast<int>(targets)));
 }
 
 // Variables of the program's environment that are only for its ranks, mainly the preload.
@@ -210,7 +209,7 @@ Status judge(const Outcome& outcome, const std::string& path, std::chrono::milli
 Status start_in_background(const BackgroundProgram& program) {
   std::vector<UniqueFd> descriptors;
   for (const int fd : program.descriptors) {
-    descriptors.push_back(above_targets(fd));
+    descriptors.push_back(above_targets(fd, program.descriptors.size()));
     if (!descriptors.back().valid()) return not_started("outriggerd", errno);
   }
   SpawnSetup setup;

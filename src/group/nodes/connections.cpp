@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "base/any_port.hpp"
@@ -118,14 +119,14 @@ UniqueFd connected_to(const Address& address, Clock::time_point end) {
 // One member's connecting.
 class Connecting {
  public:
-  Connecting(const Layout& layout, const std::vector<Contact>& contacts, Clock::time_point end)
-      : layout_(layout), contacts_(contacts), end_(end), made_(layout.size()) {}
+  Connecting(const Layout& layout, const std::vector<Contact>& contacts, bool has_services, Clock::time_point end)
+      : layout_(layout), contacts_(contacts), has_services_(has_services), end_(end), made_(layout.size()) {}
 
   // To members of lower rank. The system accepts before they do.
   Status reach_lower() {
     for (std::uint32_t other = 0; other < layout_.rank(); ++other) {
       if (layout_.is_here(other)) continue;
-      for (std::uint32_t channel = 0; channel < kChannels; ++channel) {
+      for (std::uint32_t channel = 0; channel < channels(other); ++channel) {
         UniqueFd socket = connected_to(contacts_[other].address, end_);
         const Hello hello{.token = contacts_[other].token, .rank = layout_.rank(), .channel = channel};
         if (!socket.valid() || !send_record(socket.get(), hello)) return unreachable(other, text_of_error(errno));
@@ -158,7 +159,8 @@ class Connecting {
   Status read_answers() {
     for (std::uint32_t other = 0; other < layout_.rank(); ++other) {
       if (layout_.is_here(other)) continue;
-      for (const UniqueFd& socket : made_[other]) {
+      for (std::size_t channel = 0; channel < channels(other); ++channel) {
+        const UniqueFd& socket = made_[other][channel];
         Token token;
         if (!receive_record(socket.get(), token, end_) || token != contacts_[layout_.rank()].token) {
           return unreachable(other, "it has not answered as a member");
@@ -179,6 +181,12 @@ class Connecting {
   }
 
  private:
+  // With a member of another node.
+  [[nodiscard]] std::size_t channels(std::uint32_t other) const {
+    const bool are_first = layout_.place() == 0 && layout_.place_of(other) == 0;
+    return has_services_ && are_first ? kChannels : static_cast<std::size_t>(Channel::services);
+  }
+
   // All that wait, and at most so many: the oldest stranger goes first. Returns an error of the system, or 0.
   [[nodiscard]] static int accept_into(std::vector<UniqueFd>& strangers, int listener) {
     for (std::size_t i = 0; i < kMostStrangers; ++i) {
@@ -198,7 +206,8 @@ class Connecting {
   // A member that has not connected. 0: none, as rank 0 is lower than all.
   [[nodiscard]] std::uint32_t missing_one() const {
     for (std::uint32_t other = layout_.rank() + 1; other < layout_.size(); ++other) {
-      if (!layout_.is_here(other) && !std::ranges::all_of(made_[other], &UniqueFd::valid)) return other;
+      const std::span wanted = std::span(made_[other]).first(layout_.is_here(other) ? 0 : channels(other));
+      if (!std::ranges::all_of(wanted, &UniqueFd::valid)) return other;
     }
     return 0;
   }
@@ -208,7 +217,8 @@ class Connecting {
     Hello hello;
     const ssize_t got = ::recv(socket.get(), &hello, sizeof hello, 0);
     const bool is_known = got == static_cast<ssize_t>(sizeof hello) && hello.token == contacts_[layout_.rank()].token &&
-                          hello.rank > layout_.rank() && hello.rank < layout_.size() && hello.channel < kChannels;
+                          hello.rank > layout_.rank() && hello.rank < layout_.size() &&
+                          hello.channel < channels(hello.rank);
     if (!is_known || !send_record(socket.get(), contacts_[hello.rank].token)) return;
     made_[hello.rank][hello.channel] = std::move(socket);
   }
@@ -221,6 +231,7 @@ class Connecting {
 
   const Layout& layout_;
   const std::vector<Contact>& contacts_;
+  bool has_services_;
   Clock::time_point end_;
   Listener::Connections made_;
 };
@@ -238,8 +249,8 @@ Result<Listener> Listener::open() {
 }
 
 Result<Listener::Connections> Listener::connect(const Layout& layout, const std::vector<Contact>& contacts,
-                                                std::chrono::milliseconds timeout) const {
-  Connecting connecting(layout, contacts, Clock::now() + timeout);
+                                                bool has_services, std::chrono::milliseconds timeout) const {
+  Connecting connecting(layout, contacts, has_services, Clock::now() + timeout);
   if (const Status status = connecting.reach_lower(); !status) return Error{status.error()};
   if (const Status status = connecting.accept_higher(socket_.get()); !status) return Error{status.error()};
   if (const Status status = connecting.read_answers(); !status) return Error{status.error()};

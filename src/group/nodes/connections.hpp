@@ -1,9 +1,11 @@
-// The connections between members of different nodes, three for each pair. The member with the higher rank connects.
+// The connections between members of different nodes, three for each pair; and a fourth between the first members of
+// nodes, if the group has service processes. The member with the higher rank connects.
 // Both show that they know the other's token, which only the store tells.
 //
 //     collectives   bytes of collectives
 //     messages      bytes of sends and receives
 //     watch         failures; it breaks when a process ends
+//     services      for the service processes of the two nodes
 #pragma once
 
 #include <array>
@@ -20,8 +22,8 @@
 
 namespace outrigger::group {
 
-inline constexpr std::size_t kChannels = 3;
-enum class Channel : std::uint32_t { collectives, messages, watch };
+inline constexpr std::size_t kChannels = 4;
+enum class Channel : std::uint32_t { collectives, messages, watch, services };
 
 using Token = std::array<std::byte, 16>;
 
@@ -39,7 +41,7 @@ class Listener {
   // By rank, of all members of other nodes. Others do the same.
   using Connections = std::vector<std::array<UniqueFd, kChannels>>;
   [[nodiscard]] Result<Connections> connect(const Layout& layout, const std::vector<Contact>& contacts,
-                                            std::chrono::milliseconds timeout) const;
+                                            bool has_services, std::chrono::milliseconds timeout) const;
 
  private:
   Listener(UniqueFd socket, const Contact& contact) : socket_(std::move(socket)), contact_(contact) {}

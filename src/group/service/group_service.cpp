@@ -17,6 +17,8 @@ namespace {
 constexpr std::chrono::seconds kHung{10};
 constexpr std::chrono::seconds kOwnPause{1};  // between two looks: the whole job was stopped, the process as well
 constexpr std::chrono::seconds kMostForAPiece{5};
+// A node whose service process cannot be reached: its members may say why.
+constexpr std::chrono::milliseconds kForAReason{1000};
 
 }  // namespace
 
@@ -33,18 +35,22 @@ GroupService::~GroupService() {
 bool GroupService::begin(bool prefers_service) {
   ++calls_;
   std::atomic<std::uint64_t>& way = head().ways[calls_ % head().ways.size()];
-  const std::uint64_t mine = calls_ << 1 | static_cast<std::uint64_t>(prefers_service && !has_ended());
+  const std::uint64_t mine =
+      calls_ << 1 | static_cast<std::uint64_t>(prefers_service && (layout_.nodes() > 1 || !has_ended()));
   std::uint64_t found = way.load(std::memory_order_acquire);
   while (found >> 1 < calls_) {
     if (way.compare_exchange_weak(found, mine, std::memory_order_acq_rel)) return (mine & 1) != 0;
   }
-  return (found & 1) != 0;
+  // Members pass no call that is the service process's.
+  return found == (calls_ << 1 | 1);
 }
 
-GroupService::Served GroupService::serve(const Post& post, std::chrono::milliseconds timeout) {
+GroupService::Served GroupService::serve(Post& post, std::chrono::milliseconds timeout) {
   const Clock::time_point began = Clock::now();
   Clock::time_point next_check = began + kBetweenLooks;
   last_beat_ = began;
+  last_move_ = began;
+  post.number = calls_;
   put(post);
   for (;;) {
     const std::uint32_t seen = head().changes.load(std::memory_order_acquire);
@@ -78,11 +84,14 @@ void GroupService::put(const Post& post) {
 }
 
 // The process may have ended after its last word.
-std::optional<GroupService::Served> GroupService::look() const {
+std::optional<GroupService::Served> GroupService::look() {
   const bool ended = has_ended();
   if (head().completed.load(std::memory_order_acquire) >= posts_) return Served::done;
   const bool returned = head().returned.load(std::memory_order_acquire) >= posts_;
-  return ended || returned ? std::optional(Served::by_members) : std::nullopt;
+  if (returned || (ended && layout_.nodes() == 1)) return Served::by_members;
+  if (!ended) return std::nullopt;
+  (void)watch_.fail({.kind = FailureKind::service_died, .about = layout_.here().front(), .noticed = layout_.rank()});
+  return Served::failed;
 }
 
 void GroupService::check(Clock::time_point began, std::chrono::milliseconds timeout) {
@@ -95,19 +104,53 @@ void GroupService::check(Clock::time_point began, std::chrono::milliseconds time
     // It may have posted before it ended.
     if (watch_.has_ended(member) && !has_posted(place)) (void)watch_.fail(watch_.end_of(member));
   }
-  if (!late) return end_hung_process();
+  if (!late) {
+    if (layout_.nodes() > 1) check_nodes(began, timeout);
+    return end_hung_process();
+  }
   last_beat_ = Clock::now();
-  if (Clock::now() - began >= timeout) fail_late(*late, Clock::now() - began);
+  last_move_ = last_beat_;
+  if (Clock::now() - began >= timeout) fail_late(layout_.here()[*late], Clock::now() - began);
 }
 
 bool GroupService::has_posted(std::uint32_t place) const {
   return area_.seat(place).posted.load(std::memory_order_acquire) >= posts_;
 }
 
-void GroupService::fail_late(std::uint32_t place, Clock::duration waited) {
+void GroupService::check_nodes(Clock::time_point began, std::chrono::milliseconds timeout) {
+  if (Failure failure = Failure::of(head().failure.load(std::memory_order_acquire)); failure.is_set()) {
+    failure.noticed = layout_.rank();
+    (void)watch_.fail(failure);
+    return;
+  }
+  const std::uint64_t moves = head().moves.load(std::memory_order_relaxed);
+  if (std::exchange(moves_, moves) != moves) last_move_ = Clock::now();
+  const std::uint64_t lost = head().lost.load(std::memory_order_acquire);
+  const std::uint64_t awaited = lost | head().waits_for.load(std::memory_order_relaxed);
+  for (std::uint32_t node = 0; node < layout_.nodes(); ++node) {
+    if ((awaited >> node & 1) == 0) continue;
+    check_node(node, (lost >> node & 1) != 0);
+    if (const auto waited = Clock::now() - std::max(began, last_move_); waited >= timeout) {
+      fail_late(layout_.members(node).front(), waited);
+    }
+  }
+}
+
+void GroupService::check_node(std::uint32_t node, bool is_lost) {
+  const bool is_silent = Clock::now() - last_move_ >= kOnTheWay;
+  for (const std::uint32_t member : layout_.members(node)) {
+    const bool has_ended = is_lost ? watch_.is_gone(member) : is_silent && watch_.has_ended(member, kOnTheWay);
+    if (has_ended) (void)watch_.fail(watch_.end_of(member));
+  }
+  if (!is_lost || Clock::now() - last_move_ < kForAReason) return;
+  (void)watch_.fail(
+      {.kind = FailureKind::service_died, .about = layout_.members(node).front(), .noticed = layout_.rank()});
+}
+
+void GroupService::fail_late(std::uint32_t member, Clock::duration waited) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(waited);
   (void)watch_.fail({.kind = FailureKind::late,
-                     .about = layout_.here()[place],
+                     .about = member,
                      .noticed = layout_.rank(),
                      .seconds = static_cast<std::uint32_t>(seconds.count())});
 }

@@ -1,5 +1,7 @@
 // A member's side of its group's service process: who does a collective, posts, and waits for them.
 //
+// In a group on several nodes, members cannot go on from what a service process has begun. So its end is an error.
+//
 // A member that wants the service process may come before, or after, one that waits in the call. The one that comes
 // first decides for all.
 //
@@ -38,8 +40,8 @@ class GroupService {
     by_members,  // it must be done again, by the members: they all get this answer
     failed       // the group has failed
   };
-  // The collective for which begin() was true.
-  [[nodiscard]] Served serve(const Post& post, std::chrono::milliseconds timeout);
+  // The collective for which begin() was true. Numbers the post.
+  [[nodiscard]] Served serve(Post& post, std::chrono::milliseconds timeout);
   // After `by_members`, of a reduction to one vector: bytes at the start of the result that are complete. Completes
   // them in `into`.
   [[nodiscard]] std::uint64_t finish_pieces(std::byte* into, std::uint64_t bytes) const;
@@ -51,11 +53,14 @@ class GroupService {
   [[nodiscard]] bool has_ended() const { return process_.has_ended(0); }
   void put(const Post& post);
   // Nothing: not yet.
-  [[nodiscard]] std::optional<Served> look() const;
+  [[nodiscard]] std::optional<Served> look();
   // Fails the group if a member will not come. Kills the process if it does nothing.
   void check(Clock::time_point began, std::chrono::milliseconds timeout);
   [[nodiscard]] bool has_posted(std::uint32_t place) const;
-  void fail_late(std::uint32_t place, Clock::duration waited);
+  void fail_late(std::uint32_t member, Clock::duration waited);
+  // Fails the group if the service process waits in vain for other nodes.
+  void check_nodes(Clock::time_point began, std::chrono::milliseconds timeout);
+  void check_node(std::uint32_t node, bool is_lost);
   void end_hung_process();
   // Returns when the process touches no memory of members any more.
   void stop();
@@ -69,7 +74,9 @@ class GroupService {
   std::uint64_t calls_ = 0;  // collectives of the group
   std::uint64_t posts_ = 0;  // those that the service process has got
   std::uint64_t beats_ = 0;
+  std::uint64_t moves_ = 0;
   Clock::time_point last_beat_{};
+  Clock::time_point last_move_{};
   Clock::time_point last_look_{};
 };
 

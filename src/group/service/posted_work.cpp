@@ -3,30 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/cross_memory.hpp"
+#include "group/service/member_memory.hpp"
 
 namespace outrigger::group {
 namespace {
-
-// Members wait for the end of a piece before they use their memory for something else.
-class Touching {
- public:
-  explicit Touching(ServiceHead& head) : head_(head) { head_.touches.store(1, std::memory_order_seq_cst); }
-  Touching(const Touching&) = delete;
-  Touching& operator=(const Touching&) = delete;
-  ~Touching() {
-    head_.beats.fetch_add(1, std::memory_order_relaxed);
-    head_.touches.store(0, std::memory_order_release);
-  }
-  [[nodiscard]] bool may() const { return head_.stopped.load(std::memory_order_seq_cst) == 0; }
-
- private:
-  ServiceHead& head_;
-};
-
-bool is_reduction(PostedCall call) {
-  return call == PostedCall::reduce || call == PostedCall::all_reduce || call == PostedCall::reduce_scatter;
-}
 
 bool is_same_call(const Post& one, const Post& other) {
   return one.call == other.call && one.type == other.type && one.operation == other.operation && one.root == other.root;
@@ -82,13 +62,10 @@ bool PostedWork::copy(const End& from, const End& into) {
 }
 
 bool PostedWork::read(const End& from, std::uint64_t done, std::span<std::byte> to) {
-  // Another process may have the number of one that has ended.
-  return read_cross_memory(processes_.pid(from.member), from.block.address + done, to) == 0 &&
-         !processes_.has_ended(from.member);
+  return read_member(processes_, from.member, from.block.address + done, to);
 }
 bool PostedWork::write(const End& into, std::uint64_t done, std::span<const std::byte> from) {
-  return !processes_.has_ended(into.member) &&
-         write_cross_memory(processes_.pid(into.member), into.block.address + done, from) == 0;
+  return write_member(processes_, into.member, into.block.address + done, from);
 }
 
 bool PostedWork::reductions() {

@@ -4,6 +4,8 @@
 //     seats     a member's last post: its buffers, as blocks
 //     head      what the process has done, and two results of pieces in turns
 //
+// A group on several nodes has a service process on each, and an area on each.
+//
 // The process does post n when all members have posted n. It is done with it when `completed` or `returned` is n.
 //
 // A reduction may overwrite the contributions. So the process first makes a piece's result here, then counts it in
@@ -52,9 +54,13 @@ enum class PostedCall : std::uint32_t {
   all_reduce,
   reduce_scatter
 };
+[[nodiscard]] constexpr bool is_reduction(PostedCall call) {
+  return call == PostedCall::reduce || call == PostedCall::all_reduce || call == PostedCall::reduce_scatter;
+}
 
 // Calls with one block on a side have it at index 0; others have one for each member.
 struct Post {
+  std::uint64_t number = 0;  // of the call, among the group's collectives
   PostedCall call = PostedCall::barrier;
   std::int32_t type = 0;
   std::int32_t operation = 0;
@@ -96,6 +102,11 @@ struct ServiceHead {
   std::atomic<std::uint64_t> pieces;    // a PieceCount
   std::atomic<std::uint64_t> beats;     // pieces and copies so far
   std::atomic<std::uint32_t> touches;   // it may be writing to members' memory
+  // Of a group on several nodes; the sets have a bit for each node.
+  std::atomic<std::uint64_t> failure;    // word of a Failure that the process has noticed
+  std::atomic<std::uint64_t> waits_for;  // nodes
+  std::atomic<std::uint64_t> lost;       // nodes that it waited for, and whose service processes it cannot reach
+  std::atomic<std::uint64_t> moves;      // how often something has come from other nodes, or has gone there
   alignas(64) std::array<std::atomic<std::uint64_t>, 64> ways;
   alignas(4096) std::array<std::array<std::byte, kPieceBytes>, 2> results;
 };
@@ -114,6 +125,12 @@ class ServiceArea {
   }
 
   [[nodiscard]] std::uint32_t members() const { return members_; }
+  // The member that came first has decided that members do this call by themselves. False also if none has come yet.
+  [[nodiscard]] bool is_by_members(std::uint64_t number) const {
+    const std::uint64_t way = head().ways[number % head().ways.size()].load(std::memory_order_acquire);
+    // Members have not passed a call that is the process's.
+    return way >> 1 > number || way == number << 1;
+  }
   void ring() const {
     head().doorbell.fetch_add(1, std::memory_order_seq_cst);
     if (head().sleeps.load(std::memory_order_seq_cst) != 0) futex_wake_all(head().doorbell);
