@@ -12,7 +12,7 @@ namespace outrigger::intranode {
 inline constexpr std::uint32_t kMostMembers = 4;
 inline constexpr std::uint32_t kSlots = 2;
 inline constexpr std::size_t kSlotBytes = 96;
-inline constexpr std::uint32_t kArrivals = 4;
+inline constexpr std::uint32_t kArrivals = 6;
 inline constexpr std::size_t kLittleBytes = 16;
 inline constexpr std::uint32_t kSlicingMembers = 3;
 inline constexpr std::size_t kSlicingBytes = 100;
