@@ -340,16 +340,7 @@ TEST_P(GroupFailureTest, WrongArgumentsChangeNothing) {
 // Lengths of a pair's block, of which only its two ends know.
 TEST_P(GroupFailureTest, BlocksOfDifferentLengthsAreNamed) {
   run_group(2, [](outrigger_group* group, std::uint32_t rank) {
-    std::array<std::byte, 64> given{};
-    std::array<std::byte, 64> taken{};
-    const std::uint64_t sent[] = {8, 8};
-    const std::uint64_t expected[] = {8, rank == 0 ? 16U : 8U};
-    const std::uint64_t offsets[] = {0, 32};
-    const outrigger_group_blocks from{given.data(), 0, sent, offsets};
-    const outrigger_group_blocks into{taken.data(), 0, expected, offsets};
-    int result = outrigger_group_all_to_allv(group, &from, &into);
-    if (result == OUTRIGGER_GROUP_OK) result = outrigger_group_barrier(group);
-    EXPECT_EQ(result, OUTRIGGER_GROUP_DIFFERENT);
+    EXPECT_EQ(all_to_all_with_different_lengths(group, rank), OUTRIGGER_GROUP_DIFFERENT);
     EXPECT_THAT(outrigger_group_last_error(), HasSubstr("rank 0"));
     EXPECT_THAT(outrigger_group_last_error(), HasSubstr("rank 1"));
   });

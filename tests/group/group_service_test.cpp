@@ -453,16 +453,7 @@ TEST_F(NodesServiceTest, NoNodeHasOneIfACoreIsMissingOnOne) {
 TEST_F(NodesServiceTest, BlocksOfDifferentLengthsAreNamed) {
   run_group(2, [](outrigger_group* group, std::uint32_t rank) {
     (void)outrigger_group_prefer_service(group, 1);
-    std::array<std::byte, 64> given{};
-    std::array<std::byte, 64> taken{};
-    const std::uint64_t sent[] = {8, 8};
-    const std::uint64_t expected[] = {8, rank == 0 ? 16U : 8U};
-    const std::uint64_t offsets[] = {0, 32};
-    const outrigger_group_blocks from{given.data(), 0, sent, offsets};
-    const outrigger_group_blocks into{taken.data(), 0, expected, offsets};
-    int result = outrigger_group_all_to_allv(group, &from, &into);
-    if (result == kOk) result = outrigger_group_barrier(group);
-    EXPECT_EQ(result, OUTRIGGER_GROUP_DIFFERENT);
+    EXPECT_EQ(all_to_all_with_different_lengths(group, rank), OUTRIGGER_GROUP_DIFFERENT);
     EXPECT_EQ(std::string(outrigger_group_last_error()), "the calls of rank 0 and rank 1 differ");
   });
   wait_for_no_service_of(::getpid());

@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -56,6 +58,19 @@ inline std::vector<int> run_processes(std::uint32_t size,
                                       const std::function<int(outrigger_group*, std::uint32_t)>& member) {
   std::vector<pid_t> children;
   return run_processes(size, member, children);
+}
+
+// A call of two ranks that differ in the length of a block, and a barrier.
+inline int all_to_all_with_different_lengths(outrigger_group* group, std::uint32_t rank) {
+  std::array<std::byte, 64> given{};
+  std::array<std::byte, 64> taken{};
+  const std::uint64_t sent[] = {8, 8};
+  const std::uint64_t expected[] = {8, rank == 0 ? 16U : 8U};
+  const std::uint64_t offsets[] = {0, 32};
+  const outrigger_group_blocks from{given.data(), 0, sent, offsets};
+  const outrigger_group_blocks into{taken.data(), 0, expected, offsets};
+  const int result = outrigger_group_all_to_allv(group, &from, &into);
+  return result == OUTRIGGER_GROUP_OK ? outrigger_group_barrier(group) : result;
 }
 
 }  // namespace outrigger
