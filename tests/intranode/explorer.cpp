@@ -89,9 +89,9 @@ struct Explorer::Run {
     if (failure.empty()) failure = what;
     stopping = true;
   }
-  // Lets the explorer choose who goes on.
+  // Lets the explorer choose who goes on. A member that only begins when the run has been stopped goes no further.
   void pass() {
-    ::swapcontext(&fiber().context, &scheduler);
+    if (!stopping) ::swapcontext(&fiber().context, &scheduler);
     if (stopping) throw Stopped{};
   }
   void flush(Fiber& from) {
