@@ -124,6 +124,16 @@ void wait_for_end(pid_t process) {
   while (::kill(process, 0) == 0) ::usleep(1000);
 }
 
+// 0 if the creation fails with an error that names the rank.
+int creation_names_dead(std::uint32_t rank, const outrigger_group_config& config) {
+  outrigger_group* group = nullptr;
+  const int result = outrigger_group_create(&config, &group);
+  const std::string error = outrigger_group_last_error();
+  const bool names = error.starts_with("rank " + std::to_string(rank) + " (process ");
+  if (!names) std::fprintf(stderr, "%s\n", error.c_str());
+  return result == OUTRIGGER_GROUP_DEAD_RANK && names ? 0 : 1;
+}
+
 std::size_t entries(const char* directory) {
   std::size_t found = 0;
   for ([[maybe_unused]] const auto& one : std::filesystem::directory_iterator(directory)) ++found;
@@ -170,13 +180,8 @@ TEST_P(GroupCreationTest, ARankThatIsKilledMeanwhileIsNamed) {
         3,
         [&](FileStore& store, std::uint32_t rank) {
           DeadlyStore deadly(store, rank == 0 ? moment.key : "", moment.before);
-          const outrigger_group_config config{
-              .rank = rank, .size = 3, .store = deadly.callbacks(), .timeout_ms = 3'600'000};
-          outrigger_group* group = nullptr;
-          const int result = outrigger_group_create(&config, &group);
-          const std::string error = outrigger_group_last_error();
-          if (!error.starts_with("rank 0 (")) std::fprintf(stderr, "%s\n", error.c_str());
-          return result == OUTRIGGER_GROUP_DEAD_RANK && error.starts_with("rank 0 (process ") ? 0 : 1;
+          return creation_names_dead(0,
+                                     {.rank = rank, .size = 3, .store = deadly.callbacks(), .timeout_ms = 3'600'000});
         },
         children);
     EXPECT_EQ(results, (std::vector<int>{-1, 0, 0})) << moment.key << moment.before;
@@ -194,12 +199,7 @@ TEST_P(LateCreationTest, ARankThatIsKilledIsNamedAfterOthersHaveEnded) {
         HookedStore store(files);
         if (rank == 2) store.before_set(last_word, [] { ::kill(::getpid(), SIGKILL); });
         if (rank == 1) store.before_get(last_word, [&] { wait_for_end(children[0]); });
-        const outrigger_group_config config{.rank = rank, .size = 3, .store = store.callbacks(), .timeout_ms = 600'000};
-        outrigger_group* group = nullptr;
-        const int result = outrigger_group_create(&config, &group);
-        const std::string error = outrigger_group_last_error();
-        if (!error.starts_with("rank 2 (")) std::fprintf(stderr, "%s\n", error.c_str());
-        return result == OUTRIGGER_GROUP_DEAD_RANK && error.starts_with("rank 2 (process ") ? 0 : 1;
+        return creation_names_dead(2, {.rank = rank, .size = 3, .store = store.callbacks(), .timeout_ms = 600'000});
       },
       children);
   EXPECT_EQ(results, (std::vector<int>{0, 0, -1}));

@@ -44,10 +44,8 @@ bool Transfers::move_sends(Line& line) {
   bool any = false;
   while (!line.sends.empty()) {
     Transfer& one = line.sends.front();
-    const auto head = std::as_bytes(std::span(&one.head, 1));
-    const std::uint64_t of_head = std::min<std::uint64_t>(one.moved, head.size());
-    const std::uint64_t of_body = one.moved - of_head;
-    const std::size_t moved = line.stream->write(head.subspan(of_head), {one.from + of_body, one.bytes - of_body});
+    const auto head = std::as_bytes(std::span(&one.head, 1)).subspan(one.of_head());
+    const std::size_t moved = line.stream->write(head, {one.from + one.of_body(), one.bytes - one.of_body()});
     one.moved += moved;
     any = any || moved > 0;
     if (!one.is_done()) break;
@@ -62,13 +60,11 @@ bool Transfers::move_receives(std::uint32_t end) {
   bool any = false;
   while (!line.receives.empty() && !difference_) {
     Transfer& one = line.receives.front();
-    const auto head = std::as_writable_bytes(std::span(&one.head, 1));
-    const std::uint64_t of_head = std::min<std::uint64_t>(one.moved, head.size());
-    const std::uint64_t of_body = one.moved - of_head;
-    const std::size_t moved = line.stream->read(head.subspan(of_head), {one.into + of_body, one.bytes - of_body});
+    const auto head = std::as_writable_bytes(std::span(&one.head, 1)).subspan(one.of_head());
+    const std::size_t moved = line.stream->read(head, {one.into + one.of_body(), one.bytes - one.of_body()});
     one.moved += moved;
     any = any || moved > 0;
-    if (of_head < head.size() && one.moved >= head.size()) check(end, one);
+    if (!head.empty() && moved >= head.size()) check(end, one);
     if (!one.is_done()) break;
     line.receives.pop_front();
     ++line.received;

@@ -8,6 +8,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -67,6 +68,8 @@ class Transfers {
     std::byte* into = nullptr;
     std::uint64_t bytes = 0;
     [[nodiscard]] bool is_done() const { return moved == sizeof(Head) + bytes; }
+    [[nodiscard]] std::uint64_t of_head() const { return std::min<std::uint64_t>(moved, sizeof(Head)); }
+    [[nodiscard]] std::uint64_t of_body() const { return moved - of_head(); }
   };
   struct Line {
     std::unique_ptr<Stream> stream;

@@ -7,11 +7,15 @@
 //   differential [--seed S] [--operations N] [--max-bytes B] [--threads T] [--window W] [--stall-s S] [--verbose 1]
 //               [--careful 1] [--blocking 1] [--persistent N] [--pause-us P]
 //
-// --window W runs only that window; a difference prints this option for the replay. Without progress for S seconds the
-// program prints its outstanding operations and ends. --verbose 1 prints every operation before it is posted. Without
-// Outrigger both sides are native, and the program must pass with --careful 1, which avoids errors of the native MPIs
-// of Debian 12. --blocking 1 also runs every operation by its blocking form. --persistent N posts persistent forms
-// instead, and starts each N times more. --pause-us P: ranks pause about this long before they post, with variations.
+//   --window W      runs only that window. A difference prints this option for the replay
+//   --stall-s S     without progress for S seconds, prints the outstanding operations and ends
+//   --verbose 1     prints every operation before it is posted
+//   --careful 1     avoids errors of the native MPIs of Debian 12
+//   --blocking 1    also runs every operation by its blocking form
+//   --persistent N  posts persistent forms instead, and starts each N times more
+//   --pause-us P    ranks pause about this long before they post, with variations
+//
+// Without Outrigger both sides are native. The program must then pass with --careful 1.
 
 #include <mpi.h>
 #include <sched.h>
