@@ -16,8 +16,8 @@
 // then the job's memory must not be given back to the program.
 //
 // The copier is woken for every job, asked or not, and may take all of them, so no job depends on a waiting thread.
-// `asked` and `rank_waits` are hints, read without ordering: a late reader helps late, is asked needlessly, or finds
-// the job taken.
+// `asked`, `rank_waits` and `rank_waits_late` are hints, read without ordering: a late reader helps late, is asked
+// needlessly, or finds the job taken.
 //
 // Each taker increments `hands` before it takes a job and decrements it when it has finished. A replacement service
 // process takes back all jobs; once `hands` is 0, no former job is being copied.
@@ -39,8 +39,8 @@
 // taker writes a result of an earlier round then.
 //
 // Writers: service process: wanted, given, asked, recalled, service_waits, jobs, results before a job is given; takers:
-// results, events, hands; copier: copier_*; waiting threads: rank_waits, ranks_alone; both sides: taken, bell. One
-// service process, the one that serves the rank.
+// results, events, hands; copier: copier_*; waiting threads: rank_waits, rank_waits_late, ranks_alone; both sides:
+// taken, bell. One service process, the one that serves the rank.
 #pragma once
 
 #include <array>
@@ -104,12 +104,13 @@ struct alignas(64) CopyQueue {
   std::atomic<std::int32_t> copier_tid;          // 0: there is no copier
   std::atomic<std::uint32_t> copier_has;         // one more than the number of the copier's current job; 0: none
   std::atomic<std::uint32_t> hands;              // takers that may hold a job
-  std::atomic<std::uint32_t> rank_waits;         // waiting threads of the program that would copy
+  std::atomic<std::uint32_t> rank_waits;         // waiting threads of the program that would copy, at once after a post
   std::atomic<std::uint32_t> copier_away;        // not 0: the copier is busy for some milliseconds; give it nothing
   std::atomic<std::uint64_t> copier_ran_ns;      // CPU time of the copier's thread before its current work ...
   // ... which began at this time of the steady clock in ns; 0: no current work
   std::atomic<std::uint64_t> copier_busy_since;
-  std::atomic<std::uint32_t> ranks_alone;  // not 0: there is no copier, but waiting threads take jobs
+  std::atomic<std::uint32_t> ranks_alone;      // not 0: there is no copier, but waiting threads take jobs
+  std::atomic<std::uint32_t> rank_waits_late;  // those that wait after a computation
 
   alignas(64) std::array<CopyJob, kCopyJobs> jobs{};
   std::array<std::atomic<std::uint32_t>, kCopyJobs> results;  // CopyResult

@@ -17,7 +17,8 @@
 //
 // The lenders depend on the service process's core (core_share.hpp):
 //
-//   own, shared  each rank's copier, a thread on that core; also the ranks, while all wait soon after their posts
+//   own, shared  each rank's copier, a thread on that core; also the ranks, while all wait: soon after their posts, or
+//                if much is left to copy
 //
 //   none         waiting or testing ranks, as no core is free
 //
@@ -111,21 +112,24 @@ inline constexpr std::chrono::microseconds kUntilComputes{100};
 
 // A rank that waits within this time after its last post waits at once. The time covers a program without work in
 // between, and is an eighth of the copies' time on one core (at 5 GB/s). After a longer computation most copies are
-// done, and help would cost more than it gains.
+// done, and help with a short rest costs more than it gains.
 [[nodiscard]] constexpr std::chrono::nanoseconds at_once_after(std::uint64_t bytes) {
   constexpr std::uint64_t kBytesPerNs = 40;
   return std::chrono::microseconds(10) + std::chrono::nanoseconds(bytes / kBytesPerNs);
 }
 
-// True if a waiting rank offers to copy. Without copiers it does so whenever it waits.
-[[nodiscard]] constexpr bool rank_lends(Lenders lenders, bool waits_at_once) {
-  return lenders == Lenders::waiting_ranks || (lenders == Lenders::copiers && waits_at_once);
-}
+// A rank's wait, or the latest that began of several ranks'.
+enum class Waits : std::uint8_t { no, at_once, late };
 
-// True if the service process asks waiting ranks. Beside copiers only while all wait: a computing rank may need the
-// core.
-[[nodiscard]] constexpr bool ranks_are_asked(Lenders lenders, bool all_wait) {
-  return rank_lends(lenders, all_wait);
+// Bytes left to copy from which on the help of ranks that have computed gains more than it costs. One core copies them
+// in 0.1 to 0.2 ms.
+inline constexpr std::uint64_t kLeastBytesForLateHelp = 1U << 20;
+
+// True if the service process asks waiting ranks to copy. Beside copiers only while all wait: a computing rank may need
+// the core. `left_bytes`: to be copied, by whomever.
+[[nodiscard]] constexpr bool ranks_are_asked(Lenders lenders, Waits all, std::uint64_t left_bytes) {
+  if (lenders != Lenders::copiers) return lenders == Lenders::waiting_ranks;
+  return all == Waits::at_once || (all == Waits::late && left_bytes >= kLeastBytesForLateHelp);
 }
 
 // True if the core is lent by a sleep: where ranks compute, a yielded turn lasts milliseconds. Elsewhere a yield is

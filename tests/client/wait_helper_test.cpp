@@ -126,7 +126,7 @@ TEST_F(WaitingClient, SaysThatItWaitsAndHelpsWhenAsked) {
   std::uint64_t to = 0;
   post(kBytesForHours);
   EXPECT_EQ(copy_queue().rank_waits.load(), 0U);
-  EXPECT_TRUE(client_->lending().enter_wait());
+  EXPECT_EQ(client_->lending().enter_wait(), copy::Waits::at_once);
   EXPECT_EQ(copy_queue().rank_waits.load(), 1U);
   EXPECT_FALSE(client_->lending().help());
   asking_.give(&to, &from, sizeof(to));
@@ -137,22 +137,26 @@ TEST_F(WaitingClient, SaysThatItWaitsAndHelpsWhenAsked) {
   EXPECT_EQ(asking_.result(), CopyResult::copied);
   EXPECT_EQ(client_->statistics().helped_bytes, sizeof(to));
   EXPECT_FALSE(client_->lending().help());
-  client_->lending().leave_wait();
+  client_->lending().leave_wait(copy::Waits::at_once);
   EXPECT_EQ(copy_queue().rank_waits.load(), 0U);
 }
 
-// Most copies are made by then.
-TEST_F(WaitingClient, DoesNotHelpOnceTheProgramHasComputed) {
-  EXPECT_FALSE(client_->lending().enter_wait()) << "nothing was posted";
+// Most copies of a short operation are made by then.
+TEST_F(WaitingClient, SaysThatTheProgramHasComputed) {
+  EXPECT_EQ(client_->lending().enter_wait(), copy::Waits::late) << "nothing was posted";
+  client_->lending().leave_wait(copy::Waits::late);
   post(1 << 20);
   std::this_thread::sleep_for(1ms);
-  EXPECT_FALSE(client_->lending().enter_wait());
+  EXPECT_EQ(client_->lending().enter_wait(), copy::Waits::late);
   EXPECT_EQ(copy_queue().rank_waits.load(), 0U);
+  EXPECT_EQ(copy_queue().rank_waits_late.load(), 1U);
+  client_->lending().leave_wait(copy::Waits::late);
+  EXPECT_EQ(copy_queue().rank_waits_late.load(), 0U);
   post(kBytesForHours);
   post(0);
   std::this_thread::sleep_for(1ms);
-  EXPECT_TRUE(client_->lending().enter_wait()) << "a small operation after a large one";
-  client_->lending().leave_wait();
+  EXPECT_EQ(client_->lending().enter_wait(), copy::Waits::at_once) << "a small operation after a large one";
+  client_->lending().leave_wait(copy::Waits::at_once);
 }
 
 TEST_F(AloneClient, HelpsWheneverItWaits) {
@@ -161,12 +165,12 @@ TEST_F(AloneClient, HelpsWheneverItWaits) {
   std::uint64_t to = 0;
   post(1 << 20);
   std::this_thread::sleep_for(1ms);
-  ASSERT_TRUE(client_->lending().enter_wait());
+  ASSERT_EQ(client_->lending().enter_wait(), copy::Waits::at_once);
   asking_.give(&to, &from, sizeof(to));
   asking_.ask();
   EXPECT_TRUE(client_->lending().help());
   EXPECT_EQ(to, from);
-  client_->lending().leave_wait();
+  client_->lending().leave_wait(copy::Waits::at_once);
   client_.reset();
   EXPECT_EQ(copy_queue().ranks_alone.load(), 0U);
 }
@@ -208,7 +212,7 @@ TEST_F(AloneClient, WakesTheServiceProcessAfterTheLastCopy) {
 void expect_no_help(RankEndpoint& client, CopyQueue& copy_queue, Asking& asking) {
   const std::uint64_t from = 77;
   std::uint64_t to = 0;
-  EXPECT_FALSE(client.lending().enter_wait());
+  EXPECT_EQ(client.lending().enter_wait(), copy::Waits::no);
   EXPECT_EQ(copy_queue.rank_waits.load(), 0U);
   asking.give(&to, &from, sizeof(to));
   asking.ask();
@@ -241,11 +245,11 @@ TEST_F(WaitingClient, NoThreadSleepsThroughAQuestion) {
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 2; ++thread) {
     threads.emplace_back([&] {
-      EXPECT_TRUE(client_->lending().enter_wait());
+      EXPECT_EQ(client_->lending().enter_wait(), copy::Waits::at_once);
       while (!over) {
         if (!client_->lending().help()) client_->wait_for_completion(kLongSleep, true);
       }
-      client_->lending().leave_wait();
+      client_->lending().leave_wait(copy::Waits::at_once);
       --waiting;
     });
   }
@@ -269,13 +273,13 @@ TEST_F(WaitingClient, AChildDoesNotHelp) {
   const std::uint64_t from = 77;
   std::uint64_t to = 0;
   post(kBytesForHours);
-  ASSERT_TRUE(client_->lending().enter_wait());
+  ASSERT_EQ(client_->lending().enter_wait(), copy::Waits::at_once);
   asking_.give(&to, &from, sizeof(to));
   asking_.ask();
   const pid_t child = ::fork();
   if (child == 0) {
     if (client_->lending().help()) ::_exit(1);
-    client_->lending().leave_wait();
+    client_->lending().leave_wait(copy::Waits::at_once);
     operation_.reset();
     client_.reset();
     ::_exit(to == 0 ? 0 : 2);
@@ -286,7 +290,7 @@ TEST_F(WaitingClient, AChildDoesNotHelp) {
   EXPECT_EQ(copy_queue().rank_waits.load(), 1U) << "the parent's";
   EXPECT_TRUE(client_->lending().help());
   EXPECT_EQ(to, from);
-  client_->lending().leave_wait();
+  client_->lending().leave_wait(copy::Waits::at_once);
 }
 
 // Without fixtures: a filter would stay in their threads.
@@ -298,7 +302,7 @@ TEST(WaitHelper, DoesNotTryWhatTheProgramHasForbiddenItselfSince) {
     WaitHelper helper;
     helper.allow(*copy_queue, pages, copy::Lenders::copiers);
     helper.posted(kBytesForHours);
-    if (!helper.enter()) ::_exit(3);
+    if (helper.enter() != copy::Waits::at_once) ::_exit(3);
     copy_queue->given.store(1);
     copy_queue->asked.store(1);
     std::array<sock_filter, 4> lines{{

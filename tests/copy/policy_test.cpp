@@ -56,26 +56,27 @@ TEST(Policy, LaneByMemoryAndLender) {
 struct Share {
   CoreShare core;
   Lenders lenders;
-  bool lends_when_it_waits_at_once;
-  bool lends_whenever_it_waits;
+  bool asked_when_all_wait_at_once;
+  bool asked_late_with_much_left;
+  bool always_asked;
   bool lent_by_a_sleep;
 };
 
 constexpr std::array kShares{
-    Share{CoreShare::own, Lenders::copiers, true, false, false},
-    Share{CoreShare::shared, Lenders::copiers, true, false, true},
-    Share{CoreShare::none, Lenders::waiting_ranks, true, true, true},
-    Share{CoreShare::idle, Lenders::none, false, false, true},
+    Share{CoreShare::own, Lenders::copiers, true, true, false, false},
+    Share{CoreShare::shared, Lenders::copiers, true, true, false, true},
+    Share{CoreShare::none, Lenders::waiting_ranks, true, true, true, true},
+    Share{CoreShare::idle, Lenders::none, false, false, false, true},
 };
 
 TEST(Policy, WhoLendsByTheServiceProcesssCore) {
   for (const Share& row : kShares) {
     const Lenders lenders = lenders_with(row.core);
     EXPECT_EQ(lenders, row.lenders) << static_cast<int>(row.core);
-    EXPECT_EQ(rank_lends(lenders, true), row.lends_when_it_waits_at_once);
-    EXPECT_EQ(rank_lends(lenders, false), row.lends_whenever_it_waits);
-    EXPECT_EQ(ranks_are_asked(lenders, true), row.lends_when_it_waits_at_once) << "all wait";
-    EXPECT_EQ(ranks_are_asked(lenders, false), row.lends_whenever_it_waits) << "one computes";
+    EXPECT_EQ(ranks_are_asked(lenders, Waits::at_once, 1), row.asked_when_all_wait_at_once);
+    EXPECT_EQ(ranks_are_asked(lenders, Waits::late, kLeastBytesForLateHelp), row.asked_late_with_much_left);
+    EXPECT_EQ(ranks_are_asked(lenders, Waits::late, kLeastBytesForLateHelp - 1), row.always_asked);
+    EXPECT_EQ(ranks_are_asked(lenders, Waits::no, kLeastBytesForLateHelp), row.always_asked) << "one computes";
     EXPECT_EQ(sleeps_while_lending(row.core), row.lent_by_a_sleep);
   }
 }

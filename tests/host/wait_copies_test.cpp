@@ -10,6 +10,7 @@
 #include <cstring>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -26,11 +27,13 @@ using namespace std::chrono_literals;
 using fabric::Chunk;
 using fabric::LenderQueue;
 using fabric::MoveStatus;
+using testing::address_of;
 using testing::Ended;
 using testing::kBytes;
 using testing::kElsewhere;
 using testing::kHere;
 
+constexpr RegionId kRegion{2};
 // For some hours after a post of so many bytes, a wait counts as immediate.
 constexpr std::uint64_t kBytesForHours = std::uint64_t{1} << 50;
 
@@ -237,7 +240,7 @@ TEST(HandOver, ThreadsThatComeAndGo) {
       copier.give(job, chunk);
       gave = true;
     }
-    copier.rank_waits() && random() % 4 != 0 ? copier.ask_rank() : copier.ask_no_more();
+    copier.rank_waits() != copy::Waits::no&& random() % 4 != 0 ? copier.ask_rank() : copier.ask_no_more();
     if (gave) copier.ring();
     if (random() % 4 == 0) copier.wait(50us);
     finished.clear();
@@ -277,7 +280,17 @@ class WaitingRank : public testing::Copiers {
     ASSERT_TRUE(ended.ended());
   }
   bool asked() { return CopyTaker(copy_queue()).anything_asked(); }
+  // Memory of this rank that the service process maps, too.
+  std::span<std::byte> map_for_both() {
+    const auto fd = create_sealed_memory("outrigger-test", kBytes, Backing::on_touch);
+    auto ranks = Mapping::map(fd.value().get(), kBytes);
+    auto services = Mapping::map(fd.value().get(), kBytes);
+    mapped_ = std::move(ranks).value();
+    EXPECT_TRUE(fabric_.rank(kHere)->add_region(kRegion, address_of(mapped_.base()), std::move(services).value()));
+    return {mapped_.base(), kBytes};
+  }
 
+  Mapping mapped_;
   client::WaitHelper helper_;
 };
 
@@ -290,7 +303,7 @@ class WaitingRankWithCopier : public testing::Copiers {
 TEST_F(WaitingRank, CopiesItsBlocks) {
   without_working_copier();
   helper_.posted(kBytesForHours);
-  ASSERT_TRUE(helper_.enter());
+  ASSERT_EQ(helper_.enter(), copy::Waits::at_once);
   Ended pulled;
   fabric_.move(childs(3, kBytes - 10), mine(7, kBytes - 10), nullptr, pulled);
   help_until(pulled);
@@ -304,7 +317,7 @@ TEST_F(WaitingRank, CopiesItsBlocks) {
   help_until(within);
   expect_bytes(memory_, 0, 1, kBytes);
   EXPECT_EQ(helper_.bytes(), 2 * kBytes - 10);
-  helper_.leave();
+  helper_.leave(copy::Waits::at_once);
 }
 
 TEST_F(WaitingRank, IsNotAskedWhileItComputes) {
@@ -320,11 +333,50 @@ TEST_F(WaitingRank, IsNotAskedWhileItComputes) {
   EXPECT_EQ(helper_.bytes(), 0U);
 }
 
+// Its service process has most of a short operation's copies behind it by then.
+TEST_F(WaitingRank, IsAskedAfterAComputationOnlyIfMuchIsLeft) {
+  without_working_copier();
+  const copy::Waits waits = helper_.enter();
+  ASSERT_EQ(waits, copy::Waits::late);
+  Ended little;
+  fabric_.move(childs(0, copy::kLeastBytesForLateHelp - 1), mine(0, copy::kLeastBytesForLateHelp - 1), nullptr, little);
+  (void)fabric_.progress();
+  EXPECT_NE(copy_queue().given.load(), 0U);
+  EXPECT_FALSE(asked());
+  progress_until(little);
+  Ended much;
+  fabric_.move(childs(0, kBytes), mine(0, kBytes), nullptr, much);
+  (void)fabric_.progress();
+  EXPECT_TRUE(asked());
+  help_until(much);
+  EXPECT_EQ(much.status(), MoveStatus::ok);
+  expect_bytes(memory_, 0, 0, kBytes);
+  EXPECT_GT(helper_.bytes(), 0U);
+  helper_.leave(waits);
+  EXPECT_EQ(copy_queue().rank_waits_late.load(), 0U);
+}
+
+// The service process could copy it alone.
+TEST_F(WaitingRank, CopiesAPartOfMappedMemory) {
+  without_working_copier();
+  const std::span<std::byte> mapped = map_for_both();
+  const Block to{MemoryRef{kHere, kRegion, address_of(mapped.data())}, kBytes};
+  ASSERT_EQ(helper_.enter(), copy::Waits::late);
+  Ended ended;
+  fabric_.move(childs(0, kBytes), to, nullptr, ended);
+  help_until(ended);
+  EXPECT_EQ(ended.status(), MoveStatus::ok);
+  for (std::uint64_t i = 0; i < kBytes; ++i) ASSERT_EQ(mapped[i], testing::byte_at(i)) << i;
+  EXPECT_GT(helper_.bytes(), 0U);
+  EXPECT_LT(helper_.bytes(), kBytes) << "the service process copies as well";
+  helper_.leave(copy::Waits::late);
+}
+
 TEST_F(WaitingRank, IsNotAskedWhileAnotherComputes) {
   without_working_copier();
   fabric_.expect_copier(kElsewhere);
   helper_.posted(kBytesForHours);
-  ASSERT_TRUE(helper_.enter());
+  ASSERT_EQ(helper_.enter(), copy::Waits::at_once);
   Ended ended;
   fabric_.move(childs(0, kBytes), mine(0, kBytes), nullptr, ended);
   (void)fabric_.progress();
@@ -345,20 +397,20 @@ TEST_F(WaitingRank, IsNotAskedWhileAnotherComputes) {
   (void)fabric_.progress();
   EXPECT_TRUE(asked());
   help_until(third);
-  helper_.leave();
+  helper_.leave(copy::Waits::at_once);
 }
 
 // The whole of it is the copier's again, and what it does not take the service process's.
 TEST_F(WaitingRank, LeavesWithoutATakenJobAndIsAskedNoMore) {
   without_working_copier();
   helper_.posted(kBytesForHours);
-  ASSERT_TRUE(helper_.enter());
+  ASSERT_EQ(helper_.enter(), copy::Waits::at_once);
   Ended ended;
   fabric_.move(childs(0, kBytes), mine(0, kBytes), nullptr, ended);
   (void)fabric_.progress();
   ASSERT_TRUE(asked());
   ASSERT_TRUE(helper_.help());
-  helper_.leave();
+  helper_.leave(copy::Waits::at_once);
   (void)fabric_.progress();
   EXPECT_FALSE(asked());
   EXPECT_FALSE(helper_.help());
@@ -371,7 +423,7 @@ TEST_F(WaitingRank, LeavesWithoutATakenJobAndIsAskedNoMore) {
 TEST_F(WaitingRankWithCopier, LeavesTheRestToTheCopierAtOnce) {
   start_copier();
   helper_.posted(kBytesForHours);
-  ASSERT_TRUE(helper_.enter());
+  ASSERT_EQ(helper_.enter(), copy::Waits::at_once);
   for (int round = 0; round < 20; ++round) {
     std::memset(memory_.data(), 0, kBytes);
     Ended ended;
@@ -385,7 +437,7 @@ TEST_F(WaitingRankWithCopier, LeavesTheRestToTheCopierAtOnce) {
     expect_bytes(memory_, 0, 0, kBytes);
   }
   EXPECT_EQ(helper_.bytes(), 0U);
-  helper_.leave();
+  helper_.leave(copy::Waits::at_once);
 }
 
 TEST_F(WaitingRankWithCopier, SharesTheWorkWithIt) {
@@ -396,11 +448,12 @@ TEST_F(WaitingRankWithCopier, SharesTheWorkWithIt) {
     waiting.emplace_back([&] {
       while (!over) {
         helper_.posted(kBytesForHours);
-        EXPECT_TRUE(helper_.enter());
+        const copy::Waits waits = helper_.enter();
+        EXPECT_EQ(waits, copy::Waits::at_once);
         for (int looks = 0; looks < 100; ++looks) {
           if (!helper_.help()) std::this_thread::yield();
         }
-        helper_.leave();
+        helper_.leave(waits);
       }
     });
   }
@@ -476,7 +529,7 @@ TEST_F(WaitingRank, HoldsAJobWhileTheCopierDiesWithANewerOne) {
 TEST_F(WaitingRank, GetsMoreBeforeAllIsDone) {
   without_working_copier();
   helper_.posted(kBytesForHours);
-  ASSERT_TRUE(helper_.enter());
+  ASSERT_EQ(helper_.enter(), copy::Waits::at_once);
   Ended ended;
   fabric_.move(childs(0, kBytes), mine(0, kBytes), nullptr, ended);
   (void)fabric_.progress();
@@ -493,7 +546,7 @@ TEST_F(WaitingRank, GetsMoreBeforeAllIsDone) {
   CopyTaker(copy_queue()).finish(number, jobs.carry_out(held));
   help_until(ended);
   expect_bytes(memory_, 0, 0, kBytes);
-  helper_.leave();
+  helper_.leave(copy::Waits::at_once);
 }
 
 // A rank may say what it likes: the others' moves end.

@@ -37,10 +37,10 @@ class RanksAlone : public testing::Copiers {
     } while (!fabric_.arm());
   }
   void help_to_the_end() {
-    ASSERT_TRUE(helper_.enter());
+    ASSERT_EQ(helper_.enter(), copy::Waits::at_once);
     while (helper_.help()) {
     }
-    helper_.leave();
+    helper_.leave(copy::Waits::at_once);
   }
 
   client::WaitHelper helper_;
@@ -76,8 +76,8 @@ TEST_F(RanksAlone, CopyWhatTheyFindAndTheServiceProcessNeedNotLook) {
 TEST_F(RanksAlone, HelpAfterTheyHaveComputed) {
   helper_.posted(1);
   std::this_thread::sleep_for(2ms);
-  EXPECT_TRUE(helper_.enter());
-  helper_.leave();
+  EXPECT_EQ(helper_.enter(), copy::Waits::at_once);
+  helper_.leave(copy::Waits::at_once);
 }
 
 // More than a job queue has room for.
@@ -186,11 +186,11 @@ TEST_F(RanksAlone, DoTheCopiersOtherWork) {
 TEST_F(RanksAlone, NothingIsForgotten) {
   std::atomic<bool> over{false};
   std::thread rank([&] {
-    ASSERT_TRUE(helper_.enter());
+    ASSERT_EQ(helper_.enter(), copy::Waits::at_once);
     while (!over) {
       if (!helper_.help()) std::this_thread::yield();
     }
-    helper_.leave();
+    helper_.leave(copy::Waits::at_once);
   });
   for (std::uint64_t round = 0; round < 300; ++round) {
     const std::uint64_t bytes = (16U << 10) + round * 4096;

@@ -32,16 +32,18 @@ void Lending::note_source(const SideMemory& side) {
   if (huge_pages_.note_source(side.begin, side.bytes)) ring_copier(copy_queue_);
 }
 
-bool Lending::enter_wait() {
-  if (lock_.is_inert() || !helper_.enter()) return false;
-  if (shown_to_dpu_ != nullptr) shown_to_dpu_->rank_lends.fetch_add(1, std::memory_order_relaxed);
-  return true;
+copy::Waits Lending::enter_wait() {
+  const copy::Waits waits = lock_.is_inert() ? copy::Waits::no : helper_.enter();
+  if (waits != copy::Waits::no && shown_to_dpu_ != nullptr) {
+    shown_to_dpu_->rank_lends.fetch_add(1, std::memory_order_relaxed);
+  }
+  return waits;
 }
 
-void Lending::leave_wait() {
-  if (lock_.is_inert()) return;
+void Lending::leave_wait(copy::Waits waits) {
+  if (lock_.is_inert() || waits == copy::Waits::no) return;
   if (shown_to_dpu_ != nullptr) shown_to_dpu_->rank_lends.fetch_sub(1, std::memory_order_relaxed);
-  helper_.leave();
+  helper_.leave(waits);
 }
 
 bool Lending::help() {

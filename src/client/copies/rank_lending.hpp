@@ -38,11 +38,11 @@ class Lending {
   // A thread of this process makes copies for its service process (started by a post when there is work for it). Then
   // a rank's own block in private memory is better left to the service process.
   [[nodiscard]] bool copier_runs() const { return !lock_.is_inert() && copier_.runs(); }
-  // The calling thread waits. True if it may help: the program has hardly computed since its last post. It then calls
-  // help() between its checks, and leave_wait() at the end. help() makes one copy of at most a few hundred KiB for the
-  // service process. If help() returns true, it has copied, and the thread checks again.
-  [[nodiscard]] bool enter_wait();
-  void leave_wait();
+  // The calling thread waits. Unless this returns `no`, it calls help() between its checks, and leave_wait() at the
+  // end. help() makes one copy of at most a few hundred KiB for the service process. If help() returns true, it has
+  // copied, and the thread checks again.
+  [[nodiscard]] copy::Waits enter_wait();
+  void leave_wait(copy::Waits waits);
   [[nodiscard]] bool help();
   // The same for a thread that tests, if there is no copier; false if there is one.
   [[nodiscard]] bool help_where_alone() { return helper_.alone() && help(); }

@@ -44,16 +44,20 @@ void WaitHelper::posted(std::uint64_t bytes) {
   }
 }
 
-bool WaitHelper::enter() {
-  if (!able()) return false;
-  const bool at_once = alone() || now_ns() <= at_once_until_ns_.load(std::memory_order_relaxed);
-  if (!copy::rank_lends(lenders_, at_once)) return false;
-  copy_queue_->rank_waits.fetch_add(1, std::memory_order_relaxed);
-  return true;
+std::atomic<std::uint32_t>& WaitHelper::waiting(copy::Waits waits) const {
+  return waits == copy::Waits::late ? copy_queue_->rank_waits_late : copy_queue_->rank_waits;
 }
 
-void WaitHelper::leave() {
-  copy_queue_->rank_waits.fetch_sub(1, std::memory_order_relaxed);
+copy::Waits WaitHelper::enter() {
+  if (!able() || lenders_ == copy::Lenders::none) return copy::Waits::no;
+  const bool at_once = alone() || now_ns() <= at_once_until_ns_.load(std::memory_order_relaxed);
+  const copy::Waits waits = at_once ? copy::Waits::at_once : copy::Waits::late;
+  waiting(waits).fetch_add(1, std::memory_order_relaxed);
+  return waits;
+}
+
+void WaitHelper::leave(copy::Waits waits) {
+  if (waits != copy::Waits::no) waiting(waits).fetch_sub(1, std::memory_order_relaxed);
 }
 
 bool WaitHelper::has_copies() const {

@@ -1,8 +1,8 @@
 // Threads of the program that only wait for this rank's operations copy for its service process: an idle or yielded
 // core moves blocks beside the copier's (copier.hpp), from the same job queue.
 //
-// They help only if the program waits soon after its post. Once it has computed for a part of the copies' time, the
-// service process has done most of them, and help costs more than it gains (docs/inside/memory.md).
+// They say whether the program waits soon after its post. Once it has computed for a part of the copies' time, the
+// service process has done most of them, and help costs more than it gains unless much is left (docs/inside/memory.md).
 //
 // If the service process has no core, there is no copier, and they do all its copies.
 //
@@ -38,12 +38,12 @@ class WaitHelper {
   [[nodiscard]] bool alone() const { return lenders_ == copy::Lenders::waiting_ranks; }
   // An operation of this many bytes has been posted.
   void posted(std::uint64_t bytes);
-  // The calling thread waits from now on. False: it does not help, as the program has computed since its last post.
-  [[nodiscard]] bool enter();
+  // The calling thread waits from now on. `no`: it does not help.
+  [[nodiscard]] copy::Waits enter();
   // help() makes copies, if there are any.
   [[nodiscard]] bool able() const { return copy_queue_ != nullptr && !stopped_.load(std::memory_order_relaxed); }
-  // After enter() returned true: the wait has ended.
-  void leave();
+  // The wait has ended; with what enter() returned.
+  void leave(copy::Waits waits);
   // There are copies for a waiting thread.
   [[nodiscard]] bool has_copies() const;
   // help() would find work: do not sleep.
@@ -60,6 +60,7 @@ class WaitHelper {
   [[nodiscard]] std::uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
  private:
+  [[nodiscard]] std::atomic<std::uint32_t>& waiting(copy::Waits waits) const;
   [[nodiscard]] bool may_copy();
   void refuse();
   bool take_one();

@@ -37,7 +37,7 @@ void HostFabric::drop_rank(WorldRank rank) {
 
 bool HostFabric::progress() {
   bool worked = slots_.tell_filled();
-  if (lending_.busy()) {
+  if (lending_.busy() || lending_.may_share()) {
     worked |= take_in();
     worked |= moves_.deliver_ended();
     worked |= lending_.lend_out();

@@ -58,11 +58,15 @@ void Lending::drop_rank(WorldRank rank) {
   std::erase_if(lenders_, [lender](const auto& each) { return each.get() == lender; });
 }
 
+bool Lending::needs_lender(const HostMove& move) const {
+  const MemoryRef& from = move.from.memory;
+  const MemoryRef& to = move.to.memory;
+  return copy::lane_of(ranks_.kind_of(from), ranks_.kind_of(to), from.owner == to.owner, true) == Lane::lender;
+}
+
 Lender* Lending::lender_for(const HostMove& move) {
   const MemoryRef& from = move.from.memory;
   const MemoryRef& to = move.to.memory;
-  const bool within = from.owner == to.owner;
-  if (copy::lane_of(ranks_.kind_of(from), ranks_.kind_of(to), within, true) != Lane::lender) return nullptr;
   for (const WorldRank rank : {to.owner, from.owner}) {
     Lender* lender = rank.value() < by_rank_.size() ? by_rank_[rank.value()] : nullptr;
     if (lender == nullptr || !lender->may_reach(other_rank(move, rank))) continue;
@@ -73,24 +77,41 @@ Lender* Lending::lender_for(const HostMove& move) {
 }
 
 void Lending::queue(const Chunk& chunk) {
-  Lender* lender = lender_for(*chunk.move);
+  Lender* lender = needs_lender(*chunk.move) ? lender_for(*chunk.move) : nullptr;
   if (lender == nullptr) return here_.push_back(chunk);
-  lender->queue.push_back(chunk);
-  if (!std::exchange(lender->listed, true)) busy_.push_back(lender);
+  leave_to(*lender, chunk);
+}
+
+void Lending::leave_to(Lender& lender, const Chunk& chunk) {
+  lender.queue.push_back(chunk);
+  if (!std::exchange(lender.listed, true)) busy_.push_back(&lender);
 }
 
 // ---------------------------------------------------------------- giving
 
+copy::Waits Lending::all_wait() const {
+  copy::Waits latest = lenders_.empty() ? copy::Waits::no : copy::Waits::at_once;
+  for (const auto& lender : lenders_) {
+    const copy::Waits waits = lender->copy_queue.rank_waits();
+    if (waits == copy::Waits::no) return waits;
+    latest = std::max(latest, waits);
+  }
+  return latest;
+}
+
 bool Lending::lend_out() {
   if (by_ranks_alone()) return leave_to_waiting_ranks();
-  const bool all_wait =
-      std::ranges::all_of(lenders_, [](const auto& lender) { return lender->copy_queue.rank_waits(); });
-  const bool helped = copy::ranks_are_asked(lenders(), all_wait);
+  std::uint64_t lent_bytes = 0;
+  std::uint64_t left_bytes = here_.bytes();
+  for (const Lender* lender : busy_) {
+    lent_bytes += lender->copy_queue.unfinished_bytes();
+    left_bytes += lender->queue.bytes();
+  }
+  const bool helped = copy::ranks_are_asked(lenders(), all_wait(), left_bytes + lent_bytes);
   std::uint64_t budget = options_.copiers_bytes;
   if (helped) {
-    std::uint64_t lent = 0;
-    for (const Lender* lender : busy_) lent += lender->copy_queue.unfinished_bytes();
-    budget = options_.helped_bytes - std::min(options_.helped_bytes, lent);
+    if (may_share()) share_own_copies();
+    budget = options_.helped_bytes - std::min(options_.helped_bytes, lent_bytes);
   } else {
     for (Lender* lender : busy_) lender->copy_queue.ask_no_more();
   }
@@ -126,6 +147,21 @@ bool Lending::leave_to_waiting_ranks() {
     any = true;
   }
   return any;
+}
+
+// Ranks that help have cores of their own: two copy faster than one, whatever the lane. This process keeps as much as
+// it copies in the time in which help comes.
+void Lending::share_own_copies() {
+  for (std::size_t left = here_.chunks(); left > 0 && here_.bytes() > copy::kLeastBytesForLateHelp; --left) {
+    Chunk chunk = here_.pop();
+    Lender* lender = lender_for(*chunk.move);
+    if (lender != nullptr &&
+        lender->queue.bytes() + lender->copy_queue.unfinished_bytes() < options_.copier_most_bytes) {
+      const Chunk rest = chunk.cut(options_.copier_most_bytes);
+      leave_to(*lender, std::exchange(chunk, rest));
+    }
+    if (chunk.bytes != 0) here_.push_back(chunk);
+  }
 }
 
 // Copiers get the core only for jobs that they have. Helping ranks run on their own cores and should not wait for the

@@ -3,8 +3,8 @@
 //
 // Copiers run on this process's core. lend_out() gives them chunks, and lend_core() gives them the core until they have
 // finished or a millisecond is over. While all ranks of this process wait, they are asked to copy on their own cores,
-// and get new chunks before the last are done. As soon as one computes they are not asked any more: it may need its
-// core.
+// and get new chunks before the last are done, also of what this process would copy. As soon as one computes they are
+// not asked any more: it may need its core.
 //
 // If this process has no core, waiting ranks copy everything on theirs, without copiers, while this process sleeps.
 //
@@ -54,6 +54,10 @@ class Lending {
   void queue(const Chunk& chunk);
   // A lender has jobs, or something to return.
   [[nodiscard]] bool busy() const { return !busy_.empty(); }
+  // This process has so much to copy by itself that waiting ranks should get a part of it.
+  [[nodiscard]] bool may_share() const {
+    return lenders() == copy::Lenders::copiers && !lenders_.empty() && here_.bytes() > copy::kLeastBytesForLateHelp;
+  }
   // False if there was nothing.
   bool lend_out();
   bool take_in();
@@ -72,8 +76,15 @@ class Lending {
 
  private:
   [[nodiscard]] copy::Lenders lenders() const { return copy::lenders_with(core_share_); }
+  // A lender copies it once, this process twice.
+  [[nodiscard]] bool needs_lender(const HostMove& move) const;
   // A lender for the move; nullptr if there is none.
   [[nodiscard]] Lender* lender_for(const HostMove& move);
+  void leave_to(Lender& lender, const Chunk& chunk);
+  // Ranks help: they get a part of what this process would copy by itself.
+  void share_own_copies();
+  // How all ranks of this process wait.
+  [[nodiscard]] copy::Waits all_wait() const;
   [[nodiscard]] bool leave_to_waiting_ranks();
   // Bytes that it may get now.
   [[nodiscard]] std::uint64_t may_lend_to(Lender& lender, bool helped);

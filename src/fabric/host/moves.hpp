@@ -54,6 +54,7 @@ class ChunkQueue {
 
   [[nodiscard]] bool empty() const { return chunks_.empty(); }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+  [[nodiscard]] std::size_t chunks() const { return chunks_.size(); }
   [[nodiscard]] const Chunk& front() const { return chunks_.front(); }
   void push_back(const Chunk& chunk) {
     chunks_.push_back(chunk);

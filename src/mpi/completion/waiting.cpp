@@ -87,7 +87,7 @@ void Waiter::drive() {
 }
 
 Waiter::~Waiter() {
-  if (helps_) job_.client->lending().leave_wait();
+  if (helps_ != copy::Waits::no) job_.client->lending().leave_wait(helps_);
 }
 
 // False: others should be waited for as if it were for a service process.
@@ -110,7 +110,7 @@ bool Waiter::spins_for_ranks() {
 void Waiter::pause() {
   if (for_ranks_ && spins_for_ranks()) return;
   if (!std::exchange(waits_, true)) helps_ = job_.client->lending().enter_wait();
-  if (helps_ && job_.client->lending().help()) {
+  if (helps_ != copy::Waits::no && job_.client->lending().help()) {
     drive();  // who copies on and on still owes the native MPI its turns
     rounds_ = 0;
     return;
@@ -151,7 +151,7 @@ void Waiter::yield() {
 
 void Waiter::sleep() {
   const auto at_most = std::chrono::duration_cast<std::chrono::microseconds>(pace_.sleep(kSleep));
-  job_.client->wait_for_completion(at_most, helps_);
+  job_.client->wait_for_completion(at_most, helps_ != copy::Waits::no);
   long_yields_.slept();
   pace_.slept();
 }

@@ -9,6 +9,7 @@
 
 #include "base/long_yields.hpp"
 #include "base/traffic_pace.hpp"
+#include "copy/policy.hpp"
 
 namespace outrigger::mpi {
 
@@ -49,8 +50,8 @@ class Waiter {
   Clock::time_point returned_;  // from the last pause
   std::uint32_t rounds_ = 0;
   std::uint32_t rounds_for_ranks_ = 0;
-  bool waits_ = false;  // has announced that it waits
-  bool helps_ = false;  // and copies meanwhile
+  bool waits_ = false;                   // has announced that it waits
+  copy::Waits helps_ = copy::Waits::no;  // and copies meanwhile
 };
 
 // For ranks that share cores, after posts: gives a turn to ranks that have not posted yet, as nothing moves before, and

@@ -53,8 +53,11 @@ class LenderQueue {
   // Requires usable() and room(). The copier looks for jobs after ring().
   void give(const CopyJob& job, const Chunk& chunk);
   void ring();
-  // True if the rank only waits, and would copy.
-  [[nodiscard]] bool rank_waits() const { return copy_queue_->rank_waits.load(std::memory_order_relaxed) != 0; }
+  // Does the rank only wait, and would copy?
+  [[nodiscard]] copy::Waits rank_waits() const {
+    if (copy_queue_->rank_waits.load(std::memory_order_relaxed) != 0) return copy::Waits::at_once;
+    return copy_queue_->rank_waits_late.load(std::memory_order_relaxed) != 0 ? copy::Waits::late : copy::Waits::no;
+  }
   // Its waiting threads may take all jobs given so far, beside the copier.
   void ask_rank();
   // From now on only the copier may take jobs that are not taken.
