@@ -21,10 +21,10 @@ def received(result, reach: str) -> int:
     return sum(entry["bytes"][reach] for entry in result.report["collectives"])
 
 
-@pytest.mark.parametrize("ranks", (2, 4))
-def test_waiting_ranks_copy(offload, ranks):
+@pytest.mark.parametrize(("ranks", "pattern"), ((2, "larger"), (4, "larger"), (2, "late")))
+def test_waiting_ranks_copy(offload, ranks, pattern):
     """The service process is stopped repeatedly: all ranks wait when it continues and gives out copies."""
-    job = offload.start(ranks, ["steady", "larger", "5"], env=with_copiers())
+    job = offload.start(ranks, ["steady", pattern, "5"], env=with_copiers())
     job.wait_for("steady: ready")
     (service,) = offload.daemons("serve")
     with contextlib.suppress(ProcessLookupError):
@@ -39,7 +39,7 @@ def test_waiting_ranks_copy(offload, ranks):
     assert 0 < copied <= received(result, "copier") + received(result, "relay")
 
 
-def test_ranks_that_have_computed_leave_it_to_the_service_process(offload):
+def test_ranks_that_have_computed_leave_a_short_rest_to_the_service_process(offload):
     result = offload.run(2, ["steady", "overlap", "1"], env=with_copiers()).ok()
     assert "WRONG DATA" not in result.out
     assert result.report["copied_while_waiting"] == 0
@@ -99,7 +99,7 @@ def ranks_on_all_cores() -> int:
     return max(cores, 2)
 
 
-@pytest.mark.parametrize("pattern", ("large", "overlap", "operations", "fork"))
+@pytest.mark.parametrize("pattern", ("large", "late", "operations", "fork"))
 def test_ranks_copy_alone_where_no_core_is_spare(offload, pattern):
     result = offload.run(ranks_on_all_cores(), ["steady", pattern, "2"]).ok()
     assert "WRONG DATA" not in result.out

@@ -3,7 +3,8 @@
 //   steady operations SECONDS   operations without pause
 //   steady large SECONDS        the same with large blocks, for which all ranks wait at once
 //   steady larger SECONDS       the same with blocks of some megabytes
-//   steady overlap SECONDS      large blocks, and ranks compute for some milliseconds before they wait
+//   steady overlap SECONDS      blocks of 200 KB, and ranks compute for some milliseconds before they wait
+//   steady late SECONDS         the same with large blocks
 //   steady compute SECONDS      one operation outstanding, ranks compute without MPI, over and over for a second each
 //   steady wait SECONDS         all ranks but the last wait for an operation that the last one enters at the end
 //   steady fork SECONDS         operations without pause; sometimes a child is forked with one outstanding
@@ -143,12 +144,12 @@ int main(int argc, char** argv) {
       }
       say_under_way();
     } while (go_on(end));
-  } else if (mode == "large" || mode == "larger" || mode == "overlap") {
-    Exchange exchange(mode == "larger" ? 4'000'000 : 500'000);
+  } else if (mode == "large" || mode == "larger" || mode == "overlap" || mode == "late") {
+    Exchange exchange(mode == "larger" ? 4'000'000 : mode == "overlap" ? 50'000 : 500'000);
     do {
       for (int i = 0; i < 4; ++i) {
         exchange.post();
-        if (mode == "overlap") compute_until(Clock::now() + std::chrono::milliseconds(5));
+        if (mode == "overlap" || mode == "late") compute_until(Clock::now() + std::chrono::milliseconds(5));
         exchange.wait();
       }
       say_under_way();
