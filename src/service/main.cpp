@@ -12,6 +12,7 @@
 
 #include "base/unique_fd.hpp"
 #include "group/service/serve_group.hpp"
+#include "protocol/options/cpu_list.hpp"
 #include "protocol/options/reach.hpp"
 #include "service/dpu/daemon/dpu_daemon.hpp"
 #include "service/dpu/daemon/dpu_probe.hpp"
@@ -86,6 +87,7 @@ void add_bind_options(CLI::App& command, BindOptions& binding) {
       ->capture_default_str();
   command.add_option("--services", binding.services, "Service processes of the node; 0: automatic")
       ->check(CLI::Range(0U, outrigger::kMaxServices));
+  command.add_option("--copy-cpus", binding.copy_cpus, "Cpus of ranks' copiers, with service processes on a DPU");
   command.add_option("--others-ranks", binding.others_ranks, "Cpus of other jobs' ranks, e.g. 0-3");
   command.add_option("--others-services", binding.others_services, "Cpus of other jobs' service processes");
   command

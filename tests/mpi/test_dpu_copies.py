@@ -1,4 +1,4 @@
-"""With service processes on a DPU, ranks that wait copy what stays on their host. The DPU is `outriggerd dpu` on this
+"""With service processes on a DPU, ranks that wait copy what stays on their host, and so do copiers on spare cores. The DPU is `outriggerd dpu` on this
 machine, as in test_dpu.py. The report says which reach moved the bytes.
 """
 
@@ -20,6 +20,7 @@ GONE_WITHIN_S = 10.0
 STOPS_FOR_S = 10.0
 MOST_RUNS = 6
 STOPPED_S = 0.02
+COPIERS = {"OUTRIGGER_COPY_CPUS": str(max(os.sched_getaffinity(0)))}
 
 
 def moved_by_host(result) -> int:
@@ -29,6 +30,11 @@ def moved_by_host(result) -> int:
     copied = result.report["copied_while_waiting"]
     assert by_reach["copier"] <= 2 * copied, by_reach
     return copied
+
+
+def moved_by_copiers(result) -> bool:
+    """Half of a block's bytes at least are copied where it counts as `copier`."""
+    return reached(result)["copier"] > 2 * result.report["copied_while_waiting"]
 
 
 @pytest.mark.parametrize(("ranks", "services", "algorithms"), [(2, 1, ""), (4, 1, ""), (4, 2, SECOND)])
@@ -58,7 +64,7 @@ def test_between_nodes_only_what_stays_on_a_host(offload):
 @pytest.mark.parametrize("switch", [{"OUTRIGGER_REACH": "mapped,cma,rdma"}, {"OUTRIGGER_WAIT_COPIES": "off"}])
 def test_switched_off_they_do_not(offload, switch):
     with dpus(offload) as started:
-        result = offload.start(2, ["steady", "large", "1"], env=started.told() | switch).wait(90).ok()
+        result = offload.start(2, ["steady", "large", "1"], env=started.told() | switch | COPIERS).wait(90).ok()
     assert "WRONG DATA" not in result.out
     assert moved_by_host(result) == 0
     assert reached(result)["rdma"] > 0, reached(result)
@@ -73,14 +79,47 @@ def test_the_dpu_moves_what_belongs_to_computing_ranks(offload):
     assert reached(result)["rdma"] > 0, reached(result)
 
 
+def test_copiers_copy_while_ranks_compute(offload):
+    with dpus(offload) as started:
+        for _ in range(MOST_RUNS):  # beside other programs a copier may seldom get its core
+            result = offload.start(2, ["steady", "overlap", "1"], env=started.told() | COPIERS).wait(90).ok()
+            assert "WRONG DATA" not in result.out
+            if moved_by_copiers(result):
+                break
+    assert moved_by_copiers(result), (reached(result), result.report["copied_while_waiting"])
+    offload.nothing_left()
+
+
+@ONE_MPI
+def test_copiers_are_killed_and_stopped_with_their_processes(offload):
+    """Service processes die, and ranks stop, while copiers have jobs."""
+    chance = random.Random(11)
+    with dpus(offload) as started:
+        job = offload.start(3, ["steady", "overlap", "6"], env=started.told() | COPIERS)
+        job.wait_for("steady: ready")
+        on_dpu = OnDpu(offload, started, job, nodes=1, services=1)
+        job.goes_on(chance.randrange(4, 30))
+        on_dpu.kill(on_dpu.serving())
+        pid = chance.choice(job.rank_pids())
+        for _ in range(20):
+            os.kill(pid, signal.SIGSTOP)
+            time.sleep(STOPPED_S)
+            os.kill(pid, signal.SIGCONT)
+        result = job.wait(60).ok()
+    assert "WRONG DATA" not in result.out
+    assert sum(service["restarts"] for service in result.report["services"]) == 1, result.report["services"]
+    offload.nothing_left(GONE_WITHIN_S)
+
+
+@pytest.mark.parametrize("copiers", [{}, COPIERS], ids=["", "copiers"])
 @pytest.mark.parametrize(("ranks", "services", "algorithms"), [(3, 1, ""), (4, 2, SECOND)])
-def test_random_operations(offload, ranks, services, algorithms):
+def test_random_operations(offload, ranks, services, algorithms, copiers):
     with dpus(offload, services=services) as started:
         program = ["differential", "--seed", "91", "--operations", "60"]
-        env = started.told() | {"OUTRIGGER_ALGORITHM": algorithms}
+        env = started.told() | {"OUTRIGGER_ALGORITHM": algorithms} | copiers
         result = offload.start(ranks, program, services=services, env=env).wait(150).ok()
     assert "no difference" in result.out
-    assert moved_by_host(result) >= 0  # few blocks are large enough
+    assert copiers or moved_by_host(result) >= 0  # few blocks are large enough
     offload.nothing_left()
 
 

@@ -200,7 +200,7 @@ Result<EndpointParts> join_keeper(const AttachOptions& options) {
   EndpointParts parts;
   parts.socket = ControlSocket(std::move(connected).value());
   parts.world_rank = options.world_rank;
-  parts.lending = Lending::Allowed{options.wait_copies, options.huge_pages};
+  parts.lending = Lending::Allowed{options.wait_copies, options.huge_pages, options.spare_cores};
   parts.probe = make_probe();
   if (!parts.probe) return Error{"no memory"};
   if (options.offer_xpmem) parts.xpmem = XpmemSegment::make();

@@ -1,3 +1,4 @@
+#include "protocol/options/cpu_list.hpp"
 #include "service/placement/cores.hpp"
 
 #include <gtest/gtest.h>
