@@ -64,7 +64,7 @@ class Settings:
     shared_heap: bool | None = None
     wait_copies: bool | None = None
     copy_cpus: str | None = None
-    """Of each host, with service processes on DPUs."""
+    """CPUs of each host, for copiers, with service processes on DPUs."""
     huge_pages: bool | None = None
     live: bool = False
     """Ranks count while they run."""

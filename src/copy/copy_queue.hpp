@@ -25,8 +25,8 @@
 // If the service process has no core, there is no copier. Then all jobs are for waiting threads, and the last result
 // wakes the service process by its doorbell.
 //
-// Service processes on a DPU have only reads and writes over the network, no compare and swap, and wake nobody. A copier
-// there takes only jobs for which waiting threads are asked, and looks for them by itself
+// Service processes on a DPU have only reads and writes over the network, no compare and swap. They wake no thread. A
+// copier there takes only jobs for which waiting threads are asked, and looks for them by itself
 // (client/copies/spare_copier.hpp). They take jobs back in another way (fabric/dpu/rank_lender.hpp):
 //
 //   service process                              takers

@@ -93,7 +93,7 @@ inline constexpr std::uint64_t kMostBytesByCardAlone = 4U << 20;
 // A rank that does not wait after this time from its post computes, or has no core.
 inline constexpr std::chrono::microseconds kUntilComputes{100};
 
-// What a rank of the host below its limit offers: its copier on a spare core (docs/inside/memory.md), or threads that
+// A rank of the host below its limit offers its copier on a spare core (docs/inside/memory.md), or threads that
 // wait.
 enum class Offer : std::uint8_t { none, copier, waiting };
 

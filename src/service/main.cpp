@@ -68,7 +68,7 @@ void add_keep_options(CLI::App& command, KeepArguments& arguments) {
 }
 
 int run_keep(KeepArguments arguments) {
-  outrigger::Result<std::vector<int>> cpus = parse_cpu_list(arguments.service_cpus);
+  outrigger::Result<std::vector<int>> cpus = outrigger::parse_cpu_list(arguments.service_cpus);
   if (!cpus) return complain(cpus.error());
   outrigger::Result<std::uint32_t> reach = outrigger::parse_reach_list(arguments.reach);
   if (!reach) return complain(reach.error());
@@ -116,9 +116,9 @@ struct SignalLists {
 };
 
 int run_launch(LaunchOptions options, const SignalLists& signals) {
-  outrigger::Result<std::vector<int>> unblocked = parse_cpu_list(signals.unblocked);
+  outrigger::Result<std::vector<int>> unblocked = outrigger::parse_cpu_list(signals.unblocked);
   if (!unblocked) return complain("--unblock: " + unblocked.error());
-  outrigger::Result<std::vector<int>> ignored = parse_cpu_list(signals.ignored);
+  outrigger::Result<std::vector<int>> ignored = outrigger::parse_cpu_list(signals.ignored);
   if (!ignored) return complain("--ignore: " + ignored.error());
   options.unblocked = std::move(unblocked).value();
   options.ignored = std::move(ignored).value();
@@ -149,7 +149,7 @@ struct GroupArguments {
 };
 
 int run_group(const GroupArguments& arguments) {
-  outrigger::Result<std::vector<int>> cpus = parse_cpu_list(arguments.cpus);
+  outrigger::Result<std::vector<int>> cpus = outrigger::parse_cpu_list(arguments.cpus);
   if (!cpus) return complain(cpus.error());
   return outrigger::group::serve_group({.pids = arguments.pids,
                                         .cpus = std::move(cpus).value(),

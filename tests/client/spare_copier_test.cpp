@@ -7,8 +7,6 @@
 
 #include <array>
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
 #include <functional>
 #include <vector>
 
@@ -25,10 +23,6 @@ FakeNodeOptions with_dpu() {
   FakeNodeOptions options;
   options.reach = kReachMapped | kReachCma | kReachRdma;
   return options;
-}
-
-std::ptrdiff_t threads() {
-  return std::ranges::distance(std::filesystem::directory_iterator("/proc/self/task"));
 }
 
 class SpareCopierOfClient : public ::testing::Test {

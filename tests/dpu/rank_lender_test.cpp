@@ -300,7 +300,7 @@ TEST(RankLender, ABusyCardLeavesJobsToALateRank) {
   EXPECT_EQ(all.ends.size(), 1U);
 }
 
-// Its copier may have the jobs, and whoever comes next copies the rest.
+// Its copier takes them instead.
 TEST(RankLender, JobsStayWithARankThatLeavesItsWaitIfItHasACopier) {
   Lending all(1);
   all.lender().saw(copy::Offer::waiting, 0);

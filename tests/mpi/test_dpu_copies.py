@@ -1,5 +1,5 @@
-"""With service processes on a DPU, ranks that wait copy what stays on their host, and so do copiers on spare cores. The DPU is `outriggerd dpu` on this
-machine, as in test_dpu.py. The report says which reach moved the bytes.
+"""With service processes on a DPU, ranks that wait copy what stays on their host, and so do copiers on spare cores.
+The DPU is `outriggerd dpu` on this machine, as in test_dpu.py. The report says which reach moved the bytes.
 """
 
 from __future__ import annotations

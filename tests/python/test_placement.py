@@ -14,7 +14,6 @@ from rich.console import Console
 from outrigger import artifacts, binding
 from outrigger.binding import NodeBinding
 from outrigger.errors import UserError
-from outrigger.errors import UserError
 
 
 @pytest.fixture(scope="module")

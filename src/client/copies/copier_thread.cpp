@@ -1,13 +1,12 @@
 #include "client/copies/copier_thread.hpp"
 
+#include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstdint>
-
-#include <pthread.h>
 
 #include "base/cross_memory.hpp"
 

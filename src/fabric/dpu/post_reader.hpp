@@ -43,7 +43,7 @@ class PostReader {
   // All posts that the rank's line has shown are in the mirror.
   [[nodiscard]] bool caught_up() const { return !batch_ && seen_tail_ == fetched_; }
   [[nodiscard]] std::uint32_t quiet() const { return quiet_; }
-  // Who of the rank would copy, when its line was read last.
+  // Threads of the rank that would copy, when its line was read last.
   [[nodiscard]] copy::Offer offer() const { return offer_; }
   // Turns of its threads until then.
   [[nodiscard]] std::uint32_t turns() const { return turns_; }

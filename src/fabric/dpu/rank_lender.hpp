@@ -6,7 +6,7 @@
 //   recall   `recalled`, in place -> `taken` and `hands` are read -> results are read
 //
 // A recalled job without a result was not copied if no thread took it, or if none has a job in hand. A job in hand is
-// waited for. All jobs are recalled if nobody of the rank would copy any more, or takes none for a while.
+// waited for. All jobs are recalled if no thread of the rank would copy any more, or takes any for a while.
 //
 // Nothing that the rank writes there is trusted: numbers are kept here. A rank that reports false results harms only
 // its own program.
@@ -50,10 +50,10 @@ class RankLender {
   RankLender(const RankLender&) = delete;
   RankLender& operator=(const RankLender&) = delete;
 
-  // From the rank's line: who would copy, and the turns they have taken (SegmentHeader::rank_lends_turns).
+  // From the rank's line: the threads that would copy, and the turns they have taken (SegmentHeader::rank_lends_turns).
   void saw(copy::Offer offer, std::uint32_t turns);
   [[nodiscard]] bool waits() const { return helps() && seen_ == copy::Offer::waiting; }
-  // Whom give() is for; none: give() must not be called.
+  // The threads that give() is for; none: give() must not be called.
   [[nodiscard]] copy::Offer offer() const;
   [[nodiscard]] bool lends() const { return offer() != copy::Offer::none; }
   void give(const CopyJob& job, const Part& part);

@@ -28,8 +28,8 @@ struct Config {
   Wait wait = Wait::automatic;
   std::string service_cpus;
   std::vector<int> copy_cpus;  // for copiers, with service processes on a DPU
-  std::string claims_scope;  // empty: the keeper does not tell other jobs its cores
-  std::string claims_job;    // empty: not started by `outrigger run`
+  std::string claims_scope;    // empty: the keeper does not tell other jobs its cores
+  std::string claims_job;      // empty: not started by `outrigger run`
   SelectionTable selection;
   bool measured_choice = true;
   bool early_trials = false;  // at any cost

@@ -1,5 +1,4 @@
 #include "service/placement/placement.hpp"
-#include "protocol/options/cpu_list.hpp"
 
 #include <fmt/format.h>
 
@@ -9,6 +8,8 @@
 #include <set>
 #include <sstream>
 #include <utility>
+
+#include "protocol/options/cpu_list.hpp"
 
 namespace outrigger::service {
 namespace {
@@ -213,8 +214,7 @@ std::vector<int> cpus_for_services(const NodeRequest& request, const Topology& t
 // Cores without those of service processes and copiers, unless none is left.
 Cores cores_for_ranks(const NodeRequest& request, const Topology& topology, const std::vector<int>& service_cpus) {
   const bool copiers = request.keep == KeptCores::none;
-  const Cores cores =
-      cores_without(topology, every_core(topology), copiers ? request.copy_cpus : service_cpus);
+  const Cores cores = cores_without(topology, every_core(topology), copiers ? request.copy_cpus : service_cpus);
   return cores.empty() ? every_core(topology) : cores;
 }
 

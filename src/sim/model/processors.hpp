@@ -32,8 +32,8 @@ class Processors {
 
  private:
   double rank_part_ = 1;
-  std::vector<std::unique_ptr<Processor>> of_ranks_;  // nodes have them round-robin
-  std::unique_ptr<Processor> of_services_;            // nullptr: the ranks' processors
+  std::vector<std::unique_ptr<Processor>> of_ranks_;    // nodes have them round-robin
+  std::unique_ptr<Processor> of_services_;              // nullptr: the ranks' processors
   std::vector<std::unique_ptr<Processor>> of_copiers_;  // by node; none without such cores
 };
 
