@@ -95,7 +95,8 @@ class Job:
         A core that ranks need costs more than overlap gains, unless the user fixes the choice.
         """
         if self.dpus.shares or self.settings.services == 0:
-            return [binding.KEEP_NO_CORE]
+            copy_cpus = self.settings.copy_cpus if self.dpus.shares else None
+            return [binding.KEEP_NO_CORE, *(["--copy-cpus", copy_cpus] if copy_cpus else [])]
         return [] if self.settings.is_fixed() else [binding.KEEP_SPARE_ONLY]
 
 

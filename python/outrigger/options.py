@@ -111,6 +111,16 @@ WaitCopies = Annotated[
         rich_help_panel=MEMORY,
     ),
 ]
+CopyCpus = Annotated[
+    str | None,
+    typer.Option(
+        "--copy-cpus",
+        metavar="CPUS",
+        help="With DPUs: each host's CPUs that copy between its ranks, e.g. 6,7.",
+        show_default="none",
+        rich_help_panel=MEMORY,
+    ),
+]
 HugePages = Annotated[
     str | None,
     typer.Option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -21,6 +22,7 @@ BLOCKING = "OUTRIGGER_BLOCKING"
 REACH = "OUTRIGGER_REACH"
 SHARED_HEAP = "OUTRIGGER_SHARED_HEAP"
 WAIT_COPIES = "OUTRIGGER_WAIT_COPIES"
+COPY_CPUS = "OUTRIGGER_COPY_CPUS"
 HUGE_PAGES = "OUTRIGGER_HUGE_PAGES"
 REPORT = "OUTRIGGER_REPORT"
 LIVE = "OUTRIGGER_LIVE"
@@ -61,6 +63,8 @@ class Settings:
     reach: str | None = None
     shared_heap: bool | None = None
     wait_copies: bool | None = None
+    copy_cpus: str | None = None
+    """CPUs of each host, for copiers, with service processes on DPUs."""
     huge_pages: bool | None = None
     live: bool = False
     """Ranks count while they run."""
@@ -94,6 +98,7 @@ class Settings:
             REACH: self.reach,
             SHARED_HEAP: _word(self.shared_heap),
             WAIT_COPIES: _word(self.wait_copies),
+            COPY_CPUS: self.copy_cpus,
             HUGE_PAGES: _word(self.huge_pages),
             LIVE: "on" if self.live else None,
         }
@@ -188,6 +193,13 @@ def parse_switch(option: str, text: str | None) -> bool | None:
     return None if text is None else text == "on"
 
 
+def parse_cpus(option: str, text: str | None) -> str | None:
+    """Checks a list of CPUs; None: not given."""
+    if text is not None and not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", text):
+        raise UserError(f"{option} {text}: write CPUs like 7 or 6,7 or 4-7")
+    return text
+
+
 def _services(found: Artifacts, services: int | None) -> int | None:
     most = tables.read(found).limits.services if services is not None else 0
     if services is not None and not 0 <= services <= most:
@@ -208,6 +220,7 @@ def make(
     blocking: str | None = None,
     shared_heap: str | None = None,
     wait_copies: str | None = None,
+    copy_cpus: str | None = None,
     huge_pages: str | None = None,
     live: bool = False,
 ) -> Settings:
@@ -223,6 +236,7 @@ def make(
         reach=parse_reach(found, reach) if reach is not None else None,
         shared_heap=parse_switch("--shared-heap", shared_heap),
         wait_copies=parse_switch("--wait-copies", wait_copies),
+        copy_cpus=parse_cpus("--copy-cpus", copy_cpus),
         huge_pages=parse_switch("--huge-pages", huge_pages),
         live=live,
     )

@@ -54,7 +54,7 @@ RankEndpoint::RankEndpoint(EndpointParts parts)
       posts_(segment_.view(), regions_, arguments_, doorbell_),
       native_tallies_(lock_, segment_.view()),
       heap_(lock_, regions_),
-      lending_(lock_, header(), doorbell_, welcome_, parts.lending),
+      lending_(lock_, segment_.view(), doorbell_, welcome_, std::move(parts.lending)),
       calls_(header(), lock_, control_, regions_, doorbell_) {
   const auto base = reinterpret_cast<std::uintptr_t>(segment_.view().base());
   header().rank_base_address.store(base, std::memory_order_release);

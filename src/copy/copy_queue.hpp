@@ -25,8 +25,9 @@
 // If the service process has no core, there is no copier. Then all jobs are for waiting threads, and the last result
 // wakes the service process by its doorbell.
 //
-// Service processes on a DPU have only reads and writes over the network, no compare and swap. There is no copier
-// either. They take jobs back in another way (fabric/dpu/rank_lender.hpp):
+// Service processes on a DPU have only reads and writes over the network, no compare and swap. They wake no thread. A
+// copier there takes only jobs for which waiting threads are asked, and looks for them by itself
+// (client/copies/spare_copier.hpp). They take jobs back in another way (fabric/dpu/rank_lender.hpp):
 //
 //   service process                              takers
 //     recalled = given, in place                   taken t -> t + 1
@@ -157,11 +158,17 @@ class CopyTaker {
   // Sleeps until the bell, unless there is a job, or `ended` returns true after the sleep was announced.
   template <class Ended>
   void sleep(const Ended& ended) {
+    sleep_unless([&] {
+      return copy_queue_.taken.load(std::memory_order_seq_cst) != copy_queue_.given.load(std::memory_order_seq_cst) ||
+             ended();
+    });
+  }
+  // The same if only `awake` decides.
+  template <class Awake>
+  void sleep_unless(const Awake& awake) {
     const std::uint32_t heard = copy_queue_.bell.load(std::memory_order_seq_cst);
     copy_queue_.copier_sleeps.store(1, std::memory_order_seq_cst);
-    const bool idle =
-        copy_queue_.taken.load(std::memory_order_seq_cst) == copy_queue_.given.load(std::memory_order_seq_cst);
-    if (idle && !ended()) futex_wait_forever(copy_queue_.bell, heard);
+    if (!awake()) futex_wait_forever(copy_queue_.bell, heard);
     copy_queue_.copier_sleeps.store(0, std::memory_order_seq_cst);
   }
 

@@ -94,13 +94,21 @@ inline constexpr std::uint64_t kMostBytesByCardAlone = 4U << 20;
 // A rank that does not wait after this time from its post computes, or has no core.
 inline constexpr std::chrono::microseconds kUntilComputes{100};
 
-// `..._lends`: that rank waits now, would copy, and is below its limit. `may_lend`: one of the two waits, or has just
-// posted. `card_bytes`: moved by the card now. Ranks come first, as they have nothing else to do.
-[[nodiscard]] constexpr HostMover host_mover_of(bool destination_lends, bool source_lends, bool may_lend,
+// A rank of the host below its limit offers its copier on a spare core (docs/inside/memory.md), or threads that
+// wait.
+enum class Offer : std::uint8_t { none, copier, waiting };
+
+// `may_wait`: one of the two ranks waits, or has just posted. `card_bytes`: moved by the card now. Ranks that wait come
+// first, as they have nothing else to do. A copier comes after a card that has room until they can have begun to wait:
+// it would hold what they copy faster together.
+[[nodiscard]] constexpr HostMover host_mover_of(Offer destination, Offer source, bool may_wait,
                                                 std::uint64_t card_bytes) {
-  if (destination_lends) return HostMover::destination;
-  if (source_lends) return HostMover::source;
-  return card_bytes >= (may_lend ? kMostBytesByCard : kMostBytesByCardAlone) ? HostMover::none : HostMover::card;
+  if (destination == Offer::waiting) return HostMover::destination;
+  if (source == Offer::waiting) return HostMover::source;
+  if (may_wait && card_bytes < kMostBytesByCard) return HostMover::card;
+  if (destination == Offer::copier) return HostMover::destination;
+  if (source == Offer::copier) return HostMover::source;
+  return !may_wait && card_bytes < kMostBytesByCardAlone ? HostMover::card : HostMover::none;
 }
 
 // True if a rank copies its own block itself in its first completion call. Only for blocks that are not mapped at both

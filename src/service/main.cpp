@@ -12,6 +12,7 @@
 
 #include "base/unique_fd.hpp"
 #include "group/service/serve_group.hpp"
+#include "protocol/options/cpu_list.hpp"
 #include "protocol/options/reach.hpp"
 #include "service/dpu/daemon/dpu_daemon.hpp"
 #include "service/dpu/daemon/dpu_probe.hpp"
@@ -67,7 +68,7 @@ void add_keep_options(CLI::App& command, KeepArguments& arguments) {
 }
 
 int run_keep(KeepArguments arguments) {
-  outrigger::Result<std::vector<int>> cpus = parse_cpu_list(arguments.service_cpus);
+  outrigger::Result<std::vector<int>> cpus = outrigger::parse_cpu_list(arguments.service_cpus);
   if (!cpus) return complain(cpus.error());
   outrigger::Result<std::uint32_t> reach = outrigger::parse_reach_list(arguments.reach);
   if (!reach) return complain(reach.error());
@@ -86,6 +87,7 @@ void add_bind_options(CLI::App& command, BindOptions& binding) {
       ->capture_default_str();
   command.add_option("--services", binding.services, "Service processes of the node; 0: automatic")
       ->check(CLI::Range(0U, outrigger::kMaxServices));
+  command.add_option("--copy-cpus", binding.copy_cpus, "Cpus of ranks' copiers, with service processes on a DPU");
   command.add_option("--others-ranks", binding.others_ranks, "Cpus of other jobs' ranks, e.g. 0-3");
   command.add_option("--others-services", binding.others_services, "Cpus of other jobs' service processes");
   command
@@ -114,9 +116,9 @@ struct SignalLists {
 };
 
 int run_launch(LaunchOptions options, const SignalLists& signals) {
-  outrigger::Result<std::vector<int>> unblocked = parse_cpu_list(signals.unblocked);
+  outrigger::Result<std::vector<int>> unblocked = outrigger::parse_cpu_list(signals.unblocked);
   if (!unblocked) return complain("--unblock: " + unblocked.error());
-  outrigger::Result<std::vector<int>> ignored = parse_cpu_list(signals.ignored);
+  outrigger::Result<std::vector<int>> ignored = outrigger::parse_cpu_list(signals.ignored);
   if (!ignored) return complain("--ignore: " + ignored.error());
   options.unblocked = std::move(unblocked).value();
   options.ignored = std::move(ignored).value();
@@ -147,7 +149,7 @@ struct GroupArguments {
 };
 
 int run_group(const GroupArguments& arguments) {
-  outrigger::Result<std::vector<int>> cpus = parse_cpu_list(arguments.cpus);
+  outrigger::Result<std::vector<int>> cpus = outrigger::parse_cpu_list(arguments.cpus);
   if (!cpus) return complain(cpus.error());
   return outrigger::group::serve_group({.pids = arguments.pids,
                                         .cpus = std::move(cpus).value(),

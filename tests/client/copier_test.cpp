@@ -33,11 +33,6 @@ FakeNodeOptions options(std::uint32_t reach, int cpu, std::optional<copy::CoreSh
   return options;
 }
 
-// A started thread counts from then on, in any state.
-std::ptrdiff_t threads() {
-  return std::ranges::distance(std::filesystem::directory_iterator("/proc/self/task"));
-}
-
 class CopierOfClient : public ::testing::Test {
  protected:
   explicit CopierOfClient(std::uint32_t reach = kReachAll, int cpu = allowed_cpu(),

@@ -105,21 +105,33 @@ TEST(Policy, AtOnceIsNoLongerThanAnEighthOfTheCopies) {
   EXPECT_EQ(at_once_after(4'000'000'000), 10us + 100ms);
 }
 
-TEST(Policy, RanksComeBeforeTheCardOfADpu) {
+TEST(Policy, RanksThatWaitComeBeforeTheCardOfADpu) {
   for (const std::uint64_t card_bytes : {std::uint64_t{0}, kMostBytesByCard}) {
-    for (const bool source : {false, true}) {
-      EXPECT_EQ(host_mover_of(true, source, true, card_bytes), HostMover::destination);
+    for (const Offer other : {Offer::none, Offer::copier, Offer::waiting}) {
+      EXPECT_EQ(host_mover_of(Offer::waiting, other, true, card_bytes), HostMover::destination);
     }
-    EXPECT_EQ(host_mover_of(false, true, true, card_bytes), HostMover::source);
+    EXPECT_EQ(host_mover_of(Offer::none, Offer::waiting, true, card_bytes), HostMover::source);
+    EXPECT_EQ(host_mover_of(Offer::copier, Offer::waiting, true, card_bytes), HostMover::source);
   }
 }
 
 // A chunk waits while the card has enough to do: until then a rank may begin to wait.
 TEST(Policy, TheCardMovesMoreWhileRanksCompute) {
-  EXPECT_EQ(host_mover_of(false, false, true, kMostBytesByCard - 1), HostMover::card);
-  EXPECT_EQ(host_mover_of(false, false, true, kMostBytesByCard), HostMover::none);
-  EXPECT_EQ(host_mover_of(false, false, false, kMostBytesByCardAlone - 1), HostMover::card);
-  EXPECT_EQ(host_mover_of(false, false, false, kMostBytesByCardAlone), HostMover::none);
+  const auto mover = [](bool may_wait, std::uint64_t card_bytes) {
+    return host_mover_of(Offer::none, Offer::none, may_wait, card_bytes);
+  };
+  EXPECT_EQ(mover(true, kMostBytesByCard - 1), HostMover::card);
+  EXPECT_EQ(mover(true, kMostBytesByCard), HostMover::none);
+  EXPECT_EQ(mover(false, kMostBytesByCardAlone - 1), HostMover::card);
+  EXPECT_EQ(mover(false, kMostBytesByCardAlone), HostMover::none);
+}
+
+TEST(Policy, ACopierComesBeforeTheCardOnceRanksCompute) {
+  EXPECT_EQ(host_mover_of(Offer::copier, Offer::copier, false, 0), HostMover::destination);
+  EXPECT_EQ(host_mover_of(Offer::none, Offer::copier, false, 0), HostMover::source);
+  // Until then only what is too much for the card.
+  EXPECT_EQ(host_mover_of(Offer::copier, Offer::copier, true, kMostBytesByCard - 1), HostMover::card);
+  EXPECT_EQ(host_mover_of(Offer::copier, Offer::copier, true, kMostBytesByCard), HostMover::destination);
 }
 
 }  // namespace

@@ -212,7 +212,7 @@ class Lending {
 
 TEST(RankLender, AWaitingRankCopiesEverything) {
   Lending all(1);
-  all.lender().saw_waiting(true, 0);
+  all.lender().saw(copy::Offer::waiting, 0);
   for (int round = 0; round < 2000; ++round) {
     if (all.given < 100 && all.lender().lends()) all.give();
     all.lender().step(all.now, true);
@@ -230,14 +230,14 @@ TEST(RankLender, AWaitingRankCopiesEverything) {
 TEST(RankLender, AtItsLimitItGetsNoMore) {
   Lending all(1);
   EXPECT_FALSE(all.lender().lends());
-  all.lender().saw_waiting(true, 0);
+  all.lender().saw(copy::Offer::waiting, 0);
   while (all.lender().lends()) all.give();
   EXPECT_EQ(all.given, kCopyJobs);
 }
 
 TEST(RankLender, JobsOfARankThatTakesNoneAreTakenBack) {
   Lending all(1);
-  all.lender().saw_waiting(true, 0);
+  all.lender().saw(copy::Offer::waiting, 0);
   for (int i = 0; i < 5; ++i) all.give();
   const auto go_on = [&all] {
     for (int i = 0; i < 200; ++i) {
@@ -254,19 +254,19 @@ TEST(RankLender, JobsOfARankThatTakesNoneAreTakenBack) {
   all.turn_of_rank();
   EXPECT_FALSE(all.has_job());
   EXPECT_EQ(all.segment.host().taken.load(), 5U) << "compared with the recalled jobs modulo 2^32";
-  all.lender().saw_waiting(false, 0);
-  all.lender().saw_waiting(true, 0);
+  all.lender().saw(copy::Offer::none, 0);
+  all.lender().saw(copy::Offer::waiting, 0);
   EXPECT_TRUE(all.lender().lends());
 }
 
 // A rank without a core of its own is late, and lends again with its next turn.
 TEST(RankLender, ARankThatTakesATurnLendsAgain) {
   Lending all(1);
-  all.lender().saw_waiting(true, 7);
+  all.lender().saw(copy::Offer::waiting, 7);
   all.give();
   const auto go_on = [&all](std::uint32_t turns) {
     for (int i = 0; i < 200; ++i) {
-      all.lender().saw_waiting(true, turns);
+      all.lender().saw(copy::Offer::waiting, turns);
       all.lender().step(all.now, true);
       (void)all.segment.step();
     }
@@ -283,7 +283,7 @@ TEST(RankLender, ARankThatTakesATurnLendsAgain) {
 
 TEST(RankLender, ABusyCardLeavesJobsToALateRank) {
   Lending all(1);
-  all.lender().saw_waiting(true, 0);
+  all.lender().saw(copy::Offer::waiting, 0);
   all.give();
   const auto go_on = [&all] {
     for (int i = 0; i < 200; ++i) {
@@ -300,9 +300,34 @@ TEST(RankLender, ABusyCardLeavesJobsToALateRank) {
   EXPECT_EQ(all.ends.size(), 1U);
 }
 
+// Its copier takes them instead.
+TEST(RankLender, JobsStayWithARankThatLeavesItsWaitIfItHasACopier) {
+  Lending all(1);
+  all.lender().saw(copy::Offer::waiting, 0);
+  all.give();
+  EXPECT_EQ(all.lender().offer(), copy::Offer::waiting);
+  all.lender().saw(copy::Offer::copier, 1);
+  EXPECT_EQ(all.lender().offer(), copy::Offer::copier);
+  EXPECT_FALSE(all.lender().waits());
+  for (int round = 0; round < 200; ++round) {
+    all.lender().step(all.now, true);
+    (void)all.segment.step();
+    all.turn_of_rank();
+  }
+  EXPECT_EQ(all.copied.size(), 1U);
+  all.give();
+  all.lender().saw(copy::Offer::none, 1);
+  for (int round = 0; round < 200; ++round) {
+    all.lender().step(all.now, true);
+    (void)all.segment.step();
+  }
+  EXPECT_EQ(all.copied.size(), 1U);
+  all.check();
+}
+
 TEST(RankLender, AJobInHandIsWaitedFor) {
   Lending all(1);
-  all.lender().saw_waiting(true, 0);
+  all.lender().saw(copy::Offer::waiting, 0);
   for (int i = 0; i < 3; ++i) all.give();
   const auto go_on = [&all] {
     for (int i = 0; i < 200; ++i) {
@@ -313,11 +338,11 @@ TEST(RankLender, AJobInHandIsWaitedFor) {
   go_on();
   all.turn_of_rank();
   ASSERT_TRUE(all.has_job());
-  all.lender().saw_waiting(false, 0);
+  all.lender().saw(copy::Offer::none, 0);
   go_on();
   EXPECT_EQ(all.ends.size(), 2U);
   EXPECT_FALSE(all.ends.contains(1));
-  all.lender().saw_waiting(true, 0);
+  all.lender().saw(copy::Offer::waiting, 0);
   EXPECT_FALSE(all.lender().lends()) << "the hand may still write its result";
   all.turn_of_rank();
   go_on();
@@ -332,7 +357,7 @@ TEST(RankLender, EveryPartEndsOnceInAnyOrder) {
     Lending all(seed);
     for (int round = 0; round < 400; ++round) {
       const auto what = static_cast<std::uint32_t>(all.random() % 100);
-      if (what < 3) all.lender().saw_waiting(what != 0, what);
+      if (what < 3) all.lender().saw(static_cast<copy::Offer>(what), what);
       if (what == 4) all.lender().recall();
       if (what == 5) all.now += 3ms;
       if (what == 6 && all.over && seed % 2 == 0) all.replace_service_process();
@@ -356,7 +381,7 @@ TEST(RankLender, EveryPartEndsOnceInAnyOrder) {
 
 TEST(RankLender, PartsEndIfTheRankIsNotReachedAnyMore) {
   Lending all(1);
-  all.lender().saw_waiting(true, 0);
+  all.lender().saw(copy::Offer::waiting, 0);
   for (int i = 0; i < 3; ++i) all.give();
   all.segment.broken = true;
   for (int i = 0; i < 50; ++i) {
@@ -387,7 +412,7 @@ TEST(RankLender, ThreadsThatTakeWhileJobsAreRecalled) {
   };
   std::vector<std::thread> takers;
   for (int i = 0; i < 3; ++i) takers.emplace_back(take);
-  all.lender().saw_waiting(true, 0);
+  all.lender().saw(copy::Offer::waiting, 0);
   constexpr std::size_t kLeastEnds = 100;
   std::size_t seen = 0;
   for (int round = 0; round < 300'000 || seen <= kLeastEnds; ++round) {

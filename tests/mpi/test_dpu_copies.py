@@ -1,5 +1,5 @@
-"""With service processes on a DPU, ranks that wait copy what stays on their host. The DPU is `outriggerd dpu` on this
-machine, as in test_dpu.py. The report says which reach moved the bytes.
+"""With service processes on a DPU, ranks that wait copy what stays on their host, and so do copiers on spare cores.
+The DPU is `outriggerd dpu` on this machine, as in test_dpu.py. The report says which reach moved the bytes.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import os
 import random
 import signal
 import time
+from pathlib import Path
 
 import pytest
 from local_dpus import ONE_MPI, SECOND, dpus, reached
@@ -20,6 +21,8 @@ GONE_WITHIN_S = 10.0
 STOPS_FOR_S = 10.0
 MOST_RUNS = 6
 STOPPED_S = 0.02
+SPARE_CPU = max(os.sched_getaffinity(0))
+COPIERS = {"OUTRIGGER_COPY_CPUS": str(SPARE_CPU)}
 
 
 def moved_by_host(result) -> int:
@@ -31,15 +34,22 @@ def moved_by_host(result) -> int:
     return copied
 
 
+def copiers_of(job) -> list[set[int]]:
+    """The CPUs of each copier's thread."""
+    threads = [task for pid in job.rank_pids() for task in Path(f"/proc/{pid}/task").iterdir()]
+    named = [task for task in threads if (task / "comm").read_text().strip() == "outrigger-copy"]
+    return [os.sched_getaffinity(int(task.name)) for task in named]
+
+
 @pytest.mark.parametrize(("ranks", "services", "algorithms"), [(2, 1, ""), (4, 1, ""), (4, 2, SECOND)])
 def test_waiting_ranks_copy(offload, ranks, services, algorithms):
-    with dpus(offload, services=services) as started:
-        env = started.told() | {"OUTRIGGER_ALGORITHM": algorithms}
-        for _ in range(MOST_RUNS):  # beside other programs ranks may seldom get to wait
+    for _ in range(MOST_RUNS):  # beside other programs ranks may seldom get to wait
+        with dpus(offload, services=services) as started:
+            env = started.told() | {"OUTRIGGER_ALGORITHM": algorithms}
             result = offload.start(ranks, ["steady", "large", "2"], services=services, env=env).wait(90).ok()
-            assert "WRONG DATA" not in result.out
-            if moved_by_host(result) > 0:
-                break
+        assert "WRONG DATA" not in result.out
+        if moved_by_host(result) > 0:
+            break
     assert moved_by_host(result) > 0, reached(result)
     offload.nothing_left()
 
@@ -58,7 +68,10 @@ def test_between_nodes_only_what_stays_on_a_host(offload):
 @pytest.mark.parametrize("switch", [{"OUTRIGGER_REACH": "mapped,cma,rdma"}, {"OUTRIGGER_WAIT_COPIES": "off"}])
 def test_switched_off_they_do_not(offload, switch):
     with dpus(offload) as started:
-        result = offload.start(2, ["steady", "large", "1"], env=started.told() | switch).wait(90).ok()
+        job = offload.start(2, ["steady", "large", "1"], env=started.told() | switch | COPIERS)
+        job.wait_for("steady: under way")
+        assert not copiers_of(job)
+        result = job.wait(90).ok()
     assert "WRONG DATA" not in result.out
     assert moved_by_host(result) == 0
     assert reached(result)["rdma"] > 0, reached(result)
@@ -73,14 +86,47 @@ def test_the_dpu_moves_what_belongs_to_computing_ranks(offload):
     assert reached(result)["rdma"] > 0, reached(result)
 
 
+def test_ranks_have_copiers_on_the_spare_core(offload):
+    """Their copies: tests/client/spare_copier_test.cpp. Beside other programs they seldom get the core."""
+    with dpus(offload) as started:
+        job = offload.start(2, ["steady", "overlap", "2"], env=started.told() | COPIERS)
+        job.wait_for("steady: under way")
+        assert copiers_of(job) == [{SPARE_CPU}] * 2
+        result = job.wait(90).ok()
+    assert "WRONG DATA" not in result.out
+    offload.nothing_left()
+
+
+@ONE_MPI
+def test_copiers_are_killed_and_stopped_with_their_processes(offload):
+    """Service processes die, and ranks stop, while copiers have jobs."""
+    chance = random.Random(11)
+    with dpus(offload) as started:
+        job = offload.start(3, ["steady", "overlap", "6"], env=started.told() | COPIERS)
+        job.wait_for("steady: ready")
+        on_dpu = OnDpu(offload, started, job, nodes=1, services=1)
+        job.goes_on(chance.randrange(4, 30))
+        on_dpu.kill(on_dpu.serving())
+        pid = chance.choice(job.rank_pids())
+        for _ in range(20):
+            os.kill(pid, signal.SIGSTOP)
+            time.sleep(STOPPED_S)
+            os.kill(pid, signal.SIGCONT)
+        result = job.wait(60).ok()
+    assert "WRONG DATA" not in result.out
+    assert sum(service["restarts"] for service in result.report["services"]) == 1, result.report["services"]
+    offload.nothing_left(GONE_WITHIN_S)
+
+
+@pytest.mark.parametrize("copiers", [{}, COPIERS], ids=["", "copiers"])
 @pytest.mark.parametrize(("ranks", "services", "algorithms"), [(3, 1, ""), (4, 2, SECOND)])
-def test_random_operations(offload, ranks, services, algorithms):
+def test_random_operations(offload, ranks, services, algorithms, copiers):
     with dpus(offload, services=services) as started:
         program = ["differential", "--seed", "91", "--operations", "60"]
-        env = started.told() | {"OUTRIGGER_ALGORITHM": algorithms}
+        env = started.told() | {"OUTRIGGER_ALGORITHM": algorithms} | copiers
         result = offload.start(ranks, program, services=services, env=env).wait(150).ok()
     assert "no difference" in result.out
-    assert moved_by_host(result) >= 0  # few blocks are large enough
+    assert copiers or moved_by_host(result) >= 0  # few blocks are large enough
     offload.nothing_left()
 
 

@@ -78,8 +78,8 @@ std::string memory_of_a_rank() {
   return OUTRIGGER_LAYOUT(SegmentHeader, magic, version, world_rank, world_size, slot_count, ring_offset, slots_offset,
                           arena_offset, arena_bytes, segment_bytes, ring_tail, rank_sleeping, rank_base_address,
                           rank_quiet, overflow_tail, overflow_first_address, overflow_first_region, groups_used,
-                          groups_unlisted, rank_lends, rank_lends_turns, completions, service_sleeping, ring_head,
-                          overflow_taken, service_restarts, awaited_post, service_ran_ns, service_waited_ns,
+                          groups_unlisted, rank_lends, rank_lends_turns, copier_lends, completions, service_sleeping,
+                          ring_head, overflow_taken, service_restarts, awaited_post, service_ran_ns, service_waited_ns,
                           service_other_job, proofs, wire_route_count, wire_routes, fatal, warned, fatal_text,
                           dpu_process, dpu_calls, copies) +
          OUTRIGGER_LAYOUT(OperationSlot, state, position, result, body) +

@@ -131,6 +131,16 @@ def test_switches_have_variables_of_their_own(built: Artifacts, build: Artifacts
         settings.make(built, **{name: "yes"})
 
 
+def test_cpus_of_copiers_are_checked_and_kept_from_ranks(built: Artifacts, build: Artifacts) -> None:
+    wanted = settings.make(built, copy_cpus="3,6-7")
+    assert wanted.environment() == {"OUTRIGGER_COPY_CPUS": "3,6-7"}
+    job = launch.Job(program=("p",), ranks=2, mpi=MPICH, settings=wanted)
+    assert "--copy-cpus" not in launch.make_plan(job, build).command, "without DPUs there are no such copiers"
+    for wrong in ("", "three", "3-", "3,,4"):
+        with pytest.raises(UserError, match="write CPUs like 7 or 6,7 or 4-7"):
+            settings.make(built, copy_cpus=wrong)
+
+
 @pytest.mark.parametrize(
     ("words", "remedy"),
     [

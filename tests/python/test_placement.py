@@ -56,6 +56,14 @@ def test_domains_in_turn_and_services_of_the_same_domain(daemon: Path) -> None:
     assert [rank.service for rank in node.ranks] == [0, 1, 0, 1]
 
 
+def test_ranks_keep_off_the_cpus_of_copiers(daemon: Path) -> None:
+    node = place(daemon, "numa:1 core:4 pu:2", 3, keep=[binding.KEEP_NO_CORE, "--copy-cpus", "3"])
+    assert [rank.cpus for rank in node.ranks] == [(0, 1), (4, 5), (6, 7)]
+    assert node.service_cpus == ()
+    with pytest.raises(UserError, match=r"cpu 8 for copies \(OUTRIGGER_COPY_CPUS\) does not exist"):
+        place(daemon, "numa:1 core:4 pu:2", 3, keep=[binding.KEEP_NO_CORE, "--copy-cpus", "8"])
+
+
 def test_blocks_of_cores_for_threads(daemon: Path) -> None:
     node = place(daemon, TWO_BY_EIGHT, 2, "hybrid", 2)
     assert [rank.cpus for rank in node.ranks] == [tuple(range(7)), tuple(range(8, 15))]

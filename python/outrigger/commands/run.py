@@ -54,6 +54,7 @@ def run(
     reach: options.Reach = None,
     shared_heap: options.SharedHeap = None,
     wait_copies: options.WaitCopies = None,
+    copy_cpus: options.CopyCpus = None,
     huge_pages: options.HugePages = None,
     bind: options.Bind = binding.BUNCH,
     no_bind: Annotated[
@@ -102,7 +103,7 @@ def run(
         settings=settings.make(
             found, services=services, algorithms=algorithm, choice=choice, reach=reach, blocking=blocking,
             intranode=intranode, sums=sums, wait=wait, shared_heap=shared_heap, wait_copies=wait_copies,
-            huge_pages=huge_pages, live=live,
+            copy_cpus=copy_cpus, huge_pages=huge_pages, live=live,
         ),
         hosts=Hosts(hostfile, dpufile, dpu_pattern, launcher, agent, oversubscribe, pretend_nodes),
         bind=binding.NONE if no_bind else binding.parse_bind(bind),

@@ -1,27 +1,16 @@
 #include "client/copies/copier.hpp"
 
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <array>
 #include <span>
 
 #include "base/clock.hpp"
-#include "base/cross_memory.hpp"
+#include "client/copies/copier_thread.hpp"
 #include "client/copies/copy_jobs.hpp"
 #include "client/quiet_thread.hpp"
 
-#ifndef CLOSE_RANGE_UNSHARE
-#define CLOSE_RANGE_UNSHARE (1U << 1)
-#endif
-
 namespace outrigger::client {
-namespace {
-
-constexpr std::size_t kStackBytes = 256U << 10;  // of address space; only a few pages are touched
-
-}  // namespace
 
 void Copier::start(CopyQueue& copy_queue, HugePages& pages, int cpu) {
   if (used_) return;
@@ -30,7 +19,7 @@ void Copier::start(CopyQueue& copy_queue, HugePages& pages, int cpu) {
   pages_ = &pages;
   cpu_ = cpu;
   state_.store(State::starts, std::memory_order_relaxed);
-  started_ = start_quiet_thread(thread_, kStackBytes, &Copier::main, this);
+  started_ = start_quiet_thread(thread_, kCopierStackBytes, &Copier::main, this);
 }
 
 void Copier::stop() {
@@ -53,24 +42,8 @@ void* Copier::main(void* self) {
   return nullptr;
 }
 
-// First an own, empty table of descriptors: a shared one would slow down every read() and write() of a single-threaded
-// program. Then the core: a copier must not run on the rank's core.
-bool Copier::settle_down() const {
-  ::pthread_setname_np(::pthread_self(), "outrigger-copy");
-  static_cast<void>(::syscall(SYS_close_range, 0U, ~0U, CLOSE_RANGE_UNSHARE));  // only slower without it
-  const auto cpu = static_cast<std::size_t>(cpu_);
-  std::array<cpu_set_t, 8> set{};  // more cores than one cpu_set_t has room for
-  CPU_SET_S(cpu, sizeof(set), set.data());
-  if (::sched_setaffinity(0, sizeof(set), set.data()) != 0) return false;
-  // Tests cross-memory attach: a filter may forbid it to this process.
-  std::uint64_t from = 1;
-  std::uint64_t to = 0;
-  const auto address = reinterpret_cast<std::uintptr_t>(&from);
-  return read_cross_memory(::getpid(), address, std::as_writable_bytes(std::span(&to, 1))) == 0 && to == 1;
-}
-
 void Copier::serve() {
-  if (!settle_down()) {
+  if (!settle_as_copier(std::span(&cpu_, 1))) {
     state_.store(State::ended, std::memory_order_release);
     return;
   }

@@ -42,7 +42,6 @@ class Copier {
   enum class State : std::uint32_t { none, starts, runs, ended };
 
   static void* main(void* self);
-  [[nodiscard]] bool settle_down() const;
   void serve();
   // Tell the service process that its core's time is used by the copier: it watches for other users of its core.
   void begin_work();

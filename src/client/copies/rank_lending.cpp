@@ -1,22 +1,24 @@
 #include "client/copies/rank_lending.hpp"
 
+#include <utility>
+
 #include "base/huge_page.hpp"
 #include "copy/policy.hpp"
 
 namespace outrigger::client {
 
-Lending::Lending(EndpointLock& lock, SegmentHeader& header, const Doorbell& doorbell, const WelcomeBody& welcome,
+Lending::Lending(EndpointLock& lock, SegmentView segment, const Doorbell& doorbell, const WelcomeBody& welcome,
                  Allowed allowed)
     : lock_(lock),
-      copy_queue_(header.copies),
+      copy_queue_(segment.header().copies),
       doorbell_(doorbell),
       cpu_(welcome.cpu),
       copier_lends_((welcome.reach & kReachCopier) != 0 &&
                     copy::lenders_with(welcome.core_share) == copy::Lenders::copiers),
-      shown_to_dpu_((welcome.reach & kReachRdma) != 0 ? &header : nullptr) {
-  // With service processes on a DPU there is no copier.
+      shown_to_dpu_((welcome.reach & kReachRdma) != 0 ? &segment.header() : nullptr) {
   if (shown_to_dpu_ != nullptr && allowed.wait_copies) {
     helper_.allow(copy_queue_, huge_pages_, copy::Lenders::waiting_ranks);
+    spare_copier_.allow(segment, std::move(allowed.spare_cores));
   }
   if ((welcome.reach & kReachCopier) == 0) return;  // there are no jobs
   if (allowed.wait_copies) helper_.allow(copy_queue_, huge_pages_, copy::lenders_with(welcome.core_share));

@@ -4,10 +4,12 @@
 // Any thread, except posted().
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
 #include "client/copies/copier.hpp"
+#include "client/copies/spare_copier.hpp"
 #include "client/copies/wait_helper.hpp"
 #include "client/endpoint_lock.hpp"
 #include "client/memory/huge_pages.hpp"
@@ -23,14 +25,16 @@ class Lending {
   struct Allowed {
     bool wait_copies = false;
     bool huge_pages = false;
+    SpareCores spare_cores{};  // for a DPU
   };
-  Lending(EndpointLock& lock, SegmentHeader& header, const Doorbell& doorbell, const WelcomeBody& welcome,
+  Lending(EndpointLock& lock, SegmentView segment, const Doorbell& doorbell, const WelcomeBody& welcome,
           Allowed allowed);
 
   // Under the lock. An operation has been posted: others read its send memory, and its receive memory if its algorithm
   // passes that on.
   void posted(const OperationRequest& request, const SideMemory& send, const SideMemory& receive) {
     if (copy_queue_.wanted.load(std::memory_order_acquire) != 0) start_copier();
+    spare_copier_.posted(std::max(send.bytes, receive.bytes));
     note_source(send);
     if (passes_on(request.collective, request.algorithm)) note_source(receive);
   }
@@ -50,15 +54,19 @@ class Lending {
   // The thread that posted may wait from now on.
   void may_wait(std::uint64_t bytes) { helper_.posted(bytes); }
   [[nodiscard]] std::uint64_t helped_bytes() const { return helper_.bytes(); }
+  // By the copier on a spare core.
+  [[nodiscard]] std::uint64_t spare_bytes() const { return spare_copier_.bytes(); }
   [[nodiscard]] std::uint64_t huge_bytes() const { return huge_pages_.bytes(); }
 
   // Before the program's memory goes away, at its exit. Waits for copies in progress.
   void stop() {
     copier_.stop();
+    spare_copier_.stop();
     helper_.stop();
   }
   void forget_in_child() {
     copier_.forget();
+    spare_copier_.forget();
     helper_.forget();
   }
 
@@ -74,6 +82,7 @@ class Lending {
   SegmentHeader* const shown_to_dpu_;  // nullptr: service processes are on the host
   HugePages huge_pages_;
   Copier copier_;
+  SpareCopier spare_copier_;
   WaitHelper helper_;
 };
 

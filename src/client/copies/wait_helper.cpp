@@ -1,8 +1,8 @@
 #include "client/copies/wait_helper.hpp"
 
-#include <sys/prctl.h>
-
 #include <chrono>
+
+#include "client/copies/call_filter.hpp"
 
 namespace outrigger::client {
 namespace {
@@ -16,14 +16,10 @@ std::int64_t now_ns() {
   return std::chrono::duration_cast<nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-int filter_of_this_thread() {
-  return ::prctl(PR_GET_SECCOMP);
-}
-
 }  // namespace
 
 void WaitHelper::allow(CopyQueue& copy_queue, HugePages& pages, copy::Lenders lenders) {
-  filter_ = filter_of_this_thread();
+  filter_ = call_filter_of_this_thread();
   copy_queue_ = &copy_queue;
   pages_ = &pages;
   lenders_ = lenders;
@@ -83,7 +79,7 @@ bool WaitHelper::help() {
 // Copiers begin before the program installs a system call filter; this thread may be filtered, and a forbidden call
 // would end the program.
 bool WaitHelper::may_copy() {
-  if (filter_of_this_thread() == filter_) return true;
+  if (call_filter_of_this_thread() == filter_) return true;
   refuse();
   return false;
 }

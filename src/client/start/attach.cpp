@@ -136,6 +136,13 @@ Result<ControlMessage> wait_for(ControlKind wanted, ControlSocket& socket, const
   return checked(socket.receive(std::max(1, milliseconds_left(deadline))), wanted, options);
 }
 
+std::vector<std::byte> address_with(const RankNetwork& network, const Probe& probe) {
+  const auto named = std::make_unique<RankAddress>(network.address());
+  named->process = {::getpid(), reinterpret_cast<std::uintptr_t>(&probe.word),
+                    probe.word.load(std::memory_order_relaxed)};
+  return encoded(*named);
+}
+
 // Lets the service processes on the DPU connect, and then prove that they reach this rank without its help.
 Status wire_up(EndpointParts& parts, const AttachOptions& options, Clock::time_point deadline) {
   Result<ControlMessage> offer = wait_for(ControlKind::segment_offer, parts.socket, options, deadline);
@@ -148,10 +155,7 @@ Status wire_up(EndpointParts& parts, const AttachOptions& options, Clock::time_p
   Result<std::unique_ptr<RankNetwork>> network = RankNetwork::open(view, options.transports, options.offer_exports);
   if (!network) return Error{network.error()};
   parts.network = std::move(network).value();
-  RankAddress named = parts.network->address();
-  named.process = {::getpid(), reinterpret_cast<std::uintptr_t>(&parts.probe->word),
-                   parts.probe->word.load(std::memory_order_relaxed)};
-  const std::vector<std::byte> address = encoded(named);
+  const std::vector<std::byte> address = address_with(*parts.network, *parts.probe);
   const Result<UniqueFd> shared = share_bytes("outrigger-address", address);
   if (!shared) return Error{shared.error()};
   const int fd = shared.value().get();
@@ -200,7 +204,7 @@ Result<EndpointParts> join_keeper(const AttachOptions& options) {
   EndpointParts parts;
   parts.socket = ControlSocket(std::move(connected).value());
   parts.world_rank = options.world_rank;
-  parts.lending = Lending::Allowed{options.wait_copies, options.huge_pages};
+  parts.lending = Lending::Allowed{options.wait_copies, options.huge_pages, options.spare_cores};
   parts.probe = make_probe();
   if (!parts.probe) return Error{"no memory"};
   if (options.offer_xpmem) parts.xpmem = XpmemSegment::make();

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "client/copies/spare_copier.hpp"
 #include "client/start/keeper_start.hpp"
 #include "protocol/ids.hpp"
 #include "protocol/options/settings.hpp"
@@ -23,6 +24,7 @@ struct AttachOptions {
   bool wait_copies = true;    // waiting threads copy, if there are copiers
   bool huge_pages = true;     // likewise, for often copied memory
   bool dpu = false;           // the keeper has a DPU
+  SpareCores spare_cores{};   // for copies within the host, with a DPU
   std::string transports;     // to the DPU, as UCX_TLS; empty: UCX's own settings
 };
 

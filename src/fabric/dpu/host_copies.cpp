@@ -56,7 +56,7 @@ bool HostCopies::step() {
   for (const auto& [number, rank] : ranks_.all()) {
     if (!rank->serves || !rank->is_reached()) continue;
     RankLender& lender = make_lender(*rank);
-    lender.saw_waiting(rank->is_known() && !rank->left && rank->reader->waits(), rank->reader->turns());
+    lender.saw(rank->is_known() && !rank->left ? rank->reader->offer() : copy::Offer::none, rank->reader->turns());
     idle = idle && lender.idle();
   }
   if (idle) return false;
@@ -85,9 +85,9 @@ bool HostCopies::start_chunk(std::uint64_t id, Shared& move, Clock::time_point n
   const WorldRank destination = move.to.memory.owner;
   RankLender* puller = lender_of(destination);
   RankLender* pusher = lender_of(source);
-  const auto lends = [](const RankLender* lender) { return lender != nullptr && lender->lends(); };
-  const bool may = may_lend(destination, now) || may_lend(source, now);
-  const copy::HostMover mover = copy::host_mover_of(lends(puller), lends(pusher), may, card_bytes_);
+  const auto offer = [](const RankLender* lender) { return lender != nullptr ? lender->offer() : copy::Offer::none; };
+  const bool may = may_wait(destination, now) || may_wait(source, now);
+  const copy::HostMover mover = copy::host_mover_of(offer(puller), offer(pusher), may, card_bytes_);
   if (mover == copy::HostMover::none) return false;
   const std::uint64_t left = move.from.bytes - move.started_bytes;
   const std::uint64_t most = mover == copy::HostMover::card && !may ? kCardChunkBytes : kChunkBytes;
@@ -113,7 +113,7 @@ RankLender& HostCopies::make_lender(RemoteRank& rank) {
   return *rank.lender;
 }
 
-bool HostCopies::may_lend(WorldRank rank, Clock::time_point now) {
+bool HostCopies::may_wait(WorldRank rank, Clock::time_point now) {
   const RankLender* lender = lender_of(rank);
   if (lender == nullptr) return false;
   return lender->waits() || now - ranks_.find(rank)->reader->last_posted() < copy::kUntilComputes;

@@ -1,8 +1,9 @@
-// Moves between ranks of the host, shared out between ranks that wait and the network card (copy/policy.hpp):
+// Moves between ranks of the host, shared out between ranks that wait, ranks' copiers on spare cores and the network
+// card (copy/policy.hpp):
 //
 //   a chunk is copied  by a rank that lends (rank_lender.hpp). The destination comes before the source.
-//   ... is moved       by the card (rank_moves.hpp), if neither lends.
-//   ... waits          while the card is busy.
+//   ... is moved       by the card (rank_moves.hpp).
+//   ... waits          while all of them have enough.
 //
 // A chunk that a rank has not copied is moved by the card, which also finds out whether the memory is at fault. Only
 // ranks that this service process serves lend to it.
@@ -84,7 +85,7 @@ class HostCopies {
   [[nodiscard]] bool start_chunk(std::uint64_t id, Shared& move, Clock::time_point now);
   [[nodiscard]] RankLender* lender_of(WorldRank rank);
   RankLender& make_lender(RemoteRank& rank);
-  [[nodiscard]] bool may_lend(WorldRank rank, Clock::time_point now);
+  [[nodiscard]] bool may_wait(WorldRank rank, Clock::time_point now);
   [[nodiscard]] bool give(RankLender& lender, bool pull, const Shared& move, const RankLender::Part& part);
   void move_by_card(const RankLender::Part& part);
   void copy_ended(const RankLender::Part& part, bool copied);

@@ -18,6 +18,8 @@ PostReader::PostReader(RemoteMemory& remote, HostFabric& node, WorldRank rank, s
   static_assert(offsetof(SegmentHeader, rank_lends) - offsetof(SegmentHeader, ring_tail) == offsetof(Line, rank_lends));
   static_assert(offsetof(SegmentHeader, rank_lends_turns) - offsetof(SegmentHeader, ring_tail) ==
                 offsetof(Line, rank_lends_turns));
+  static_assert(offsetof(SegmentHeader, copier_lends) - offsetof(SegmentHeader, ring_tail) ==
+                offsetof(Line, copier_lends));
 }
 
 void PostReader::resume(std::uint32_t tail, std::vector<SlotIndex> slots, Rma::Done done) {
@@ -51,7 +53,9 @@ void PostReader::line_came(const Line& line, bool for_posts) {
   SegmentHeader& header = remote_.mirror().header();
   header.rank_sleeping.store(line.rank_sleeping, std::memory_order_relaxed);
   quiet_ = line.rank_quiet;
-  waits_ = line.rank_lends != 0;
+  offer_ = line.rank_lends != 0     ? copy::Offer::waiting
+           : line.copier_lends != 0 ? copy::Offer::copier
+                                    : copy::Offer::none;
   turns_ = line.rank_lends_turns;
   if (!for_posts || batch_) return;  // a poll that began before resume()
   seen_tail_ = line.ring_tail;

@@ -14,6 +14,7 @@
 #include <memory>
 #include <vector>
 
+#include "copy/policy.hpp"
 #include "fabric/dpu/remote_memory.hpp"
 #include "fabric/host/host_fabric.hpp"
 #include "protocol/shared/segment.hpp"
@@ -42,9 +43,9 @@ class PostReader {
   // All posts that the rank's line has shown are in the mirror.
   [[nodiscard]] bool caught_up() const { return !batch_ && seen_tail_ == fetched_; }
   [[nodiscard]] std::uint32_t quiet() const { return quiet_; }
-  // The rank waits and would copy, when its line was read last.
-  [[nodiscard]] bool waits() const { return waits_; }
-  // Turns of its waiting threads until then.
+  // Threads of the rank that would copy, when its line was read last.
+  [[nodiscard]] copy::Offer offer() const { return offer_; }
+  // Turns of its threads until then.
   [[nodiscard]] std::uint32_t turns() const { return turns_; }
   [[nodiscard]] std::chrono::steady_clock::time_point last_posted() const { return last_posted_; }
 
@@ -57,6 +58,7 @@ class PostReader {
     std::array<std::uint32_t, 6> others{};
     std::uint32_t rank_lends = 0;
     std::uint32_t rank_lends_turns = 0;
+    std::uint32_t copier_lends = 0;
   };
   // The reads in flight of a batch; the end of the last one publishes it.
   struct Batch {
@@ -87,7 +89,7 @@ class PostReader {
   std::uint32_t seen_tail_ = 0;
   std::uint32_t fetched_ = 0;
   std::uint32_t quiet_ = 0;
-  bool waits_ = false;
+  copy::Offer offer_ = copy::Offer::none;
   std::uint32_t turns_ = 0;
   std::chrono::steady_clock::time_point last_posted_;
   BatchPtr batch_;

@@ -14,10 +14,10 @@ static_assert(offsetof(CopyQueue, hands) - offsetof(CopyQueue, taken) < kCountsB
 
 }  // namespace
 
-void RankLender::saw_waiting(bool waits, std::uint32_t turns) {
-  waits_ = waits;
+void RankLender::saw(copy::Offer offer, std::uint32_t turns) {
+  seen_ = offer;
   turns_ = turns;
-  if (!waits || turns != turns_when_distrusted_) distrusted_ = false;
+  if (offer == copy::Offer::none || turns != turns_when_distrusted_) distrusted_ = false;
 }
 
 void RankLender::distrust() {
@@ -25,8 +25,9 @@ void RankLender::distrust() {
   turns_when_distrusted_ = turns_;
 }
 
-bool RankLender::lends() const {
-  return waits() && !lost_ && recall_ == Recall::none && pending() < kCopyJobs && lent_bytes_ < copy::kMostBytesLent;
+copy::Offer RankLender::offer() const {
+  const bool room = pending() < kCopyJobs && lent_bytes_ < copy::kMostBytesLent;
+  return helps() && !lost_ && recall_ == Recall::none && room ? seen_ : copy::Offer::none;
 }
 
 void RankLender::give(const CopyJob& copy_job, const Part& part) {
@@ -50,7 +51,7 @@ void RankLender::step(Clock::time_point now, bool card_is_free) {
   if (std::exchange(progressed_, false)) last_progress_ = now;
   if (recall_ == Recall::none && pending() != 0) {
     if (now - last_progress_ > (card_is_free ? kPatience : kPatienceOfBusyCard)) distrust();
-    if (!waits()) recall();
+    if (!helps()) recall();
   }
   if (publishing_) return;  // one write of the counts at a time: a later one must not be overtaken
   switch (recall_) {

@@ -1,12 +1,12 @@
-// A rank of the host that copies for this service process while it waits, by the job queue in its control segment
-// (copy/copy_queue.hpp), which is read and written over the network:
+// A rank of the host that copies for this service process, while it waits or by a copier on a spare core. The job queue
+// in its control segment (copy/copy_queue.hpp) is read and written over the network:
 //
 //   give     jobs and empty results, in place -> `given`
 //   collect  results are read as long as there are jobs
 //   recall   `recalled`, in place -> `taken` and `hands` are read -> results are read
 //
 // A recalled job without a result was not copied if no thread took it, or if none has a job in hand. A job in hand is
-// waited for. All jobs are recalled if the rank does not wait any more, or takes none for a while.
+// waited for. All jobs are recalled if no thread of the rank would copy any more, or takes any for a while.
 //
 // Nothing that the rank writes there is trusted: numbers are kept here. A rank that reports false results harms only
 // its own program.
@@ -50,11 +50,12 @@ class RankLender {
   RankLender(const RankLender&) = delete;
   RankLender& operator=(const RankLender&) = delete;
 
-  // From the rank's line: it waits and would copy, and has taken so many turns (SegmentHeader::rank_lends_turns).
-  void saw_waiting(bool waits, std::uint32_t turns);
-  [[nodiscard]] bool waits() const { return waits_ && !distrusted_ && !unable_; }
-  // give() may be called.
-  [[nodiscard]] bool lends() const;
+  // From the rank's line: the threads that would copy, and the turns they have taken (SegmentHeader::rank_lends_turns).
+  void saw(copy::Offer offer, std::uint32_t turns);
+  [[nodiscard]] bool waits() const { return helps() && seen_ == copy::Offer::waiting; }
+  // The threads that give() is for; none: give() must not be called.
+  [[nodiscard]] copy::Offer offer() const;
+  [[nodiscard]] bool lends() const { return offer() != copy::Offer::none; }
   void give(const CopyJob& job, const Part& part);
   void recall();
   // Does all that is possible now. `card_is_free`: the card would move jobs that are recalled at once.
@@ -81,6 +82,7 @@ class RankLender {
   using Results = std::array<std::uint32_t, kCopyJobs>;
 
   [[nodiscard]] CopyQueue& queue() const { return remote_.mirror().header().copies; }
+  [[nodiscard]] bool helps() const { return seen_ != copy::Offer::none && !distrusted_ && !unable_; }
   [[nodiscard]] std::uint32_t pending() const { return end_ - collected_; }
   [[nodiscard]] Job& job(std::uint32_t number) { return jobs_[number % kCopyJobs]; }
   void distrust();
@@ -97,8 +99,8 @@ class RankLender {
 
   SegmentAccess& remote_;
   Ended ended_;
-  bool waits_ = false;
-  bool distrusted_ = false;  // until it does not wait, or takes a turn
+  copy::Offer seen_ = copy::Offer::none;
+  bool distrusted_ = false;  // until it offers nothing, or takes a turn
   std::uint32_t turns_ = 0;
   std::uint32_t turns_when_distrusted_ = 0;
   bool unable_ = false;  // it may not access another rank's process

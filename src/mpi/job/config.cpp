@@ -9,6 +9,7 @@
 
 #include "client/start/daemon_path.hpp"
 #include "protocol/build_version.hpp"
+#include "protocol/options/cpu_list.hpp"
 #include "protocol/options/secret_text.hpp"
 #include "protocol/options/settings.hpp"
 #include "protocol/shared/segment.hpp"
@@ -150,6 +151,14 @@ Status read_dpus(Config& config) {
   return Done{};
 }
 
+Status read_copy_cpus(Config& config) {
+  const std::string text(variable(setting::kCopyCpus));
+  Result<std::vector<int>> cpus = parse_cpu_list(text);
+  if (!cpus) return bad(setting::kCopyCpus, text, "write for example 7 or 6,7 or 4-7");
+  config.copy_cpus = std::move(cpus).value();
+  return Done{};
+}
+
 Status read_log(Config& config) {
   const std::string_view text = variable(setting::kLog);
   const LogSetting log = parse_log(text);
@@ -210,7 +219,7 @@ Result<Config> read_config() {
        {read_number(setting::kServices, config.services), read_number(setting::kInitTimeout, config.init_timeout_ms),
         read_number(setting::kPretendNodes, config.pretend_nodes), read_algorithms(config), read_choice(config),
         read_intranode(config), read_sums(config), read_wait(config), read_report(config), read_memory(config),
-        read_claims(config), read_dpus(config), read_log(config), read_daemon(config)}) {
+        read_claims(config), read_dpus(config), read_copy_cpus(config), read_log(config), read_daemon(config)}) {
     if (!status) return Error{status.error()};
   }
   config.without_services = !variable(setting::kServices).empty() && config.services == 0;

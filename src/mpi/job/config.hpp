@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "protocol/options/reach.hpp"
@@ -26,8 +27,9 @@ struct Config {
   enum class Wait : std::uint8_t { automatic, polite, native };
   Wait wait = Wait::automatic;
   std::string service_cpus;
-  std::string claims_scope;  // empty: the keeper does not tell other jobs its cores
-  std::string claims_job;    // empty: not started by `outrigger run`
+  std::vector<int> copy_cpus;  // for copiers, with service processes on a DPU
+  std::string claims_scope;    // empty: the keeper does not tell other jobs its cores
+  std::string claims_job;      // empty: not started by `outrigger run`
   SelectionTable selection;
   bool measured_choice = true;
   bool early_trials = false;  // at any cost

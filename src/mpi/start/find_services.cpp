@@ -131,6 +131,7 @@ client::AttachOptions attach_options(const Job& job, const client::KeeperAddress
   options.wait_copies = job.config.memory.wait_copies;
   options.huge_pages = job.config.memory.huge_pages;
   options.transports = job.config.transports;
+  if ((job.config.memory.reach & kReachCopier) != 0) options.spare_cores = {job.config.copy_cpus, job.local_size};
   options.offer_xpmem = (job.config.memory.reach & kReachXpmem) != 0;
   options.offer_exports = (job.config.memory.reach & kReachAlias) != 0;
   return options;

@@ -23,6 +23,7 @@ namespace setting {
 inline constexpr const char* kEnable = "OUTRIGGER_ENABLE";
 inline constexpr const char* kServices = "OUTRIGGER_SERVICES";
 inline constexpr const char* kServiceCpus = "OUTRIGGER_SERVICE_CPUS";
+inline constexpr const char* kCopyCpus = "OUTRIGGER_COPY_CPUS";
 inline constexpr const char* kAlgorithm = "OUTRIGGER_ALGORITHM";
 inline constexpr const char* kChoice = "OUTRIGGER_CHOICE";
 inline constexpr const char* kIntranode = "OUTRIGGER_INTRANODE";
@@ -59,6 +60,10 @@ inline constexpr std::array kSettings{
                "service processes per node; 0 on all ranks: none, and nothing is offloaded", false, false},
     SettingRow{setting::kServiceCpus, "cores that no rank may use; for PyTorch none", "CPUs, like 6,7",
                "CPUs of the service processes; for PyTorch they do asynchronous operations", false, false},
+    SettingRow{setting::kCopyCpus, "none", "CPUs, like 6,7",
+               "with service processes on DPUs: CPUs of each host that copy between its ranks while they compute; "
+               "bound ranks keep off them",
+               false, false},
     SettingRow{setting::kCoreClaims, "on", "on, off, or a word",
                "on: jobs that share a node avoid each other's cores; a word: only jobs with the same word do", false,
                true},

@@ -270,6 +270,7 @@ struct alignas(64) SegmentHeader {
   // For service processes on a DPU: the rank's waiting threads that would copy, and their turns, modulo 2^32.
   std::atomic<std::uint32_t> rank_lends;
   std::atomic<std::uint32_t> rank_lends_turns;
+  std::atomic<std::uint32_t> copier_lends;  // likewise, not 0: its copier on a spare core looks for jobs
 
   // Written by the rank's service process. One line, too.
   alignas(64) std::atomic<std::uint32_t> completions;  // a futex word, incremented with every done slot

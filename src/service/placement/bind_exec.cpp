@@ -11,6 +11,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "protocol/options/cpu_list.hpp"
 #include "protocol/options/settings.hpp"
 #include "service/placement/cores.hpp"
 #include "service/placement/launch.hpp"
@@ -83,6 +84,9 @@ Result<NodeRequest> request_of(const BindOptions& binding, std::uint32_t ranks) 
   if (!parsed) return Error{parsed.error()};
   Result<std::vector<int>> cpus = parse_cpu_list(variable(kServiceCpus));
   if (!cpus) return Error{std::string(kServiceCpus) + ": " + cpus.error()};
+  const std::string& given = binding.copy_cpus;
+  Result<std::vector<int>> copy_cpus = parse_cpu_list(given.empty() ? variable(setting::kCopyCpus) : given);
+  if (!copy_cpus) return Error{std::string(setting::kCopyCpus) + ": " + copy_cpus.error()};
   const Result<KeptCores> keep = parse_kept_cores(binding.keep);
   if (!keep) return Error{keep.error()};
   Result<OtherJobs> others = others_of(binding);
@@ -94,6 +98,7 @@ Result<NodeRequest> request_of(const BindOptions& binding, std::uint32_t ranks) 
   request.services = binding.services;
   request.keep = keep.value();
   request.service_cpus = std::move(cpus).value();
+  request.copy_cpus = std::move(copy_cpus).value();
   if (!variable(setting::kPretendNodes).empty()) {
     const Result<std::uint32_t> nodes = number_of_variable(setting::kPretendNodes);
     if (!nodes) return Error{nodes.error()};

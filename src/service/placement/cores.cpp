@@ -80,11 +80,6 @@ Status bind_to(const std::vector<int>& cpus, int flags) {
   return hwloc_set_cpubind(topology.get(), set.get(), flags) == 0 ? Status(Done{}) : cannot_bind_to(names);
 }
 
-bool parse_number(std::string_view text, int& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc{} && end == text.data() + text.size() && number >= 0 && number < static_cast<int>(kMaxCpus);
-}
-
 // Objects under the same NUMA domain and the same socket have the same key.
 std::pair<int, int> domain_key(hwloc_topology* topology, hwloc_obj* object) {
   const hwloc_obj* package = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_PACKAGE, object);
@@ -166,26 +161,6 @@ void reset_process_affinity() {
   cpu_set_t every;
   std::memset(&every, 0xFF, sizeof(every));
   (void)::sched_setaffinity(0, sizeof(every), &every);  // the kernel intersects it with the cpuset
-}
-
-Result<std::vector<int>> parse_cpu_list(const std::string& text) {
-  std::vector<int> cpus;
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const std::string_view part = rest.substr(0, rest.find(','));
-    rest = part.size() == rest.size() ? std::string_view() : rest.substr(part.size() + 1);
-    const std::size_t dash = part.find('-');
-    int first = 0;
-    int last = 0;
-    const bool good =
-        parse_number(part.substr(0, dash), first) &&
-        (dash == std::string_view::npos ? (last = first, true) : parse_number(part.substr(dash + 1), last));
-    if (!good || last < first) {
-      return Error{fmt::format("'{}' is not a list of cpus; write for example 7 or 6,7 or 4-7", text)};
-    }
-    for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
-  }
-  return cpus;
 }
 
 std::vector<int> cpus_of(const CpuMask& mask) {

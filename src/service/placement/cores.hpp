@@ -35,9 +35,6 @@ struct Topology {
 // Allows every cpu of the machine or container, whatever was inherited.
 void reset_process_affinity();
 
-// "0,2-4": cpu numbers in the order written.
-[[nodiscard]] Result<std::vector<int>> parse_cpu_list(const std::string& text);
-
 [[nodiscard]] std::vector<int> cpus_of(const CpuMask& mask);
 // The core with this cpu; nullptr if this process may use none such.
 [[nodiscard]] const Core* core_with(const Topology& topology, int cpu);

@@ -9,6 +9,8 @@
 #include <sstream>
 #include <utility>
 
+#include "protocol/options/cpu_list.hpp"
+
 namespace outrigger::service {
 namespace {
 
@@ -209,9 +211,10 @@ std::vector<int> cpus_for_services(const NodeRequest& request, const Topology& t
   return cpus;
 }
 
-// Cores without those of service processes, unless none is left.
-Cores cores_for_ranks(const Topology& topology, const std::vector<int>& service_cpus) {
-  const Cores cores = cores_without(topology, every_core(topology), service_cpus);
+// Cores without those of service processes and copiers, unless none is left.
+Cores cores_for_ranks(const NodeRequest& request, const Topology& topology, const std::vector<int>& service_cpus) {
+  const bool copiers = request.keep == KeptCores::none;
+  const Cores cores = cores_without(topology, every_core(topology), copiers ? request.copy_cpus : service_cpus);
   return cores.empty() ? every_core(topology) : cores;
 }
 
@@ -318,10 +321,11 @@ Result<NodePlacement> place_node(const NodeRequest& request, const Topology& mac
                              request.ranks, request.ranks == 1 ? "rank" : "ranks")};
   }
   if (const Status usable = check_service_cpus(topology, request.service_cpus); !usable) return Error{usable.error()};
+  if (const Status usable = check_copy_cpus(topology, request.copy_cpus); !usable) return Error{usable.error()};
   NodePlacement placement;
   placement.service_cpus = cpus_for_services(request, topology);
   Result<std::vector<RankPlace>> ranks =
-      place_ranks(request.bind, request.ranks, topology, cores_for_ranks(topology, placement.service_cpus));
+      place_ranks(request.bind, request.ranks, topology, cores_for_ranks(request, topology, placement.service_cpus));
   if (!ranks) return Error{ranks.error()};
   placement.ranks = std::move(ranks).value();
   for (std::uint32_t rank = 0; rank < request.ranks; ++rank) {

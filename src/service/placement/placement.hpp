@@ -40,6 +40,7 @@ struct NodeRequest {
   std::uint32_t ranks = 0;        // of this node
   std::uint32_t services = 0;     // 0: automatic
   std::vector<int> service_cpus;  // empty: automatic
+  std::vector<int> copy_cpus;     // of ranks' copiers, if service processes are on a DPU
   KeptCores keep = KeptCores::wanted;
   OtherJobs others;         // avoided while there are enough other cores
   std::uint32_t nodes = 1;  // simulated nodes: the ranks are split among them, each has its own service processes

@@ -43,6 +43,13 @@ copy::CoreShare unbound_share(const PlacementRequest& request) {
   return room ? copy::CoreShare::idle : copy::CoreShare::none;
 }
 
+Status check_cpus(const Topology& topology, const std::vector<int>& cpus, const char* use, const char* variable) {
+  const auto unusable = std::ranges::find_if(cpus, [&](int cpu) { return core_with(topology, cpu) == nullptr; });
+  if (unusable == cpus.end()) return Done{};
+  return Error{fmt::format("cpu {} for {} ({}) does not exist or may not be used here; see `outriggerd info --json`",
+                           *unusable, use, variable)};
+}
+
 }  // namespace
 
 std::uint32_t default_services(std::uint32_t ranks) {
@@ -50,11 +57,11 @@ std::uint32_t default_services(std::uint32_t ranks) {
 }
 
 Status check_service_cpus(const Topology& topology, const std::vector<int>& cpus) {
-  const auto unusable = std::ranges::find_if(cpus, [&](int cpu) { return core_with(topology, cpu) == nullptr; });
-  if (unusable == cpus.end()) return Done{};
-  return Error{fmt::format(
-      "cpu {} for service processes ({}) does not exist or may not be used here; see `outriggerd info --json`",
-      *unusable, setting::kServiceCpus)};
+  return check_cpus(topology, cpus, "service processes", setting::kServiceCpus);
+}
+
+Status check_copy_cpus(const Topology& topology, const std::vector<int>& cpus) {
+  return check_cpus(topology, cpus, "copies", setting::kCopyCpus);
 }
 
 std::vector<ServicePlace> place_services(const PlacementRequest& request, const Topology& topology) {

@@ -35,6 +35,7 @@ struct PlacementRequest {
 
 // Error: the first of these cpus that does not exist or may not be used here.
 [[nodiscard]] Status check_service_cpus(const Topology& topology, const std::vector<int>& cpus);
+[[nodiscard]] Status check_copy_cpus(const Topology& topology, const std::vector<int>& cpus);
 
 // At least one, never more than ranks.
 [[nodiscard]] std::vector<ServicePlace> place_services(const PlacementRequest& request, const Topology& topology);

@@ -99,6 +99,7 @@ struct ServiceModel {
   std::uint32_t processors = 0;  // own cores shared by the service processes of all nodes; 0: one each
   // Waiting ranks copy within the node; if service processes have no core, only ranks copy. On a DPU it is the default.
   bool ranks_copy = false;
+  std::uint32_t copy_cores = 0;   // on a DPU: cores of the host on which ranks' copiers work
   std::uint64_t notice_ns = 0;    // from a rank to its service process, and back
   std::uint64_t event_ns = 0;     // per post, message and end of a move that it handles
   std::uint64_t message_ns = 0;   // per batch of messages that it sends to a peer

@@ -290,6 +290,7 @@ void read_service(Table& table, ServiceModel& service) {
     table.time_ns("latency", service.dpu_latency_ns);
     service.ranks_copy = true;
     table.flag("ranks_copy", service.ranks_copy, false);
+    table.count("copy_cores", service.copy_cores, kMostCores, false);
   } else {
     table.flag("own_core", service.own_core);
     table.flag("ranks_copy", service.ranks_copy);

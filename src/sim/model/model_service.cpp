@@ -130,9 +130,9 @@ bool Service::Transfer::start_anywhere() {
   const WorldRank from{source_rank_};
   const ServiceWorld::Lender source = mover_.lender(from);
   const ServiceWorld::Lender target = mover_.lender(*target_rank_);
-  const bool may_lend =
+  const bool may_wait =
       source.waits || target.waits || mover_.has_just_posted(from) || mover_.has_just_posted(*target_rank_);
-  const copy::HostMover mover = copy::host_mover_of(target.lends, source.lends, may_lend, mover_.card_bytes_);
+  const copy::HostMover mover = copy::host_mover_of(target.offer, source.offer, may_wait, mover_.card_bytes_);
   if (mover == copy::HostMover::none) return false;
   if (mover == copy::HostMover::card) {
     by_card_ = true;

@@ -19,6 +19,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "copy/policy.hpp"
 #include "engine/engine.hpp"
 #include "fabric/seams.hpp"
 #include "sim/model/core_copy.hpp"
@@ -54,7 +55,7 @@ class ServiceWorld {
   // For a service process on a DPU.
   struct Lender {
     bool waits = false;
-    bool lends = false;  // it waits, and copy_by_rank() would accept a block
+    copy::Offer offer = copy::Offer::none;  // to copy_by_rank()
   };
   [[nodiscard]] virtual Lender lender(WorldRank rank) const = 0;
 

@@ -18,6 +18,9 @@ Processors::Processors(fabric::sim::VirtualTime& time, const Cluster& cluster, c
     const std::uint32_t nodes_a_group = (shape.nodes + groups - 1) / groups;
     rank_part_ = std::min(1.0, static_cast<double>(host.cores) / (shape.ranks_per_node * nodes_a_group));
   }
+  for (std::uint32_t node = 0; service.copy_cores != 0 && node < shape.nodes; ++node) {
+    of_copiers_.push_back(std::make_unique<Processor>(time, service.copy_cores, host.switch_ns));
+  }
   if (!services_beside_ranks) of_services_ = std::make_unique<Processor>(time, service.processors, host.switch_ns);
 }
 

@@ -25,13 +25,16 @@ class Processors {
   [[nodiscard]] Processor& of_services(std::uint32_t node) {
     return of_services_ == nullptr ? of_ranks(node) : *of_services_;
   }
+  // Where the ranks' copiers run, if service processes are on a DPU and there are such cores.
+  [[nodiscard]] Processor& of_copiers(std::uint32_t node) { return *of_copiers_[node]; }
   // A rank's share of a core while all ranks compute: 1, or less if they share cores.
   [[nodiscard]] double rank_part() const { return rank_part_; }
 
  private:
   double rank_part_ = 1;
-  std::vector<std::unique_ptr<Processor>> of_ranks_;  // nodes have them round-robin
-  std::unique_ptr<Processor> of_services_;            // nullptr: the ranks' processors
+  std::vector<std::unique_ptr<Processor>> of_ranks_;    // nodes have them round-robin
+  std::unique_ptr<Processor> of_services_;              // nullptr: the ranks' processors
+  std::vector<std::unique_ptr<Processor>> of_copiers_;  // by node; none without such cores
 };
 
 }  // namespace outrigger::sim::model

@@ -21,6 +21,8 @@ void Topology::add_node() {
   const NetworkModel& net = cluster_.network;
   NodePorts ports;
   ports.memory_out = network_.add_port({cluster_.host.memory_bytes_per_s / 2, 0, 0, 0});
+  // A card asks memory for no more than it takes, so its reads do not hold up those of cores.
+  ports.copy_out = network_.add_port({cluster_.host.memory_bytes_per_s / 2, 0, 0, 0});
   ports.memory_in = network_.add_port({cluster_.host.memory_bytes_per_s / 2, 0, 0, net.queue_bytes});
   if (cluster_.pcie.present) {
     // Latency counts once, with the bytes; the request before is a control message.
@@ -117,7 +119,7 @@ Route Topology::route(Place from, Place to) const {
 
 Route Topology::copy(std::uint32_t node) const {
   Route route;
-  route.add(nodes_[node].memory_out);
+  route.add(nodes_[node].copy_out);
   route.add(nodes_[node].memory_in);
   return route;
 }

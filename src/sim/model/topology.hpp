@@ -40,6 +40,7 @@ class Topology {
 
  private:
   struct NodePorts {
+    PortId copy_out = 0;
     PortId memory_out = 0;  // of the host, read
     PortId memory_in = 0;   // written
     PortId pcie_out = 0;    // from the host

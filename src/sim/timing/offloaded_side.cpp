@@ -14,6 +14,8 @@ constexpr std::uint64_t kRankLimit_ns = 2'000'000;
 constexpr std::uint64_t kMessagesOfRead = 2;
 constexpr std::uint64_t kMessagesOfJob = 3;
 constexpr std::uint64_t kMessagesOfRecall = 6;
+// Between two looks of a copier on a spare core, for each that shares it (client/copies/spare_copier.hpp).
+constexpr std::uint64_t kPauseOfCopier_ns = 4000;
 
 }  // namespace
 
@@ -72,7 +74,7 @@ void OffloadedSide::wait(std::uint32_t rank, bool inside) {
   state.waits = inside;
   state.processor.poll(state.process, inside);
   if (machine_.cluster.service.placement == model::Placement::dpu) show_wait_to_dpu(rank);
-  if (inside) copy_next(rank);
+  inside ? copy_next(rank) : let_copier_look(rank);
 }
 
 // The service process reads it from the rank's memory, and takes back the jobs of a rank that does not wait any more.
@@ -82,7 +84,7 @@ void OffloadedSide::show_wait_to_dpu(std::uint32_t rank) {
     Rank& state = *ranks_[rank];
     state.seen_waiting = inside;
     services_[machine_.places.service_of(rank)]->share_out();
-    if (inside) return;
+    if (inside || state.spare) return;
     machine_.time.after(kMessagesOfRecall * notice_ns, [this, &state] {
       if (!state.seen_waiting) take_back(state);
     });
@@ -118,7 +120,10 @@ bool OffloadedSide::copy_by_rank(WorldRank rank, std::uint64_t bytes, std::funct
 
 model::ServiceWorld::Lender OffloadedSide::lender(WorldRank rank) const {
   const Rank& state = *ranks_[rank.value()];
-  return {state.seen_waiting, state.seen_waiting && state.lent_bytes < copy::kMostBytesLent};
+  const copy::Offer offer = state.seen_waiting ? copy::Offer::waiting
+                            : state.spare      ? copy::Offer::copier
+                                               : copy::Offer::none;
+  return {state.seen_waiting, state.lent_bytes < copy::kMostBytesLent ? offer : copy::Offer::none};
 }
 
 void OffloadedSide::copy_for_dpu(std::uint32_t rank, std::uint64_t bytes, std::function<void()> done,
@@ -142,7 +147,38 @@ void OffloadedSide::give(std::uint32_t rank, CopyJob job) {
   Rank& copier = *ranks_[rank];
   copier.jobs.push_back(std::move(job));
   copy_next(rank);
+  let_copier_look(rank);
   if (copier.jobs.size() == 1 && !copier.copies) time_out_later(rank);
+}
+
+// Copiers that share a core look at their jobs in turn.
+std::uint64_t OffloadedSide::pause_of_copier_ns() const {
+  return kPauseOfCopier_ns * machine_.places.shape().ranks_per_node / machine_.cluster.service.copy_cores;
+}
+
+void OffloadedSide::let_copier_look(std::uint32_t rank) {
+  Rank& state = *ranks_[rank];
+  if (!state.spare || state.jobs.empty() || std::exchange(state.spare->busy, true)) return;
+  machine_.time.after(pause_of_copier_ns() / 2, [this, rank] { copy_on_spare_core(rank); });
+}
+
+// It takes a job when it has the core, and none while its rank waits.
+void OffloadedSide::copy_on_spare_core(std::uint32_t rank) {
+  SpareCopier& copier = *ranks_[rank]->spare;
+  copier.processor.run(copier.process, 0, [this, rank, &copier] {
+    Rank& state = *ranks_[rank];
+    copier.busy = !state.waits && !state.jobs.empty();
+    if (!copier.busy) return;
+    CopyJob job = std::move(state.jobs.front());
+    state.jobs.pop_front();
+    ++state.progress;
+    copier.copy.begin(machine_.places.node_of(rank), job.bytes, job.core_ns, [this, rank, &state, done = job.done] {
+      ++state.progress;
+      done();
+      if (!state.jobs.empty() && !state.copies) time_out_later(rank);
+      copy_on_spare_core(rank);
+    });
+  });
 }
 
 void OffloadedSide::copy_next(std::uint32_t rank) {

@@ -38,15 +38,29 @@ class OffloadedSide final : public Side, private model::ServiceWorld {
     std::function<void()> done;
     std::function<void()> left;
   };
-  struct Rank {
-    Rank(model::Machine& machine, std::uint32_t rank)
-        : processor(machine.core_of_rank(rank)),
+  // The rank's copier on a spare core.
+  struct SpareCopier {
+    SpareCopier(model::Machine& machine, std::uint32_t rank)
+        : processor(machine.processors.of_copiers(machine.places.node_of(rank))),
           process(model::Machine::process_of_rank(rank)),
           copy(machine, processor, process) {}
     model::Processor& processor;
     model::ProcessId process;
     model::CoreCopy copy;
-    std::deque<CopyJob> jobs;  // without the current one
+    bool busy = false;  // copies, or will look for jobs
+  };
+  struct Rank {
+    Rank(model::Machine& machine, std::uint32_t rank)
+        : processor(machine.core_of_rank(rank)),
+          process(model::Machine::process_of_rank(rank)),
+          copy(machine, processor, process) {
+      if (machine.cluster.service.copy_cores != 0) spare.emplace(machine, rank);
+    }
+    model::Processor& processor;
+    model::ProcessId process;
+    model::CoreCopy copy;
+    std::optional<SpareCopier> spare;
+    std::deque<CopyJob> jobs;  // without the current ones
     bool copies = false;
     bool waits = false;
     bool seen_waiting = false;     // by its service process on the DPU
@@ -66,6 +80,9 @@ class OffloadedSide final : public Side, private model::ServiceWorld {
   [[nodiscard]] bool left_to_ranks(std::uint64_t bytes) const;
   void give(std::uint32_t rank, CopyJob job);
   void copy_next(std::uint32_t rank);
+  void let_copier_look(std::uint32_t rank);
+  void copy_on_spare_core(std::uint32_t rank);
+  [[nodiscard]] std::uint64_t pause_of_copier_ns() const;
   void time_out_later(std::uint32_t rank);
   void take_back(Rank& rank);
   [[nodiscard]] std::uint64_t own_block_ns(const Call& call) const;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "protocol/build_version.hpp"
+#include "protocol/options/cpu_list.hpp"
 #include "protocol/options/reach.hpp"
 #include "service/placement/service_placement.hpp"
 #include "service/tools/info.hpp"

@@ -99,6 +99,11 @@ TEST(ClusterFile, RanksCopyForADpuByDefault) {
   EXPECT_FALSE(copies("ranks_copy = false\n"));
 }
 
+TEST(ClusterFile, OnlyADpuHasCopyCores) {
+  const auto error = [](const std::string& text) { return parse_cluster(text, "f.toml").error(); };
+  EXPECT_NE(error(with("per_node = 1", "per_node = 1\ncopy_cores = 1")).find("copy_cores"), std::string::npos);
+}
+
 TEST(ClusterFile, ErrorsNameLineKeyAndAllowedValues) {
   const auto error = [](const std::string& text) { return parse_cluster(text, "f.toml").error(); };
   const auto says = [](const std::string& whole, const std::string& part) {

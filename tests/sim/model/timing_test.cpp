@@ -90,6 +90,27 @@ TEST(Timing, ComputingRanksAreNotWaitedFor) {
   EXPECT_NEAR(part(copies.offloaded.total_ns, by_card.offloaded.total_ns), 1, 0.001);
 }
 
+// Beside computation ranks' copiers on spare cores shorten what is left; while ranks wait, they change little.
+TEST(Timing, SpareCoresCopyForADpuWhileRanksCompute) {
+  model::Cluster cluster = cluster_named("graham2024-bluefield3");
+  cluster.host.switch_ns = 2000;
+  struct Row {
+    std::uint32_t nodes, ranks, cores;
+    double most;  // of the exposed time without them
+  };
+  for (const Row& row : {Row{1, 16, 4, 0.7}, Row{4, 8, 1, 0.6}, Row{4, 16, 1, 0.8}}) {
+    SCOPED_TRACE(row.ranks);
+    ExperimentOptions options = options_for("ialltoall:512KiB", row.nodes, row.ranks, 4);
+    options.rounds = 1;
+    cluster.service.copy_cores = 0;
+    const ExperimentResult without = run(cluster, options);
+    cluster.service.copy_cores = row.cores;
+    const ExperimentResult with = run(cluster, options);
+    EXPECT_LT(part(with.offloaded.exposed_ns, without.offloaded.exposed_ns), row.most);
+    EXPECT_LT(part(with.offloaded.pure_ns, without.offloaded.pure_ns), 1.03);
+  }
+}
+
 // Small blocks cost less by the card than a job costs.
 TEST(Timing, RanksDoNotCopySmallBlocksForADpu) {
   model::Cluster cluster = cluster_named("graham2024-bluefield3");

@@ -19,6 +19,7 @@
 #include "base/any_port.hpp"
 #include "proof/dpu_handshake.hpp"
 #include "protocol/build_version.hpp"
+#include "protocol/options/cpu_list.hpp"
 #include "protocol/options/secret_text.hpp"
 #include "protocol/wire/dpu_link.hpp"
 #include "service/dpu/daemon/dpu_probe.hpp"

@@ -1,0 +1,132 @@
+#include "client/copies/spare_copier.hpp"
+
+#include <sched.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <ctime>
+#include <utility>
+
+#include "client/copies/call_filter.hpp"
+#include "client/copies/copier_thread.hpp"
+#include "client/quiet_thread.hpp"
+#include "copy/policy.hpp"
+
+namespace outrigger::client {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+// Between two looks, for each rank that shares a core: a wake-up and a look take half of it.
+constexpr microseconds kPause{4};
+// After this time without a job the ranks seem to wait for one that is late.
+constexpr milliseconds kUntilQuiet{5};
+constexpr microseconds kQuietPause{1000};
+
+// Between sessions a yield does not give up the core (docs/inside/memory.md), so copiers sleep. They do not interrupt
+// each other's copies.
+void share_core() {
+  const sched_param none{};
+  (void)::sched_setscheduler(0, SCHED_BATCH, &none);
+  (void)::prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+}
+
+}  // namespace
+
+void SpareCopier::allow(SegmentView segment, SpareCores cores) {
+  segment_ = segment;
+  cores_ = std::move(cores);
+}
+
+void SpareCopier::posted(std::uint64_t bytes) {
+  if (cores_.cpus.empty() || !copy::wants_lender(bytes)) return;
+  if (started_) return ring_copier(queue());
+  if (std::exchange(used_, true)) return;
+  filter_ = call_filter_of_this_thread();
+  started_ = start_quiet_thread(thread_, kCopierStackBytes, &SpareCopier::main, this);
+}
+
+void SpareCopier::stop() {
+  used_ = true;
+  if (!std::exchange(started_, false)) return;
+  stop_.store(true, std::memory_order_seq_cst);
+  ring_copier(queue());
+  ::pthread_join(thread_, nullptr);
+}
+
+void* SpareCopier::main(void* self) {
+  static_cast<SpareCopier*>(self)->serve();
+  return nullptr;
+}
+
+void SpareCopier::serve() {
+  if (!settle_as_copier(cores_.cpus)) return;
+  share_core();
+  std::atomic<std::uint32_t>& lends = segment_.header().copier_lends;
+  lends.store(1, std::memory_order_relaxed);
+  look_for_jobs();
+  lends.store(0, std::memory_order_relaxed);
+}
+
+void SpareCopier::look_for_jobs() {
+  Clock::time_point last = Clock::now();
+  while (!ended()) {
+    const bool copied = copy_one();
+    const bool idle = !copied && !anything_posted();
+    if (idle) sleep();
+    if (copied || idle) {
+      last = Clock::now();
+    } else {
+      pause(Clock::now() - last);
+    }
+  }
+}
+
+// A program's system call filter may end threads that copy. Service processes that replace a lost DPU ask no copiers.
+bool SpareCopier::ended() const {
+  return stop_.load(std::memory_order_seq_cst) || call_filter_of_this_thread() != filter_ ||
+         (segment_.header().dpu_calls.load(std::memory_order_relaxed) & kDpuLost) != 0;
+}
+
+// Low slots are used first.
+bool SpareCopier::anything_posted() const {
+  for (std::uint32_t slot = 0; slot < kSlotCount; ++slot) {
+    const auto state = static_cast<SlotState>(segment_.slot(SlotIndex{slot}).state.load(std::memory_order_acquire));
+    if (state == SlotState::posted || state == SlotState::filled) return true;
+  }
+  return false;
+}
+
+// Also counts a turn.
+bool SpareCopier::copy_one() {
+  std::atomic<std::uint32_t>& turns = segment_.header().rank_lends_turns;
+  turns.store(turns.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  CopyTaker taker(queue());
+  CopyJob job;
+  std::uint32_t number = 0;
+  const bool rank_copies = queue().rank_waits.load(std::memory_order_relaxed) != 0;
+  if (rank_copies || !taker.anything_asked() || !taker.take_asked(job, number)) return false;
+  const CopyResult result = jobs_.carry_out(job);
+  taker.finish(number, result);
+  if (result == CopyResult::copied) bytes_.fetch_add(job.bytes, std::memory_order_relaxed);
+  return true;
+}
+
+// A post shows its slot and then rings; this reads in the reverse order.
+void SpareCopier::sleep() {
+  std::atomic<std::uint32_t>& lends = segment_.header().copier_lends;
+  lends.store(0, std::memory_order_relaxed);
+  CopyTaker(queue()).sleep_unless([this] { return ended() || anything_posted(); });
+  lends.store(1, std::memory_order_relaxed);
+}
+
+void SpareCopier::pause(Clock::duration without_job) const {
+  const microseconds in_turn = kPause * cores_.ranks / cores_.cpus.size();
+  const nanoseconds time = without_job < kUntilQuiet ? in_turn : std::max(in_turn, kQuietPause);
+  const timespec duration{0, time.count()};
+  (void)::nanosleep(&duration, nullptr);
+}
+
+}  // namespace outrigger::client

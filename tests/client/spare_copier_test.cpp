@@ -1,0 +1,220 @@
+// A client's copier on a spare core, for service processes on a DPU: when it looks for jobs, and when it goes.
+#include "client/copies/spare_copier.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <functional>
+#include <vector>
+
+#include "fake_node.hpp"
+
+namespace outrigger::client::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kLargeBytes = 64U << 10;
+
+FakeNodeOptions with_dpu() {
+  FakeNodeOptions options;
+  options.reach = kReachMapped | kReachCma | kReachRdma;
+  return options;
+}
+
+class SpareCopierOfClient : public ::testing::Test {
+ protected:
+  explicit SpareCopierOfClient(bool wait_copies = true, std::vector<int> cpus = {allowed_cpu()})
+      : node_(with_dpu()),
+        client_(attach(wait_copies, std::move(cpus))),
+        group_(client_->define_group(GroupId{1, 1}, world(1), GroupRank(0))) {}
+
+  AttachedEndpoint attach(bool wait_copies, std::vector<int> cpus) const {
+    AttachOptions options = node_.attach_options();
+    options.wait_copies = wait_copies;
+    options.spare_cores = {std::move(cpus), 1};
+    auto attached = client::attach(options);
+    EXPECT_TRUE(attached) << attached.error();
+    return std::move(attached).value();
+  }
+  SlotIndex post(std::size_t bytes = kLargeBytes) {
+    OperationRequest request;
+    request.group = group_;
+    request.sequence = sequence_++;
+    request.send = BufferLayout{from_.data(), 0, bytes, {}};
+    request.receive = BufferLayout{to_.data(), 0, bytes, {}};
+    operation_ = client_->post(request);
+    EXPECT_TRUE(operation_);
+    const auto slot = node_.take_post();
+    EXPECT_TRUE(slot);
+    return slot.value_or(SlotIndex{0});
+  }
+  void complete(SlotIndex slot) {
+    node_.complete(slot);
+    EXPECT_TRUE(finish(*client_, *operation_));
+  }
+  CopyQueue& copy_queue() { return node_.header().copies; }
+  // As a service process on a DPU does.
+  void give() {
+    CopyJob& job = copy_queue().job(given_);
+    job = CopyJob{};
+    job.kind = static_cast<std::uint32_t>(CopyKind::within);
+    job.own_address = reinterpret_cast<std::uintptr_t>(to_.data());
+    job.other_address = reinterpret_cast<std::uintptr_t>(from_.data());
+    job.bytes = from_.size();
+    copy_queue().result(given_).store(static_cast<std::uint32_t>(CopyResult::none));
+    copy_queue().given.store(++given_);
+    copy_queue().asked.store(given_);
+  }
+  CopyResult result() { return static_cast<CopyResult>(copy_queue().result(given_ - 1).load()); }
+  static bool comes(const std::function<bool()>& what) {
+    const auto deadline = std::chrono::steady_clock::now() + 60s;
+    while (!what() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    return what();
+  }
+  bool lends(bool wanted) {
+    return comes([&] { return (node_.header().copier_lends.load() != 0) == wanted; });
+  }
+  bool copied() {
+    return comes([&] { return result() == CopyResult::copied; });
+  }
+  bool looks_again() {
+    const std::uint32_t before = node_.header().rank_lends_turns.load();
+    return comes([&] { return node_.header().rank_lends_turns.load() - before > 3; });
+  }
+
+  std::vector<std::byte> from_ = std::vector<std::byte>(kLargeBytes, std::byte{7});
+  std::vector<std::byte> to_ = std::vector<std::byte>(kLargeBytes);
+  std::uint64_t sequence_ = 0;
+  std::uint32_t given_ = 0;
+  FakeNode node_;
+  AttachedEndpoint client_;
+  std::shared_ptr<const Group> group_;
+  PendingOperationPtr operation_;
+};
+
+class SpareCopierOff : public SpareCopierOfClient {
+ protected:
+  SpareCopierOff() : SpareCopierOfClient(false) {}
+};
+class WithoutSpareCore : public SpareCopierOfClient {
+ protected:
+  WithoutSpareCore() : SpareCopierOfClient(true, {}) {}
+};
+class SpareCoreThatIsNot : public SpareCopierOfClient {
+ protected:
+  SpareCoreThatIsNot() : SpareCopierOfClient(true, {1000}) {}
+};
+
+TEST_F(SpareCopierOfClient, CopiesWhileAnOperationIsPostedAndSleepsAfterIt) {
+  const SlotIndex slot = post();
+  ASSERT_TRUE(lends(true));
+  give();
+  EXPECT_TRUE(copied());
+  EXPECT_EQ(to_, from_);
+  EXPECT_EQ(client_->lending().spare_bytes(), kLargeBytes);
+  complete(slot);
+  ASSERT_TRUE(lends(false));
+  ASSERT_TRUE(comes([&] { return copy_queue().copier_sleeps.load() != 0; }));
+  const SlotIndex next = post();
+  ASSERT_TRUE(lends(true)) << "the post wakes it";
+  give();
+  EXPECT_TRUE(copied());
+  complete(next);
+}
+
+TEST_F(SpareCopierOfClient, LeavesJobsToItsRankThatWaits) {
+  const SlotIndex slot = post();
+  ASSERT_TRUE(lends(true));
+  ASSERT_TRUE(client_->lending().enter_wait());
+  ASSERT_TRUE(looks_again());
+  give();
+  ASSERT_TRUE(looks_again());
+  EXPECT_EQ(result(), CopyResult::none);
+  client_->lending().leave_wait();
+  EXPECT_TRUE(copied());
+  complete(slot);
+}
+
+TEST_F(SpareCopierOfClient, DoesNotTakeJobsForWhichNobodyIsAsked) {
+  const SlotIndex slot = post();
+  ASSERT_TRUE(lends(true));
+  give();
+  ASSERT_TRUE(copied());
+  copy_queue().recalled.store(given_ + 1);
+  give();
+  ASSERT_TRUE(looks_again());
+  EXPECT_EQ(result(), CopyResult::none) << "it was recalled";
+  complete(slot);
+}
+
+TEST_F(SpareCopierOfClient, SmallOperationsNeedNone) {
+  const std::ptrdiff_t before = threads();
+  complete(post(8U << 10));
+  EXPECT_EQ(threads(), before);
+}
+
+TEST_F(SpareCopierOff, IsThereOnlyIfRanksMayCopy) {
+  const std::ptrdiff_t before = threads();
+  complete(post());
+  EXPECT_EQ(threads(), before);
+}
+
+TEST_F(WithoutSpareCore, NeedsACore) {
+  const std::ptrdiff_t before = threads();
+  complete(post());
+  EXPECT_EQ(threads(), before);
+}
+
+TEST_F(SpareCoreThatIsNot, EndsIfItMayNotUseTheCore) {
+  const std::ptrdiff_t before = threads();
+  const SlotIndex slot = post();
+  EXPECT_TRUE(comes([&] { return threads() == before; }));
+  EXPECT_EQ(node_.header().copier_lends.load(), 0U);
+  complete(slot);
+}
+
+TEST_F(SpareCopierOfClient, EndsWithTheDpu) {
+  const std::ptrdiff_t before = threads();
+  const SlotIndex slot = post();
+  ASSERT_TRUE(lends(true));
+  node_.header().dpu_calls.fetch_or(kDpuLost);
+  EXPECT_TRUE(lends(false));
+  EXPECT_TRUE(comes([&] { return threads() == before; }));
+  complete(slot);
+}
+
+TEST_F(SpareCopierOfClient, GoesWithTheClientInTheMiddleOfAnOperation) {
+  const std::ptrdiff_t before = threads();
+  (void)post();
+  ASSERT_TRUE(lends(true));
+  operation_.reset();
+  group_.reset();
+  client_.reset();
+  EXPECT_EQ(node_.header().copier_lends.load(), 0U);
+  EXPECT_LE(threads(), before);
+}
+
+TEST_F(SpareCopierOfClient, AForkedChildHasNoneAndEndsAsItLikes) {
+  const SlotIndex slot = post();
+  ASSERT_TRUE(lends(true));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    operation_.reset();
+    group_.reset();
+    client_.reset();  // waits for no thread
+    ::_exit(0);
+  }
+  int status = 1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  give();
+  EXPECT_TRUE(copied()) << "the parent's goes on";
+  complete(slot);
+}
+
+}  // namespace
+}  // namespace outrigger::client::test
