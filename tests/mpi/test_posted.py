@@ -1,5 +1,7 @@
 """Small nonblocking collectives that the ranks of a node do by themselves."""
 
+import os
+
 import pytest
 
 ALWAYS = {"OUTRIGGER_INTRANODE": "always"}
@@ -64,3 +66,12 @@ def test_differing_calls(offload, what, code):
     result = offload.run(2, ["posted", what, "returns"], services=1, env=ALWAYS).ok()
     assert result.out.count(f"which is {code}") == 2, result.out
     assert "the ranks' calls differ" in result.out
+
+
+def test_ranks_on_the_same_core_are_let_post(offload):
+    """All but the last one to post: a turn of others moves nothing for it."""
+    ranks_cpu = min(os.sched_getaffinity(0))
+    result = offload.run(3, ["yields", str(ranks_cpu), "ranks"], services=1, env=ALWAYS).ok()
+    assert nonblocking_by_ranks(result) == 3
+    said = sorted(line for line in result.out.splitlines() if line.startswith("rank "))
+    assert said == ["rank 0 yields 1 times", "rank 1 yields 1 times", "rank 2 yields 0 times"]

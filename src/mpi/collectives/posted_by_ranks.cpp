@@ -84,9 +84,14 @@ bool post_by_ranks(Job& job, RankTeam& team, CollectiveCall call, std::span<cons
   operation.posted.post(job, ranks.posts(), last.plan, last.arguments);
   if (observing()) [[unlikely]]
     count_posted_by_ranks(operation);
+  const bool others_need_turn = job.cores == copy::RankCores::shared_with_ranks && !operation.posted.is_due();
   launch_by_ranks(operation);
   *request = operation.request;
   last.state->count_native_call();
+  if (others_need_turn) {
+    note_needed_turn();
+    let_others_post();
+  }
   return true;
 }
 
