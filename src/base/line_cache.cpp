@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <sstream>
 #include <system_error>
 #include <thread>
@@ -68,6 +69,12 @@ std::string contents(const std::string& path) {
   text << file.rdbuf();
   return text.str();
 }
+
+std::string line_of(const std::string& key, const std::string& value, std::int64_t since_s) {
+  return key + " " + value + " " + std::to_string(since_s) + "\n";
+}
+
+constexpr std::int64_t kDay = 24 * 60 * 60;  // in seconds
 
 std::int64_t now_s() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -144,7 +151,9 @@ std::optional<std::string> LineCache::find(const std::string& key) {
   const std::lock_guard lock(mutex_);
   read_file();
   const auto found = known_.find(key);
-  return found == known_.end() ? std::nullopt : std::optional(found->second.value);
+  if (found == known_.end()) return std::nullopt;
+  if (drops_unused() && found->second.since_s + kDay < now_s()) used_.insert(key);
+  return found->second.value;
 }
 
 void LineCache::note(const std::string& key, const std::string& value) {
@@ -152,9 +161,41 @@ void LineCache::note(const std::string& key, const std::string& value) {
   noted_.insert_or_assign(key, Kept{value, now_s()});
 }
 
+void LineCache::merge_into(Lines& lines) const {
+  for (const std::string& key : used_) {
+    if (const auto known = lines.find(key); known != lines.end()) known->second.since_s = now_s();
+  }
+  for (const auto& [key, kept] : noted_) {
+    const auto known = lines.find(key);
+    if (known == lines.end() && !drops_unused() && lines.size() >= kind_.most_lines) continue;
+    const bool is_new = known == lines.end() || known->second.value != kept.value;
+    if (is_new || drops_unused()) lines.insert_or_assign(key, kept);
+  }
+  if (drops_unused()) drop_unused(lines);
+}
+
+void LineCache::drop_unused(Lines& lines) const {
+  std::vector<Lines::iterator> latest;
+  for (auto line = lines.begin(); line != lines.end(); ++line) latest.push_back(line);
+  std::ranges::stable_sort(latest, std::greater(), [](auto line) { return line->second.since_s; });
+  std::size_t bytes = header_.size();
+  std::size_t kept = 0;
+  for (; kept < std::min(latest.size(), kind_.most_lines); ++kept) {
+    bytes += line_of(latest[kept]->first, latest[kept]->second.value, latest[kept]->second.since_s).size();
+    if (bytes > kind_.most_bytes) break;
+  }
+  for (; kept < latest.size(); ++kept) lines.erase(latest[kept]);
+}
+
+std::string LineCache::text_of(const Lines& lines) const {
+  std::string text = header_;
+  for (const auto& [key, kept] : lines) text += line_of(key, kept.value, kept.since_s);
+  return text;
+}
+
 void LineCache::save() {
   const std::lock_guard lock(mutex_);
-  if (noted_.empty()) return;
+  if (noted_.empty() && used_.empty()) return;
   read_file();
   if (directory_.empty() || !usable_) return;
   static_cast<void>(::mkdir(directory_.substr(0, directory_.rfind('/')).c_str(), 0700));
@@ -165,13 +206,8 @@ void LineCache::save() {
   const std::string before = contents(path_);
   if (!before.empty() && !read(before, all)) return;
   if (before.empty()) make_room(directory_, kind_.files + "-", kMostFiles - 1);
-  for (const auto& [key, kept] : noted_) {
-    const auto known = all.find(key);
-    if (known == all.end() && all.size() >= kind_.most_lines) continue;
-    if (known == all.end() || known->second.value != kept.value) all.insert_or_assign(key, kept);
-  }
-  std::string text = header_;
-  for (const auto& [key, kept] : all) text += key + " " + kept.value + " " + std::to_string(kept.since_s) + "\n";
+  merge_into(all);
+  const std::string text = text_of(all);
   if (text != before) {
     static_cast<void>(write_file(path_, text, false));
   } else {

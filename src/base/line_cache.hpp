@@ -8,7 +8,8 @@
 //   program lmp
 //   ialltoall nonblocking 17 64 2 32 4 native 1764300000
 //
-// A line has a key of words, a value of one word, and since when the value is the same, in seconds since 1970.
+// A line has a key of words, a value of one word, and since when the value is the same, in seconds since 1970. Where
+// unused lines go, it is the day on which a run used it last.
 //
 // A file that is something else, or of another machine or MPI, is left alone, and one line says so. At most
 // kMostFiles of a kind are kept: a new one takes the place of the one that has been unchanged for longest.
@@ -22,6 +23,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -34,9 +36,10 @@ class LineCache {
   struct Kind {
     std::string title;
     std::string files;       // choices: choices-<hash>.txt
-    std::size_t most_lines;  // at the limit nothing is added
+    std::size_t most_lines;  // at the limit nothing is added, or the lines that were unused for longest go
     bool (*is_line)(const std::string& key, const std::string& value);
-    std::string program = {};  // whose lines these are; empty: all programs share them
+    std::string program = {};    // whose lines these are; empty: all programs share them
+    std::size_t most_bytes = 0;  // of a file whose unused lines go; 0: they stay
   };
   // `cores`: the placement, in words. `mpi_name`: of the MPI, asked when it is needed. `refuse`: says that the file of
   // this path is another one.
@@ -60,6 +63,11 @@ class LineCache {
   // False: it is not one of ours.
   [[nodiscard]] bool read(const std::string& text, Lines& lines) const;
   void read_file();
+  [[nodiscard]] bool drops_unused() const { return kind_.most_bytes != 0; }
+  // Adds what was noted and used to the lines of the file.
+  void merge_into(Lines& lines) const;
+  void drop_unused(Lines& lines) const;
+  [[nodiscard]] std::string text_of(const Lines& lines) const;
 
   Kind kind_;
   std::string cores_;
@@ -74,6 +82,7 @@ class LineCache {
   std::string header_;
   Lines known_;
   Lines noted_;
+  std::set<std::string> used_;  // keys whose lines have an older date
 };
 
 }  // namespace outrigger

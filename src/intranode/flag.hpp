@@ -38,8 +38,10 @@ inline constexpr std::size_t kMostPieces = 16;
 inline constexpr std::uint64_t kPlaces = 16;
 // Bytes that a member contributes to one of them, at most.
 inline constexpr std::size_t kMostPosted = std::size_t{16} << 10;
-// Limit of what a member has posted and others have not collected. The program ends at it, with a message.
-inline constexpr std::uint64_t kMorePlaces = 16384;
+// Members agree on so many operations at a time: they do them, or leave them and all later ones to others.
+inline constexpr std::uint64_t kWindow = 8192;
+// Limit of what a member has posted and others have not collected.
+inline constexpr std::uint64_t kMorePlaces = 2 * kWindow;
 
 namespace steps {
 

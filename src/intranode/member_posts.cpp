@@ -20,8 +20,21 @@ std::byte* Posts::begin(std::size_t bytes) {
   return at;
 }
 
+// `agreed` grows by kWindow. kNoMore in it is for good. A member that is behind finds that others have agreed on more.
+bool Posts::agree() {
+  constexpr std::uint64_t kNoMore = 1;
+  static_assert(kWindow % 2 == 0 && kMorePlaces == 2 * kWindow);
+  if (ended_) return false;
+  const bool has_room = agreed_ <= kWindow || all_have_left(agreed_ - kWindow);
+  const std::uint64_t proposed = has_room ? agreed_ + kWindow : agreed_ | kNoMore;
+  std::uint64_t now = steps::exchange(memory_.member(0).agreed, agreed_, proposed, Site::current());
+  if (now == agreed_) now = proposed;
+  ended_ = (now & ~kNoMore) <= agreed_;
+  if (!ended_) agreed_ += kWindow;
+  return !ended_;
+}
+
 std::byte* Posts::begin_elsewhere(std::size_t bytes) {
-  if (next_ > kMorePlaces && !all_have_left(next_ - kMorePlaces)) return nullptr;
   current_ = &own_->more[next_ % kMorePlaces];
   if (bytes <= kPostedBeside) {
     steps::writes(current_->beside.data(), bytes);
@@ -62,6 +75,27 @@ std::uint64_t Posts::pass() {
   ++next_;
   steps::store(own_->passed, next_);
   return next_;
+}
+
+void Posts::does_otherwise(CallWord call) {
+  ++others_;
+  steps::tell(own_->other_calls[others_ % kOtherCalls], call.tagged(others_).word());
+  steps::store(own_->others, others_);
+}
+
+// A member that has begun the operation has raised its flag before it counts a later call.
+std::optional<std::uint32_t> Posts::does_other(std::uint64_t operation, std::uint64_t others) const {
+  for (std::uint32_t member = 0; member < size_; ++member) {
+    if (member == rank_ || steps::load(memory_.member(member).others) <= others) continue;
+    if (!has_begun(member, operation)) return member;
+  }
+  return std::nullopt;
+}
+
+CallWord Posts::other_call(std::uint32_t member, std::uint64_t others) const {
+  const std::uint64_t number = others + 1;
+  const CallWord call(steps::told(memory_.member(member).other_calls[number % kOtherCalls]));
+  return call.ahead_of(CallWord().tagged(number)) == 0 ? call : CallWord();
 }
 
 bool Posts::is_close(std::uint64_t operation) {

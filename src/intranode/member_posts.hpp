@@ -14,6 +14,10 @@
 // A member that only contributes, as a root does, could be far ahead of the others. It has collected operation n when
 // the others have begun operation n - kAhead.
 //
+// Memory is limited, and a post must not wait. So the member that comes first to operation n * kWindow + 1 decides for
+// all: members do the next kWindow operations if all have left all but the last kWindow ones. Otherwise they do no
+// more.
+//
 // Thread rule: one thread at a time begins and publishes; any thread collects, one at a time for an operation.
 #pragma once
 
@@ -21,6 +25,7 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <vector>
@@ -38,8 +43,9 @@ class Posts {
   [[nodiscard]] std::uint32_t rank() const { return rank_; }
   [[nodiscard]] std::uint32_t size() const { return size_; }
 
-  // The next operation, to which this member contributes `bytes`, kMostPosted at most. Returns where they go; nullptr:
-  // too much is posted that others have not collected yet.
+  // Members do the next operation. False: none any more. The same for all members.
+  [[nodiscard]] bool goes_on() { return next_ < agreed_ || agree(); }
+  // The next operation, to which this member contributes `bytes`, kMostPosted at most. Returns where they go.
   [[nodiscard]] std::byte* begin(std::size_t bytes);
   // They are there. Returns the operation's number.
   std::uint64_t publish(CallWord call);
@@ -53,6 +59,15 @@ class Posts {
     return steps::load(area.places[operation % kPlaces].posted) == operation ||
            steps::load(area.overflowed) >= operation;
   }
+  // In place of all that: the call is done in another way, by all members.
+  void does_otherwise(CallWord call);
+  // So many calls have been.
+  [[nodiscard]] std::uint64_t others() const { return others_; }
+  // The calls wrongly differ: a member has done more than `others` calls in another way, and not begun the operation.
+  [[nodiscard]] std::optional<std::uint32_t> does_other(std::uint64_t operation, std::uint64_t others) const;
+  // The one that follows `others` such ones; not compared if it is not known any more.
+  [[nodiscard]] CallWord other_call(std::uint32_t member, std::uint64_t others) const;
+
   // No other member is so far behind that this one should wait for it.
   [[nodiscard]] bool is_close(std::uint64_t operation);
   // The call to which a contribution that has come belongs ...
@@ -79,6 +94,10 @@ class Posts {
     std::uint32_t which;
   };
 
+  [[nodiscard]] bool agree();
+  [[nodiscard]] bool has_begun(std::uint32_t member, std::uint64_t operation) const {
+    return steps::load(memory_.member(member).passed) >= operation || has_come(member, operation);
+  }
   [[nodiscard]] const PostedPlace& place(std::uint32_t member, std::uint64_t operation) const;
   [[nodiscard]] bool all_have_left(std::uint64_t operation);
   [[nodiscard]] std::byte* begin_elsewhere(std::size_t bytes);
@@ -89,6 +108,9 @@ class Posts {
   std::uint32_t rank_;
   std::uint32_t size_;
   std::uint64_t next_ = 0;           // the operation begun last
+  std::uint64_t agreed_ = 0;         // members do operations up to this one
+  bool ended_ = false;               // and no later ones
+  std::uint64_t others_ = 0;         // calls in another way
   std::uint64_t all_left_ = 0;       // all members are known to have left it and those before
   PostedPlace* current_ = nullptr;   // of the operation begun last
   bool elsewhere_ = false;           // it is one of `more`

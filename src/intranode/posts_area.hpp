@@ -1,6 +1,6 @@
 // The shared memory of nonblocking collectives: what each member has posted. One memfd per team, beside the team's own.
 //
-//     member 0: overflowed | left | passed | places | their bytes | more places | more bytes |
+//     member 0: overflowed | left | passed | others | places | their bytes | more places | more bytes |
 //     member 1: ...
 //
 // Operation n has place n mod kPlaces of each member. A member whose place is still read uses one of the others, of
@@ -24,6 +24,9 @@ namespace outrigger::intranode {
 // As many bytes are beside the flag, in its cache line.
 inline constexpr std::size_t kPostedBeside = 40;
 
+// So many of the last calls that a member has made in another way are kept.
+inline constexpr std::size_t kOtherCalls = 4;
+
 // One member's part in one operation.
 struct PostedPlace {
   // The operation's number.
@@ -42,6 +45,11 @@ struct PostsArea {
   alignas(64) std::atomic<std::uint64_t> left;
   // The last operation to which the member contributes nothing.
   alignas(64) std::atomic<std::uint64_t> passed;
+  // The member's calls that members do not do: their number, and the last ones, tagged with their numbers.
+  alignas(64) std::atomic<std::uint64_t> others;
+  std::array<std::atomic<std::uint64_t>, kOtherCalls> other_calls;
+  // Only the first member's counts, and any member writes it: up to which operation members do them (Posts::agree()).
+  std::atomic<std::uint64_t> agreed;
   std::array<PostedPlace, kPlaces> places;
   alignas(4096) std::array<std::array<std::byte, kMostPosted>, kPlaces> bytes;
   alignas(4096) std::array<PostedPlace, kMorePlaces> more;

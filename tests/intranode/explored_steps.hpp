@@ -22,7 +22,8 @@ inline constexpr std::size_t kPieceUnit = 40;
 inline constexpr std::size_t kMostPieces = 4;
 inline constexpr std::uint64_t kPlaces = 2;
 inline constexpr std::size_t kMostPosted = 96;
-inline constexpr std::uint64_t kMorePlaces = 16;
+inline constexpr std::uint64_t kWindow = 16;
+inline constexpr std::uint64_t kMorePlaces = 2 * kWindow;
 
 namespace steps {
 

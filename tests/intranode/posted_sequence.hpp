@@ -19,12 +19,17 @@ class PostedSequence {
   PostedSequence(Posts& posts, std::uint64_t seed, std::function<bool()> stuck)
       : posts_(posts), alike_(seed), own_(seed * 31 + posts.rank()), stuck_(std::move(stuck)) {}
 
-  // Posts so many operations and collects them all. Returns an error, or nothing.
+  // Posts so many operations, if the members do not stop before, and collects them all. Returns an error, or nothing.
   [[nodiscard]] std::string run(int operations) {
+    const bool collects_soon = alike_() % 2 == 0;
     for (int i = 0; i < operations; ++i) {
-      if (!post()) return "no room for another operation";
-      while (open_.size() > kMostOpen || (!open_.empty() && own_() % 2 == 0)) {
-        const bool old = open_.front().number + kOldest < number_;
+      if (!posts_.goes_on()) {
+        if (collects_soon) return "no room for another operation";
+        break;
+      }
+      post();
+      while (open_.size() > (collects_soon ? kFewOpen : kManyOpen) || (!open_.empty() && own_() % 2 == 0)) {
+        const bool old = collects_soon && open_.front().number + kOldest < number_;
         if (std::string wrong = collect(old ? 0 : own_() % open_.size()); !wrong.empty()) return wrong;
       }
     }
@@ -34,9 +39,13 @@ class PostedSequence {
     return "";
   }
 
+  // So many have been done.
+  [[nodiscard]] std::uint64_t done() const { return number_; }
+
  private:
-  static constexpr std::size_t kMostOpen = 4;
-  static constexpr std::uint64_t kOldest = 6;  // operations: places are limited
+  static constexpr std::size_t kFewOpen = 4;
+  static constexpr std::size_t kManyOpen = 16;
+  static constexpr std::uint64_t kOldest = 6;  // operations
   struct Open {
     std::uint64_t number;
     bool rooted;
@@ -48,7 +57,7 @@ class PostedSequence {
     return static_cast<std::byte>(number * 7 + member * 13 + place);
   }
 
-  [[nodiscard]] bool post() {
+  void post() {
     Open open{};
     ++number_;
     open.rooted = alike_() % 3 == 0;
@@ -57,14 +66,12 @@ class PostedSequence {
     if (open.rooted && open.root != posts_.rank()) {
       open.number = posts_.pass();
       open_.push_back(open);
-      return true;
+      return;
     }
     std::byte* const into = posts_.begin(open.bytes);
-    if (into == nullptr) return false;
     for (std::size_t i = 0; i < open.bytes; ++i) into[i] = byte_of(number_, posts_.rank(), i);
     open.number = posts_.publish(CallWord(CollectiveCall::allgather, open.root, open.bytes));
     open_.push_back(open);
-    return true;
   }
 
   [[nodiscard]] std::string collect(std::size_t which) {

@@ -9,7 +9,7 @@
 namespace outrigger::intranode {
 namespace {
 
-constexpr int kOperations = 26;  // more than kMorePlaces and a member's open ones
+constexpr int kOperations = 42;  // more than kMorePlaces
 
 struct ExploredPosts {
   explicit ExploredPosts(std::uint32_t members)
@@ -25,10 +25,14 @@ struct ExploredPosts {
 std::string run_posts(Explorer& explorer, ExploredPosts& posts, Choices& choices, std::uint64_t seed) {
   std::memset(posts.bytes().data(), 0, posts.bytes().size());
   explorer.watch(posts.bytes(), {});
+  std::vector<std::uint64_t> done;
   return explorer.run(posts.size, choices, [&](std::uint32_t rank) -> std::string {
     Posts own(posts.memory, rank);
     int looks = 0;
-    return PostedSequence(own, seed, [&looks] { return ++looks > 20'000; }).run(kOperations);
+    PostedSequence sequence(own, seed, [&looks] { return ++looks > 20'000; });
+    if (std::string wrong = sequence.run(kOperations); !wrong.empty()) return wrong;
+    done.push_back(sequence.done());
+    return done.back() == done.front() ? "" : "members have done different numbers of operations";
   });
 }
 
@@ -53,7 +57,7 @@ TEST(PostsExplorerTest, EveryStepIsNeeded) {
   Explorer explorer;
   ASSERT_EQ(explore_posts(explorer, 100), "");
   const std::set<std::string> sites = explorer.sites();
-  EXPECT_EQ(sites.size(), 4U);
+  EXPECT_EQ(sites.size(), 5U);
   for (const std::string& site : sites) {
     for (const Mutation mutation : {Mutation::dropped, Mutation::unordered}) {
       explorer.mutate(mutation, site);

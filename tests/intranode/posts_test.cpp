@@ -15,8 +15,8 @@ PostsMemory memory_for(std::uint32_t members) {
 }
 
 std::uint64_t post(Posts& posts, std::size_t bytes, int value) {
+  if (!posts.goes_on()) return 0;
   std::byte* const into = posts.begin(bytes);
-  if (into == nullptr) return 0;
   std::memset(into, value, bytes);
   return posts.publish(CallWord(CollectiveCall::allgather, 0, bytes));
 }
@@ -36,11 +36,48 @@ TEST(PostsTest, ManyAreKeptForAMemberThatComesLate) {
   }
 }
 
-TEST(PostsTest, TheirNumberIsLimited) {
+TEST(PostsTest, MembersStopAtTheSameOperation) {
+  const PostsMemory memory = memory_for(2);
+  Posts early(memory, 0);
+  Posts late(memory, 1);
+  for (std::uint64_t i = 1; i <= kMorePlaces; ++i) ASSERT_EQ(post(early, 1, 1), i);
+  EXPECT_FALSE(early.goes_on());
+  for (std::uint64_t i = 1; i <= kMorePlaces; ++i) {
+    ASSERT_EQ(post(late, 1, 1), i);
+    early.leave(i);
+    late.leave(i);
+  }
+  EXPECT_FALSE(late.goes_on()) << "it has room, but the other one had none";
+}
+
+TEST(PostsTest, MembersGoOnWhileTheyCollect) {
+  const PostsMemory memory = memory_for(2);
+  Posts early(memory, 0);
+  Posts late(memory, 1);
+  for (std::uint64_t i = 1; i <= 5 * kWindow; ++i) {
+    ASSERT_EQ(post(early, 1, 1), i);
+    if (i <= kWindow) continue;
+    ASSERT_EQ(post(late, 1, 1), i - kWindow);
+    early.leave(i - kWindow);
+    late.leave(i - kWindow);
+  }
+}
+
+TEST(PostsTest, ACallInAnotherWayBeforeAnOperationShows) {
   const PostsMemory memory = memory_for(2);
   Posts posts(memory, 0);
-  for (std::uint64_t i = 1; i <= kMorePlaces; ++i) ASSERT_EQ(post(posts, 1, 1), i);
-  EXPECT_EQ(posts.begin(1), nullptr);
+  Posts other(memory, 1);
+  const CallWord call(CollectiveCall::allreduce, 0, 9000);
+  ASSERT_EQ(post(posts, 1, 1), 1U);
+  EXPECT_EQ(posts.does_other(1, posts.others()), std::nullopt) << "the other one is late";
+  other.does_otherwise(call);
+  EXPECT_EQ(posts.does_other(1, posts.others()), 1U);
+  EXPECT_TRUE(posts.other_call(1, posts.others()).is_same_call(call));
+  ASSERT_EQ(post(other, 1, 1), 1U);
+  EXPECT_EQ(posts.does_other(1, posts.others()), std::nullopt);
+  for (std::size_t i = 0; i < kOtherCalls; ++i) other.does_otherwise(call);
+  EXPECT_EQ(posts.does_other(2, posts.others()), 1U);
+  EXPECT_FALSE(posts.other_call(1, posts.others()).is_compared()) << "its word is gone";
 }
 
 TEST(PostsTest, OperationsAreCollectedInAnyOrder) {

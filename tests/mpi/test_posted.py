@@ -1,5 +1,8 @@
 """Small nonblocking collectives that the ranks of a node do by themselves."""
 
+import os
+import re
+
 import pytest
 
 ALWAYS = {"OUTRIGGER_INTRANODE": "always"}
@@ -57,6 +60,24 @@ def test_nobody_waits_for_who_has_posted(offload, what, ranks):
     assert nonblocking_by_ranks(result) > 1000
 
 
+def test_more_than_there_is_room_for(offload):
+    """All ranks leave the same calls to their MPI."""
+    result = offload.run(2, ["posted", "ahead", "25000"], services=1, env=ALWAYS, timeout_s=150).ok()
+    assert "done" in result.out
+    assert nonblocking_by_ranks(result) == 2 * 16384
+
+
+@pytest.mark.parametrize("alike", (0, 3))
+@pytest.mark.parametrize("call", ("Allreduce", "Allgather", "Alltoall", "Bcast"))
+def test_calls_on_both_sides_of_the_limit(offload, call, alike):
+    result = offload.run(3, ["posted", "large", f"i{call.lower()}", str(alike)], services=1, env=ALWAYS)
+    assert result.returncode != 0
+    root = " with root 2" if call == "Bcast" else ""
+    said = f"rank [01] calls MPI_{call} of 16 bytes{root}, and rank 2 calls MPI_{call} of 12000 bytes{root}"
+    failed = f"MPI_I{call.lower()} on a communicator of 3 ranks failed: the ranks' calls differ: {said}"
+    assert re.search(failed, result.out), result.out
+
+
 @pytest.mark.parametrize(
     ("what", "code"), (("other_size", "truncate"), ("long_send", "truncate"), ("other_call", "other"))
 )
@@ -64,3 +85,12 @@ def test_differing_calls(offload, what, code):
     result = offload.run(2, ["posted", what, "returns"], services=1, env=ALWAYS).ok()
     assert result.out.count(f"which is {code}") == 2, result.out
     assert "the ranks' calls differ" in result.out
+
+
+def test_ranks_on_the_same_core_are_let_post(offload):
+    """All but the last one to post: a turn of others moves nothing for it."""
+    ranks_cpu = min(os.sched_getaffinity(0))
+    result = offload.run(3, ["yields", str(ranks_cpu), "ranks"], services=1, env=ALWAYS).ok()
+    assert nonblocking_by_ranks(result) == 3
+    said = sorted(line for line in result.out.splitlines() if line.startswith("rank "))
+    assert said == ["rank 0 yields 1 times", "rank 1 yields 1 times", "rank 2 yields 0 times"]

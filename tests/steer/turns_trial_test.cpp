@@ -23,12 +23,17 @@ struct Costs {
 struct TwoRanks {
   std::array<TurnsTrial, 2> trials;
   std::int64_t now_ns = 1'000'000;
+  std::uint64_t rows = 0;
 
-  void make_trial(const Costs& costs, std::int64_t late_ns = 0) {
-    while (!trials[0].is_over()) {
+  // Returns how many calls it takes.
+  std::uint64_t make_trial(const Costs& costs, std::int64_t late_ns = 0) {
+    std::uint64_t calls = 0;
+    for (; !trials[0].is_over(); ++calls) {
       const TurnsTrial::Turn turn = trials[0].next();
       const TurnsTrial::Turn other = trials[1].next();
-      ASSERT_EQ(turn.way, other.way);
+      EXPECT_EQ(turn.way, other.way);
+      EXPECT_EQ(turn.begins_row, other.begins_row);
+      rows += turn.begins_row ? 1 : 0;
       const std::int64_t end_ns = now_ns + late_ns + costs.of(turn);
       if (turn.timed) {
         trials[0].note(turn, {now_ns, end_ns});
@@ -38,6 +43,14 @@ struct TwoRanks {
     }
     const std::vector<TurnTimes> all{trials[0].times(), trials[1].times()};
     for (TurnsTrial& trial : trials) trial.judge(all);
+    return calls;
+  }
+  std::uint64_t pass_quiet_calls() {
+    std::uint64_t calls = 0;
+    for (TurnsTrial& trial : trials) {
+      for (calls = 0; trial.is_quiet(); ++calls) trial.take();
+    }
+    return calls;
   }
   // Calls until another trial begins.
   std::uint64_t quiet_calls() {
@@ -79,6 +92,32 @@ TEST(TurnsTrial, WaitingForALateRankDoesNotCount) {
   TwoRanks ranks;
   ranks.make_trial({1000, 900}, 1'000'000);
   EXPECT_EQ(ranks.trials[0].way(), Way::ranks);
+}
+
+TEST(TurnsTrial, OnSharedCoresLaterTrialsAreOfRows) {
+  TwoRanks ranks;
+  ranks.trials[0] = TurnsTrial({.runs_ahead = true});
+  ranks.trials[1] = TurnsTrial({.runs_ahead = true, .shares_core = true});
+  const std::uint64_t first = ranks.make_trial({1000, 300});
+  EXPECT_EQ(ranks.rows, 0U);
+  EXPECT_EQ(ranks.trials[0].way(), Way::ranks);
+  EXPECT_LT(ranks.pass_quiet_calls(), 2000U) << "also if one way is much faster call by call";
+  const std::uint64_t second = ranks.make_trial({1000, 1500});
+  EXPECT_EQ(ranks.rows, first) << "each turn of the first trial is a row of the second";
+  EXPECT_GT(second, 16 * first) << "a rank is as far ahead as it can be in most calls of a row";
+  EXPECT_EQ(ranks.trials[1].way(), Way::native);
+  ranks.pass_quiet_calls();
+  ranks.make_trial({1000, 500});
+  EXPECT_EQ(ranks.trials[0].saved_ns(), 500);
+}
+
+TEST(TurnsTrial, OnCoresOfTheirOwnTheyAreNot) {
+  TwoRanks ranks;
+  for (TurnsTrial& trial : ranks.trials) trial = TurnsTrial({.runs_ahead = true});
+  const std::uint64_t first = ranks.make_trial({1000, 500});
+  ranks.pass_quiet_calls();
+  EXPECT_EQ(ranks.make_trial({1000, 500}), first);
+  EXPECT_EQ(ranks.rows, 0U);
 }
 
 TEST(TurnsTrial, TimesOfAnotherNodeMoveToThisClock) {

@@ -6,8 +6,6 @@
 namespace outrigger::intranode {
 namespace {
 
-constexpr std::size_t kMostLines = 4096;
-
 std::string words_of(const OrderKey& key) {
   std::ostringstream words;
   words << key.form << ' ' << key.members << ' ' << name_of(key.reduction.operation) << ' '
@@ -50,7 +48,7 @@ std::optional<MemberOrders> parse_orders(std::string_view text) {
 
 OrderFile::OrderFile(std::string placement, std::string mpi, void (*refuse)(const std::string& path))
     : cache_(
-          {"outrigger-sums 2", "sums", kMostLines, &is_line}, std::move(placement),
+          {"outrigger-sums 2", "sums", kMostLines, &is_line, {}, kMostBytes}, std::move(placement),
           [mpi = std::move(mpi)] { return mpi; }, refuse) {}
 
 std::optional<MemberOrders> OrderFile::find(const OrderKey& key) {

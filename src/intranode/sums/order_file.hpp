@@ -10,8 +10,8 @@
 //   allreduce 6 sum float64 1024 native                    refused: not probed again
 //   scan 3 sum float64 1024 0|(0,1)|((0,1),2)              an order for each member
 //
-// A file that is something else is left alone, as for decisions (steer/rank/decision_file.hpp). At kMostLines nothing
-// is added.
+// A file that is something else is left alone, as for decisions (steer/rank/decision_file.hpp). Beyond
+// kMostLines or kMostBytes the lines go that were unused for longest.
 //
 // Thread rule: any thread.
 #pragma once
@@ -35,6 +35,10 @@ using MemberOrders = std::vector<SumOrder>;
 
 class OrderFile {
  public:
+  static constexpr std::size_t kMostLines = 4096;
+  // Lines of many members are long: an order of each of 64 takes some 10 KB.
+  static constexpr std::size_t kMostBytes = std::size_t{4} << 20;
+
   // `mpi`: name, version and build of the MPI library. `placement`: where the members are, as far as an MPI may look at
   // it. One line each. `refuse`: says that the file of this path is another one.
   OrderFile(std::string placement, std::string mpi, void (*refuse)(const std::string& path));
@@ -42,7 +46,7 @@ class OrderFile {
   // None: refused.
   [[nodiscard]] std::optional<MemberOrders> find(const OrderKey& key);
   void note(const OrderKey& key, const MemberOrders& orders);
-  // Adds what was noted to the file. A failed write is ignored: orders are learned again.
+  // Adds what was noted to the file, and dates what was found. A failed write is ignored: orders are learned again.
   void save();
 
  private:

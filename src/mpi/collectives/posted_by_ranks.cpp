@@ -51,6 +51,8 @@ bool look_at(Job& job, RankTeam& team, TeamPosts::Last& last, std::span<const Wo
   const MPI_Comm comm = argument<MPI_Comm>(words[static_cast<std::size_t>(arguments_of(collective).comm)]);
   last.state = state_of(job, comm);
   if (last.state == nullptr || !call.valid(job, team.place())) return false;
+  const auto root = static_cast<std::uint32_t>(call.root);
+  team.posts()->looks_at(intranode::CallWord(collective, root, call.block_bytes().value_or(0)));
   const std::optional<PostPlan> plan = plan_post(call, team.place());
   if (!plan) return false;
   if (is_for_services(job, *last.state, collective, plan->block_bytes)) return false;
@@ -69,14 +71,18 @@ void go_on(Job& job, const TeamPosts& ranks) {
 }  // namespace
 
 bool post_by_ranks(Job& job, RankTeam& team, CollectiveCall call, std::span<const Word> words, bool large_counts) {
+  TeamPosts& ranks = *team.posts();
+  ranks.looks_at(intranode::CallWord());
   if (!is_done_by_posts(call) || team.is_native() || team.is_off()) return false;
   auto* const request = argument<MPI_Request*>(words.back());
   if (request == nullptr) return false;
-  TeamPosts& ranks = *team.posts();
   TeamPosts::Last& last = ranks.last(call);
   const std::span<const Word> given = words.first(words.size() - 1);
   if (!is_again(last, given, large_counts) && !look_at(job, team, last, given, large_counts, call)) return false;
-  if (last.state->off()) return false;
+  if (last.state->off() || !ranks.posts()->goes_on()) {
+    ranks.looks_at(last.plan.said);
+    return false;
+  }
   if (ranks.owes_progress()) go_on(job, ranks);
   Operation& operation = *make_operation();
   operation.comm = last.state;
@@ -84,9 +90,14 @@ bool post_by_ranks(Job& job, RankTeam& team, CollectiveCall call, std::span<cons
   operation.posted.post(job, ranks.posts(), last.plan, last.arguments);
   if (observing()) [[unlikely]]
     count_posted_by_ranks(operation);
+  const bool others_need_turn = job.cores == copy::RankCores::shared_with_ranks && !operation.posted.is_due();
   launch_by_ranks(operation);
   *request = operation.request;
   last.state->count_native_call();
+  if (others_need_turn) {
+    note_needed_turn();
+    let_others_post();
+  }
   return true;
 }
 

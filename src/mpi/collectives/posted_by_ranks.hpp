@@ -32,7 +32,9 @@ struct PostedByRanks {
     RankTeam* const team = team_of(*job, argument<MPI_Comm>(all[kComm]));
     if (team == nullptr || team->posts() == nullptr) return Handler::template run<call>(site, words...);
     if (post_by_ranks(*job, *team, collective, all, large_counts)) return MPI_SUCCESS;
-    return Handler::template run<call>(site, words...);
+    const int code = Handler::template run<call>(site, words...);
+    if (code == MPI_SUCCESS) team->posts()->does_otherwise();
+    return code;
   }
 
  private:

@@ -11,7 +11,6 @@
 #include "mpi/collectives/arguments.hpp"
 #include "mpi/job/job.hpp"
 #include "mpi/memory/accelerators.hpp"
-#include "mpi/native/die.hpp"
 #include "mpi/native/message.hpp"
 #include "mpi/native/real.hpp"
 #include "mpi/types/blocks.hpp"
@@ -112,6 +111,8 @@ void PostedCall::post(const Job& job, std::shared_ptr<intranode::Posts> posts, c
                       const TeamArguments& call) {
   posts_ = std::move(posts);
   plan_ = plan;
+  others_ = posts_->others();
+  looks_ = 0;
   into_ = received_side(call);
   const std::uint32_t me = posts_->rank();
   const bool is_rooted = plan.call == CollectiveCall::bcast;
@@ -123,11 +124,6 @@ void PostedCall::post(const Job& job, std::shared_ptr<intranode::Posts> posts, c
     number_ = posts_->pass();
   } else {
     std::byte* const into = posts_->begin(plan.posted_bytes);
-    if (into == nullptr) {
-      die("%s: more than %llu nonblocking collectives of a communicator are outstanding; run with --intranode off",
-          name_of(CallKind{plan.call, CallForm::nonblocking}).c_str(),
-          static_cast<unsigned long long>(intranode::kMorePlaces));
-    }
     const TeamSide& side = sent_side(call);
     const void* const from = sent_from(call, me);
     if (!plan.posts_all) {
@@ -148,33 +144,41 @@ void PostedCall::keep_type() {
   into_.type = kept_ = lasting_type(into_.type);
 }
 
-bool PostedCall::is_due() {
+bool PostedCall::has_come() {
   while (first_ != end_ && posts_->has_come(first_, number_)) ++first_;
   return first_ == end_ && (!leads_ || posts_->is_close(number_));
 }
 
-std::optional<std::uint32_t> PostedCall::differing() const {
+bool PostedCall::finds_difference() {
+  const std::optional<std::uint32_t> other = posts_->does_other(number_, others_);
+  if (!other) return false;
+  found_ = {.other = *other, .mine = plan_.expected, .theirs = posts_->other_call(*other, others_)};
+  return true;
+}
+
+std::optional<intranode::Difference> PostedCall::difference() const {
+  if (found_) return found_;
   const bool is_rooted = plan_.call == CollectiveCall::bcast;
   for (std::uint32_t member = is_rooted ? plan_.root : 0; member < end_; ++member) {
-    if (!posts_->call(member, number_).is_same_call(plan_.expected)) return member;
+    const CallWord theirs = posts_->call(member, number_);
+    if (!theirs.is_same_call(plan_.expected)) return {{.other = member, .mine = plan_.expected, .theirs = theirs}};
   }
   return std::nullopt;
 }
 
 int PostedCall::collect(const Job& job) {
   int code = MPI_SUCCESS;
-  if (const std::optional<std::uint32_t> other = differing()) [[unlikely]] {
-    const intranode::Difference difference{
-        .other = *other, .mine = plan_.expected, .theirs = posts_->call(*other, number_)};
+  if (const std::optional<intranode::Difference> differs = difference()) [[unlikely]] {
     print("%s on a communicator of %u ranks failed: the ranks' calls differ: %s",
           name_of(CallKind{plan_.call, CallForm::nonblocking}).c_str(), posts_->size(),
-          difference.description(posts_->rank()).c_str());
-    code = difference.is_of_sizes() ? MPI_ERR_TRUNCATE : MPI_ERR_OTHER;
+          differs->description(posts_->rank()).c_str());
+    code = differs->is_of_sizes() ? MPI_ERR_TRUNCATE : MPI_ERR_OTHER;
   } else {
     put(job);
   }
   posts_->leave(number_);
   posts_.reset();
+  found_.reset();
   if (kept_ != MPI_Datatype{}) real().Type_free(&kept_);
   kept_ = MPI_Datatype{};
   return code;

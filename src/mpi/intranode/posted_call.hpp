@@ -45,23 +45,32 @@ class PostedCall {
 
   // `call` as the plan was made for, but for its buffers.
   void post(const Job& job, std::shared_ptr<intranode::Posts> posts, const PostPlan& plan, const TeamArguments& call);
-  // All has come that this rank needs.
-  [[nodiscard]] bool is_due();
+  // All has come that this rank needs, or never will.
+  [[nodiscard]] bool is_due() { return has_come() || (++looks_ % kLooksPerCheck == 0 && finds_difference()); }
   // Then: puts it into the program's memory. Returns the MPI error code.
   [[nodiscard]] int collect(const Job& job);
 
  private:
+  static constexpr std::uint32_t kLooksPerCheck = 256;
+
+  [[nodiscard]] bool has_come();
+  // A rank goes another way in this call, so it will not come.
+  [[nodiscard]] bool finds_difference();
   void put(const Job& job);
   void put_block(const Job& job, std::uint32_t place, const std::byte* bytes) const;
   void reduce(const Job& job);
   void keep_type();
-  [[nodiscard]] std::optional<std::uint32_t> differing() const;
+  // Compares what has come.
+  [[nodiscard]] std::optional<intranode::Difference> difference() const;
 
   std::shared_ptr<intranode::Posts> posts_;
   PostPlan plan_;
   std::uint64_t number_ = 0;
   std::uint32_t first_ = 0;  // member that may be missing, up to ...
   std::uint32_t end_ = 0;
+  std::uint64_t others_ = 0;  // calls before it that ranks do not do
+  std::uint32_t looks_ = 0;   // in vain
+  std::optional<intranode::Difference> found_;
   bool leads_ = false;  // others wait for this rank, and it for none
   TeamSide into_;
   MPI_Datatype kept_{};  // the type, which the program may free

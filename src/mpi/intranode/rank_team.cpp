@@ -39,6 +39,9 @@ void let_others_copy() {
 #endif
 }
 
+// MPIs send longer blocks when the receiver is there.
+constexpr std::uint64_t kMostBytesAhead = 4096;
+
 // Ranks that share cores gain nothing: a wait is a turn of another rank on either way. Requests need service processes.
 bool gains_by_posts(const Job& job) {
   const bool always = job.config.intranode == Config::Intranode::always;
@@ -62,6 +65,7 @@ RankTeam::~RankTeam() {
 
 void RankTeam::set_up(Job& job, MPI_Comm comm) {
   native_.store(true, std::memory_order_relaxed);
+  shares_core_ = job.cores == copy::RankCores::shared_with_ranks;
   const std::optional<NodesMap> map = map_of(job, comm);
   if (!map) return;
   const bool has_room = teams.fetch_add(1, std::memory_order_relaxed) < kMostTeams && may_make_rare_calls();
@@ -114,13 +118,32 @@ bool RankTeam::has_two_ways(const TeamCallKey& key, CollectiveCall call) const {
   return nodes_ == nullptr && team_->copies_directly() && key.call.size_class() >= kShortest.size_class();
 }
 
+// In short calls of which some rank needs nothing from the others.
+bool RankTeam::may_run_ahead(const TeamCallKey& key, CollectiveCall call) const {
+  constexpr steer::CallKey kLongest = steer::CallKey::of(Collective::ibcast, true, kMostBytesAhead);
+  if (nodes_ != nullptr || key.call.size_class() > kLongest.size_class()) return false;
+  switch (call) {
+    case CollectiveCall::bcast:
+    case CollectiveCall::gather:
+    case CollectiveCall::gatherv:
+    case CollectiveCall::scatter:
+    case CollectiveCall::scatterv:
+    case CollectiveCall::reduce:
+    case CollectiveCall::scan:
+    case CollectiveCall::exscan: return true;
+    default: return false;
+  }
+}
+
 RankTeam::Kind* RankTeam::kind_of(const TeamCallKey& key, CollectiveCall call) {
   for (const std::unique_ptr<Kind>& kind : kinds_) {
     if (kind->key == key) return kind.get();
   }
   if (kinds_.size() == kMostKinds) return nullptr;
-  kinds_.push_back(std::make_unique<Kind>(
-      key, steer::TurnsTrial::Options{.looks = has_seen_sizes(call), .tries_slots = has_two_ways(key, call)}));
+  kinds_.push_back(std::make_unique<Kind>(key, steer::TurnsTrial::Options{.looks = has_seen_sizes(call),
+                                                                          .tries_slots = has_two_ways(key, call),
+                                                                          .runs_ahead = may_run_ahead(key, call),
+                                                                          .shares_core = shares_core_}));
   return kinds_.back().get();
 }
 

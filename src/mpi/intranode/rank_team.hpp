@@ -188,6 +188,7 @@ class RankTeam {
   static constexpr std::size_t kMostKinds = 256;  // more are native
 
   void set_up(Job& job, MPI_Comm comm);
+  [[nodiscard]] bool may_run_ahead(const TeamCallKey& key, CollectiveCall call) const;
   [[nodiscard]] bool has_two_ways(const TeamCallKey& key, CollectiveCall call) const;
   // As RanksCall decides it, where nothing is due.
   [[nodiscard]] Again way_again(const LastCall& last) const {
@@ -212,6 +213,7 @@ class RankTeam {
   std::uint32_t set_up_at_;
   std::uint32_t calls_ = 0;
   bool off_ = false;
+  bool shares_core_ = false;
   std::unique_ptr<RankWaiter> waiter_;
   std::unique_ptr<intranode::CrossMemory> memory_;
   std::optional<intranode::Team> team_;

@@ -456,6 +456,10 @@ void RanksCall::choose(RankTeam::LastCall& last) {
   }
   turn_ = kind_->trial.next();
   team_->copy_by_slots(turn_.by_slots);
+  if (turn_.begins_row && team_->team().barrier() != Outcome::done) {
+    failed_ = true;
+    return;
+  }
   if (turn_.way == steer::Way::native) {
     native_ = kind_->trial.is_under_way() ? report::NativeReason::in_trials : report::NativeReason::mpi_as_fast;
   }

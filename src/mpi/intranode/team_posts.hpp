@@ -35,6 +35,10 @@ class TeamPosts {
     CommState* state = nullptr;
   };
   [[nodiscard]] Last& last(CollectiveCall call) { return lasts_[static_cast<std::size_t>(call)]; }
+  // A call that the ranks do not do, before the MPI or the service processes have it ...
+  void looks_at(intranode::CallWord call) { looked_at_ = call; }
+  // ... and once these have taken it.
+  void does_otherwise() { posts_->does_otherwise(looked_at_); }
   // The MPI owes the program progress even if no call has to wait.
   [[nodiscard]] bool owes_progress() { return ++posted_ % kPostsPerDrive == 0; }
 
@@ -44,6 +48,7 @@ class TeamPosts {
   std::shared_ptr<intranode::Posts> posts_;  // operations outlive the communicator
   std::array<Last, kCollectiveCalls> lasts_;
   std::uint32_t posted_ = 0;
+  intranode::CallWord looked_at_;
 };
 
 }  // namespace outrigger::mpi

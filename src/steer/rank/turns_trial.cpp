@@ -39,10 +39,13 @@ double median_cost(std::span<const TurnTimes> all, std::size_t way) {
 // Rounds of all ways, each of which begins with another one: native ranks, ranks native, ...
 TurnsTrial::Turn TurnsTrial::next_of_trial() {
   if (tried_ == 0) times_ = std::make_unique<TurnTimes>();
-  const std::uint32_t round = tried_ / ways_;
-  const std::size_t way = (tried_ + round) % ways_;
-  ++tried_;
+  times_->shares_core = shares_core_;
+  const std::uint32_t number = tried_ / row_;
+  const std::uint32_t round = number / ways_;
+  const std::size_t way = (number + round) % ways_;
   Turn turn{.way = way == kNatively ? Way::native : Way::ranks, .by_slots = way == kBySlots};
+  turn.begins_row = row_ != 1 && tried_ % row_ == 0;
+  ++tried_;
   turn.timed = round >= kWarmUps;
   turn.place = turn.timed ? round - kWarmUps : 0;
   return turn;
@@ -61,7 +64,13 @@ void TurnsTrial::be_quiet(std::uint64_t calls) {
 }
 
 void TurnsTrial::note(const Turn& turn, const TurnTimes::Call& call) {
-  times_->calls[turn.way == Way::native ? kNatively : turn.by_slots ? kBySlots : kByRanks][turn.place] = call;
+  const std::size_t way = turn.way == Way::native ? kNatively : turn.by_slots ? kBySlots : kByRanks;
+  TurnTimes::Call& noted = times_->calls[way][turn.place];
+  if (row_ == 1 || turn.begins_row) {
+    noted = call;
+  } else {
+    noted.ended_ns += call.ended_ns - call.began_ns;  // as if the program called again at once
+  }
 }
 
 void TurnsTrial::judge(std::span<const TurnTimes> all) {
@@ -72,11 +81,18 @@ void TurnsTrial::judge(std::span<const TurnTimes> all) {
     by_slots_ = true;
     ranks = by_slots;
   }
+  const double calls = static_cast<double>(all.size()) * row_;
   way_ = ranks <= kMargin * native ? Way::ranks : Way::native;
-  saved_ns_ = way_ == Way::ranks ? static_cast<std::int64_t>((native - ranks) / static_cast<double>(all.size())) : 0;
+  saved_ns_ = way_ == Way::ranks ? static_cast<std::int64_t>((native - ranks) / calls) : 0;
   const bool far = ranks > kFarFromIt * native || native > kFarFromIt * ranks;
-  be_quiet(std::min(far ? kLonger * quiet_ : quiet_, kLongestQuiet));
-  quiet_ = std::min(kLonger * quiet_, kLongestQuiet);
+  const bool times_rows = runs_ahead_ && std::ranges::any_of(all, &TurnTimes::shares_core);
+  if (times_rows && row_ == 1) {
+    be_quiet(kBeforeRows);
+  } else {
+    be_quiet(std::min(far ? kLonger * quiet_ : quiet_, kLongestQuiet));
+    quiet_ = std::min(kLonger * quiet_, kLongestQuiet);
+  }
+  row_ = times_rows ? kRow : 1;
   tried_ = 0;
   times_.reset();
 }

@@ -7,6 +7,10 @@
 // Where ranks can copy both directly and through slots, either is tried: processors differ in which takes less time,
 // and so do sizes.
 //
+// Where ranks share cores, a short call by itself does not show what a row of them takes: a rank that runs ahead saves
+// the others' turns on the cores. So the second trial and later ones time rows of calls, in each of which ranks begin
+// together. The first one does not, or it would take as many calls as many programs make.
+//
 // Where only ranks can see how long blocks are, they do one of many native calls all the same: a look.
 //
 // A call costs what ranks spend in it after the last of them has come: waiting for a late one is no way's fault.
@@ -32,6 +36,7 @@ struct TurnTimes {
     std::int64_t ended_ns = 0;
   };
   std::array<std::array<Call, kTimed>, 3> calls{};  // natively, by ranks, and by ranks through slots
+  bool shares_core = false;                         // the rank, with others
 
   // By another node's clock.
   [[nodiscard]] TurnTimes later_by(std::int64_t ns) const {
@@ -49,21 +54,28 @@ class TurnsTrial {
   struct Options {
     bool looks = false;
     bool tries_slots = false;
+    bool runs_ahead = false;   // some rank does not wait for the others in such a call
+    bool shares_core = false;  // this rank; others may differ
   };
   TurnsTrial() = default;
-  explicit TurnsTrial(const Options& options) : looks_(options.looks), ways_(options.tries_slots ? 3 : 2) {}
+  explicit TurnsTrial(const Options& options)
+      : looks_(options.looks),
+        runs_ahead_(options.runs_ahead),
+        shares_core_(options.shares_core),
+        ways_(options.tries_slots ? 3 : 2) {}
 
   struct Turn {
     Way way = Way::native;
     bool by_slots = false;    // of ranks that can also copy directly
     bool timed = false;       // note() is told its times
+    bool begins_row = false;  // all ranks must have come before the call begins
     std::uint32_t place = 0;  // of the timed ones of this way
   };
 
   // The last call, by next(), is part of a trial.
   [[nodiscard]] bool is_under_way() const { return tried_ != 0; }
   // A trial has been made: judge() comes before the next call.
-  [[nodiscard]] bool is_over() const { return tried_ == ways_ * kOfEach; }
+  [[nodiscard]] bool is_over() const { return tried_ == ways_ * kOfEach * row_; }
   // The next call.
   [[nodiscard]] Turn next() {
     if (left_ != 0) [[likely]] {
@@ -90,6 +102,8 @@ class TurnsTrial {
  private:
   static constexpr std::uint32_t kWarmUps = 2;  // of each way: memory is touched, caches fill
   static constexpr std::uint32_t kOfEach = kWarmUps + TurnTimes::kTimed;
+  static constexpr std::uint32_t kRow = 48;            // calls: more than a rank can be ahead of the others
+  static constexpr std::uint64_t kBeforeRows = 1'000;  // calls between the first trial and one of rows
   static constexpr std::uint64_t kFirstQuiet = 4'000;  // calls between two trials
   static constexpr std::uint64_t kLongestQuiet = 1'000'000;
 
@@ -101,6 +115,9 @@ class TurnsTrial {
   void be_quiet(std::uint64_t calls);
 
   bool looks_ = false;
+  bool runs_ahead_ = false;
+  bool shares_core_ = false;
+  std::uint32_t row_ = 1;  // calls of a turn
   std::uint32_t ways_ = 2;
   Way way_ = Way::native;
   bool by_slots_ = false;

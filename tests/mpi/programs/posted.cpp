@@ -1,13 +1,15 @@
 // Small nonblocking collectives, which the ranks of a node may do by themselves.
 //
 //     posted random [--seed N] [--windows N] [--threads N]   the same bytes as by the MPI's own functions
-//     posted ahead           rank 0 posts many, and then needs another rank that has posted none
+//     posted ahead [N]       rank 0 posts N, and then needs another rank that has posted none
 //     posted root            a root broadcasts much more than others collect meanwhile
 //     posted open            one stays open while many others come and go
 //     posted freed           a rank frees the communicator while others have yet to collect
 //     posted other_size      [returns] ranks give different sizes
 //     posted long_send       [returns] ranks send more than they receive, to all beside earlier operations
 //     posted other_call      [returns] ranks make different calls
+//     posted large CALL [N]  the last rank's block is longer than ranks do by themselves, after N such calls of all
+//     ranks
 #include <mpi.h>
 
 #include <algorithm>
@@ -275,17 +277,16 @@ void run_random(std::uint64_t seed, int count, int threads) {
 }
 
 // Rank 0 waits in the MPI for a message that the last rank sends once it has completed all of its own operations.
-void run_ahead() {
-  constexpr int kMany = 10'000;
+void run_ahead(std::size_t many) {
   MPI_Comm comm = duplicate();
-  std::vector<int> sent(kMany);
-  std::vector<int> sums(kMany);
-  std::vector<MPI_Request> requests(kMany);
+  std::vector<int> sent(many);
+  std::vector<int> sums(many);
+  std::vector<MPI_Request> requests(many);
   std::vector<int> blocks(static_cast<std::size_t>(size) * 64);
   std::vector<int> block(64, rank);
   int token = 0;
   if (rank == size - 1) MPI_Recv(&token, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-  for (std::size_t i = 0; i < kMany; ++i) {
+  for (std::size_t i = 0; i < many; ++i) {
     sent[i] = rank + static_cast<int>(i);
     if (i % 100 == 99) {
       MPI_Iallgather(block.data(), 64, MPI_INT, blocks.data(), 64, MPI_INT, comm, &requests[i]);
@@ -296,9 +297,9 @@ void run_ahead() {
   if (rank == 0) MPI_Send(&token, 1, MPI_INT, size - 1, 0, MPI_COMM_WORLD);
   if (rank == 0) MPI_Recv(&token, 1, MPI_INT, size - 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   // From the last one on.
-  for (std::size_t i = kMany; i-- > 0;) MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
+  for (std::size_t i = many; i-- > 0;) MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
   if (rank == size - 1) MPI_Send(&token, 1, MPI_INT, 0, 1, MPI_COMM_WORLD);
-  for (std::size_t i = 0; i < kMany; ++i) {
+  for (std::size_t i = 0; i < many; ++i) {
     const int expected = size * static_cast<int>(i) + size * (size - 1) / 2;
     if (i % 100 != 99 && sums[i] != expected) fail("sum " + std::to_string(i) + " is " + std::to_string(sums[i]));
   }
@@ -428,6 +429,32 @@ void run_long_send(bool returns) {
   MPI_Type_free(&gaps);
 }
 
+// Before that, the ranks agree on as many calls that they do not do by themselves.
+void run_large(const std::string& name, int alike) {
+  constexpr int kFew = 4;
+  constexpr int kMany = 3000;
+  MPI_Comm comm = duplicate();
+  std::vector<int> from(static_cast<std::size_t>(size) * kMany);
+  std::vector<int> into(static_cast<std::size_t>(size) * kMany);
+  for (int i = 0; i < alike; ++i) {
+    MPI_Request request{};
+    MPI_Iallgather(from.data(), kMany, MPI_INT, into.data(), kMany, MPI_INT, comm, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+  }
+  const int count = rank == size - 1 ? kMany : kFew;
+  MPI_Request request{};
+  if (name == "iallreduce") {
+    MPI_Iallreduce(from.data(), into.data(), count, MPI_INT, MPI_SUM, comm, &request);
+  } else if (name == "iallgather") {
+    MPI_Iallgather(from.data(), count, MPI_INT, into.data(), count, MPI_INT, comm, &request);
+  } else if (name == "ialltoall") {
+    MPI_Ialltoall(from.data(), count, MPI_INT, into.data(), count, MPI_INT, comm, &request);
+  } else {
+    MPI_Ibcast(into.data(), count, MPI_INT, size - 1, comm, &request);
+  }
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
 long option(int argc, char** argv, const char* name, long otherwise) {
   for (int i = 2; i + 1 < argc; ++i) {
     if (std::strcmp(argv[i], name) == 0) return std::atol(argv[i + 1]);
@@ -449,13 +476,15 @@ int main(int argc, char** argv) {
                static_cast<int>(option(argc, argv, "--windows", 100)),
                static_cast<int>(option(argc, argv, "--threads", 1)));
   } else if (what == "ahead") {
-    run_ahead();
+    run_ahead(argc > 2 ? static_cast<std::size_t>(std::atol(argv[2])) : 10'000);
   } else if (what == "root") {
     run_root();
   } else if (what == "freed") {
     run_freed();
   } else if (what == "open") {
     run_open();
+  } else if (what == "large" && argc > 2) {
+    run_large(argv[2], argc > 3 ? std::atoi(argv[3]) : 0);
   } else if (what == "long_send") {
     run_long_send(returns);
   } else if (what == "other_size" || what == "other_call") {

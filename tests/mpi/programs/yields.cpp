@@ -3,6 +3,7 @@
 //
 //   yields CPU        all ranks run on this one
 //   yields CPU last   the last rank posts when the service process has taken the posts of all others
+//   yields CPU ranks  each rank posts when those before it have posted; ranks do the operation by themselves
 
 #include <mpi.h>
 #include <sched.h>
@@ -11,6 +12,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <vector>
 
 namespace {
@@ -64,11 +66,31 @@ int post_last_on_last_rank(int rank, int ranks) {
   return posting;
 }
 
+// The ranks share memory from then on.
+void meet() {
+  for (int i = 0; i < 20; ++i) MPI_Barrier(MPI_COMM_WORLD);
+}
+
+int post_one_by_one(int rank, int ranks) {
+  meet();
+  Exchange only(MPI_COMM_WORLD, rank, ranks);
+  if (rank > 0) MPI_Recv(nullptr, 0, MPI_INT, rank - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  const int posting = only.post();
+  if (rank + 1 < ranks) MPI_Send(nullptr, 0, MPI_INT, rank + 1, 0, MPI_COMM_WORLD);
+  only.wait();
+  return posting;
+}
+
 int post_in_any_order(int rank, int ranks) {
   Exchange only(MPI_COMM_WORLD, rank, ranks);
   const int posting = only.post();
   only.wait();
   return posting;
+}
+
+int post(const std::string& order, int rank, int ranks) {
+  if (order == "last") return post_last_on_last_rank(rank, ranks);
+  return order == "ranks" ? post_one_by_one(rank, ranks) : post_in_any_order(rank, ranks);
 }
 
 }  // namespace
@@ -81,7 +103,7 @@ extern "C" __attribute__((visibility("default"))) int sched_yield() {
 
 int main(int argc, char** argv) {
   if (argc != 2 && argc != 3) {
-    std::fprintf(stderr, "usage: yields CPU [last]\n");
+    std::fprintf(stderr, "usage: yields CPU [last|ranks]\n");
     return 2;
   }
   cpu_set_t cpus;
@@ -96,7 +118,7 @@ int main(int argc, char** argv) {
   int ranks = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  const int posting = argc == 3 ? post_last_on_last_rank(rank, ranks) : post_in_any_order(rank, ranks);
+  const int posting = post(argc == 3 ? argv[2] : "", rank, ranks);
   std::printf("rank %d yields %d times\n", rank, posting);
   MPI_Finalize();
   return 0;
