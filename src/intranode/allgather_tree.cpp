@@ -102,8 +102,8 @@ Outcome allgather_tree(Meeting& meeting, const Branches& branches, std::span<con
     rows.put_branch(step);
     meeting.arrive(step);
     if (!wait_leaders(meeting, branches, step, take_branch)) return Outcome::ended;
+    // So they have read what was in the next step's place.
     meeting.all_arrived();
-    if (!rows.wait(step + 1)) return Outcome::ended;
     rows.put_all(step + 1);
     meeting.arrive(step + 1);
   }

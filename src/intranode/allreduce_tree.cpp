@@ -45,7 +45,8 @@ Outcome allreduce_tree(Meeting& meeting, const SplitSum& split, std::span<const 
     std::byte* const own = sum.vector(leader, step);
     if (!sum.combine_branch(step, mine.data(), own)) return Outcome::ended;
     sum.publish(step);
-    if (!sum.combine_all(step, own, into) || !sum.wait_vector(step + 1)) return Outcome::ended;
+    if (!sum.combine_all(step, own, into)) return Outcome::ended;
+    // All have arrived in `step`, so they have read what was there.
     sum.put(step + 1, {into, mine.size()});
     sum.publish(step + 1);
   }

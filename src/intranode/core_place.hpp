@@ -17,7 +17,7 @@ struct CorePlace {
   auto operator<=>(const CorePlace&) const = default;
 };
 
-// Of the calling thread. `system`: the kernel's description of the machine.
+// The calling thread's. `system`: the kernel's description of the machine.
 [[nodiscard]] CorePlace own_core_place(const std::string& system = "/sys/devices/system");
 
 }  // namespace outrigger::intranode

@@ -1,5 +1,5 @@
 // A short reduction in two levels: members give their contributions to their leader, and leaders exchange results of
-// branches. Whether the result is native's (OrderCombine::asks_native()) goes with each result.
+// branches. With each result goes a word: does it ask for the native call (OrderCombine::asks_native())?
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ class TreeSum {
     meeting_.copy_in(vector(meeting_.rank(), step), from);
   }
 
-  // Of a leader: its own contribution and those of its branch.
+  // A leader combines its own contribution and those of its branch ...
   [[nodiscard]] bool combine_branch(std::uint64_t step, const std::byte* mine, std::byte* into,
                                     Site site = Site::current()) {
     const std::uint32_t branch = split_.branches.of(meeting_.rank());
@@ -47,7 +47,7 @@ class TreeSum {
     evaluate_into(split_.parts[branch], std::span(from).first(count), into);
     return true;
   }
-  // ... then the results of all branches. `own`: of its own; the others come from their leaders.
+  // ... then the results of all branches. `own`: its branch's; the others come from their leaders.
   [[nodiscard]] bool combine_all(std::uint64_t step, const std::byte* own, std::byte* into,
                                  Site site = Site::current()) {
     std::array<const std::byte*, kMostMembers> from{};

@@ -168,5 +168,17 @@ TEST(ExplorerTest, AllOrdersOfACallAreRight) {
   EXPECT_GE(complete, 10U);
 }
 
+// Two branches. Some calls have no more orders.
+TEST(ExplorerTest, ManyOrdersOfACallInBranchesAreRight) {
+  Explorer explorer;
+  ExploredTeam team(3, 2);
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    AllChoices choices;
+    for (std::uint64_t run = 0; run < 1'000 && choices.next_run(3); ++run) {
+      ASSERT_EQ(run_calls(explorer, team, choices, 8 * seed, 1), "") << "seed " << seed;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace outrigger::intranode

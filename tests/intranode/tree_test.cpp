@@ -81,7 +81,7 @@ struct Reduced {
   std::vector<double> result;
   bool asks_native;
 };
-// Of each member in turn. `flat`: without branches.
+// One for each member. `flat`: without branches.
 std::vector<Reduced> reduce_all(const Shape& shape, const SumOrder& order, const Reduction& reduction,
                                 const std::vector<std::vector<double>>& given, bool flat) {
   std::vector<Reduced> all(shape.members);
