@@ -27,7 +27,7 @@ struct Whereabouts {
   std::int64_t pid = 0;
   std::int32_t has_room = 0;
   std::int32_t has_own_core = 0;
-  intranode::CorePlace core;
+  intranode::CorePlace core{};
   OpenFile team;   // of the team's memory
   OpenFile posts;  // for nonblocking collectives
 };
