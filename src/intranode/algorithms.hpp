@@ -47,13 +47,14 @@ Outcome reduce_scatter_slots(Meeting& meeting, const std::byte* mine, std::span<
 Outcome scan_slots(Meeting& meeting, std::span<const std::byte> mine, std::byte* into, const Combine& combine,
                    bool with_own);
 
-// In two levels: up to kShortBytes, where allgather_tree() counts all blocks.
-Outcome barrier_tree(Meeting& meeting, const Branches& branches);
-Outcome broadcast_tree(Meeting& meeting, const Branches& branches, std::span<std::byte> buffer, std::uint32_t root);
-Outcome allgather_tree(Meeting& meeting, const Branches& branches, std::span<const std::byte> mine, const Blocks& into);
-Outcome reduce_tree(Meeting& meeting, const SplitSum& split, std::span<const std::byte> mine, std::byte* into,
-                    const OrderCombine& combine, std::uint32_t root);
-Outcome allreduce_tree(Meeting& meeting, const SplitSum& split, std::span<const std::byte> mine, std::byte* into,
-                       const OrderCombine& combine);
+// In two levels: up to kShortBytes, where allgather_branches() counts all blocks.
+Outcome barrier_branches(Meeting& meeting, const Branches& branches);
+Outcome broadcast_branches(Meeting& meeting, const Branches& branches, std::span<std::byte> buffer, std::uint32_t root);
+Outcome allgather_branches(Meeting& meeting, const Branches& branches, std::span<const std::byte> mine,
+                           const Blocks& into);
+Outcome reduce_branches(Meeting& meeting, const SplitSum& split, std::span<const std::byte> mine, std::byte* into,
+                        const OrderCombine& combine, std::uint32_t root);
+Outcome allreduce_branches(Meeting& meeting, const SplitSum& split, std::span<const std::byte> mine, std::byte* into,
+                           const OrderCombine& combine);
 
 }  // namespace outrigger::intranode

@@ -103,9 +103,10 @@ class Team {
     Branches branches;
     SplitSums sums;
   };
-  // nullptr: one level.
+  // Where there is a tree. nullptr: one level.
   [[nodiscard]] const SplitSum* split(std::uint64_t bytes, const Combine& combine);
-  [[nodiscard]] Outcome combine_all(std::span<const std::byte> mine, std::byte* into, const Combine& combine);
+  [[gnu::noinline]] Outcome combine_in_branches(std::span<const std::byte> mine, std::byte* into,
+                                                const Combine& combine);
 
   ControlArea area_;
   Meeting meeting_;

@@ -24,7 +24,7 @@ struct ShortWaiter final : Waiter {
 
 using Call = std::function<Outcome(Team&)>;
 
-// What has returned well.
+// How many have returned well.
 struct Completed {
   std::atomic<std::size_t> calls = 0;
   std::atomic<std::size_t> members = 0;  // all that they do

@@ -1,4 +1,4 @@
-// tree: the root copies a short block into its slot, the leaders of the other branches copy it into theirs.
+// branches: the root copies a short block into its slot, the leaders of the other branches copy it into theirs.
 //
 // Source: MPICH's release-gather ("Framework for Scalable Intra-node Collective Operations using Shared Memory", Jain
 // et al., SC 2018), release step, with the levels of Open MPI's coll/xhc.
@@ -29,7 +29,8 @@
 
 namespace outrigger::intranode {
 
-Outcome broadcast_tree(Meeting& meeting, const Branches& branches, std::span<std::byte> buffer, std::uint32_t root) {
+Outcome broadcast_branches(Meeting& meeting, const Branches& branches, std::span<std::byte> buffer,
+                           std::uint32_t root) {
   const std::uint64_t step = meeting.begin();
   const std::uint32_t leader = branches.leader(branches.of(meeting.rank()), root);
   const std::uint32_t parent = meeting.rank() == leader ? root : leader;

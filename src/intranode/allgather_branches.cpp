@@ -1,4 +1,5 @@
-// tree: leaders collect the blocks of their branches in one slot, exchange them, and give all of them to their members.
+// branches: leaders collect the blocks of their branches in one slot, exchange them, and give all of them to their
+// members.
 //
 // Source: the gather and release steps of MPICH's release-gather ("Framework for Scalable Intra-node Collective
 // Operations using Shared Memory", Jain et al., SC 2018), with the levels of Open MPI's coll/xhc.
@@ -79,8 +80,8 @@ class Rows {
 
 }  // namespace
 
-Outcome allgather_tree(Meeting& meeting, const Branches& branches, std::span<const std::byte> mine,
-                       const Blocks& into) {
+Outcome allgather_branches(Meeting& meeting, const Branches& branches, std::span<const std::byte> mine,
+                           const Blocks& into) {
   const std::uint64_t step = meeting.begin();
   meeting.extend(1);
   const std::span<std::byte> own = into.of(meeting.rank());

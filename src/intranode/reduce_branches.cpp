@@ -1,4 +1,4 @@
-// tree: leaders combine the contributions of their branches; the root combines the results.
+// branches: leaders combine the contributions of their branches; the root combines the results.
 //
 // Source: MPICH's release-gather ("Framework for Scalable Intra-node Collective Operations using Shared Memory", Jain
 // et al., SC 2018), gather step with reduction, with the levels of Open MPI's coll/xhc.
@@ -29,8 +29,8 @@
 
 namespace outrigger::intranode {
 
-Outcome reduce_tree(Meeting& meeting, const SplitSum& split, std::span<const std::byte> mine, std::byte* into,
-                    const OrderCombine& combine, std::uint32_t root) {
+Outcome reduce_branches(Meeting& meeting, const SplitSum& split, std::span<const std::byte> mine, std::byte* into,
+                        const OrderCombine& combine, std::uint32_t root) {
   const std::uint64_t step = meeting.begin();
   TreeSum sum(meeting, combine, split, mine.size());
   const std::uint32_t leader = split.branches.leader(split.branches.of(meeting.rank()), root);

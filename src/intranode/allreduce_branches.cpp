@@ -1,4 +1,4 @@
-// tree: leaders combine the contributions of their branches, exchange the results, and combine these.
+// branches: leaders combine the contributions of their branches, exchange the results, and combine these.
 //
 // Source: the hierarchical allreduce of Open MPI's coll/xhc ("A framework for hierarchical single-copy MPI collectives
 // on multicore nodes", Katevenis et al., CLUSTER 2022), two levels, with every leader as root of the upper one.
@@ -27,8 +27,8 @@
 
 namespace outrigger::intranode {
 
-Outcome allreduce_tree(Meeting& meeting, const SplitSum& split, std::span<const std::byte> mine, std::byte* into,
-                       const OrderCombine& combine) {
+Outcome allreduce_branches(Meeting& meeting, const SplitSum& split, std::span<const std::byte> mine, std::byte* into,
+                           const OrderCombine& combine) {
   const std::uint64_t step = meeting.begin();
   meeting.extend(1);
   TreeSum sum(meeting, combine, split, mine.size());

@@ -1,4 +1,5 @@
-// tree: the members of a branch tell their leader that they have arrived, leaders tell each other, then the branches.
+// branches: the members of a branch tell their leader that they have arrived, leaders tell each other, then the
+// branches.
 //
 // Source: the hierarchical barrier of Open MPI's coll/xhc ("A framework for hierarchical single-copy MPI collectives on
 // multicore nodes", Katevenis et al., CLUSTER 2022).
@@ -24,7 +25,7 @@
 
 namespace outrigger::intranode {
 
-Outcome barrier_tree(Meeting& meeting, const Branches& branches) {
+Outcome barrier_branches(Meeting& meeting, const Branches& branches) {
   const auto nothing = [](std::uint32_t /*other*/) {};
   const std::uint64_t step = meeting.begin();
   meeting.extend(1);
