@@ -5,10 +5,12 @@
 #include <optional>
 #include <span>
 
+#include "intranode/branches.hpp"
 #include "intranode/combine.hpp"
 #include "intranode/meeting.hpp"
 #include "intranode/member_blocks.hpp"
 #include "intranode/peer_memory.hpp"
+#include "intranode/split_sum.hpp"
 
 namespace outrigger::intranode {
 
@@ -44,5 +46,15 @@ Outcome reduce_scatter_slots(Meeting& meeting, const std::byte* mine, std::span<
                              std::byte* into, const Combine& combine);
 Outcome scan_slots(Meeting& meeting, std::span<const std::byte> mine, std::byte* into, const Combine& combine,
                    bool with_own);
+
+// In two levels: up to kShortBytes, where allgather_branches() counts all blocks.
+Outcome barrier_branches(Meeting& meeting, const Branches& branches);
+Outcome broadcast_branches(Meeting& meeting, const Branches& branches, std::span<std::byte> buffer, std::uint32_t root);
+Outcome allgather_branches(Meeting& meeting, const Branches& branches, std::span<const std::byte> mine,
+                           const Blocks& into);
+Outcome reduce_branches(Meeting& meeting, const SplitSum& split, std::span<const std::byte> mine, std::byte* into,
+                        const OrderCombine& combine, std::uint32_t root);
+Outcome allreduce_branches(Meeting& meeting, const SplitSum& split, std::span<const std::byte> mine, std::byte* into,
+                           const OrderCombine& combine);
 
 }  // namespace outrigger::intranode

@@ -51,18 +51,20 @@ Outcome exchange_once(Meeting& meeting, const Blocks& from, const Blocks& into) 
   const std::uint64_t step = meeting.begin();
   const std::uint32_t me = meeting.rank();
   const std::size_t cell = from.each;
-  const auto cell_of = [&](std::uint32_t owner, std::uint32_t reader) {
-    std::byte* slot = meeting.slot(owner, step, cell * (meeting.size() - 1));
+  const std::size_t cells = cell * (meeting.size() - 1);
+  const auto cell_in = [cell](std::byte* slot, std::uint32_t owner, std::uint32_t reader) {
     return slot + (reader < owner ? reader : reader - 1) * cell;
   };
-  if (!meeting.matches_own(cell, into.each) || !meeting.wait_slot(step, cell * (meeting.size() - 1)))
-    return Outcome::ended;
+  if (!meeting.matches_own(cell, into.each) || !meeting.wait_slot(step, cells)) return Outcome::ended;
+  std::byte* const own = meeting.own_slot(step, cells);
   for (std::uint32_t other = 0; other < meeting.size(); ++other) {
-    if (other != me) meeting.copy_in(cell_of(me, other), {from.base + other * cell, cell});
+    if (other != me) meeting.copy_in(cell_in(own, me, other), {from.base + other * cell, cell});
   }
   meeting.arrive(step);
   copy_own({into.base + me * cell, cell}, from.base + me * cell);
-  const auto take = [&](std::uint32_t other) { copy_out({into.base + other * cell, cell}, cell_of(other, me)); };
+  const auto take = [&](std::uint32_t other) {
+    copy_out({into.base + other * cell, cell}, cell_in(meeting.slot(other, step, cells), other, me));
+  };
   if (!meeting.wait_each_arrived(step, take)) return Outcome::ended;
   meeting.leave(step);
   return Outcome::done;

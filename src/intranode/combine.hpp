@@ -15,6 +15,8 @@ namespace outrigger::intranode {
 // A cell of a slot holds one. Longer elements are not for this room.
 inline constexpr std::uint32_t kMostElementBytes = kSlotBytes / kMostMembers;
 
+class OrderCombine;
+
 class Combine {
  public:
   // 1 to kMostElementBytes.
@@ -33,6 +35,8 @@ class Combine {
   // order, on any member.
   virtual void apply(std::span<const std::byte* const> contributions, std::byte* into, std::uint64_t first,
                      std::size_t elements) const = 0;
+  // If branches of the members may combine apart; otherwise nullptr.
+  [[nodiscard]] virtual const OrderCombine* in_order() const { return nullptr; }
 
  private:
   static constexpr int kNoShift = -1;
@@ -51,8 +55,13 @@ class OrderCombine final : public Combine {
 
   void apply(std::span<const std::byte* const> contributions, std::byte* into, std::uint64_t first,
              std::size_t elements) const override;
-  // A piece that this member has combined has bits that only the native call knows (sum_tree.hpp).
+  [[nodiscard]] const OrderCombine* in_order() const override { return this; }
+  [[nodiscard]] const Reduction& reduction() const { return reduction_; }
+  [[nodiscard]] const SumOrder& order() const { return order_; }
+  // A piece that this member has combined has bits that only the native call knows (sum_tree.hpp), or another member
+  // has told so.
   [[nodiscard]] bool asks_native() const { return asks_native_; }
+  void ask_native() const { asks_native_ = true; }
 
  private:
   Reduction reduction_;

@@ -24,6 +24,8 @@ inline constexpr std::uint32_t kArrivals = 16;
 // As much goes beside such a flag: 32 bytes in its cache line, the rest in the next ones. An allreduce of 512 bytes
 // took a tenth longer here than in slots.
 inline constexpr std::size_t kLittleBytes = 32 + 256;
+// As much fits into a part of a slot, if its parts have as many turns as flags.
+inline constexpr std::size_t kShortBytes = kSlotBytes * kSlots / kArrivals;
 // Members of a team, and bytes that they have together, from which a reduction is shared out in slices.
 inline constexpr std::uint32_t kSlicingMembers = 4;
 inline constexpr std::size_t kSlicingBytes = std::size_t{64} << 10;

@@ -65,7 +65,16 @@ class Meeting {
   [[nodiscard]] std::byte* slot(std::uint32_t rank, std::uint64_t step, std::size_t bytes) const {
     return bytes <= kLittleBytes ? arrival(rank, step).little.data() : members_[rank].slots[step % kSlots].data();
   }
-  [[nodiscard]] std::byte* own_slot(std::uint64_t step, std::size_t bytes) const { return slot(rank_, step, bytes); }
+  [[nodiscard]] std::byte* own_slot(std::uint64_t step, std::size_t bytes) {
+    if (bytes > kLittleBytes) filled_ = step;
+    return slot(rank_, step, bytes);
+  }
+  // The same for kShortBytes at most, where all members know that they go there: in parts of slots, with as many turns
+  // as flags have.
+  [[nodiscard]] std::byte* short_slot(std::uint32_t rank, std::uint64_t step, std::size_t bytes) const {
+    if (bytes <= kLittleBytes) return slot(rank, step, bytes);
+    return members_[rank].slots[step % kSlots].data() + step % kArrivals / kSlots * kShortBytes;
+  }
   void copy_in(std::byte* own_slot, std::span<const std::byte> from) { writer_.copy(own_slot, from); }
   // A word that goes with a step, whatever is in its slot; `which`: 0 or 1.
   void set_word(std::uint64_t step, std::uint64_t value, std::size_t which = 0) {
@@ -103,6 +112,10 @@ class Meeting {
     __builtin_prefetch(&arrival(other, step + 1));
     if (gone_[other] < first_ - 1) gone_[other] = first_ - 1;
     return step != first_ || agrees(other, theirs.calls);
+  }
+  // The same where the first step of the operation was not waited for.
+  [[nodiscard]] bool wait_answer(std::uint32_t other, std::uint64_t step, Site site = Site::current()) {
+    return wait_arrived(other, step, site) && agrees(other, arrival(other, step).calls);
   }
   // Does wait_arrived() not wait?
   [[nodiscard]] bool has_arrived(std::uint32_t other, std::uint64_t step) const {
@@ -154,6 +167,12 @@ class Meeting {
     all_gone_ = step;
   }
 
+  // All have arrived in the operation, as members that have waited for them told.
+  void all_arrived() {
+    for (std::uint32_t other = 0; other < size_; ++other) gone_[other] = std::max(gone_[other], first_ - 1);
+    all_gone_ = std::max(all_gone_, first_ - 1);
+  }
+
   // Waits until this member may put `bytes`, by default few, where they are in `step`, if all the others read them in
   // this operation ...
   [[nodiscard]] bool wait_slot(std::uint64_t step, std::size_t bytes = kLittleBytes, Site site = Site::current()) {
@@ -165,6 +184,11 @@ class Meeting {
     if (step <= all_gone_ + turns_of(bytes)) return true;
     const std::uint64_t left = catches_up_to(step, bytes);
     return wait_all_left(std::min(left, first_ - 1), site) && (reader == rank_ || wait_left(reader, left, site));
+  }
+  // Until it may put `bytes` into its short_slot().
+  [[nodiscard]] bool wait_short_slot(std::uint64_t step, std::size_t bytes, Site site = Site::current()) {
+    if (bytes > kLittleBytes && filled_ > all_gone_ && !wait_all_left(filled_, site)) return false;
+    return wait_slot(step, kLittleBytes, site);
   }
 
   // The operation in progress, or the last one.
@@ -248,6 +272,7 @@ class Meeting {
   Calls calls_;           // of the last operations, with their first steps
   std::size_t turn_ = 0;  // the last one's
   std::uint64_t longest_ = 0;
+  std::uint64_t filled_ = 0;  // the last step in which this member has filled a whole slot
   std::optional<Difference> difference_;
   std::uint64_t all_gone_ = 0;                      // the last step that all others are known to have left
   std::array<std::uint64_t, kMostMembers> gone_{};  // ... and that each has

@@ -13,6 +13,11 @@ bool combines_slices(std::uint32_t members, std::uint64_t bytes) {
   return members >= kSlicingMembers && bytes * members >= kSlicingBytes;
 }
 
+// Bytes of a call, above none.
+bool takes_tree(std::uint64_t bytes) {
+  return bytes - 1 < kShortBytes;
+}
+
 std::uint64_t total_of(const Blocks& blocks, std::uint32_t members) {
   if (blocks.is_regular()) return blocks.each * members;
   return std::accumulate(blocks.bytes, blocks.bytes + members, std::uint64_t{0});
@@ -36,13 +41,14 @@ Outcome Team::open(PeerMemory& memory) {
 
 Outcome Team::barrier() {
   says(CollectiveCall::barrier, 0, 0);
-  return barrier_flat(meeting_);
+  return tree_ ? barrier_branches(meeting_, tree_->branches) : barrier_flat(meeting_);
 }
 
 Outcome Team::broadcast(std::span<std::byte> buffer, std::uint32_t root) {
   if (buffer.empty()) return Outcome::done;
   says(CollectiveCall::bcast, root, buffer.size());
   if (direct_.have(buffer.size())) return broadcast_direct(meeting_, *direct_.memory, buffer, root);
+  if (tree_ && takes_tree(buffer.size())) return broadcast_branches(meeting_, tree_->branches, buffer, root);
   return broadcast_slots(meeting_, buffer, root);
 }
 
@@ -72,6 +78,7 @@ Outcome Team::scatterv(const Blocks& from, std::span<std::byte> mine, std::uint3
 
 Outcome Team::allgather(std::span<const std::byte> mine, const Blocks& into, std::optional<CallWord> as) {
   meeting_.is_for(as ? *as : CallWord(CollectiveCall::allgather, 0, total_of(into, size())));
+  if (tree_ && takes_tree(total_of(into, size()))) return allgather_branches(meeting_, tree_->branches, mine, into);
   if (direct_.have(into.longest(size()))) return allgather_direct(meeting_, *direct_.memory, mine, into);
   return allgather_slots(meeting_, mine, into);
 }
@@ -90,15 +97,27 @@ Outcome Team::alltoall_in_place(const Blocks& blocks, bool equal_everywhere) {
   return alltoall_slots(meeting_, blocks, blocks, equal_everywhere, {});
 }
 
+const SplitSum* Team::split(std::uint64_t bytes, const Combine& combine) {
+  return takes_tree(bytes) ? tree_->sums.of(combine) : nullptr;
+}
+Outcome Team::combine_in_branches(std::span<const std::byte> mine, std::byte* into, const Combine& combine) {
+  const SplitSum* const parts = split(mine.size(), combine);
+  if (parts == nullptr) return allreduce_slots(meeting_, mine, into, combine);
+  return allreduce_branches(meeting_, *parts, mine, into, *combine.in_order());
+}
+
 Outcome Team::reduce(std::span<const std::byte> mine, std::byte* into, const Combine& combine, std::uint32_t root) {
   if (mine.empty()) return Outcome::done;
   says(CollectiveCall::reduce, root, mine.size());
   if (combines_slices(size(), mine.size())) return reduce_shared_slices(meeting_, mine, into, combine, root);
+  const SplitSum* const parts = tree_ ? split(mine.size(), combine) : nullptr;
+  if (parts != nullptr) return reduce_branches(meeting_, *parts, mine, into, *combine.in_order(), root);
   return reduce_slots(meeting_, mine, into, combine, root);
 }
 Outcome Team::allreduce(std::span<const std::byte> mine, std::byte* into, const Combine& combine) {
   says(CollectiveCall::allreduce, 0, mine.size());
   if (combines_slices(size(), mine.size())) return reduce_shared_slices(meeting_, mine, into, combine, std::nullopt);
+  if (tree_) return combine_in_branches(mine, into, combine);
   return allreduce_slots(meeting_, mine, into, combine);
 }
 bool Team::all_combine_all(std::uint64_t bytes) const {
@@ -107,6 +126,9 @@ bool Team::all_combine_all(std::uint64_t bytes) const {
 Outcome Team::combine_by_all(CollectiveCall call, std::uint32_t root, std::span<const std::byte> mine, std::byte* into,
                              const Combine& combine) {
   says(call, root, mine.size());
+  // Others combine differently at each member.
+  const bool is_alike = call == CollectiveCall::allreduce || call == CollectiveCall::reduce;
+  if (tree_ && is_alike) return combine_in_branches(mine, into, combine);
   return allreduce_slots(meeting_, mine, into, combine);
 }
 Outcome Team::reduce_scatter(const std::byte* mine, std::span<const std::uint64_t> bytes, std::byte* into,

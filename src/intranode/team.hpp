@@ -13,12 +13,14 @@
 #include <optional>
 #include <span>
 
+#include "intranode/branches.hpp"
 #include "intranode/call_word.hpp"
 #include "intranode/combine.hpp"
 #include "intranode/control_area.hpp"
 #include "intranode/meeting.hpp"
 #include "intranode/member_blocks.hpp"
 #include "intranode/peer_memory.hpp"
+#include "intranode/split_sum.hpp"
 #include "intranode/waiter.hpp"
 
 namespace outrigger::intranode {
@@ -28,6 +30,8 @@ class Team {
   // `waiter` outlives it.
   Team(ControlArea area, std::uint32_t rank, Waiter& waiter);
 
+  // Short calls are done in two levels from now on. Before open(); all members say the same.
+  void divide(const Branches& branches) { tree_.emplace(branches); }
   // Before the first other operation: all members have attached when it returns.
   Outcome open();
   // In place of open(). Long blocks are copied through `memory`, which outlives the team, if all members can copy so.
@@ -94,8 +98,19 @@ class Team {
     meeting_.is_for(CallWord(call, root, bytes));
   }
 
+  struct Tree {
+    explicit Tree(const Branches& given) : branches(given), sums(given) {}
+    Branches branches;
+    SplitSums sums;
+  };
+  // Where there is a tree. nullptr: one level.
+  [[nodiscard]] const SplitSum* split(std::uint64_t bytes, const Combine& combine);
+  [[gnu::noinline]] Outcome combine_in_branches(std::span<const std::byte> mine, std::byte* into,
+                                                const Combine& combine);
+
   ControlArea area_;
   Meeting meeting_;
+  std::optional<Tree> tree_;
   DirectBlocks direct_{.from_bytes = kDirectBytes};
 };
 

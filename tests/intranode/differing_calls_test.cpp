@@ -24,9 +24,15 @@ struct ShortWaiter final : Waiter {
 
 using Call = std::function<Outcome(Team&)>;
 
-// The differences that members find when each makes its call, then some barriers. `completed`: calls that have returned
-// well.
-std::vector<std::optional<Difference>> found_by(const std::vector<Call>& calls, std::atomic<int>& completed) {
+// How many have returned well.
+struct Completed {
+  std::atomic<std::size_t> calls = 0;
+  std::atomic<std::size_t> members = 0;  // all that they do
+};
+
+// The differences that members find when each makes its call, then some barriers.
+std::vector<std::optional<Difference>> found_by(const std::vector<Call>& calls, Completed& completed,
+                                                const std::optional<Branches>& branches = std::nullopt) {
   const auto size = static_cast<std::uint32_t>(calls.size());
   const UniqueFd fd = ControlArea::create(size).value();
   const ControlArea area = ControlArea::attach(fd.get(), size).value();
@@ -38,10 +44,12 @@ std::vector<std::optional<Difference>> found_by(const std::vector<Call>& calls, 
       ShortWaiter waiter(ended);
       Team team(area, rank, waiter);
       LocalMemory memory(size, {});
+      if (branches) team.divide(*branches);
       ASSERT_EQ(team.open(memory), Outcome::done);
       Outcome outcome = calls[rank](team);
-      if (outcome == Outcome::done) completed.fetch_add(1);
+      if (outcome == Outcome::done) completed.calls.fetch_add(1);
       for (int i = 0; outcome == Outcome::done && i < 4; ++i) outcome = team.barrier();
+      if (outcome == Outcome::done) completed.members.fetch_add(1);
       found[rank] = team.difference();
       ended.fetch_add(1);
     });
@@ -51,15 +59,15 @@ std::vector<std::optional<Difference>> found_by(const std::vector<Call>& calls, 
 }
 
 std::vector<std::optional<Difference>> found_by(const std::vector<Call>& calls) {
-  std::atomic<int> completed = 0;
+  Completed completed;
   return found_by(calls, completed);
 }
 
 bool is_noticed(const std::vector<Call>& calls, bool may_be_stuck = false) {
-  std::atomic<int> completed = 0;
+  Completed completed;
   const auto found = found_by(calls, completed);
   return std::ranges::any_of(found, [](const auto& difference) { return difference.has_value(); }) ||
-         (may_be_stuck && completed.load() == 0);
+         (may_be_stuck && completed.calls.load() == 0);
 }
 
 Bytes memory(std::size_t bytes) {
@@ -109,6 +117,35 @@ Call allreduce(std::size_t bytes) {
   };
 }
 
+Call reduce(std::size_t bytes, std::uint32_t root) {
+  return [=](Team& team) {
+    const Bytes mine(bytes);
+    Bytes into(bytes);
+    const SumOrder order(SumTree::balanced(team.size()));
+    return team.reduce(mine, into.data(), OrderCombine(kDoubleSum, order), root);
+  };
+}
+Call barrier() {
+  return [](Team& team) { return team.barrier(); };
+}
+
+// A member waits only for few others there. It may be stuck when they are in a later call.
+TEST(DifferingCallsTest, NotAllMembersOfBranchesGoOn) {
+  const std::vector<Call> all{broadcast(24, 0), allgather(24), allreduce(24), reduce(24, 0), barrier()};
+  std::size_t noticed = 0;
+  for (std::size_t one = 0; one < all.size(); ++one) {
+    for (std::size_t member = 0; member < 4; ++member) {
+      std::vector<Call> calls(4, all[one]);
+      calls[member] = all[(one + member + 1) % all.size()];
+      Completed completed;
+      const auto found = found_by(calls, completed, Branches::in_a_row(4, 2));
+      if (std::ranges::any_of(found, [](const auto& difference) { return difference.has_value(); })) ++noticed;
+      EXPECT_LT(completed.members.load(), calls.size()) << one << ", but another one at " << member;
+    }
+  }
+  EXPECT_GT(noticed, 0U);
+}
+
 // The root of a broadcast does not wait, and goes on to the next call.
 TEST(DifferingCallsTest, AMemberThatLendsItsBlockNoticesAnotherCall) {
   const auto found = found_by({broadcast(24, 0), gather(std::size_t{1} << 20, 0)});
@@ -116,10 +153,8 @@ TEST(DifferingCallsTest, AMemberThatLendsItsBlockNoticesAnotherCall) {
 }
 
 TEST(DifferingCallsTest, AnotherCollectiveIsNoticed) {
-  const std::vector<Call> all{
-      broadcast(24, 0), gather(24, 0), scatter(24, 0), alltoall(24), allgather(24), allreduce(24), [](Team& team) {
-        return team.barrier();
-      }};
+  const std::vector<Call> all{broadcast(24, 0), gather(24, 0), scatter(24, 0), alltoall(24),
+                              allgather(24),    allreduce(24), barrier()};
   for (std::size_t one = 0; one < all.size(); ++one) {
     for (std::size_t other = 0; other < all.size(); ++other) {
       if (one != other) {

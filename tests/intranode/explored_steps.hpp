@@ -14,6 +14,7 @@ inline constexpr std::uint32_t kSlots = 2;
 inline constexpr std::size_t kSlotBytes = 96;
 inline constexpr std::uint32_t kArrivals = 6;
 inline constexpr std::size_t kLittleBytes = 16;
+inline constexpr std::size_t kShortBytes = 32;
 inline constexpr std::uint32_t kSlicingMembers = 3;
 inline constexpr std::size_t kSlicingBytes = 100;
 inline constexpr std::size_t kDirectBytes = 150;

@@ -18,8 +18,10 @@ constexpr WaitPolicy kLook{.spins = UINT32_MAX};
 constexpr std::size_t kMost = 300;
 
 struct ExploredTeam {
-  explicit ExploredTeam(std::uint32_t members)
+  // 0: without branches.
+  explicit ExploredTeam(std::uint32_t members, std::size_t together = 0)
       : size(members),
+        branch(together),
         fd(ControlArea::create(size).value()),
         area(ControlArea::attach(fd.get(), size).value()),
         buffers(size * buffer_bytes()) {}
@@ -35,6 +37,7 @@ struct ExploredTeam {
     return std::span(buffers).subspan(rank * buffer_bytes(), buffer_bytes());
   }
   std::uint32_t size;
+  std::size_t branch;
   UniqueFd fd;
   ControlArea area;
   Bytes buffers;
@@ -58,6 +61,7 @@ std::string run_calls(Explorer& explorer, ExploredTeam& team, Choices& choices, 
   return explorer.run(team.size, choices, [&](std::uint32_t rank) -> std::string {
     Waiter waiter(kLook);
     Team own(team.area, rank, waiter);
+    if (team.branch != 0) own.divide(Branches::in_a_row(team.size, team.branch));
     LocalMemory memory(team.size, team.buffers);
     if (std::string wrong = open(own, memory, seed); !wrong.empty()) return wrong;
     RandomCalls random(own, seed, kMost, team.shared(), team.buffer(rank));
@@ -70,10 +74,10 @@ std::string run_calls(Explorer& explorer, ExploredTeam& team, Choices& choices, 
 
 // The first error in `runs`, or nothing.
 std::string explore(Explorer& explorer, std::uint64_t runs) {
-  std::array<ExploredTeam, 2> teams{ExploredTeam(2), ExploredTeam(3)};
+  std::array<ExploredTeam, 4> teams{ExploredTeam(2), ExploredTeam(3), ExploredTeam(3, 2), ExploredTeam(4, 2)};
   RandomChoices choices(1, runs);
-  for (std::uint64_t seed = 0; choices.next_run(3); ++seed) {
-    if (std::string wrong = run_calls(explorer, teams[seed % 2], choices, seed, 8); !wrong.empty()) {
+  for (std::uint64_t seed = 0; choices.next_run(teams[seed % teams.size()].size); ++seed) {
+    if (std::string wrong = run_calls(explorer, teams[seed % teams.size()], choices, seed, 8); !wrong.empty()) {
       return "seed " + std::to_string(seed) + ": " + wrong;
     }
   }
@@ -162,6 +166,18 @@ TEST(ExplorerTest, AllOrdersOfACallAreRight) {
     if (!more) ++complete;
   }
   EXPECT_GE(complete, 10U);
+}
+
+// Two branches. Some calls have no more orders.
+TEST(ExplorerTest, ManyOrdersOfACallInBranchesAreRight) {
+  Explorer explorer;
+  ExploredTeam team(3, 2);
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    AllChoices choices;
+    for (std::uint64_t run = 0; run < 1'000 && choices.next_run(3); ++run) {
+      ASSERT_EQ(run_calls(explorer, team, choices, 8 * seed, 1), "") << "seed " << seed;
+    }
+  }
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
-// Teams of threads and of processes against plain references. Threads share a mapping of the control area: the thread
-// sanitizer tells flags apart by their addresses.
+// Teams of threads and of processes against plain references.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,26 +12,10 @@
 
 #include "local_memory.hpp"
 #include "random_calls.hpp"
+#include "team_of_threads.hpp"
 
 namespace outrigger::intranode {
 namespace {
-
-// Runs `member` as each member of a team of that size, which it opens.
-void run_team(std::uint32_t size, const std::function<void(Team&)>& member) {
-  Result<UniqueFd> fd = ControlArea::create(size);
-  ASSERT_TRUE(fd.ok()) << fd.error();
-  const Result<ControlArea> area = ControlArea::attach(fd.value().get(), size);
-  ASSERT_TRUE(area.ok()) << area.error();
-  std::vector<std::thread> threads;
-  for (std::uint32_t rank = 0; rank < size; ++rank) {
-    threads.emplace_back([&, rank] {
-      Waiter waiter(WaitPolicy::shared_core());
-      Team team(area.value(), rank, waiter);
-      member(team);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-}
 
 TEST(TeamTest, ABarrierEndsWhenAllHaveEntered) {
   for (const std::uint32_t size : {1U, 2U, 3U, 5U}) {

@@ -3,6 +3,7 @@
 import subprocess
 
 import pytest
+from test_sum_orders import politely
 
 ALWAYS = {"OUTRIGGER_INTRANODE": "always"}
 NEIGHBOR_CALLS = ("alltoall", "alltoallv", "alltoallw", "allgather", "allgatherv")
@@ -21,6 +22,16 @@ def test_no_difference(offload, ranks, services):
     result = offload.run(ranks, program, services=services, env=ALWAYS, timeout_s=150).ok()
     assert "no difference" in result.out
     assert by_ranks(result) > 200 * ranks
+
+
+@pytest.mark.parametrize(("ranks", "together"), ((4, 2), (9, 4), (16, 4)))
+def test_two_levels_within_a_node(offload, ranks, together):
+    """Short calls of ranks that pretend to share caches, and longer ones between them."""
+    program = ["intranode", "--seed", str(ranks), "--operations", str(800 // ranks)]
+    env = ALWAYS | politely(offload) | {"OUTRIGGER_PRETEND_CACHES": str(together)}
+    result = offload.run(ranks, program, services=0, env=env, timeout_s=150).ok()
+    assert "no difference" in result.out
+    assert by_ranks(result) > 400
 
 
 @pytest.mark.parametrize("ranks", (2, 4))

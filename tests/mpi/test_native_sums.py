@@ -7,17 +7,9 @@ import re
 import pytest
 from conftest import Mpi, Result
 from test_intranode import ALWAYS, by_ranks
-from test_sum_orders import yielding
+from test_sum_orders import politely
 
 ANY = {"OUTRIGGER_SUMS": "any"}
-
-
-def politely(mpi: Mpi) -> dict[str, str]:
-    """MPICH 4.0's ranks never yield: native calls take long where ranks share cores."""
-    wanted = yielding(mpi)
-    if "LD_PRELOAD" in wanted:
-        wanted["LD_PRELOAD"] = mpi.preloaded() + ":" + wanted["LD_PRELOAD"]
-    return wanted
 
 
 def native_calls(result: Result, reason: str) -> int:
@@ -40,6 +32,16 @@ def test_bits_are_natives(offload: Mpi, ranks: int, seed: int) -> None:
     assert by_ranks(result) > 0.4 * calls
     assert native_calls(result, "nan results") > 0
     assert native_calls(result, "order not found") < 0.3 * calls
+
+
+@pytest.mark.parametrize(("ranks", "together"), ((9, 3), (12, 4), (16, 8)))
+def test_bits_are_natives_in_two_levels(offload: Mpi, ranks: int, together: int) -> None:
+    """Short vectors, in branches of ranks that pretend to share a cache, or in the subtrees of the MPI's order."""
+    env = ALWAYS | politely(offload) | {"OUTRIGGER_PRETEND_CACHES": str(together)}
+    program = ["native_sums", "--seed", str(ranks), "--kinds", "8", "--elements", "200"]
+    result = offload.run(ranks, program, services=0, env=env, timeout_s=150).ok()
+    assert "no difference" in result.out
+    assert by_ranks(result) > 0.3 * 8 * 6 * ranks
 
 
 @pytest.mark.parametrize("ranks", (2, 3))

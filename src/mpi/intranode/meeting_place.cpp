@@ -25,7 +25,9 @@ struct OpenFile {
 struct Whereabouts {
   std::uint64_t pid_namespace = 0;  // 0: not known
   std::int64_t pid = 0;
-  std::int64_t has_room = 0;
+  std::int32_t has_room = 0;
+  std::int32_t has_own_core = 0;
+  intranode::CorePlace core{};
   OpenFile team;   // of the team's memory
   OpenFile posts;  // for nonblocking collectives
 };
@@ -40,8 +42,11 @@ OpenFile file_of(const UniqueFd& fd) {
   return file;
 }
 
-Whereabouts whereabouts(bool has_room, const UniqueFd& team, const UniqueFd& posts) {
-  Whereabouts mine{.pid = ::getpid(), .has_room = has_room ? 1 : 0, .team = file_of(team), .posts = file_of(posts)};
+Whereabouts whereabouts(const MeetingRank& rank, const UniqueFd& team, const UniqueFd& posts) {
+  Whereabouts mine{.pid = ::getpid(), .team = file_of(team), .posts = file_of(posts)};
+  mine.has_room = rank.has_room ? 1 : 0;
+  mine.has_own_core = rank.has_own_core ? 1 : 0;
+  if (rank.has_room && rank.has_own_core) mine.core = intranode::own_core_place();
   struct stat status {};
   if (::stat("/proc/self/ns/pid", &status) == 0) mine.pid_namespace = status.st_ino;
   return mine;
@@ -84,26 +89,34 @@ UniqueFd create(std::size_t members) {
   return made ? std::move(made).value() : UniqueFd();
 }
 
+std::vector<intranode::CorePlace> cores_of(const std::vector<Whereabouts>& here) {
+  std::vector<intranode::CorePlace> cores;
+  for (const Whereabouts& one : here) {
+    if (one.has_own_core == 0) return {};
+    cores.push_back(one.core);
+  }
+  return cores;
+}
+
 // For MPI_MIN over all ranks.
 enum : std::int32_t { kNone = 0, kTeam = 1, kTeamAndPosts = 2 };
 
 }  // namespace
 
-std::optional<MeetingPlace> meet(MPI_Comm comm, std::uint32_t rank, const NodesMap& map, bool has_room,
-                                 bool wants_posts) {
+std::optional<MeetingPlace> meet(MPI_Comm comm, std::uint32_t rank, const NodesMap& map, const MeetingRank& mine) {
   using intranode::ControlArea;
   using intranode::PostsMemory;
   const std::vector<std::uint32_t>& together = map.ranks_of(map.node_of(rank));
   const bool leads = together.front() == rank;
   const bool spans_nodes = map.nodes() > 1;
-  const UniqueFd memory = leads && has_room ? create<ControlArea>(together.size()) : UniqueFd();
-  const bool may_post = has_room && wants_posts && !spans_nodes;
+  const UniqueFd memory = leads && mine.has_room ? create<ControlArea>(together.size()) : UniqueFd();
+  const bool may_post = mine.has_room && mine.wants_posts && !spans_nodes;
   const UniqueFd posted = leads && may_post ? create<PostsMemory>(together.size()) : UniqueFd();
-  const Whereabouts mine = whereabouts(has_room, memory, posted);
+  const Whereabouts told = whereabouts(mine, memory, posted);
   std::vector<Whereabouts> all(map.ranks());
-  constexpr int kBytes = sizeof mine;
-  const int told = real().Allgather(&mine, kBytes, constants().byte, all.data(), kBytes, constants().byte, comm);
-  if (told != MPI_SUCCESS) return std::nullopt;
+  constexpr int kBytes = sizeof told;
+  const int gathered = real().Allgather(&told, kBytes, constants().byte, all.data(), kBytes, constants().byte, comm);
+  if (gathered != MPI_SUCCESS) return std::nullopt;
   std::vector<Whereabouts> here;
   for (const std::uint32_t one : together) here.push_back(all[one]);
   const std::uint32_t me = map.local_of(rank);
@@ -116,7 +129,7 @@ std::optional<MeetingPlace> meet(MPI_Comm comm, std::uint32_t rank, const NodesM
   const int agreed = real().Allreduce(&has_come, &all_have, 1, constants().int32, constants().min, comm);
   if (agreed != MPI_SUCCESS || all_have == kNone) return std::nullopt;
   if (all_have != kTeamAndPosts) posts.reset();
-  MeetingPlace place{std::move(*area), {}, std::move(leaders), std::move(posts)};
+  MeetingPlace place{std::move(*area), {}, std::move(leaders), std::move(posts), cores_of(here)};
   for (const Whereabouts& one : here) place.pids.push_back(static_cast<pid_t>(one.pid));
   return place;
 }

@@ -42,10 +42,22 @@ void let_others_copy() {
 // MPIs send longer blocks when the receiver is there.
 constexpr std::uint64_t kMostBytesAhead = 4096;
 
+bool has_own_core(const Job& job) {
+  return job.cores != copy::RankCores::shared_with_ranks;
+}
+
 // Ranks that share cores gain nothing: a wait is a turn of another rank on either way. Requests need service processes.
 bool gains_by_posts(const Job& job) {
   const bool always = job.config.intranode == Config::Intranode::always;
-  return job.client != nullptr && (always || job.cores != copy::RankCores::shared_with_ranks);
+  return job.client != nullptr && (always || has_own_core(job));
+}
+
+// For short calls in two levels. Nothing without `cores`: where ranks share cores, a level more takes them more turns.
+std::optional<intranode::Branches> branches_of(const Job& job, const std::vector<intranode::CorePlace>& cores,
+                                               std::uint32_t members) {
+  using intranode::Branches;
+  if (job.config.pretend_caches != 0) return Branches::in_a_row(members, job.config.pretend_caches);
+  return cores.empty() ? std::nullopt : Branches::near(cores);
 }
 
 int delete_team(MPI_Comm /*comm*/, int /*keyval*/, void* value, void* /*extra*/) {
@@ -69,7 +81,7 @@ void RankTeam::set_up(Job& job, MPI_Comm comm) {
   const std::optional<NodesMap> map = map_of(job, comm);
   if (!map) return;
   const bool has_room = teams.fetch_add(1, std::memory_order_relaxed) < kMostTeams && may_make_rare_calls();
-  std::optional<MeetingPlace> met = meet(comm, rank_, *map, has_room, gains_by_posts(job));
+  std::optional<MeetingPlace> met = meet(comm, rank_, *map, {has_room, has_own_core(job), gains_by_posts(job)});
   if (!met) {
     teams.fetch_sub(1, std::memory_order_relaxed);
     return;
@@ -80,6 +92,7 @@ void RankTeam::set_up(Job& job, MPI_Comm comm) {
       std::make_unique<RankWaiter>(job, local, met->area, std::move(met->pids), map->ranks_of(map->node_of(rank_)));
   doing_ = &met->area.member(local).doing;
   team_.emplace(std::move(met->area), local, *waiter_);
+  if (const auto branches = branches_of(job, met->cores, team_->size())) team_->divide(*branches);
   if (met->leaders) {
     nodes_ = std::make_unique<NodesTeam>(*team_, std::move(*met->leaders), *map, rank_);
   } else {

@@ -217,7 +217,8 @@ Result<Config> read_config() {
   config.transports = variable(setting::kTransports);
   for (const Status& status :
        {read_number(setting::kServices, config.services), read_number(setting::kInitTimeout, config.init_timeout_ms),
-        read_number(setting::kPretendNodes, config.pretend_nodes), read_algorithms(config), read_choice(config),
+        read_number(setting::kPretendNodes, config.pretend_nodes),
+        read_number(setting::kPretendCaches, config.pretend_caches), read_algorithms(config), read_choice(config),
         read_intranode(config), read_sums(config), read_wait(config), read_report(config), read_memory(config),
         read_claims(config), read_dpus(config), read_copy_cpus(config), read_log(config), read_daemon(config)}) {
     if (!status) return Error{status.error()};
@@ -255,6 +256,7 @@ std::uint64_t Config::digest() const {
   mix(memory.reach);
   for (const ReachSwitch& each : kReachSwitches) mix(memory.*each.on ? 1 : 0);
   mix(pretend_nodes);
+  mix(pretend_caches);
   mix(report.empty() ? 0 : 1);
   mix(trace.empty() ? 0 : 1);
   mix(live ? 1 : 0);

@@ -41,6 +41,7 @@ struct Config {
   std::uint32_t init_timeout_ms = setting::kInitTimeoutMs;
   std::string daemon_path;
   std::uint32_t pretend_nodes = 1;
+  std::uint32_t pretend_caches = 0;  // ranks that share one; 0: as it is
   bool verbose = false;
   std::string dpus;  // empty: no DPU
   Secret dpu_secret{};

@@ -44,6 +44,7 @@ inline constexpr const char* kDaemon = "OUTRIGGER_DAEMON";
 inline constexpr const char* kTransports = "OUTRIGGER_UCX_TLS";
 inline constexpr const char* kDpus = "OUTRIGGER_DPUS";
 inline constexpr const char* kPretendNodes = "OUTRIGGER_PRETEND_NODES";
+inline constexpr const char* kPretendCaches = "OUTRIGGER_PRETEND_CACHES";
 inline constexpr const char* kPretendNode = "OUTRIGGER_PRETEND_NODE";
 inline constexpr const char* kCoreClaims = "OUTRIGGER_CORE_CLAIMS";
 inline constexpr const char* kJob = "OUTRIGGER_JOB";
@@ -124,6 +125,9 @@ inline constexpr std::array kSettings{
                "addresses of service processes on DPUs, and the job's secret", true, true},
     SettingRow{setting::kPretendNodes, "1", "a number",
                "splits each machine's ranks into this many nodes without shared memory", true, true},
+    SettingRow{setting::kPretendCaches, "none", "a number",
+               "so many ranks in a row pretend to share a cache: short collectives of a node are done in two levels",
+               true, true},
     SettingRow{setting::kPretendNode, "none", "a name, or a name for each rank with commas between them",
                "groups without MPI: the node on which the process pretends to be, without memory of other nodes", false,
                true},
