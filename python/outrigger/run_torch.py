@@ -53,7 +53,11 @@ def make_plan(
     cpus = ",".join(str(core[0]) for core in kept)
     bound = (_taskset(), "-c", cores.format_cpu_list([cpu for core in others for cpu in core]), *command)
     notes = _notes(ranks_of(program), len(others))
-    return launch.Plan(found.daemon, bound, {**values, settings.SERVICE_CPUS: cpus}, _NO_BINDING, notes)
+    return launch.Plan(found.daemon, bound, {**values, **_served(services, cpus)}, _NO_BINDING, notes)
+
+
+def _served(services: int, cpus: str) -> dict[str, str]:
+    return {settings.SERVICES: str(services), settings.SERVICE_CPUS: cpus}
 
 
 def split_cores(services: int, allowed: Sequence[Core]) -> tuple[Sequence[Core], Sequence[Core]]:
@@ -90,7 +94,7 @@ def ranks_of(program: Sequence[str]) -> int | None:
 def _notes(ranks: int | None, left: int) -> tuple[str, ...]:
     if ranks is None or ranks <= left:
         return ()
-    return (f"{ranks} ranks share {left} core{'' if left == 1 else 's'}: the other ones are for service processes",)
+    return (f"{ranks} ranks share {left} core{'' if left == 1 else 's'}: the rest is for service processes",)
 
 
 def make_report(directory: Path, code: int, command: str, started: datetime) -> TorchReport:

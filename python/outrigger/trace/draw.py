@@ -242,11 +242,9 @@ def _legend(timeline: Timeline, view: _View, phases: dict[str, str]) -> list[Any
     elif phases:
         handles.append(Patch(color=_PHASE_COLORS[0], label="a phase, by its name"))
     if any(lane.kind == "service" for lane in view.lanes):
-        handles += [
-            Patch(color="#d6e8eb", label="a service process has operations"),
-            Patch(color=MOVE, label="... moves a block"),
-            Patch(color=REDUCE, label="... reduces"),
-        ]
+        handles.append(Patch(color="#d6e8eb", label="a service process has operations"))
+        moves = [Patch(color=MOVE, label="... moves a block"), Patch(color=REDUCE, label="... reduces")]
+        handles += [] if is_torch else moves
     if any(mark.kind == "lost" and mark.lane in view.lanes for mark in timeline.marks):
         handles.append(Patch(facecolor="none", edgecolor=GONE, hatch="///", linewidth=0, label="the DPU is lost"))
     return handles

@@ -51,12 +51,12 @@ def _nodes(ranks: Sequence[Recorded]) -> dict[tuple[str, int], int]:
     return {node: number for number, node in enumerate(found)}
 
 
-def _world_rank(group: Group, peer: int) -> str:
-    """For people."""
+def _world_rank(group: Group, peer: int) -> int | str:
+    """Or `any`."""
     if peer == torch_layout.ANY_PEER:
         return "any"
     ranks = numbers_of(group.ranks)
-    return str(ranks[peer] if 0 <= peer < len(ranks) else peer)
+    return ranks[peer] if 0 <= peer < len(ranks) else peer
 
 
 class _Builder:
