@@ -92,6 +92,6 @@ class Recorder:
     version: int
     process: Process
     boot: str
-    """Of the kernel: processes with the same one share the monotonic clock."""
+    """Identity of the running kernel: its processes share the monotonic clock."""
     wall_offset: int
     """Nanoseconds to add for the time since 1970."""

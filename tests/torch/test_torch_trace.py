@@ -85,14 +85,21 @@ def names(slices: list[Slice]) -> list[str]:
 
 
 def check_tracks(text: str) -> None:
-    """Slices of a track do not overlap, as Perfetto demands."""
+    """As Perfetto demands: slices of a track do not overlap, and the steps of a flow are in slices and in order."""
     tracks: dict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
+    flows: dict[int, list[tuple[float, tuple[int, int]]]] = defaultdict(list)
     for one in json.loads(text)["traceEvents"]:
+        if one["ph"] in "stf":
+            flows[one["id"]].append((one["ts"], (one["pid"], one["tid"])))
         if one["ph"] == "X":
             tracks[one["pid"], one["tid"]].append((one["ts"], one["ts"] + one["dur"]))
     for spans in tracks.values():
         for (_, end), (begin, _) in zip(sorted(spans), sorted(spans)[1:], strict=False):
             assert begin >= end - 1e-9
+    assert flows
+    for steps in flows.values():
+        assert steps == sorted(steps, key=lambda step: step[0]) and len(steps) > 1
+        assert all(any(begin <= at <= end for begin, end in tracks[track]) for at, track in steps)
 
 
 def test_each_call_is_in_the_trace(tmp_path: Path) -> None:

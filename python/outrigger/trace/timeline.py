@@ -385,7 +385,7 @@ def losses(timeline: Timeline) -> list[str]:
 
 
 def torch_remarks(about: dict[str, Any]) -> list[str]:
-    """What the user has to know about the trace of a PyTorch job."""
+    """Remarks for the user on the trace of a PyTorch job."""
     killed, earlier = about.get("killed_ranks", []), about.get("earlier_starts", 0)
     found = []
     if killed:

@@ -177,7 +177,7 @@ def _about(ranks: Sequence[Recorded], earlier: int, nodes: int, clock: _Clock) -
 
 
 def build(starts: Sequence[Sequence[Recorded]]) -> Timeline:
-    """Of the last start of the job, of at least one."""
+    """The timeline of the last start of the job. There must be one."""
     ranks = starts[-1]
     clock, nodes = _Clock(ranks), _nodes(ranks)
     last = max(clock.at(one, one.last) for one in ranks) - clock.zero
@@ -195,7 +195,7 @@ def build(starts: Sequence[Sequence[Recorded]]) -> Timeline:
 
 
 def read(directory: Path) -> Timeline:
-    """Of the events in a directory."""
+    """The timeline of the events in a directory."""
     starts = torch_ranks.read_all(directory)
     if not starts:
         raise UserError(f"{directory} has no events of PyTorch ranks: none has made a process group of Outrigger's")
