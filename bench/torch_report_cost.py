@@ -1,4 +1,4 @@
-"""Prints what counting for the report, or a trace, adds to an operation of the PyTorch backend: CPU time in nanoseconds.
+"""Prints what counting for the report, or a trace, adds to an operation of the PyTorch backend: CPU time in ns.
 
 python bench/torch_report_cost.py
 python bench/torch_report_cost.py --trace

@@ -41,8 +41,6 @@ class Slot(IntEnum):
     """Time when it had destroyed all groups, or when Python ended it. 0: neither."""
     DROPPED = 2
     """Events for which there was no room."""
-    DESTROYED = 3
-    """1: it had destroyed all groups."""
 
 
 class Kind(IntEnum):

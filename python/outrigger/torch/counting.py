@@ -236,7 +236,7 @@ class ProcessCounts:
         self.numbers[_ENDED] = ended_ns = now_ns()
         self.numbers[_STATE] = state
         if self.events is not None:
-            self.events.ended(ended_ns, destroyed=state is State.DESTROYED)
+            self.events.ended(ended_ns)
 
     def row(self, form: int, group: int, operation: str, kind: str, count: int) -> int:
         """The index of the first number of the row of such a call."""

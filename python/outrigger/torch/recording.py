@@ -83,14 +83,13 @@ class Events:
         at = torch_events.NAMES_AT_BYTE + number * NAME_BYTES
         self._file[at : at + len(text)] = text
 
-    def ended(self, time_ns: int, *, destroyed: bool) -> None:
+    def ended(self, time_ns: int) -> None:
         """The process has destroyed its groups, or ends."""
-        self._numbers[_SLOTS_AT + Slot.DESTROYED] = destroyed
         self._numbers[_SLOTS_AT + Slot.ENDED] = time_ns
 
     def begins_again(self) -> None:
         """It has made another group."""
-        self.ended(0, destroyed=False)
+        self.ended(0)
 
     def request(self) -> int:
         """A number for an asynchronous operation or a message."""

@@ -389,10 +389,10 @@ def torch_remarks(about: dict[str, Any]) -> list[str]:
     killed, earlier = about.get("killed_ranks", []), about.get("earlier_starts", 0)
     found = []
     if killed:
-        several = "s" if len(killed) > 1 else ""
-        found.append(f"rank{several} {', '.join(map(str, killed))} ended by a signal or os._exit")
+        which = f"{'rank' if len(killed) == 1 else 'ranks'} {', '.join(map(str, killed))}"
+        found.append(f"no end is known of {which}: killed, or ended by os._exit")
     if earlier:
-        found.append(f"it is of the last start of the ranks, and {plural(earlier, 'earlier start')} left out")
+        found.append(f"{plural(earlier, 'earlier start')} of the ranks {'is' if earlier == 1 else 'are'} left out")
     if about.get("torch") and about.get("clock_error_us", 0.0) is None:
         found.append("machines have clocks of their own")
     return found

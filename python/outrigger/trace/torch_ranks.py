@@ -43,7 +43,6 @@ class Recorded:
     began: int
     ended: int | None
     """None: it was killed, or still runs."""
-    destroyed: bool
     dropped: int
     groups: tuple[Group, ...] = field(repr=False)
     names: tuple[str, ...] = field(repr=False)
@@ -118,7 +117,6 @@ def parse(data: bytes, what: str) -> Recorded | None:
         head=recorder,
         began=slots[Slot.BEGAN],
         ended=slots[Slot.ENDED] or None,
-        destroyed=bool(slots[Slot.DESTROYED]),
         dropped=slots[Slot.DROPPED],
         groups=tuple(formats.parse(text, Group, f"a group of {what}") if text else _UNKNOWN for text in groups),
         names=tuple(name.decode(errors="replace") for name in names),
