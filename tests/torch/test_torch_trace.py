@@ -24,7 +24,7 @@ from outrigger import run_torch, torch_events
 from outrigger.cores import parse_cpu_list
 from outrigger.errors import UserError
 from outrigger.settings import TRACE
-from outrigger.torch import counting
+from outrigger.torch import counting, recording
 from outrigger.torch.process_group import OutriggerProcessGroup
 from outrigger.torch_events import Kind
 from outrigger.trace import command, torch_ranks, torch_timeline, trace_events
@@ -278,17 +278,16 @@ def test_failed_calls_are_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("full", [False, True])
 def test_further_events_are_dropped_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: bool) -> None:
     """Beyond the limit, or where the file system is full."""
+    room = recording._CHUNK_EVENTS
+    monkeypatch.setattr(torch_events, "MOST_EVENTS", 2 * room if full else room)
     counts = one_rank(tmp_path, monkeypatch)
     counts.blocking("barrier", [], do, nothing)
-    room = counts._events._room  # type: ignore[union-attr]
 
     def fails(*_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     if full:
         monkeypatch.setattr(os, "posix_fallocate", fails)
-    else:
-        monkeypatch.setattr(torch_events, "MOST_EVENTS", room)
     for _ in range(room + 4):
         counts.blocking("barrier", [], do, nothing)
     found = recorded(tmp_path)

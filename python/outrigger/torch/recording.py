@@ -58,6 +58,7 @@ class Events:
         self._places = itertools.count()
         self._requests = itertools.count(1)
         self._room = 0
+        self._limit = torch_events.MOST_EVENTS
         self._lock = threading.Lock()
         self._numbers[_SLOTS_AT + Slot.BEGAN] = time.monotonic_ns()
         offset = time.time_ns() - time.monotonic_ns()
@@ -121,13 +122,13 @@ class Events:
     def _reserve(self, number: int) -> bool:
         """Makes room up to this event. False: it is dropped."""
         with self._lock:
-            while number >= self._room and self._room < torch_events.MOST_EVENTS:
+            while number >= self._room and self._room < self._limit:
                 at = EVENTS_AT_BYTE + self._room * EVENT_BYTES
                 try:
                     os.posix_fallocate(self._descriptor, at, _CHUNK_EVENTS * EVENT_BYTES)
+                    self._room += _CHUNK_EVENTS
                 except OSError:
-                    break
-                self._room += _CHUNK_EVENTS
+                    self._limit = self._room
             if number < self._room:
                 return True
             self._numbers[_SLOTS_AT + Slot.DROPPED] += 1
