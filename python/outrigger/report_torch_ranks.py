@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from outrigger import formats, torch_layout
 from outrigger.errors import UserError
 from outrigger.torch_layout import Form, Group, Number, Process, Slot, State
 
+T = TypeVar("T")
 _NS = 1e-9
 
 
@@ -152,10 +154,15 @@ def read_all(directory: Path) -> list[list[Rank]]:
         found = [rank for path in paths if (rank := read_rank(path)) is not None]
     except OSError as error:
         raise UserError(f"the counts in {directory} cannot be read: {error.strerror}") from error
-    attempts: dict[tuple[str, int], dict[int, Rank]] = {}
-    for rank in sorted(found, key=lambda rank: rank.process.started):
-        name, again = rank.process.attempt, 0
-        while rank.rank in attempts.get((name, again), {}):  # the same name twice: not started by torchrun
+    return by_attempt(found, lambda rank: rank.process)
+
+
+def by_attempt(found: Iterable[T], process: Callable[[T], Process]) -> list[list[T]]:
+    """Data of processes, sorted by the attempts to which these belong, and by rank."""
+    attempts: dict[tuple[str, int], dict[int, T]] = {}
+    for one in sorted(found, key=lambda one: process(one).started):
+        name, rank, again = process(one).attempt, process(one).rank, 0
+        while rank in attempts.get((name, again), {}):  # the same name twice: not started by torchrun
             again += 1
-        attempts.setdefault((name, again), {})[rank.rank] = rank
+        attempts.setdefault((name, again), {})[rank] = one
     return [[ranks[number] for number in sorted(ranks)] for ranks in attempts.values()]

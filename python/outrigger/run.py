@@ -41,14 +41,15 @@ from outrigger.hostfile import Host, is_this_host
 from outrigger.hosts import Hosts, dpu_shares, find_where, report_directory
 from outrigger.launch import Job
 from outrigger.out import check_file
+from outrigger.report_torch_data import TorchReport
 from outrigger.settings import Settings
 from outrigger.terminal import console, give_up_output, note
 from outrigger.trace import collect
 
 _ASKED_AT_ONCE = 16
 _LIKE_THIS = "if it is like this machine"
-_COUNTS = "counts"
-"""Directory in the command of a dry run."""
+_COUNTS, _EVENTS = "counts", "events"
+"""Directories in the command of a dry run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,20 +254,29 @@ def run(
     say: Callable[[str], None] = note,
 ) -> int:
     """Runs the program and returns its exit code. `start` starts it, `say` prints notes for the user."""
-    shows = request.report or request.report_to is not None or request.settings.live
-    if shows and run_torch.is_torchrun(request.program):
+    if _concerns_torch(request) and run_torch.is_torchrun(request.program):
         return _run_torchrun(request, found, start, say)
     return _Run(request, found, start, say).run()
 
 
+def _reports(request: Request) -> bool:
+    return request.report or request.report_to is not None
+
+
+def _concerns_torch(request: Request) -> bool:
+    """True for options that jobs of torchrun have. Without one, torchrun is started as any other program."""
+    own = request.settings
+    return _reports(request) or request.trace_to is not None or own.live or own.services is not None
+
+
 def _check_torchrun(request: Request) -> None:
-    request.check()
+    replace(request, settings=replace(request.settings, services=None)).check()
     hosts = request.hosts
     run_torch.check_alone(
         {
             "-n": request.ranks != 1,
             "--mpi": request.mpi != choice.AUTO,
-            "--trace": request.trace_to is not None,
+            "--native": request.native,
             "--hostfile": hosts.hostfile is not None,
             "--dpufile": hosts.dpufile is not None,
             "--dpu-pattern": hosts.dpu_pattern is not None,
@@ -278,48 +288,74 @@ def _check_torchrun(request: Request) -> None:
             "--no-bind": request.bind == binding.NONE,
             "--bind": request.bind not in (binding.BUNCH, binding.NONE),
             "--show-binding": request.show_binding,
-            "options for offloading": request.settings != Settings(live=request.settings.live),
+            "options for offloading": request.settings
+            != Settings(live=request.settings.live, services=request.settings.services),
         }
     )
 
 
-def _run_live_torchrun(request: Request, found: Artifacts, start: Start) -> int:
-    planned = run_torch.make_plan(request.program, found, request.variables.values)
-    if request.dry_run:
-        print(launch.as_shell(planned))
-        return 0
-    return start(planned, lambda: None)
+def _plan_torchrun(request: Request, found: Artifacts, counts: Path | None, events: Path | None) -> launch.Plan:
+    """With directories in which the ranks count, and record events."""
+    values = {**request.variables.values, **({settings.LIVE: "on"} if request.settings.live else {})}
+    values |= {settings.REPORT: str(counts)} if counts is not None and _reports(request) else {}
+    values |= {settings.TRACE: str(events)} if events is not None and request.trace_to is not None else {}
+    return run_torch.make_plan(request.program, found, values, request.settings.services)
+
+
+def _show_torchrun(request: Request, found: Artifacts, say: Callable[[str], None]) -> None:
+    planned = _plan_torchrun(request, found, Path(_COUNTS), Path(_EVENTS))
+    for line in planned.notes:
+        say(line)
+    if _reports(request):
+        say(f"make the directory {_COUNTS} before; `outrigger report {_COUNTS}` shows what ranks have counted there")
+    if request.trace_to is not None:
+        say(f"make the directory {_EVENTS} before; `outrigger lab replay {_EVENTS}` draws what ranks have done")
+    print(launch.as_shell(planned))
 
 
 def _run_torchrun(request: Request, found: Artifacts, start: Start, say: Callable[[str], None]) -> int:
-    """torchrun with a report or live data: it starts the ranks, and no MPI takes part."""
+    """torchrun starts the ranks, and no MPI takes part."""
     _check_torchrun(request)
-    if not request.report and request.report_to is None:
-        return _run_live_torchrun(request, found, start)
-    with _report_path(request, None) as written, scratch.directory() as directory:
-        assert written is not None
-        check_file(directory / "counts", "--report: its temporary files")
-        counts = Path(_COUNTS) if request.dry_run else directory
-        planned = run_torch.make_plan(request.program, found, request.variables.values, counts)
-        if unknown := settings.check_names(found, {**os.environ, **planned.environment}):
-            say(unknown)
+    trace = None if request.trace_to is None else _trace_file(Path(request.trace_to))
+    with _report_path(request, None) as written, _temporary(_reports(request) or trace is not None) as directory:
         if request.dry_run:
-            say(
-                f"make the directory {_COUNTS} before; `outrigger report {_COUNTS}` shows what ranks have counted there"
-            )
-            print(launch.as_shell(planned))
+            _show_torchrun(request, found, say)
             return 0
-        report_end.forget(written)
+        planned = _plan_torchrun(request, found, directory, directory)
+        unknown = settings.check_names(found, {**os.environ, **planned.environment})
+        for line in filter(None, (unknown, *planned.notes)):
+            say(line)
+        for old, forget in ((written, report_end.forget), (trace, collect.forget)):
+            if old is not None:
+                forget(old)
         started = datetime.now().astimezone()
         code = start(planned, lambda: None)
-        with _saying_errors(say):
-            made = run_torch.make_report(directory, code, request.command, started)
-            if request.report:
-                with _saying_errors(say):
-                    report.show(console(), made)
-            if request.report_to is not None:
-                run_torch.write_report(written, made)
+        if trace is not None and directory is not None:
+            with _saying_errors(say):
+                say(collect.finish_torch(trace, directory))
+        if written is not None and directory is not None:
+            with _saying_errors(say):
+                _write_torch_report(request, run_torch.make_report(directory, code, request.command, started), written)
     return code
+
+
+def _write_torch_report(request: Request, made: TorchReport, written: Path) -> None:
+    if request.report:
+        with _saying_errors(note):
+            report.show(console(), made)
+    if request.report_to is not None:
+        run_torch.write_report(written, made)
+
+
+@contextlib.contextmanager
+def _temporary(needed: bool) -> Iterator[Path | None]:
+    """A directory for files of the ranks."""
+    if not needed:
+        yield None
+        return
+    with scratch.directory() as directory:
+        check_file(directory / _COUNTS, "--report, --trace: temporary files")
+        yield directory
 
 
 @contextlib.contextmanager

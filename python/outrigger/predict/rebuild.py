@@ -223,6 +223,8 @@ def _typical(by_rank: Mapping[int, Sequence[_Event]]) -> int:
 
 def _check(timeline: Timeline, by_rank: Mapping[int, Sequence[_Event]], what: str) -> int:
     ranks = int(timeline.about.get("ranks", len(by_rank)))
+    if "torch" in timeline.about:
+        raise UserError(f"{what}: a trace of a PyTorch job; only MPI programs can be predicted")
     if not any(event.calls for events in by_rank.values() for event in events):
         raise UserError(f"{what}: no collective was called; there is nothing to predict")
     if ranks < 2:

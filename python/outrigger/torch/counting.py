@@ -1,4 +1,4 @@
-"""Counts the operations of this process for the report, in a file that survives it, and shows them live.
+"""Counts the operations of this process for the report, in a file that survives it, shows them live, and traces them.
 
 The file is described in torch_layout.py. Counts are made by the threads that call, and by those of the groups. All take
 a lock for a few additions.
@@ -31,7 +31,9 @@ import torch.distributed as dist
 import outrigger
 from outrigger import torch_layout as layout
 from outrigger.formats import printable
-from outrigger.settings import LIVE, REPORT
+from outrigger.settings import LIVE, REPORT, TRACE
+from outrigger.torch import recording
+from outrigger.torch_events import GROUP_SHIFT
 from outrigger.torch_layout import Form, Group, Number, Present, Process, Slot, State, Wait
 
 now_ns = time.monotonic_ns
@@ -163,8 +165,10 @@ def blocked_here() -> Blocked:
 class ProcessCounts:
     """The counts of this process."""
 
-    def __init__(self, directory: Path | None, rank: int, world_size: int, attempt: str) -> None:
-        """`directory` None: only live."""
+    def __init__(
+        self, directory: Path | None, rank: int, world_size: int, attempt: str, trace: Path | None = None
+    ) -> None:
+        """`directory` None: no report. `trace`: the directory of a trace, if one is wanted."""
         self._descriptor = _nameless_file() if directory is None else _new_file(directory, rank)
         self._file = mmap.mmap(self._descriptor, layout.FILE_BYTES)
         self.numbers = memoryview(self._file)[: layout.NAMES_AT_BYTE].cast("q")
@@ -174,7 +178,9 @@ class ProcessCounts:
         self._live_groups = 0
         self._pid = os.getpid()
         self.numbers[_BEGAN] = self.numbers[_LAST] = now_ns()
-        self._write_json(0, layout.HEAD_BYTES, asdict(_head(rank, world_size, attempt)))
+        head = _head(rank, world_size, attempt)
+        self._write_json(0, layout.HEAD_BYTES, asdict(head))
+        self.events = recording.start(trace, head)
         self.count_threads()
         self._sign = _sign(self._descriptor)
         atexit.register(self._exited)
@@ -206,6 +212,9 @@ class ProcessCounts:
             is_last = number == layout.MOST_GROUPS - 1
             kept = Group(name="", label="further groups", size=0, ranks=()) if is_last else group
             self._write_group(number, kept)
+            if self.events is not None:
+                self.events.name_group(number, kept)
+                self.events.begins_again()
             self.numbers[_GROUPS] = number + 1
             self._live_groups += 1
             self.numbers[_STATE] = State.RUNNING
@@ -224,8 +233,10 @@ class ProcessCounts:
             self._end(State.EXITED)
 
     def _end(self, state: State) -> None:
-        self.numbers[_ENDED] = now_ns()
+        self.numbers[_ENDED] = ended_ns = now_ns()
         self.numbers[_STATE] = state
+        if self.events is not None:
+            self.events.ended(ended_ns)
 
     def row(self, form: int, group: int, operation: str, kind: str, count: int) -> int:
         """The index of the first number of the row of such a call."""
@@ -250,6 +261,8 @@ class ProcessCounts:
             at = layout.NAMES_AT_BYTE + number * layout.NAME_BYTES
             text = name.encode()[: layout.NAME_BYTES]
             self._file[at : at + len(text)] = text
+            if self.events is not None:
+                self.events.name_row(number, name)
             self.numbers[_ROWS] = number + 1
         return row
 
@@ -257,7 +270,9 @@ class ProcessCounts:
 class GroupCounts:
     """Counts the operations of one process group."""
 
-    __slots__ = ("_begun", "_group", "_known", "_lock", "_numbers", "_present", "_process", "_since", "_state")
+    __slots__ = (
+        "_begun", "_events", "_group", "_known", "_lock", "_numbers", "_present", "_process", "_since", "_state",
+    )  # fmt: skip
 
     def __init__(self, process: ProcessCounts, group: int) -> None:
         self._present = layout.PRESENT_AT + group * layout.PRESENT_NUMBERS
@@ -265,6 +280,7 @@ class GroupCounts:
         self._begun: dict[str, int] = {}
         self._process = process
         self._group = group
+        self._events = process.events
         self._numbers = process.numbers
         self._lock = process.lock
         self._known: dict[tuple[int, str, Any, int], Kind] = {}
@@ -287,28 +303,57 @@ class GroupCounts:
         kind = self._known[key] = (row, row + _CALLS, row + _BYTES, row + _CALL_NS, count)
         return kind
 
-    def execute(self, operation: str, row: int, begun_ns: int, job: Job) -> None:
-        """Does an operation in the group's turn, and shows that. Short, as it is on the path of each call."""
+    def _record(self, what: int, kind: Kind, began_ns: int, request: int = 0, place: int = 0, peer: int = 0) -> int:
+        """Records the begin of an event if there is a trace. Returns a number for _recorded()."""
+        events = self._events
+        if events is None:
+            return 0
+        row = (kind[0] - layout.ROWS_AT) // _ROW | self._group << GROUP_SHIFT
+        return events.begin(what, row, began_ns, kind[4], request, place, peer)
+
+    def _recorded(self, event: int, ended_ns: int, *, failed: bool = False) -> None:
+        if self._events is not None:
+            self._events.end(event, ended_ns, failed=failed)
+
+    def request(self) -> int:
+        """A number for an asynchronous operation or a message in the trace; 0: there is none."""
+        return 0 if self._events is None else self._events.request()
+
+    def execute(self, operation: str, row: int, begun_ns: int, job: Job, event: int = 0) -> None:
+        """Does an operation in the group's turn, and shows that. Short, as it is on the path of each call.
+
+        `event`: in the trace.
+        """
         numbers, begun, state = self._numbers, self._begun, self._state
         begun[operation] = number = begun.get(operation, 0) + 2
         numbers[self._present] = row
         numbers[self._since] = begun_ns
         numbers[state] = number + 1
+        if event and self._events is not None:
+            self._events.set_place(event, number >> 1)
         try:
             job()
         finally:
             numbers[state] = number
 
-    def execute_posted(self, operation: str, row: int, job: Job) -> None:
+    def execute_posted(self, operation: str, kind: Kind, request: int, job: Job) -> None:
         """The same in the group's thread."""
+        begun_ns, failed = now_ns(), True
+        event = self._record(recording.OPERATION, kind, begun_ns, request)
         try:
-            self.execute(operation, row, now_ns(), job)
+            self.execute(operation, kind[0], begun_ns, job, event)
+            failed = False
         finally:
-            self._numbers[self._since] = now_ns()
+            self._numbers[self._since] = ended_ns = now_ns()
+            self._recorded(event, ended_ns, failed=failed)
 
     def served_by(self, process: int) -> None:
         """The group has this service process."""
         self._numbers[self._present + Present.SERVICE] = process
+        if self._events is not None:
+            began_ns = now_ns()
+            event = self._events.begin(recording.SERVED, self._group << GROUP_SHIFT, began_ns, process)
+            self._events.end(event, began_ns)
 
     def enter_wait(self, by: int) -> None:
         """A thread is in wait() of an asynchronous operation (1), or is not any more (-1)."""
@@ -351,11 +396,12 @@ class GroupCounts:
         outer = blocked.state
         if not outer[1]:  # as enter() and leave(), without their calls
             blocked.state = (outer[0], begun_ns)
+        event = 0 if self._events is None else self._record(recording.CALL, kind, begun_ns)
         try:
-            do(partial(self.execute, operation, row, begun_ns, job))
+            do(partial(self.execute, operation, row, begun_ns, job, event))
         except BaseException:
             blocked.leave(outer, begun_ns, now_ns())
-            self._failed(row, begun_ns)
+            self._failed(row, begun_ns, event)
             raise
         numbers[self._since] = ended_ns = now_ns()
         blocked.state = outer if outer[1] else (outer[0] + ended_ns - begun_ns, 0)
@@ -365,8 +411,10 @@ class GroupCounts:
             numbers[time] += ended_ns - begun_ns
         numbers[_LAST] = ended_ns
         numbers[_CURRENT] = 0
+        if event:
+            self._recorded(event, ended_ns)
 
-    def _failed(self, row: int, begun_ns: int) -> None:
+    def _failed(self, row: int, begun_ns: int, event: int) -> None:
         """A blocking call; the process stays in it."""
         ended_ns = now_ns()
         with self._lock:
@@ -374,9 +422,11 @@ class GroupCounts:
             self._numbers[row + _CALL_NS] += ended_ns - begun_ns
             self._numbers[row + _FAILED] += 1
         self._numbers[self._since] = self._numbers[_LAST] = ended_ns
+        self._recorded(event, ended_ns, failed=True)
 
-    def posted(self, kind: Kind, begun_ns: int, ended_ns: int) -> None:
+    def posted(self, kind: Kind, begun_ns: int, ended_ns: int, request: int) -> None:
         """The call of an asynchronous operation has returned."""
+        self._recorded(self._record(recording.POST, kind, begun_ns, request), ended_ns)
         numbers = self._numbers
         _, calls, total, time, count = kind
         with self._lock:
@@ -402,11 +452,25 @@ class GroupCounts:
             numbers[row + _WAITED_FLIGHT_NS] += flight_ns
             numbers[row + _HIDDEN_NS] += hidden_ns
 
-    def blocked(self, row: int, begun_ns: int, ended_ns: int) -> None:
+    def message_begins(self, kind: Kind, begun_ns: int, request: int, message: tuple[int, int]) -> int:
+        """Returns a number for message_ended(). `message`: the other rank, and the tag."""
+        peer, tag = message
+        return self._record(recording.MESSAGE, kind, begun_ns, request, tag, peer)
+
+    def message_ended(self, event: int, ended_ns: int, *, failed: bool) -> None:
+        """The program has seen it."""
+        self._recorded(event, ended_ns, failed=failed)
+
+    def wait_begins(self, kind: Kind, begun_ns: int, request: int) -> int:
+        """Returns a number for blocked()."""
+        return self._record(recording.WAIT, kind, begun_ns, request)
+
+    def blocked(self, row: int, begun_ns: int, ended_ns: int, event: int = 0) -> None:
         """Any wait() has returned."""
         with self._lock:
             self._numbers[row + _WAIT_NS] += ended_ns - begun_ns
         self._numbers[_LAST] = ended_ns
+        self._recorded(event, ended_ns)
 
     def future_taken(self, row: int) -> None:
         """The program waits for a future."""
@@ -438,36 +502,36 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 
 
-def _directory() -> Path | None:
-    """OUTRIGGER_REPORT, if it is for this job: it names a file for an MPI job.
+def _directory(variable: str, what: str) -> Path | None:
+    """Value of the variable, if it is for this job: it names a file for an MPI job.
 
     A name that does not exist is a directory if it ends in "/", or under torchrun.
     """
-    place = os.environ.get(REPORT)
+    place = os.environ.get(variable)
     if not place:
         return None
     path = Path(place)
     under_torchrun = "TORCHELASTIC_RUN_ID" in os.environ
-    is_named = place.endswith("/") or (under_torchrun and path.suffix != ".json")
+    is_named = place.endswith("/") or (under_torchrun and path.suffix not in (".json", ".gz"))
     if path.is_dir() or (is_named and not path.exists()):
         return path
     if under_torchrun:
-        warnings.warn(f"Outrigger: no report: {REPORT}={place} must name a directory for PyTorch", stacklevel=2)
+        warnings.warn(f"Outrigger: no {what}: {variable}={place} must name a directory for PyTorch", stacklevel=2)
     return None
 
 
 def for_group(name: str, label: str, rank: int, size: int, ranks: tuple[int, ...]) -> GroupCounts | None:
-    """Counts of a new group; None if neither a report nor live data are wanted.
+    """Counts of a new group; None if no report, no trace and no live data are wanted.
 
     `ranks`: those of the job; empty: all.
     """
-    directory = _directory()
-    if directory is None and os.environ.get(LIVE) != "on":
+    directory, trace = _directory(REPORT, "report"), _directory(TRACE, "trace")
+    if directory is None and trace is None and os.environ.get(LIVE) != "on":
         return None
     global _current
     if _current is None:
         world_rank, world_size = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (rank, size)
-        _current = ProcessCounts(directory, world_rank, world_size, _attempt(name))
+        _current = ProcessCounts(directory, world_rank, world_size, _attempt(name), trace)
     group = Group(name=name, label=printable(label[:_LONGEST_LABEL]), size=size, ranks=layout.runs(ranks))
     return GroupCounts(_current, _current.add_group(group))
 

@@ -1,4 +1,4 @@
-"""Operations that are counted for the report, or shown as events in torch's profiler."""
+"""Operations that are counted for the report, traced, or shown as events in torch's profiler."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Watch:
 
     __slots__ = (
         "_begun_ns", "_blocked", "_blocked_before_ns", "_counts", "_event_end", "_flight_ns", "_hidden_ns",
-        "_is_waited", "_kind", "_message", "_operation",
+        "_is_waited", "_kind", "_message", "_operation", "_recorded", "_request",
     )  # fmt: skip
 
     def __init__(
@@ -54,6 +54,10 @@ class Watch:
         if counts is not None:
             self._begun_ns = now_ns()
             self._kind = counts.begin(ASYNC if message is None else MESSAGE, operation, tensors)
+            self._request = counts.request()
+            self._recorded = (
+                0 if message is None else counts.message_begins(self._kind, self._begun_ns, self._request, message)
+            )
             self._blocked = blocked_here()
             self._blocked_before_ns = self._blocked.until(self._begun_ns)
 
@@ -72,13 +76,13 @@ class Watch:
         finally:
             ended_ns = now_ns()
             self._blocked.leave(outer, self._begun_ns, ended_ns)
-            counts.posted(self._kind, self._begun_ns, ended_ns)
+            counts.posted(self._kind, self._begun_ns, ended_ns, self._request)
 
     def shown(self, job: Job) -> Job:
         """The job, which shows that it is being done."""
-        return (
-            job if self._counts is None else partial(self._counts.execute_posted, self._operation, self._kind[0], job)
-        )
+        if self._counts is None:
+            return job
+        return partial(self._counts.execute_posted, self._operation, self._kind, self._request, job)
 
     def completed(self, failed: bool) -> None:
         """The operation has ended."""
@@ -88,6 +92,7 @@ class Watch:
             self._hidden_ns = flight_ns - (self._blocked.until(ended_ns) - self._blocked_before_ns)
             self._flight_ns = flight_ns
             self._counts.completed(self._kind[0], flight_ns, failed)
+            self._counts.message_ended(self._recorded, ended_ns, failed=failed)
         self._end_event()
 
     def _end_event(self) -> None:
@@ -102,12 +107,13 @@ class Watch:
             return wait(timeout)
         begun_ns, blocked = now_ns(), blocked_here()
         outer = blocked.enter(begun_ns)
+        event = counts.wait_begins(self._kind, begun_ns, self._request)
         try:
             return wait(timeout) if self._flight_ns >= 0 else self._wait(counts, wait, timeout)
         finally:
             ended_ns = now_ns()
             blocked.leave(outer, begun_ns, ended_ns)
-            counts.blocked(self._kind[0], begun_ns, ended_ns)
+            counts.blocked(self._kind[0], begun_ns, ended_ns, event)
             if self._flight_ns >= 0 and not self._is_waited:
                 self._is_waited = True
                 counts.waited(self._kind[0], self._flight_ns, self._hidden_from(blocked, begun_ns))

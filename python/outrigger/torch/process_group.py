@@ -111,7 +111,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._calls = 0
         self._monitored_barriers = 0
         name, own_store = meet(store, rank, size, timeout)
-        # None: neither a report nor live data are wanted.
+        # None: no report, no trace and no live data are wanted.
         self._counts = counting.for_group(name, label, rank, size, ranks)
         try:
             self._handle = self._library.create(own_store, rank, size, self._timeout_ms)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from outrigger.errors import UserError
 from outrigger.report_data import plural
-from outrigger.trace import timeline, trace_events
+from outrigger.trace import timeline, torch_ranks, torch_timeline, trace_events
 from outrigger.trace.events import Part, read_parts
 
 _KEEPER_SECONDS = 3.0
@@ -82,6 +82,16 @@ def finish(path: Path, cores: int = 0) -> str:
     return describe(made, path)
 
 
+def finish_torch(path: Path, directory: Path) -> str:
+    """The same for a PyTorch job whose ranks have recorded in the directory."""
+    starts = torch_ranks.read_all(directory)
+    if not starts:
+        return f"there is no trace {path}: no rank has made a process group of Outrigger's, or {directory} is full"
+    made = torch_timeline.build(starts)
+    trace_events.write(made, path)
+    return describe(made, path)
+
+
 def describe(made: timeline.Timeline, path: Path) -> str:
     """Summary in one line."""
     about = made.about
@@ -94,6 +104,7 @@ def describe(made: timeline.Timeline, path: Path) -> str:
         remarks[-1] += (
             ": its last half second is missing" if len(remarks) == 1 else ": their last half seconds are missing"
         )
+    remarks += timeline.torch_remarks(about)
     why = timeline.why_nothing_is_offloaded(made)
     remarks += [f"nothing was offloaded: {why}"] if why else []
     remarks += [f"{dropped} events did not fit, the last ones"] if dropped else []

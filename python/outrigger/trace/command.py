@@ -12,7 +12,7 @@ from outrigger import pictures
 from outrigger.errors import UserError
 from outrigger.out import check_file
 from outrigger.terminal import note
-from outrigger.trace import draw, events, timeline, trace_events
+from outrigger.trace import draw, events, timeline, torch_timeline, trace_events
 
 
 def parse_ranks(text: str) -> tuple[range, ...]:
@@ -35,7 +35,9 @@ def _check_time(option: str, ms: float | None) -> None:
 
 
 def read(path: Path) -> timeline.Timeline:
-    """A trace, or events that the library wrote without `outrigger run`."""
+    """A trace, or events that were written without `outrigger run`: by the library, or by ranks of a PyTorch job."""
+    if path.is_dir():
+        return torch_timeline.read(path)
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -46,7 +48,10 @@ def read(path: Path) -> timeline.Timeline:
 
 
 def replay(
-    written: Annotated[Path, typer.Argument(metavar="FILE", help="Trace written by run --trace FILE.")],
+    written: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="Trace written by run --trace FILE, or OUTRIGGER_TRACE's directory."),
+    ],
     output: Annotated[
         Path | None,
         typer.Option(

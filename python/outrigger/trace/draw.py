@@ -10,11 +10,12 @@ from typing import Any
 
 from outrigger import legends
 from outrigger.errors import UserError
-from outrigger.trace.timeline import Lane, Mark, Slice, Timeline, losses, why_nothing_is_offloaded
+from outrigger.trace.timeline import Lane, Mark, Slice, Timeline, losses, torch_remarks, why_nothing_is_offloaded
 
 INK, BAND, GRID, GONE = "#22262b", "#f3f5f7", "#dfe3e7", "#b9bfc6"
 WORK, POST, WAIT, BLOCKING = "#a9cfa4", "#22262b", "#e0805c", "#b5657f"
 MOVE, REDUCE, FLIGHT, LATE = "#2a7f8e", "#7b5ea7", "#7fbac4", "#c62828"
+_CALL_KINDS = ("call", "completion")
 _CALLS = 24
 """A rank's calls in a picture of a part that the user has not chosen."""
 _MOST_CALLS = 2 * _CALLS
@@ -66,7 +67,7 @@ class _View:
 
 def _readable(lane: Lane, slices: Sequence[Slice]) -> tuple[float, float] | None:
     """From the middle of a long trace, so much that the lane's calls can be told apart; None: all of it."""
-    calls = sorted((one for one in slices if one.lane == lane and one.kind != "phase"), key=lambda one: one.begin)
+    calls = sorted((one for one in slices if one.lane == lane and one.kind in _CALL_KINDS), key=lambda one: one.begin)
     if len(calls) <= _MOST_CALLS:
         return None
     first = (len(calls) - _CALLS) // 2
@@ -227,11 +228,12 @@ def _legend(timeline: Timeline, view: _View, phases: dict[str, str]) -> list[Any
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
+    is_torch = "torch" in timeline.about
     handles: list[Any] = [
         Patch(color=WORK, label="the program's own work"),
-        Patch(color=POST, label="starting a collective"),
-        Patch(color=WAIT, label="waiting or testing"),
-        Patch(color=BLOCKING, label="a blocking collective"),
+        Patch(color=POST, label="starting an asynchronous operation" if is_torch else "starting a collective"),
+        Patch(color=WAIT, label="in wait()" if is_torch else "waiting or testing"),
+        Patch(color=BLOCKING, label="a blocking operation" if is_torch else "a blocking collective"),
         Line2D([], [], color=FLIGHT, marker=">", markersize=5, linewidth=1.3, label="from the call to its data"),
         Line2D([], [], color=LATE, marker="v", linestyle="", markersize=5, label="latest rank, by 0.1 ms or more"),
     ]
@@ -240,11 +242,9 @@ def _legend(timeline: Timeline, view: _View, phases: dict[str, str]) -> list[Any
     elif phases:
         handles.append(Patch(color=_PHASE_COLORS[0], label="a phase, by its name"))
     if any(lane.kind == "service" for lane in view.lanes):
-        handles += [
-            Patch(color="#d6e8eb", label="a service process has operations"),
-            Patch(color=MOVE, label="... moves a block"),
-            Patch(color=REDUCE, label="... reduces"),
-        ]
+        handles.append(Patch(color="#d6e8eb", label="a service process has operations"))
+        moves = [Patch(color=MOVE, label="... moves a block"), Patch(color=REDUCE, label="... reduces")]
+        handles += [] if is_torch else moves
     if any(mark.kind == "lost" and mark.lane in view.lanes for mark in timeline.marks):
         handles.append(Patch(facecolor="none", edgecolor=GONE, hatch="///", linewidth=0, label="the DPU is lost"))
     return handles
@@ -265,7 +265,7 @@ def _heading(timeline: Timeline, view: _View, name: str) -> str:
     why = why_nothing_is_offloaded(timeline)
     if why:
         text += f"; nothing was offloaded: {why}"
-    text = "; ".join([text, *losses(timeline)])
+    text = "; ".join([text, *losses(timeline), *torch_remarks(about)])
     if view.left_out:
         text += f"; {view.left_out} ranks are not shown (--ranks)"
     return text
@@ -286,7 +286,7 @@ def _draw(axis: Any, timeline: Timeline, view: _View, colors: dict[str, str]) ->
             _draw_service(axis, view, top, slices[lane])
             continue
         last = max((one.end for one in slices[lane]), default=0) / 1e6
-        calls = [one for one in slices[lane] if one.kind != "phase"]
+        calls = [one for one in slices[lane] if one.kind in _CALL_KINDS]
         _draw_rank(axis, view, top, calls, ends.get(str(lane.number), last * 1e3) / 1e3)
         _draw_phases(axis, view, top, [one for one in slices[lane] if one.kind == "phase"], colors)
         _draw_flights(axis, view, top, flights[lane], arrows=arrows)
@@ -315,7 +315,8 @@ def save(timeline: Timeline, path: Path, selection: Selection, name: str) -> tup
     axis.set_ylim(len(view.lanes), -0.12)
     middles = [top + (0.35 if lane.kind == "rank" else 0.5) for top, lane in enumerate(view.lanes)]
     axis.set_yticks(middles, [lane.title.replace(" on DPU ", "\non DPU ") for lane in view.lanes])
-    axis.set_xlabel("seconds since MPI_Init" if in_seconds else "milliseconds since MPI_Init", fontsize=9, color=INK)
+    since = "the first process group" if "torch" in timeline.about else "MPI_Init"
+    axis.set_xlabel(f"{'seconds' if in_seconds else 'milliseconds'} since {since}", fontsize=9, color=INK)
     if in_seconds:
         axis.xaxis.set_major_formatter(lambda ms, _: f"{ms / 1000:g}")
     axis.tick_params(colors=INK, labelsize=8, length=0)

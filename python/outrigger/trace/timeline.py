@@ -8,11 +8,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from outrigger.report_data import plural
 from outrigger.report_reasons import in_words
 from outrigger.trace.events import BY_RANKS, OFFLOADED, Event, Kind, Part
 
 LATE_NS = 100_000
 """From this delay on, the rank that the others waited for is marked."""
+Instance = tuple[tuple[Any, ...], int, "Slice"]
+"""The collective and group of a call, the size of the group, and the call."""
 _NO_COMMUNICATOR = ((0, 0), (0, 1))  # "(other communicators)" and "(groups of one rank)"
 
 
@@ -42,7 +45,7 @@ class Slice:
 
     lane: Lane
     kind: str
-    """call, completion, phase, operation, move or reduce"""
+    """call, completion, phase, operation, message, move or reduce"""
     name: str
     begin: int
     end: int
@@ -95,8 +98,7 @@ class _Built:
     serviced: list[Slice] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
     flows: list[Flow] = field(default_factory=list)
-    instances: list[tuple[tuple[Any, ...], int, Slice]] = field(default_factory=list)
-    """Collective and group of each call: key, size of the group, call."""
+    instances: list[Instance] = field(default_factory=list)
 
 
 class _Builder:
@@ -269,7 +271,7 @@ class _Builder:
             self._loss_of_dpu()
             self._operations()
             self._moves()
-        _note_hidden(self._built)
+        note_hidden([*self._built.calls, *self._built.completions], self._built.serviced)
         return self._built
 
 
@@ -295,22 +297,21 @@ def _overlap(spans: Sequence[tuple[int, int]], begin: int, end: int) -> int:
     return total
 
 
-def _note_hidden(built: _Built) -> None:
-    """Time that the rank spent otherwise while one of its operations was active."""
-    in_mpi = _merged([*built.calls, *built.completions])
-    for one in built.serviced:
+def note_hidden(calls: Iterable[Slice], serviced: Iterable[Slice]) -> None:
+    """Time that the rank spent in no call while one of its operations was active."""
+    in_mpi = _merged(calls)
+    for one in serviced:
         if one.kind == "operation":
             one.args["hidden_us"] = (one.end - one.begin - _overlap(in_mpi, one.begin, one.end)) / 1000
 
 
-def _note_late(built: Sequence[_Built]) -> list[Mark]:
+def note_late(instances: Iterable[Instance]) -> list[Mark]:
     """Delays after the first rank of a collective; marks the last one if it is very late."""
     calls: dict[tuple[Any, ...], list[Slice]] = defaultdict(list)
     sizes: dict[tuple[Any, ...], int] = {}
-    for one in built:
-        for key, size, call in one.instances:
-            calls[key].append(call)
-            sizes[key] = size
+    for key, size, call in instances:
+        calls[key].append(call)
+        sizes[key] = size
     marks = []
     for key, same in calls.items():
         if len(same) != sizes[key]:
@@ -383,6 +384,20 @@ def losses(timeline: Timeline) -> list[str]:
     return [f"DPU {dpu} of node {node} was lost at {at / 1e6:.0f} ms" for (node, dpu), at in first.items()]
 
 
+def torch_remarks(about: dict[str, Any]) -> list[str]:
+    """Remarks for the user on the trace of a PyTorch job."""
+    killed, earlier = about.get("killed_ranks", []), about.get("earlier_starts", 0)
+    found = []
+    if killed:
+        which = f"{'rank' if len(killed) == 1 else 'ranks'} {', '.join(map(str, killed))}"
+        found.append(f"no end is known of {which}: killed, or ended by os._exit")
+    if earlier:
+        found.append(f"{plural(earlier, 'earlier start')} of the ranks {'is' if earlier == 1 else 'are'} left out")
+    if about.get("torch") and about.get("clock_error_us", 0.0) is None:
+        found.append("machines have clocks of their own")
+    return found
+
+
 def build(parts: Sequence[Part]) -> Timeline:
     """From the parts of a job, at least one, in any order."""
     parts = sorted(parts, key=lambda part: part.rank)
@@ -393,6 +408,7 @@ def build(parts: Sequence[Part]) -> Timeline:
     lanes += sorted(services, key=lambda lane: (lane.node, not lane.dpu, lane.number))
     slices = [s for one in built for s in (*one.calls, *one.completions, *one.phases, *one.serviced)]
     slices.sort(key=lambda s: (s.begin, -s.end))
-    marks = _once_a_lane([mark for one in built for mark in one.marks]) + _note_late(built)
+    marks = _once_a_lane([mark for one in built for mark in one.marks])
+    marks += note_late(instance for one in built for instance in one.instances)
     flows = [flow for one in built for flow in one.flows if flow.operation is not None or flow.completion is not None]
     return Timeline(_about(parts, zero), lanes, slices, sorted(marks, key=lambda m: m.at), flows)

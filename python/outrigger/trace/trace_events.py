@@ -19,11 +19,13 @@ _SERVICES_FROM = 1_000_000
 """First process id of service processes; ranks have ids from 1 on."""
 _SERVICES_PER_NODE = 64
 """On its cores; the same number on its DPU."""
-_ROWS = ("phase", "call", "operation", "move")
+_ROWS = ("phase", "call", "operation", "message", "move")
 _ROW_OF = {
-    "phase": "phase", "call": "call", "completion": "call", "operation": "operation", "move": "move", "reduce": "move",
+    "phase": "phase", "call": "call", "completion": "call", "operation": "operation", "message": "message",
+    "move": "move", "reduce": "move",
 }  # fmt: skip
-_TITLES = {"phase": "phases", "call": "MPI", "operation": "operations", "move": "moves"}
+_TITLES = {"phase": "phases", "call": "MPI", "operation": "operations", "message": "messages", "move": "moves"}
+_TORCH_TITLES = {**_TITLES, "call": "torch.distributed", "operation": "asynchronous operations"}
 
 
 def _pid(lane: Lane) -> int:
@@ -52,10 +54,10 @@ class _Tracks:
         """Ascending numbers, unique in the job."""
         return self._ids.setdefault((lane, row, place), len(self._ids) + 1)
 
-    def named(self) -> Iterator[tuple[int, Lane, str, int]]:
+    def named(self, titles: dict[str, str]) -> Iterator[tuple[int, Lane, str, int]]:
         """Track, lane, title and order."""
         for (lane, row, place), track in self._ids.items():
-            title = _TITLES[row] if place == 0 else f"{_TITLES[row]} {place + 1}"
+            title = titles[row] if place == 0 else f"{titles[row]} {place + 1}"
             yield track, lane, title, _ROWS.index(row) * 1000 + place
 
 
@@ -107,7 +109,7 @@ def _events(timeline: Timeline) -> Iterator[dict[str, Any]]:
         row = "call" if mark.lane.kind == "rank" else "operation"
         yield {"ph": "i", "s": "t", "name": mark.name, "cat": mark.kind, "pid": _pid(mark.lane),
                "tid": tracks.id_of(mark.lane, row, 0), "ts": _us(mark.at), "args": mark.args}  # fmt: skip
-    for track, lane, title, order in tracks.named():
+    for track, lane, title, order in tracks.named(_TORCH_TITLES if "torch" in timeline.about else _TITLES):
         where = {"ph": "M", "pid": _pid(lane), "tid": track}
         yield where | {"name": "thread_name", "args": {"name": title}}
         yield where | {"name": "thread_sort_index", "args": {"sort_index": order}}
@@ -154,6 +156,9 @@ class _About(msgspec.Struct):
     nodes: int = 1
     ranks: int = 0
     native_because: str = ""
+    torch: str = ""
+    killed_ranks: list[int] = []
+    earlier_starts: int = 0
     ended_us: dict[str, float] = {}
 
 
@@ -211,7 +216,7 @@ def _flows(events: Iterable[_Event], ends: _FlowEnds) -> list[Flow]:
         if event.ph == "s":
             flows[event.id] = Flow(one)
         elif event.id in flows:
-            if one.kind == "operation":
+            if one.kind in ("operation", "message"):
                 flows[event.id].operation = one
             else:
                 flows[event.id].completion = one

@@ -107,7 +107,7 @@ inline constexpr std::array kSettings{
                "writes the report there at the end; the running job is shown as with OUTRIGGER_LIVE=on", true, false},
     SettingRow{setting::kLive, "off", "on, off", "shows the running job in `outrigger top`, `watch` and `exporter`",
                true, false},
-    SettingRow{setting::kTrace, "no trace", "a file",
+    SettingRow{setting::kTrace, "no trace", "a file; for PyTorch a directory",
                "records events of ranks and service processes, for a timeline by `outrigger run --trace`", true, true},
     SettingRow{setting::kWindows, "off", "on, off",
                "with a report: measures how long data stay unused after collectives, for `outrigger advise`; slow",
