@@ -185,7 +185,6 @@ struct outrigger_group {
     const std::scoped_lock held(one_at_a_time);
     if (const Failure failure = watch.failure(); failure.is_set()) return report_failure(failure);
     const Outcome outcome = call();
-    if (scratch.capacity() > kMostKeptScratch) scratch = {};
     if (nodes) nodes->shrink(kMostKeptScratch);
     if (outcome == Outcome::done) return OUTRIGGER_GROUP_OK;
     if (const auto difference = this->difference()) {
@@ -239,8 +238,6 @@ struct outrigger_group {
   std::optional<GroupService> service;   // where a core is kept
   std::atomic<bool> prefers_service{false};
   std::mutex one_at_a_time;
-  // Memory of a collective. It is kept up to kMostKeptScratch, because fresh memory costs page faults.
-  std::vector<std::byte> scratch;
 };
 
 struct outrigger_group_request {
@@ -331,24 +328,6 @@ auto post_of(PostedCall call, const Vector& vector, int type, int operation, std
     post.type = type;
     post.operation = operation;
   };
-}
-
-Outcome all_reduce_by_slices(outrigger_group& group, const std::byte* from, std::byte* into, std::uint64_t elements,
-                             const intranode::Combine& combine) {
-  const std::uint64_t element = combine.element_bytes();
-  const intranode::CallWord call(CollectiveCall::allreduce, 0, elements * element);
-  const std::uint64_t piece = kSlicedPiece / element;
-  for (std::uint64_t done = 0; done < elements; done += piece) {
-    const Row slices = slices_of(std::min(piece, elements - done), element, group.size());
-    std::byte* results = into + done * element;
-    const std::span own(results + slices.offsets[group.rank()], slices.bytes[group.rank()]);
-    if (reduce_own_slice(group.team, from + done * element, own.data(), slices, combine, call, group.scratch) !=
-            Outcome::done ||
-        group.team.allgather(own, slices.at(results), call) != Outcome::done) {
-      return Outcome::ended;
-    }
-  }
-  return Outcome::done;
 }
 
 int report_letter(const outrigger_group& group, const Letter& letter, Mailroom::Waited waited) {
@@ -501,7 +480,8 @@ int outrigger_group_all_reduce(outrigger_group* group, const void* from, void* i
     const Reducing reduction = reducing(group, type, operation);
     if (reduction.combine == nullptr || count == 0) return reduction.result;
     const Vector whole = vector_of(from, into, count * bytes_of_type(type));
-    return group->collective(whole.bytes, post_of(PostedCall::all_reduce, whole, type, operation), [&](bool again) {
+    const auto fill = post_of(PostedCall::all_reduce, whole, type, operation);
+    return group->collective_of_lent_memory(whole.bytes, fill, [&](bool again) {
       if (group->nodes) {
         const NodesCombine combine = combine_across(*group, type, operation);
         return group->nodes->all_reduce(whole.from, whole.into, count, combine);
@@ -509,7 +489,7 @@ int outrigger_group_all_reduce(outrigger_group* group, const void* from, void* i
       const Vector left = again ? whole.rest(*group->service) : whole;
       if (left.bytes == 0) return Outcome::done;
       if (is_sliced(group->team, left.bytes)) {
-        return all_reduce_by_slices(*group, left.from, left.into, left.bytes / bytes_of_type(type), *reduction.combine);
+        return group->team.allreduce_directly({left.from, left.bytes}, left.into, *reduction.combine);
       }
       return group->team.allreduce({left.from, left.bytes}, left.into, *reduction.combine);
     });
@@ -556,13 +536,13 @@ int outrigger_group_reduce_scatter(outrigger_group* group, const void* from, voi
       post_row(post.from, row.at(const_cast<std::byte*>(mine)), group->size());
       post.into[0] = posted(results, bytes[group->rank()]);
     };
-    const int result = group->collective(total, fill, [&](bool /*again*/) {
+    const int result = group->collective_of_lent_memory(total, fill, [&](bool /*again*/) {
       if (group->nodes) {
         const NodesCombine combine = combine_across(*group, type, operation);
         return group->nodes->reduce_scatter(mine, results, std::span(counts, group->size()), combine);
       }
       if (is_sliced(group->team, total)) {
-        return reduce_own_block(group->team, mine, results, bytes, *reduction.combine, group->scratch);
+        return group->team.reduce_scatter_directly(mine, bytes, results, *reduction.combine);
       }
       return group->team.reduce_scatter(mine, bytes, results, *reduction.combine);
     });

@@ -114,6 +114,15 @@ Outcome Team::reduce_scatter(const std::byte* mine, std::span<const std::uint64_
   says(CollectiveCall::reduce_scatter, 0, std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0}));
   return reduce_scatter_slots(meeting_, mine, bytes, into, combine);
 }
+Outcome Team::allreduce_directly(std::span<const std::byte> mine, std::byte* into, const Combine& combine) {
+  says(CollectiveCall::allreduce, 0, mine.size());
+  return allreduce_direct(meeting_, *direct_.memory, mine, into, combine, scratch_);
+}
+Outcome Team::reduce_scatter_directly(const std::byte* mine, std::span<const std::uint64_t> bytes, std::byte* into,
+                                      const Combine& combine) {
+  says(CollectiveCall::reduce_scatter, 0, std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0}));
+  return reduce_scatter_direct(meeting_, *direct_.memory, mine, bytes, into, combine, scratch_);
+}
 Outcome Team::scan(std::span<const std::byte> mine, std::byte* into, const Combine& combine) {
   says(CollectiveCall::scan, 0, mine.size());
   return scan_slots(meeting_, mine, into, combine, true);

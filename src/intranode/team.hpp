@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "intranode/call_word.hpp"
 #include "intranode/combine.hpp"
@@ -83,6 +84,10 @@ class Team {
   // `bytes`. In place: `into` is the start of `mine`.
   Outcome reduce_scatter(const std::byte* mine, std::span<const std::uint64_t> bytes, std::byte* into,
                          const Combine& combine);
+  // The same out of and into the others' memory, if copies_directly(). The length of an element divides kPieceUnit.
+  Outcome allreduce_directly(std::span<const std::byte> mine, std::byte* into, const Combine& combine);
+  Outcome reduce_scatter_directly(const std::byte* mine, std::span<const std::uint64_t> bytes, std::byte* into,
+                                  const Combine& combine);
   // Each member's own `combine` takes the contributions of members up to itself, or below it. Member 0 gets nothing of
   // exscan(): its `into` is left as it is, and of its `combine` only the length of elements counts.
   Outcome scan(std::span<const std::byte> mine, std::byte* into, const Combine& combine);
@@ -96,6 +101,7 @@ class Team {
 
   ControlArea area_;
   Meeting meeting_;
+  std::vector<std::byte> scratch_;
   DirectBlocks direct_{.from_bytes = kDirectBytes};
 };
 
