@@ -5,16 +5,20 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <numeric>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "base/huge_page.hpp"
+#include "client/memory/huge_pages.hpp"
 #include "group/assembly.hpp"
 #include "group/combines.hpp"
 #include "group/failure.hpp"
@@ -30,10 +34,12 @@
 #include "group/team_slices.hpp"
 #include "intranode/peer_memory.hpp"
 #include "intranode/team.hpp"
+#include "protocol/options/settings.hpp"
 
 namespace outrigger::group {
 namespace {
 
+using client::HugePages;
 using intranode::Blocks;
 using intranode::Outcome;
 
@@ -64,6 +70,11 @@ std::span<const std::byte> bytes_at(const void* from, std::uint64_t bytes) {
 }
 std::span<std::byte> bytes_at(void* from, std::uint64_t bytes) {
   return {static_cast<std::byte*>(from), bytes};
+}
+
+bool is_on(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value == nullptr || std::string_view(value) != "off";
 }
 
 Blocks blocks_of(const struct outrigger_group_blocks& blocks) {
@@ -133,6 +144,7 @@ struct outrigger_group {
     if (assembly->service) {
       service.emplace(std::move(*assembly->service), std::move(*assembly->service_process), layout, watch);
     }
+    if (is_on(setting::kHugePages)) huge_pages.allow(huge_page_support().bytes);
     if (layout.nodes() == 1) return;
     nodes.emplace(team, layout, streams_to_nodes(*assembly, Channel::collectives), watch, waiter);
     // Other nodes may wait for its vote.
@@ -179,6 +191,15 @@ struct outrigger_group {
     const int result = collective(moves, fill, by_members);
     const Failure failure = watch.failure();
     return result == OUTRIGGER_GROUP_OK && failure.is_set() ? report_failure(failure) : result;
+  }
+  // In a collective: others copy this memory, or the blocks.
+  void lends(std::span<const std::byte> lent) {
+    if (!huge_pages.note_source(reinterpret_cast<std::uintptr_t>(lent.data()), lent.size())) return;
+    while (huge_pages.anything()) huge_pages.advance();
+  }
+  void lends(const Blocks& blocks) {
+    if (blocks.is_regular()) return lends(bytes_at(blocks.base, blocks.each * size()));
+    for (std::uint32_t member = 0; member < size(); ++member) lends(blocks.of(member));
   }
   template <class Call>
   int run(Call call) {
@@ -236,6 +257,7 @@ struct outrigger_group {
   Mailroom mailroom;
   std::optional<NodeCollectives> nodes;  // of a group on several nodes
   std::optional<GroupService> service;   // where a core is kept
+  HugePages huge_pages;
   std::atomic<bool> prefers_service{false};
   std::mutex one_at_a_time;
 };
@@ -468,6 +490,7 @@ int outrigger_group_broadcast(outrigger_group* group, void* buffer, uint64_t byt
     const PostedBlock block = posted(buffer, bytes);
     return group->collective_of_lent_memory(
         bytes, post_of(PostedCall::broadcast, block, block, root), [&](bool /*again*/) {
+          group->lends(bytes_at(buffer, bytes));
           return group->nodes ? group->nodes->broadcast(bytes_at(buffer, bytes), root)
                               : group->team.broadcast(bytes_at(buffer, bytes), root);
         });
@@ -482,6 +505,8 @@ int outrigger_group_all_reduce(outrigger_group* group, const void* from, void* i
     const Vector whole = vector_of(from, into, count * bytes_of_type(type));
     const auto fill = post_of(PostedCall::all_reduce, whole, type, operation);
     return group->collective_of_lent_memory(whole.bytes, fill, [&](bool again) {
+      group->lends(bytes_at(from, whole.bytes));
+      if (into != from) group->lends(bytes_at(into, whole.bytes));
       if (group->nodes) {
         const NodesCombine combine = combine_across(*group, type, operation);
         return group->nodes->all_reduce(whole.from, whole.into, count, combine);
@@ -537,6 +562,7 @@ int outrigger_group_reduce_scatter(outrigger_group* group, const void* from, voi
       post.into[0] = posted(results, bytes[group->rank()]);
     };
     const int result = group->collective_of_lent_memory(total, fill, [&](bool /*again*/) {
+      group->lends(bytes_at(from, total));
       if (group->nodes) {
         const NodesCombine combine = combine_across(*group, type, operation);
         return group->nodes->reduce_scatter(mine, results, std::span(counts, group->size()), combine);
@@ -565,6 +591,7 @@ int outrigger_group_all_gather(outrigger_group* group, const void* from, uint64_
       post_row(post.into, blocks, group->size());
     };
     return group->collective(total, fill, [&](bool /*again*/) {
+      group->lends(bytes_at(from, bytes));
       return group->nodes ? group->nodes->all_gather(bytes_at(from, bytes), blocks)
                           : group->team.allgather(bytes_at(from, bytes), blocks);
     });
@@ -586,6 +613,7 @@ int outrigger_group_gather(outrigger_group* group, const void* from, uint64_t by
       if (group->rank() == root) post_row(post.into, blocks, group->size());
     };
     return group->collective_of_lent_memory(bytes, fill, [&](bool /*again*/) {
+      group->lends(bytes_at(from, bytes));
       return group->nodes ? group->nodes->gather(bytes_at(from, bytes), blocks, root)
                           : group->team.gather(bytes_at(from, bytes), blocks, root);
     });
@@ -607,6 +635,7 @@ int outrigger_group_scatter(outrigger_group* group, const struct outrigger_group
       if (group->rank() == root) post_row(post.from, blocks, group->size());
     };
     return group->collective_of_lent_memory(bytes, fill, [&](bool /*again*/) {
+      if (group->rank() == root) group->lends(blocks);
       return group->nodes ? group->nodes->scatter(blocks, bytes_at(into, bytes), root)
                           : group->team.scatter(blocks, bytes_at(into, bytes), root);
     });
@@ -621,6 +650,7 @@ int outrigger_group_all_to_all(outrigger_group* group, const struct outrigger_gr
     if (from->each != into->each) return bad("blocks of all_to_all() are equally long");
     if (from->each == 0) return OUTRIGGER_GROUP_OK;
     return group->collective(1, exchange_of(*group, *from, *into), [&](bool /*again*/) {
+      group->lends(blocks_of(*from));
       return group->nodes ? group->nodes->all_to_all(blocks_of(*from), blocks_of(*into))
                           : group->team.alltoall(blocks_of(*from), blocks_of(*into));
     });
@@ -633,6 +663,7 @@ int outrigger_group_all_to_allv(outrigger_group* group, const struct outrigger_g
     if (const int result = check_blocks(from); result != 0) return result;
     if (const int result = check_blocks(into); result != 0) return result;
     return group->collective(1, exchange_of(*group, *from, *into), [&](bool /*again*/) {
+      group->lends(blocks_of(*from));
       return group->nodes ? group->nodes->all_to_allv(blocks_of(*from), blocks_of(*into))
                           : group->team.alltoallv(blocks_of(*from), blocks_of(*into));
     });

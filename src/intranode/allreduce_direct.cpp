@@ -1,8 +1,8 @@
 // direct: every member reads its slice of all others' vectors, combines it, and writes the result into their buffers.
 //
-// Source: R. Rabenseifner, "Optimization of Collective Reduction Operations", 2004: reduce-scatter, then allgather; with
-// the kernel's copies between processes in place of messages (S. Chakraborty et al., "Contention-Aware Kernel-Assisted
-// MPI Collectives for Multi-/Many-Core Systems", 2017).
+// Source: R. Rabenseifner, "Optimization of Collective Reduction Operations", 2004: reduce-scatter, then allgather;
+// with the kernel's copies between processes in place of messages (S. Chakraborty et al., "Contention-Aware
+// Kernel-Assisted MPI Collectives for Multi-/Many-Core Systems", 2017).
 //
 // Source and code (-: ours):
 //     members exchange the addresses of their buffers     | `set_word`
