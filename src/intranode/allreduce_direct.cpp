@@ -156,7 +156,7 @@ Outcome allreduce_direct(Meeting& meeting, PeerMemory& memory, std::span<const s
     results.abandon();
     return Outcome::ended;
   }
-  meeting.end();
+  meeting.all_left(step);  // who has lent nothing has read nothing
   return complete ? Outcome::done : combine_rest(meeting, from, to, combine, offset, done);
 }
 
