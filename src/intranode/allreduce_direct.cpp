@@ -14,8 +14,8 @@
 //        cache from the first read to the last write      |
 //     - nothing is written to a member whose call has     | `take_piece`, `abandon`
 //        failed                                           |
-//     - a member could not copy: all know it. What it has | `tell_lent`, `wait_lent`, `combine_rest`
-//        not combined goes through slots                  |
+//     - a member could not copy: all know it, and slots   | `tell_lent`, `wait_lent`, `combine_rest`
+//        do the rest                                      |
 //
 // Picture (3 members; ab: slice b of a's vector; b: the result):
 //
@@ -112,7 +112,7 @@ class Results {
   Copies given_;
 };
 
-// What is left of each slice behind its first `done` bytes, whose contributions may be overwritten.
+// By slots: all slices. Contributions to the first `done` bytes of this member's may be overwritten by results.
 Outcome combine_rest(Meeting& meeting, const Blocks& from, const Blocks& into, const Combine& combine,
                      std::uint64_t offset, std::uint64_t done) {
   const std::span<std::byte> own = into.of(meeting.rank());

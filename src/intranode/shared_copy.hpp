@@ -50,7 +50,7 @@ class SharedCopy {
         piece_bytes_(piece_bytes(bytes, most_pieces)),
         pieces_((bytes - 1) / piece_bytes_ + 1) {}
 
-  // Of so many pieces of a block, not empty.
+  // A piece's length if a block, not empty, has so many.
   [[nodiscard]] static std::uint64_t piece_bytes(std::uint64_t bytes, std::uint64_t most_pieces) {
     return ((bytes - 1) / most_pieces / kPieceUnit + 1) * kPieceUnit;
   }
