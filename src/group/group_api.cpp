@@ -225,7 +225,9 @@ struct outrigger_group {
   int open() {
     return run([&] {
       const Outcome outcome = team.open(memory);
-      team.copy_directly_from(intranode::kUntriedDirectBytes);
+      // Blocks of an alltoall share the slots.
+      const std::uint64_t exchanged = intranode::kUntriedDirectBytes / std::max(team.size() - 1, 1U);
+      team.copy_directly_from(intranode::kUntriedDirectBytes, std::max(exchanged, intranode::kDirectBytes));
       return outcome == Outcome::done && nodes ? nodes->barrier() : outcome;
     });
   }
