@@ -46,7 +46,7 @@ int reduce_often(outrigger_group* group) {
 
 std::vector<int> results_of_two(const char* huge_pages) {
   ::setenv(setting::kHugePages, huge_pages, 1);
-  const std::vector<int> results =
+  std::vector<int> results =
       run_processes(2, [](outrigger_group* group, std::uint32_t /*rank*/) { return reduce_often(group); });
   ::unsetenv(setting::kHugePages);
   return results;

@@ -48,7 +48,7 @@ class Buffer:
     __slots__ = ("address", "bytes", "flat", "tensor")
 
     def __init__(self, tensor: Any, fill: bool = True) -> None:
-        """Of a tensor that check() takes. Without `fill` a copy is undefined until the operation has written it."""
+        """`tensor`: one that check() takes. Without `fill` a copy is undefined until the operation has written it."""
         self.tensor = tensor
         if tensor.is_contiguous() and not tensor.is_neg() and not tensor.is_conj():
             self.flat = tensor
