@@ -34,6 +34,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "intranode": ("base/", "protocol/collective_calls.hpp", "protocol/reduction.hpp", "reduce/"),
     "group": (
         "base/",
+        "client/memory/huge_pages.hpp",
         "client/start/background_program.hpp",
         "client/start/daemon_path.hpp",
         "intranode/",

@@ -5,16 +5,20 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <numeric>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "base/huge_page.hpp"
+#include "client/memory/huge_pages.hpp"
 #include "group/assembly.hpp"
 #include "group/combines.hpp"
 #include "group/failure.hpp"
@@ -30,10 +34,12 @@
 #include "group/team_slices.hpp"
 #include "intranode/peer_memory.hpp"
 #include "intranode/team.hpp"
+#include "protocol/options/settings.hpp"
 
 namespace outrigger::group {
 namespace {
 
+using client::HugePages;
 using intranode::Blocks;
 using intranode::Outcome;
 
@@ -64,6 +70,11 @@ std::span<const std::byte> bytes_at(const void* from, std::uint64_t bytes) {
 }
 std::span<std::byte> bytes_at(void* from, std::uint64_t bytes) {
   return {static_cast<std::byte*>(from), bytes};
+}
+
+bool is_on(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value == nullptr || std::string_view(value) != "off";
 }
 
 Blocks blocks_of(const struct outrigger_group_blocks& blocks) {
@@ -133,6 +144,7 @@ struct outrigger_group {
     if (assembly->service) {
       service.emplace(std::move(*assembly->service), std::move(*assembly->service_process), layout, watch);
     }
+    if (is_on(setting::kHugePages)) huge_pages.allow(huge_page_support().bytes);
     if (layout.nodes() == 1) return;
     nodes.emplace(team, layout, streams_to_nodes(*assembly, Channel::collectives), watch, waiter);
     // Other nodes may wait for its vote.
@@ -180,12 +192,20 @@ struct outrigger_group {
     const Failure failure = watch.failure();
     return result == OUTRIGGER_GROUP_OK && failure.is_set() ? report_failure(failure) : result;
   }
+  // In a collective: others copy this memory, or the blocks.
+  void lends(std::span<const std::byte> lent) {
+    if (!huge_pages.note_source(reinterpret_cast<std::uintptr_t>(lent.data()), lent.size())) return;
+    while (huge_pages.anything()) huge_pages.advance();
+  }
+  void lends(const Blocks& blocks) {
+    if (blocks.is_regular()) return lends(bytes_at(blocks.base, blocks.each * size()));
+    for (std::uint32_t member = 0; member < size(); ++member) lends(blocks.of(member));
+  }
   template <class Call>
   int run(Call call) {
     const std::scoped_lock held(one_at_a_time);
     if (const Failure failure = watch.failure(); failure.is_set()) return report_failure(failure);
     const Outcome outcome = call();
-    if (scratch.capacity() > kMostKeptScratch) scratch = {};
     if (nodes) nodes->shrink(kMostKeptScratch);
     if (outcome == Outcome::done) return OUTRIGGER_GROUP_OK;
     if (const auto difference = this->difference()) {
@@ -205,7 +225,9 @@ struct outrigger_group {
   int open() {
     return run([&] {
       const Outcome outcome = team.open(memory);
-      team.copy_directly_from(intranode::kUntriedDirectBytes);
+      // Blocks of an alltoall share the slots.
+      const std::uint64_t exchanged = intranode::kUntriedDirectBytes / std::max(team.size() - 1, 1U);
+      team.copy_directly_from(intranode::kUntriedDirectBytes, std::max(exchanged, intranode::kDirectBytes));
       return outcome == Outcome::done && nodes ? nodes->barrier() : outcome;
     });
   }
@@ -237,10 +259,9 @@ struct outrigger_group {
   Mailroom mailroom;
   std::optional<NodeCollectives> nodes;  // of a group on several nodes
   std::optional<GroupService> service;   // where a core is kept
+  HugePages huge_pages;
   std::atomic<bool> prefers_service{false};
   std::mutex one_at_a_time;
-  // Memory of a collective. It is kept up to kMostKeptScratch, because fresh memory costs page faults.
-  std::vector<std::byte> scratch;
 };
 
 struct outrigger_group_request {
@@ -331,24 +352,6 @@ auto post_of(PostedCall call, const Vector& vector, int type, int operation, std
     post.type = type;
     post.operation = operation;
   };
-}
-
-Outcome all_reduce_by_slices(outrigger_group& group, const std::byte* from, std::byte* into, std::uint64_t elements,
-                             const intranode::Combine& combine) {
-  const std::uint64_t element = combine.element_bytes();
-  const intranode::CallWord call(CollectiveCall::allreduce, 0, elements * element);
-  const std::uint64_t piece = kSlicedPiece / element;
-  for (std::uint64_t done = 0; done < elements; done += piece) {
-    const Row slices = slices_of(std::min(piece, elements - done), element, group.size());
-    std::byte* results = into + done * element;
-    const std::span own(results + slices.offsets[group.rank()], slices.bytes[group.rank()]);
-    if (reduce_own_slice(group.team, from + done * element, own.data(), slices, combine, call, group.scratch) !=
-            Outcome::done ||
-        group.team.allgather(own, slices.at(results), call) != Outcome::done) {
-      return Outcome::ended;
-    }
-  }
-  return Outcome::done;
 }
 
 int report_letter(const outrigger_group& group, const Letter& letter, Mailroom::Waited waited) {
@@ -489,6 +492,7 @@ int outrigger_group_broadcast(outrigger_group* group, void* buffer, uint64_t byt
     const PostedBlock block = posted(buffer, bytes);
     return group->collective_of_lent_memory(
         bytes, post_of(PostedCall::broadcast, block, block, root), [&](bool /*again*/) {
+          group->lends(bytes_at(buffer, bytes));
           return group->nodes ? group->nodes->broadcast(bytes_at(buffer, bytes), root)
                               : group->team.broadcast(bytes_at(buffer, bytes), root);
         });
@@ -501,7 +505,10 @@ int outrigger_group_all_reduce(outrigger_group* group, const void* from, void* i
     const Reducing reduction = reducing(group, type, operation);
     if (reduction.combine == nullptr || count == 0) return reduction.result;
     const Vector whole = vector_of(from, into, count * bytes_of_type(type));
-    return group->collective(whole.bytes, post_of(PostedCall::all_reduce, whole, type, operation), [&](bool again) {
+    const auto fill = post_of(PostedCall::all_reduce, whole, type, operation);
+    return group->collective_of_lent_memory(whole.bytes, fill, [&](bool again) {
+      group->lends(bytes_at(from, whole.bytes));
+      if (into != from) group->lends(bytes_at(into, whole.bytes));
       if (group->nodes) {
         const NodesCombine combine = combine_across(*group, type, operation);
         return group->nodes->all_reduce(whole.from, whole.into, count, combine);
@@ -509,7 +516,7 @@ int outrigger_group_all_reduce(outrigger_group* group, const void* from, void* i
       const Vector left = again ? whole.rest(*group->service) : whole;
       if (left.bytes == 0) return Outcome::done;
       if (is_sliced(group->team, left.bytes)) {
-        return all_reduce_by_slices(*group, left.from, left.into, left.bytes / bytes_of_type(type), *reduction.combine);
+        return group->team.allreduce_directly({left.from, left.bytes}, left.into, *reduction.combine);
       }
       return group->team.allreduce({left.from, left.bytes}, left.into, *reduction.combine);
     });
@@ -556,13 +563,14 @@ int outrigger_group_reduce_scatter(outrigger_group* group, const void* from, voi
       post_row(post.from, row.at(const_cast<std::byte*>(mine)), group->size());
       post.into[0] = posted(results, bytes[group->rank()]);
     };
-    const int result = group->collective(total, fill, [&](bool /*again*/) {
+    const int result = group->collective_of_lent_memory(total, fill, [&](bool /*again*/) {
+      group->lends(bytes_at(from, total));
       if (group->nodes) {
         const NodesCombine combine = combine_across(*group, type, operation);
         return group->nodes->reduce_scatter(mine, results, std::span(counts, group->size()), combine);
       }
       if (is_sliced(group->team, total)) {
-        return reduce_own_block(group->team, mine, results, bytes, *reduction.combine, group->scratch);
+        return group->team.reduce_scatter_directly(mine, bytes, results, *reduction.combine);
       }
       return group->team.reduce_scatter(mine, bytes, results, *reduction.combine);
     });
@@ -585,6 +593,7 @@ int outrigger_group_all_gather(outrigger_group* group, const void* from, uint64_
       post_row(post.into, blocks, group->size());
     };
     return group->collective(total, fill, [&](bool /*again*/) {
+      group->lends(bytes_at(from, bytes));
       return group->nodes ? group->nodes->all_gather(bytes_at(from, bytes), blocks)
                           : group->team.allgather(bytes_at(from, bytes), blocks);
     });
@@ -606,6 +615,7 @@ int outrigger_group_gather(outrigger_group* group, const void* from, uint64_t by
       if (group->rank() == root) post_row(post.into, blocks, group->size());
     };
     return group->collective_of_lent_memory(bytes, fill, [&](bool /*again*/) {
+      group->lends(bytes_at(from, bytes));
       return group->nodes ? group->nodes->gather(bytes_at(from, bytes), blocks, root)
                           : group->team.gather(bytes_at(from, bytes), blocks, root);
     });
@@ -627,6 +637,7 @@ int outrigger_group_scatter(outrigger_group* group, const struct outrigger_group
       if (group->rank() == root) post_row(post.from, blocks, group->size());
     };
     return group->collective_of_lent_memory(bytes, fill, [&](bool /*again*/) {
+      if (group->rank() == root) group->lends(blocks);
       return group->nodes ? group->nodes->scatter(blocks, bytes_at(into, bytes), root)
                           : group->team.scatter(blocks, bytes_at(into, bytes), root);
     });
@@ -641,6 +652,7 @@ int outrigger_group_all_to_all(outrigger_group* group, const struct outrigger_gr
     if (from->each != into->each) return bad("blocks of all_to_all() are equally long");
     if (from->each == 0) return OUTRIGGER_GROUP_OK;
     return group->collective(1, exchange_of(*group, *from, *into), [&](bool /*again*/) {
+      group->lends(blocks_of(*from));
       return group->nodes ? group->nodes->all_to_all(blocks_of(*from), blocks_of(*into))
                           : group->team.alltoall(blocks_of(*from), blocks_of(*into));
     });
@@ -653,6 +665,7 @@ int outrigger_group_all_to_allv(outrigger_group* group, const struct outrigger_g
     if (const int result = check_blocks(from); result != 0) return result;
     if (const int result = check_blocks(into); result != 0) return result;
     return group->collective(1, exchange_of(*group, *from, *into), [&](bool /*again*/) {
+      group->lends(blocks_of(*from));
       return group->nodes ? group->nodes->all_to_allv(blocks_of(*from), blocks_of(*into))
                           : group->team.alltoallv(blocks_of(*from), blocks_of(*into));
     });

@@ -36,14 +36,4 @@ inline constexpr std::uint64_t kSlicedPiece = std::uint64_t{16} << 20;
 // Should members read each other's contributions directly? Otherwise they go through slots.
 [[nodiscard]] bool is_sliced(const intranode::Team& team, std::uint64_t bytes);
 
-// Each member reads its slice of all contributions, and combines it in the order of ranks. `scratch` keeps its memory
-// for the next call.
-intranode::Outcome reduce_own_slice(intranode::Team& team, const std::byte* from, std::byte* into, const Row& slices,
-                                    const intranode::Combine& combine, intranode::CallWord call,
-                                    std::vector<std::byte>& scratch);
-// The same for blocks of `bytes`, in rounds. `into` may be `from`.
-intranode::Outcome reduce_own_block(intranode::Team& team, const std::byte* from, std::byte* into,
-                                    std::vector<std::uint64_t> bytes, const intranode::Combine& combine,
-                                    std::vector<std::byte>& scratch);
-
 }  // namespace outrigger::group

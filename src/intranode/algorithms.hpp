@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "intranode/branches.hpp"
 #include "intranode/combine.hpp"
@@ -44,6 +45,12 @@ Outcome reduce_shared_slices(Meeting& meeting, std::span<const std::byte> mine, 
                              std::optional<std::uint32_t> root);
 Outcome reduce_scatter_slots(Meeting& meeting, const std::byte* mine, std::span<const std::uint64_t> bytes,
                              std::byte* into, const Combine& combine);
+// `scratch` keeps its memory for the next call. Whole elements are in kPieceUnit.
+Outcome allreduce_direct(Meeting& meeting, PeerMemory& memory, std::span<const std::byte> mine, std::byte* into,
+                         const Combine& combine, std::vector<std::byte>& scratch);
+Outcome reduce_scatter_direct(Meeting& meeting, PeerMemory& memory, const std::byte* mine,
+                              std::span<const std::uint64_t> bytes, std::byte* into, const Combine& combine,
+                              std::vector<std::byte>& scratch);
 Outcome scan_slots(Meeting& meeting, std::span<const std::byte> mine, std::byte* into, const Combine& combine,
                    bool with_own);
 

@@ -36,6 +36,8 @@ inline constexpr std::size_t kUntriedDirectBytes = std::size_t{512} << 10;  // w
 // A block that two members copy together is in pieces of whole units, at most so many.
 inline constexpr std::size_t kPieceUnit = std::size_t{8} << 10;
 inline constexpr std::size_t kMostPieces = 16;
+// Bytes of all members' contributions that a member combines at a time: a part of a core's second cache.
+inline constexpr std::size_t kHotBytes = std::size_t{512} << 10;
 // Nonblocking operations of a member for which there are places that are used again and again.
 inline constexpr std::uint64_t kPlaces = 16;
 // Bytes that a member contributes to one of them, at most.

@@ -37,8 +37,9 @@ class SharedCopy {
   using Site = steps::Site;
 
  public:
-  // A copy in the meeting's step `step`; there are `bytes`.
-  SharedCopy(Meeting& meeting, std::uint32_t owner, std::uint32_t lender, std::uint64_t step, std::uint64_t bytes)
+  // A copy in the meeting's step `step`; there are `bytes`. Both ends say the same `most_pieces`.
+  SharedCopy(Meeting& meeting, std::uint32_t owner, std::uint32_t lender, std::uint64_t step, std::uint64_t bytes,
+             std::uint64_t most_pieces = kMostPieces)
       : meeting_(&meeting),
         turns_(&meeting.member(owner).turns[lender]),
         lender_(lender),
@@ -46,8 +47,13 @@ class SharedCopy {
         mark_(step << kCountBits),
         taken_(mark_),
         bytes_(bytes),
-        piece_bytes_(((bytes - 1) / kMostPieces / kPieceUnit + 1) * kPieceUnit),
+        piece_bytes_(piece_bytes(bytes, most_pieces)),
         pieces_((bytes - 1) / piece_bytes_ + 1) {}
+
+  // A piece's length if a block, not empty, has so many.
+  [[nodiscard]] static std::uint64_t piece_bytes(std::uint64_t bytes, std::uint64_t most_pieces) {
+    return ((bytes - 1) / most_pieces / kPieceUnit + 1) * kPieceUnit;
+  }
 
   // Owner, before it arrives in the step.
   void open() {
@@ -73,6 +79,21 @@ class SharedCopy {
     return copy_next(1, [&](std::uint64_t first, std::uint64_t bytes) {
       return memory.write(owner_, to + first, from.subspan(first, bytes));
     });
+  }
+
+  // Lender, where the owner copies nothing: may it write the next piece?
+  [[nodiscard]] bool take_piece() { return take_to_make(1) != 0; }
+  // Lender, when it has written all. `complete`: all could be written, by it and to all others.
+  void tell_lent(bool complete, Site site = Site::current()) {
+    all_right_ = complete;
+    end_writing(site);
+  }
+  // Owner, who copies nothing. `complete` becomes false if the lender says so.
+  [[nodiscard]] Outcome wait_lent(bool& complete, Site site = Site::current()) {
+    if (!meeting_->wait_for(turns_->lent, mark_, lender_, site)) return Outcome::ended;
+    closed_ = true;
+    complete = steps::told(turns_->lent.value) == mark_ && complete;
+    return Outcome::done;
   }
 
   // Lender, when write_piece() has found nothing.
@@ -120,12 +141,16 @@ class SharedCopy {
   // `most` pieces in a row.
   template <class Copy>
   bool copy_next(std::uint64_t most, const Copy& copy) {
-    const std::uint64_t taken = take(most);
+    const std::uint64_t taken = take_to_make(most);
     if (taken == 0) return false;
-    made_ += taken;
     const std::uint64_t first = (taken_ - mark_ - taken) * piece_bytes_;
     all_right_ = copy(first, std::min(taken * piece_bytes_, bytes_ - first)) && all_right_;
     return true;
+  }
+  [[nodiscard]] std::uint64_t take_to_make(std::uint64_t most) {
+    const std::uint64_t taken = take(most);
+    made_ += taken;
+    return taken;
   }
   // Pieces up to `taken_`, none or as many as `most`.
   [[nodiscard]] std::uint64_t take(std::uint64_t most, Site site = Site::current()) {

@@ -76,8 +76,8 @@ Outcome Team::scatterv(const Blocks& from, std::span<std::byte> mine, std::uint3
   return scatter_slots(meeting_, from, mine, root, false, direct_);
 }
 
-Outcome Team::allgather(std::span<const std::byte> mine, const Blocks& into, std::optional<CallWord> as) {
-  meeting_.is_for(as ? *as : CallWord(CollectiveCall::allgather, 0, total_of(into, size())));
+Outcome Team::allgather(std::span<const std::byte> mine, const Blocks& into) {
+  says(CollectiveCall::allgather, 0, total_of(into, size()));
   if (tree_ && takes_tree(total_of(into, size()))) return allgather_branches(meeting_, tree_->branches, mine, into);
   if (direct_.have(into.longest(size()))) return allgather_direct(meeting_, *direct_.memory, mine, into);
   return allgather_slots(meeting_, mine, into);
@@ -85,12 +85,12 @@ Outcome Team::allgather(std::span<const std::byte> mine, const Blocks& into, std
 
 Outcome Team::alltoall(const Blocks& from, const Blocks& into) {
   says(CollectiveCall::alltoall, 0, from.each);
-  if (direct_.have(from.each)) return alltoall_direct(meeting_, *direct_.memory, from, into, true);
+  if (exchanged().have(from.each)) return alltoall_direct(meeting_, *direct_.memory, from, into, true);
   return alltoall_slots(meeting_, from, into, true, {});
 }
-Outcome Team::alltoallv(const Blocks& from, const Blocks& into, std::optional<CallWord> as) {
-  meeting_.is_for(as ? *as : CallWord(CollectiveCall::alltoallv, 0, 0));
-  return alltoall_slots(meeting_, from, into, false, direct_);
+Outcome Team::alltoallv(const Blocks& from, const Blocks& into) {
+  says(CollectiveCall::alltoallv, 0, 0);
+  return alltoall_slots(meeting_, from, into, false, exchanged());
 }
 Outcome Team::alltoall_in_place(const Blocks& blocks, bool equal_everywhere) {
   says(equal_everywhere ? CollectiveCall::alltoall : CollectiveCall::alltoallv, 0, equal_everywhere ? blocks.each : 0);
@@ -135,6 +135,15 @@ Outcome Team::reduce_scatter(const std::byte* mine, std::span<const std::uint64_
                              const Combine& combine) {
   says(CollectiveCall::reduce_scatter, 0, std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0}));
   return reduce_scatter_slots(meeting_, mine, bytes, into, combine);
+}
+Outcome Team::allreduce_directly(std::span<const std::byte> mine, std::byte* into, const Combine& combine) {
+  says(CollectiveCall::allreduce, 0, mine.size());
+  return allreduce_direct(meeting_, *direct_.memory, mine, into, combine, scratch_);
+}
+Outcome Team::reduce_scatter_directly(const std::byte* mine, std::span<const std::uint64_t> bytes, std::byte* into,
+                                      const Combine& combine) {
+  says(CollectiveCall::reduce_scatter, 0, std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0}));
+  return reduce_scatter_direct(meeting_, *direct_.memory, mine, bytes, into, combine, scratch_);
 }
 Outcome Team::scan(std::span<const std::byte> mine, std::byte* into, const Combine& combine) {
   says(CollectiveCall::scan, 0, mine.size());

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "intranode/branches.hpp"
 #include "intranode/call_word.hpp"
@@ -38,8 +39,13 @@ class Team {
   // Otherwise, and for copies that fail later, there are slots.
   Outcome open(PeerMemory& memory);
   [[nodiscard]] bool copies_directly() const { return direct_.memory != nullptr; }
-  // Blocks from so many bytes on are copied directly, if all members can. All say the same before the same operation.
-  void copy_directly_from(std::uint64_t bytes) { direct_.from_bytes = bytes; }
+  // Blocks from so many bytes on are copied directly, if all members can; `exchanged`: those of an alltoall. All say
+  // the same before the same operation.
+  void copy_directly_from(std::uint64_t bytes, std::uint64_t exchanged) {
+    direct_.from_bytes = bytes;
+    exchanged_from_bytes_ = exchanged;
+  }
+  void copy_directly_from(std::uint64_t bytes) { copy_directly_from(bytes, bytes); }
 
   [[nodiscard]] std::uint32_t rank() const { return meeting_.rank(); }
   [[nodiscard]] std::uint32_t size() const { return meeting_.size(); }
@@ -65,12 +71,12 @@ class Team {
   Outcome scatterv(const Blocks& from, std::span<std::byte> mine, std::uint32_t root);
 
   // Each member's `mine` to everybody's `into`; all know all lengths, also where they differ. `mine` may be the
-  // member's own block in `into`. `as`: the caller's operation, of which this is a part.
-  Outcome allgather(std::span<const std::byte> mine, const Blocks& into, std::optional<CallWord> as = std::nullopt);
+  // member's own block in `into`.
+  Outcome allgather(std::span<const std::byte> mine, const Blocks& into);
   // Block j of i's `from` to block i of j's `into`. Equally long everywhere ...
   Outcome alltoall(const Blocks& from, const Blocks& into);
   // ... or not: each pair's two ends know its length.
-  Outcome alltoallv(const Blocks& from, const Blocks& into, std::optional<CallWord> as = std::nullopt);
+  Outcome alltoallv(const Blocks& from, const Blocks& into);
   // In place: `blocks` is both, and the blocks of a pair are equally long.
   Outcome alltoall_in_place(const Blocks& blocks, bool equal_everywhere);
 
@@ -87,6 +93,10 @@ class Team {
   // `bytes`. In place: `into` is the start of `mine`.
   Outcome reduce_scatter(const std::byte* mine, std::span<const std::uint64_t> bytes, std::byte* into,
                          const Combine& combine);
+  // The same out of and into the others' memory, if copies_directly(). The length of an element divides kPieceUnit.
+  Outcome allreduce_directly(std::span<const std::byte> mine, std::byte* into, const Combine& combine);
+  Outcome reduce_scatter_directly(const std::byte* mine, std::span<const std::uint64_t> bytes, std::byte* into,
+                                  const Combine& combine);
   // Each member's own `combine` takes the contributions of members up to itself, or below it. Member 0 gets nothing of
   // exscan(): its `into` is left as it is, and of its `combine` only the length of elements counts.
   Outcome scan(std::span<const std::byte> mine, std::byte* into, const Combine& combine);
@@ -97,6 +107,7 @@ class Team {
   void says(CollectiveCall call, std::uint32_t root, std::uint64_t bytes) {
     meeting_.is_for(CallWord(call, root, bytes));
   }
+  [[nodiscard]] DirectBlocks exchanged() const { return {direct_.memory, exchanged_from_bytes_}; }
 
   struct Tree {
     explicit Tree(const Branches& given) : branches(given), sums(given) {}
@@ -111,6 +122,8 @@ class Team {
   ControlArea area_;
   Meeting meeting_;
   std::optional<Tree> tree_;
+  std::vector<std::byte> scratch_;
+  std::uint64_t exchanged_from_bytes_ = kDirectBytes;
   DirectBlocks direct_{.from_bytes = kDirectBytes};
 };
 

@@ -25,6 +25,7 @@
 
 #include "base/huge_page.hpp"
 #include "fake_node.hpp"
+#include "support/huge_bytes.hpp"
 
 namespace outrigger::client::test {
 namespace {
@@ -63,21 +64,6 @@ bool has_pattern(std::span<const std::byte> memory) {
     if (memory[i] != pattern_at(begin + i)) return false;
   }
   return true;
-}
-
-// Bytes in huge pages of the mappings in [begin, end).
-std::uint64_t huge_bytes_between(std::uint64_t begin, std::uint64_t end) {
-  std::ifstream maps("/proc/self/smaps");
-  std::uint64_t kib = 0;
-  bool inside = false;
-  for (std::string line; std::getline(maps, line);) {
-    std::uint64_t low = 0;
-    std::uint64_t high = 0;
-    std::uint64_t count = 0;
-    if (std::sscanf(line.c_str(), "%lx-%lx ", &low, &high) == 2) inside = low < end && high > begin;
-    if (inside && std::sscanf(line.c_str(), "AnonHugePages: %lu kB", &count) == 1) kib += count;
-  }
-  return kib << 10;
 }
 
 // khugepaged makes huge pages too, of memory that was touched since its last scan. Clearing the access bits keeps it

@@ -21,6 +21,7 @@ inline constexpr std::size_t kDirectBytes = 150;
 inline constexpr std::size_t kUntriedDirectBytes = 200;
 inline constexpr std::size_t kPieceUnit = 40;
 inline constexpr std::size_t kMostPieces = 4;
+inline constexpr std::size_t kHotBytes = 160;
 inline constexpr std::uint64_t kPlaces = 2;
 inline constexpr std::size_t kMostPosted = 96;
 inline constexpr std::uint64_t kWindow = 16;

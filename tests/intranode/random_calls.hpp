@@ -39,7 +39,7 @@ class RandomCalls {
   // Makes the next call. Returns an error about its result, or nothing.
   [[nodiscard]] std::string next() {
     ++call_;
-    kind_ = static_cast<int>(random_() % 14);
+    kind_ = static_cast<int>(random_() % 16);
     in_place_ = random_() % 2 == 0;
     root_ = static_cast<std::uint32_t>(random_() % size());
     // Many short blocks, some longer than a slot, some empty.
@@ -119,8 +119,8 @@ class RandomCalls {
     std::vector<std::uint64_t> bytes;
     std::vector<std::uint64_t> offsets;
     std::uint64_t total = 0;
-    void add(std::uint64_t block) {
-      total += 3;  // a gap
+    void add(std::uint64_t block, std::uint64_t gap = 3) {
+      total += gap;
       bytes.push_back(block);
       offsets.push_back(total);
       total += block;
@@ -149,6 +149,8 @@ class RandomCalls {
       case 10: return reduce();
       case 11: return allreduce();
       case 12: return reduce_scatter();
+      case 13: return allreduce_directly();
+      case 14: return reduce_scatter_directly();
       default: return in_place_ || call_ % 2 == 0 ? scan() : scan_by_all();
     }
   }
@@ -281,24 +283,53 @@ class RandomCalls {
     return team_.allreduce(mine, into.data(), combine) == Outcome::done && into == sum_of(all, 0, size());
   }
 
-  bool reduce_scatter() {
-    std::vector<std::uint64_t> bytes;
-    std::uint64_t total = 0;
-    std::uint64_t before = 0;
+  // In a row.
+  [[nodiscard]] Layout blocks_of_numbers() const {
+    Layout blocks;
     for (std::uint32_t i = 0; i < size(); ++i) {
-      bytes.push_back(length_of(0, i, false) / sizeof(double) * sizeof(double));
-      if (i < rank()) before += bytes.back();
-      total += bytes.back();
+      blocks.add(length_of(0, i, false) / sizeof(double) * sizeof(double), 0);
     }
-    const std::vector<Bytes> all = all_numbers(total / sizeof(double));
+    return blocks;
+  }
+
+  bool reduce_scatter() {
+    const Layout blocks = blocks_of_numbers();
+    const std::vector<Bytes> all = all_numbers(blocks.total / sizeof(double));
     Bytes mine = all[rank()];
-    Bytes apart(bytes[rank()]);
+    Bytes apart(blocks.bytes[rank()]);
     const SumOrder order = order_of(size());
     const OrderCombine combine(kDoubleSum, order);
     std::byte* into = in_place_ ? mine.data() : apart.data();
-    if (team_.reduce_scatter(mine.data(), bytes, into, combine) != Outcome::done) return false;
+    if (team_.reduce_scatter(mine.data(), blocks.bytes, into, combine) != Outcome::done) return false;
     const Bytes sum = sum_of(all, 0, size());
-    return std::equal(into, into + bytes[rank()], sum.begin() + static_cast<std::ptrdiff_t>(before));
+    const auto first = sum.begin() + static_cast<std::ptrdiff_t>(blocks.offsets[rank()]);
+    return std::equal(into, into + blocks.bytes[rank()], first);
+  }
+
+  bool allreduce_directly() {
+    if (!team_.copies_directly()) return allreduce();
+    const std::vector<Bytes> all = all_numbers(length_ / sizeof(double));
+    const std::span<std::byte> mine = buffer(all[rank()]);
+    const std::span<std::byte> into = in_place_ ? mine : buffer(mine.size());
+    const SumOrder order = order_of(size());
+    const OrderCombine combine(kDoubleSum, order);
+    return team_.allreduce_directly(mine, into.data(), combine) == Outcome::done &&
+           equals(into, sum_of(all, 0, size()));
+  }
+
+  bool reduce_scatter_directly() {
+    if (!team_.copies_directly()) return reduce_scatter();
+    const Layout blocks = blocks_of_numbers();
+    const std::vector<Bytes> all = all_numbers(blocks.total / sizeof(double));
+    const std::span<std::byte> mine = buffer(all[rank()]);
+    const std::uint64_t own = blocks.bytes[rank()];
+    const std::span<std::byte> into = in_place_ ? mine.first(own) : buffer(own);
+    const SumOrder order = order_of(size());
+    const OrderCombine combine(kDoubleSum, order);
+    if (team_.reduce_scatter_directly(mine.data(), blocks.bytes, into.data(), combine) != Outcome::done) return false;
+    const Bytes sum = sum_of(all, 0, size());
+    const auto first = sum.begin() + static_cast<std::ptrdiff_t>(blocks.offsets[rank()]);
+    return equals(into, Bytes(first, first + static_cast<std::ptrdiff_t>(own)));
   }
 
   bool scan() {

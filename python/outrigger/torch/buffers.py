@@ -21,6 +21,7 @@ _TYPES = {
     "bfloat16": 12,
     "bool": 13,
 }
+_STRIDED = torch.strided
 # Types of the library by those of torch. Older versions of torch lack some.
 TYPES = {getattr(torch, name): number for name, number in _TYPES.items() if hasattr(torch, name)}
 
@@ -35,20 +36,19 @@ def type_of(tensor: Any) -> int:
 
 def check(tensor: Any) -> None:
     """Raises an error for a tensor that this backend cannot take."""
-    if tensor.device.type != "cpu":
+    if not tensor.is_cpu:
         raise RuntimeError(f"Outrigger takes tensors in CPU memory, and this one is on {tensor.device}")
-    if tensor.layout != torch.strided:
+    if tensor.layout is not _STRIDED:
         raise RuntimeError(f"Outrigger takes dense tensors, and this one is {tensor.layout}")
 
 
 class Buffer:
     """A tensor's elements in a row: its own memory, or a copy if that is not contiguous."""
 
-    __slots__ = ("flat", "tensor")
+    __slots__ = ("address", "bytes", "flat", "tensor")
 
     def __init__(self, tensor: Any, fill: bool = True) -> None:
-        """Without `fill` a copy's contents are undefined until the operation has written them."""
-        check(tensor)
+        """`tensor`: one that check() takes. Without `fill` a copy is undefined until the operation has written it."""
         self.tensor = tensor
         if tensor.is_contiguous() and not tensor.is_neg() and not tensor.is_conj():
             self.flat = tensor
@@ -57,18 +57,8 @@ class Buffer:
             self.flat.copy_(tensor.detach())
         else:
             self.flat = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
-
-    @property
-    def address(self) -> int:
-        """The address of its first byte."""
-        address: int = self.flat.data_ptr()
-        return address
-
-    @property
-    def bytes(self) -> int:
-        """Its length."""
-        length: int = self.flat.nbytes
-        return length
+        self.address: int = self.flat.data_ptr()
+        self.bytes: int = self.flat.nbytes
 
     def finish(self) -> None:
         """Copies a result back to the tensor."""
@@ -79,3 +69,4 @@ class Buffer:
         """Makes a copy of its elements if the two share memory."""
         if self.address < other.address + other.bytes and other.address < self.address + self.bytes:
             self.flat = self.flat.clone()
+            self.address = self.flat.data_ptr()

@@ -51,6 +51,17 @@ def irregular(addresses: list[int], lengths: list[int]) -> Blocks:
     return Blocks(base, max(lengths, default=0), array(*lengths), array(*offsets))
 
 
+def counts(each: list[int]) -> Any:
+    """A number for each rank."""
+    return (c_uint64 * len(each))(*each)
+
+
+@functools.lru_cache(maxsize=256)
+def equal_counts(count: int, size: int) -> Any:
+    """The same number for each rank."""
+    return counts([count] * size)
+
+
 _BLOCKS = POINTER(Blocks)
 _REQUEST = POINTER(c_void_p)
 _ARGUMENTS: dict[str, list[Any]] = {
@@ -110,14 +121,18 @@ class Library:
         self._library = ctypes.CDLL(path)
         self._quick = ctypes.PyDLL(path)
         self._library.outrigger_group_last_error.restype = c_char_p
-        for name, arguments in _ARGUMENTS.items():
-            function = self.function(name)
-            function.argtypes = arguments
-            function.restype = None if name in _WITHOUT_RESULT else c_uint32 if name == "source" else c_int
+        self.functions = {name: self._declared(name, arguments) for name, arguments in _ARGUMENTS.items()}
+        """By their names. Most return an enum outrigger_group_result."""
+
+    def _declared(self, name: str, arguments: list[Any]) -> Any:
+        function = getattr(self._quick if name in _QUICK else self._library, f"outrigger_group_{name}")
+        function.argtypes = arguments
+        function.restype = None if name in _WITHOUT_RESULT else c_uint32 if name == "source" else c_int
+        return function
 
     def function(self, name: str) -> Any:
-        """A function, which returns an enum outrigger_group_result."""
-        return getattr(self._quick if name in _QUICK else self._library, f"outrigger_group_{name}")
+        """One of them."""
+        return self.functions[name]
 
     def check(self, result: int) -> None:
         """Raises what a function has returned, unless it is OUTRIGGER_GROUP_OK."""

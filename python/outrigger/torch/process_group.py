@@ -22,17 +22,17 @@ from outrigger import torch_layout
 from outrigger.torch import buffers, counting, library, observed
 from outrigger.torch.buffers import Buffer
 from outrigger.torch.meeting import meet
-from outrigger.torch.works import MessageWork, QueuedWork, WorkQueue, milliseconds
+from outrigger.torch.works import NO_TIMEOUT, MessageWork, QueuedWork, WorkQueue, milliseconds
 
 _OPERATIONS = {
-    dist.ReduceOp.SUM: 1,
-    dist.ReduceOp.PRODUCT: 2,
-    dist.ReduceOp.MIN: 3,
-    dist.ReduceOp.MAX: 4,
-    dist.ReduceOp.BAND: 5,
-    dist.ReduceOp.BOR: 6,
-    dist.ReduceOp.BXOR: 7,
-    dist.ReduceOp.AVG: 8,
+    int(dist.ReduceOp.SUM): 1,
+    int(dist.ReduceOp.PRODUCT): 2,
+    int(dist.ReduceOp.MIN): 3,
+    int(dist.ReduceOp.MAX): 4,
+    int(dist.ReduceOp.BAND): 5,
+    int(dist.ReduceOp.BOR): 6,
+    int(dist.ReduceOp.BXOR): 7,
+    int(dist.ReduceOp.AVG): 8,
 }
 _SUM = 1
 _DistError = getattr(dist, "DistBackendError", RuntimeError)
@@ -47,9 +47,10 @@ class _Backend(Backend):  # type: ignore[misc]
 
 def _operation(op: Any) -> tuple[int, float | None]:
     """The library's operation, and the factor of contributions for PREMUL_SUM."""
-    kind = getattr(op, "op", op)
-    if kind in _OPERATIONS:
-        return _OPERATIONS[kind], None
+    kind = op.op
+    known = _OPERATIONS.get(int(kind))
+    if known is not None:
+        return known, None
     if kind == dist.ReduceOp.PREMUL_SUM:
         factor = op.__getstate__()[1]
         return _SUM, float(factor)
@@ -104,6 +105,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._timeout_ms = milliseconds(timeout)
         self._set_timeout_ms = self._timeout_ms
         self._library = library.load()
+        self._functions = self._library.functions
         self._queue = WorkQueue("outrigger group")
         self._messages: set[MessageWork] = set()
         # Also of the handle, which messages use outside the queue.
@@ -189,7 +191,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def _call(self, name: str, *arguments: Any) -> None:
         """Calls a function of the library, in the queue's turn."""
         try:
-            self._library.check(self._library.function(name)(self._live_handle(), *arguments))
+            self._library.check(self._functions[name](self._live_handle(), *arguments))
         except library.GroupError as error:
             raise self._raised(error) from None
 
@@ -204,7 +206,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         """Does an operation now, or puts it into the queue. `tensors`: this rank's part, for the report."""
         self._calls += 1
         timeout: timedelta | None = getattr(opts, "timeout", None)
-        limit = self._timeout_ms if timeout is None or timeout <= timedelta() else milliseconds(timeout)
+        limit = self._timeout_ms if timeout is None or timeout <= NO_TIMEOUT else milliseconds(timeout)
         is_async: bool = getattr(opts, "asyncOp", True)
 
         def with_timeout() -> None:
@@ -217,12 +219,10 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
         if self._counts is not None or profiler._is_profiler_enabled:
             return observed.start(self._queue, with_timeout, outputs, is_async, self._counts, operation, tensors)
+        if not is_async:
+            return QueuedWork(outputs, self._queue, self._queue.do(with_timeout))
         work = QueuedWork(outputs, self._queue)
-        if is_async:
-            self._queue.put(with_timeout, work)
-        else:
-            work.place = self._queue.do(with_timeout)
-            work.finish()
+        self._queue.put(with_timeout, work)
         return work
 
     # --- collectives ---
@@ -244,20 +244,22 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         """Reduces each tensor in place."""
         opts = opts or dist.AllreduceOptions()
         operation, factor = _operation(opts.reduceOp)
-        if any(tensor.layout == torch.sparse_coo for tensor in tensors):
-            return self._allreduce_sparse(tensors, operation if factor is None else None, opts)
-        types = [buffers.type_of(tensor) for tensor in tensors]
+        typed = []
         for tensor in tensors:
+            if tensor.is_sparse:
+                return self._allreduce_sparse(tensors, operation if factor is None else None, opts)
             buffers.check(tensor)
-            _check_factor(factor, tensor)
+            typed.append((tensor, buffers.type_of(tensor)))
+            if factor is not None:
+                _check_factor(factor, tensor)
 
         def job() -> None:
-            for tensor, kind in zip(tensors, types, strict=True):
+            for tensor, kind in typed:
                 buffer = Buffer(tensor)
                 if factor is not None:
                     buffer.flat.detach().mul_(factor)
                 address = buffer.address
-                self._call("all_reduce", address, address, buffer.flat.numel(), kind, operation)
+                self._call("all_reduce", address, address, tensor.numel(), kind, operation)
                 buffer.finish()
 
         return self._do("all_reduce", tensors, opts, tensors, job)
@@ -443,7 +445,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             buffers.check(tensor)
             if tensor.dtype != output.dtype:
                 raise ValueError("reduce_scatter: all tensors must have one type")
-        counts = [one.numel() for one in tensors]
+        counts = library.counts([one.numel() for one in tensors])
         return self._scatter_reduced(
             "reduce_scatter",
             tensors,
@@ -463,7 +465,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         """As _reduce_scatter_base, for several tensors."""
         for output, tensor in zip(outputs, inputs, strict=True):
             self._check_parts("reduce_scatter_tensor", ("input", tensor), ("output", output))
-        counts = [[one.numel()] * self._size for one in outputs]
+        counts = [library.equal_counts(one.numel(), self._size) for one in outputs]
         return self._scatter_reduced("reduce_scatter_tensor", inputs, outputs, lambda: inputs, counts, opts)
 
     reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
@@ -474,18 +476,17 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         tensors: list[Any],
         outputs: list[Any],
         inputs: Callable[[], list[Any]],
-        counts: list[list[int]],
+        counts: list[Any],
         opts: Any,
     ) -> QueuedWork:
         operation, factor = _operation(opts.reduceOp)
         types = [buffers.type_of(output) for output in outputs]
         for output in outputs:
             _check_factor(factor, output)
-        lists = [(ctypes.c_uint64 * self._size)(*one) for one in counts]
 
         def job() -> None:
-            for output, tensor, kind, elements in zip(outputs, inputs(), types, lists, strict=True):
-                own, into = Buffer(tensor if factor is None else tensor.detach() * factor), Buffer(output, fill=False)
+            for output, tensor, kind, elements in zip(outputs, inputs(), types, counts, strict=True):
+                own, into = Buffer(tensor if factor is None else tensor.detach() * factor), Buffer(output, False)
                 if own.address != into.address:
                     own.apart_from(into)
                 self._call("reduce_scatter", own.address, into.address, elements, kind, operation)
@@ -620,6 +621,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self, function: str, tensor: Any, rank: int, tag: int, make: Callable[..., MessageWork] = MessageWork
     ) -> MessageWork:
         is_send = function == "isend"
+        buffers.check(tensor)
         buffer = Buffer(tensor, fill=is_send)
         request = ctypes.c_void_p()
         finish = (lambda: None) if is_send else buffer.finish

@@ -43,24 +43,28 @@ class _PlacedFuture(torch.futures.Future):  # type: ignore[misc]
 class QueuedWork(Work):  # type: ignore[misc]
     """One operation that has been done, is being done, or waits in its group's queue."""
 
-    def __init__(self, tensors: list[Any], queue: WorkQueue) -> None:
-        super().__init__()
+    _done: threading.Event | None = None  # once somebody waits
+    _error: Exception | None = None
+    _futures: list[Any] | None = None
+
+    def __init__(self, tensors: list[Any], queue: WorkQueue, place: int = 0) -> None:
+        """`place` of one that has been done: how many operations the program had called with it."""
+        Work.__init__(self)
         self._tensors = tensors
         self._queue = queue
-        self.place = 0
-        """How many operations the program had called with this one."""
-        self._done = threading.Event()
+        self.place = place
+        self._is_done = place != 0
         self._lock = threading.Lock()
-        self._error: Exception | None = None
-        self._futures: list[Any] = []
 
     def finish(self, error: Exception | None = None) -> None:
         """The operation has ended."""
         with self._lock:
             self._error = error
-            self._done.set()
-            futures, self._futures = self._futures, []
-        for future in futures:
+            self._is_done = True
+            if self._done is not None:
+                self._done.set()
+            futures, self._futures = self._futures, None
+        for future in futures or ():
             self._resolve(future)
 
     def _resolve(self, future: Any) -> None:
@@ -71,12 +75,20 @@ class QueuedWork(Work):  # type: ignore[misc]
 
     def wait(self, timeout: timedelta = NO_TIMEOUT) -> bool:
         """Returns when the operation is complete; raises its error."""
-        self._queue.do_until(self)
-        if not self._done.wait(timeout.total_seconds() if timeout > NO_TIMEOUT else None):
-            raise RuntimeError(f"the operation is not complete after {timeout.total_seconds():g} s")
+        if not self._is_done:
+            self._queue.do_until(self)
+            if not self._ends_in(timeout.total_seconds() if timeout > NO_TIMEOUT else None):
+                raise RuntimeError(f"the operation is not complete after {timeout.total_seconds():g} s")
         if self._error is not None:
             raise self._error
         return True
+
+    def _ends_in(self, seconds: float | None) -> bool:
+        with self._lock:
+            if self._is_done:
+                return True
+            done = self._done = self._done or threading.Event()
+        return done.wait(seconds)
 
     def synchronize(self) -> None:
         """As wait()."""
@@ -88,11 +100,11 @@ class QueuedWork(Work):  # type: ignore[misc]
 
     def is_completed(self) -> bool:
         """True once the operation has ended, also by an error."""
-        return self._done.is_set()
+        return self._is_done
 
     def is_success(self) -> bool:
         """True once the operation has ended without an error."""
-        return self._done.is_set() and self._error is None
+        return self._is_done and self._error is None
 
     def exception(self) -> Any:
         """The error, or None."""
@@ -115,9 +127,9 @@ class QueuedWork(Work):  # type: ignore[misc]
 
     def _resolve_at_end(self, future: Any) -> None:
         with self._lock:
-            ended = self._done.is_set()
+            ended = self._is_done
             if not ended:
-                self._futures.append(future)
+                self._futures = [*(self._futures or ()), future]
         if ended:
             self._resolve(future)
 
@@ -143,7 +155,9 @@ class WorkQueue:
         self._name = name
         self._jobs: deque[tuple[Callable[[], None], QueuedWork]] = deque()
         self._calls = 0  # of the program, and not of callbacks in the thread
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._waiting = 0  # threads that wait for a change
         self._busy = False
         self._in_caller = False  # busy, but not in the queue's thread
         self._ends = False
@@ -155,7 +169,7 @@ class WorkQueue:
         if self._is_own_thread():
             work.finish(_error_of(job))
             return
-        with self._changed:
+        with self._lock:
             if self._ends:
                 raise RuntimeError("the process group has been destroyed")
             self._append(job, work)
@@ -167,13 +181,13 @@ class WorkQueue:
         self._calls += 1
         work.place = self._calls
         self._jobs.append((job, work))
-        self._changed.notify_all()
+        self._notify()
 
     def put_behind_later(self, work: QueuedWork, job: Callable[[], None]) -> bool:
         """Puts in what must follow operations that were called after `work`. False: there are none."""
         if self._is_own_thread():
             return False
-        with self._changed:
+        with self._lock:
             if self._ends or work.place == self._calls:
                 return False
             self._append(job, QueuedWork([], self))
@@ -190,11 +204,11 @@ class WorkQueue:
         if self._is_own_thread():
             job()
             return self._calls
-        with self._changed:
+        with self._lock:
             self._calls += 1
             place = self._calls
             while self._jobs or self._busy:
-                self._changed.wait()
+                self._wait()
             if self._ends:
                 raise RuntimeError("the process group has been destroyed")
             self._busy = self._in_caller = True
@@ -206,9 +220,9 @@ class WorkQueue:
 
     def close(self, interrupt: Callable[[], None]) -> None:
         """Returns when all operations have ended. `interrupt` ends one that another thread is doing for itself."""
-        with self._changed:
+        with self._lock:
             self._ends = True
-            self._changed.notify_all()
+            self._notify()
             thread = self._thread
             if self._in_caller:
                 interrupt()
@@ -219,33 +233,45 @@ class WorkQueue:
             return
         if thread is not None:
             thread.join()
-        with self._changed:
+        with self._lock:
             while self._busy:
-                self._changed.wait()
+                self._wait()
 
     def end_by(self, last: Callable[[], None]) -> None:
         """`last` is the end of all operations. Does not wait for it if the queue has a thread."""
-        with self._changed:
+        with self._lock:
             self._ends = True
             self._last = last
-            self._changed.notify_all()
+            self._notify()
         if self._thread is None:
             last()
 
-    def _is_own_thread(self) -> bool:
-        return self._thread is threading.current_thread()
+    def _wait(self) -> None:
+        """Until something has changed, with the lock."""
+        self._waiting += 1
+        try:
+            self._changed.wait()
+        finally:
+            self._waiting -= 1
 
-    def _set_idle(self) -> None:
-        with self._changed:
-            self._busy = self._in_caller = False
+    def _notify(self) -> None:
+        if self._waiting:
             self._changed.notify_all()
 
+    def _is_own_thread(self) -> bool:
+        return self._thread is not None and self._thread is threading.current_thread()
+
+    def _set_idle(self) -> None:
+        with self._lock:
+            self._busy = self._in_caller = False
+            self._notify()
+
     def _take(self) -> tuple[Callable[[], None], QueuedWork] | None:
-        with self._changed:
+        with self._lock:
             while not self._jobs or self._busy:
                 if self._ends and not self._jobs:
                     return None
-                self._changed.wait()
+                self._wait()
             self._busy = True
             return self._jobs.popleft()
 

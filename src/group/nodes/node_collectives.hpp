@@ -80,7 +80,7 @@ class NodeCollectives {
   void also_look(std::function<void()> look) { exchange_.also_look(std::move(look)); }
   // Frees memory that is kept for the next call.
   void shrink(std::uint64_t most) {
-    for (std::vector<std::byte>* one : {&wide_, &own_partial_, &partials_, &slices_}) {
+    for (std::vector<std::byte>* one : {&wide_, &own_partial_, &partials_}) {
       if (one->capacity() > most) *one = {};
     }
   }
@@ -129,7 +129,6 @@ class NodeCollectives {
   std::vector<std::byte> wide_;
   std::vector<std::byte> own_partial_;
   std::vector<std::byte> partials_;
-  std::vector<std::byte> slices_;
 };
 
 }  // namespace outrigger::group

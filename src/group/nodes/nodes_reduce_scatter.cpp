@@ -86,10 +86,9 @@ Outcome NodeCollectives::combine_node(const std::byte* from, std::span<const std
   if (team_.size() > 1 && row.total() > 0) {
     own_partial_.resize(row.bytes[layout_.place()]);
     results = own_partial_.data();
-    const intranode::CallWord call(CollectiveCall::reduce_scatter, 0, row.total());
     const Outcome outcome =
         is_sliced(team_, row.total())
-            ? reduce_own_slice(team_, wide_.data(), own_partial_.data(), row, combine.within(), call, slices_)
+            ? team_.reduce_scatter_directly(wide_.data(), row.bytes, own_partial_.data(), combine.within())
             : team_.reduce_scatter(wide_.data(), row.bytes, own_partial_.data(), combine.within());
     if (outcome != Outcome::done) return outcome;
   }
