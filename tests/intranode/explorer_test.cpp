@@ -102,7 +102,16 @@ TEST(ExplorerTest, EveryStepIsNeeded) {
   }
 }
 
-// A copy of which the owner reads some pieces before its call fails: its memory is then its own.
+// The lender's part where the owner copies nothing.
+void write_all(SharedCopy& copy, LocalMemory& memory, std::span<const std::byte> block, std::uint64_t address) {
+  bool complete = true;
+  for (std::uint64_t done = 0; done < block.size() && copy.take_piece(); done += kPieceUnit) {
+    complete = memory.write(0, address + done, block.subspan(done, kPieceUnit)) && complete;
+  }
+  copy.tell_lent(complete);
+}
+
+// A copy of which the owner reads some pieces, or none, before its call fails: its memory is then its own.
 std::string abandon_copy(Explorer& explorer, ExploredTeam& team, Choices& choices, std::uint64_t seed) {
   team.reset(explorer);
   return explorer.run(team.size, choices, [&](std::uint32_t rank) -> std::string {
@@ -117,12 +126,17 @@ std::string abandon_copy(Explorer& explorer, ExploredTeam& team, Choices& choice
     meeting.arrive(step);
     if (!meeting.wait_arrived(1 - rank, step)) return "ended";
     const std::uint64_t address = meeting.word(1 - rank, step);
+    const bool alone = seed / kMostPieces % 2 == 1;
+    if (rank == 1 && alone) {
+      write_all(copy, memory, block, address);
+      return "";
+    }
     if (rank == 1) {
       while (copy.write_piece(memory, block, address)) continue;
       copy.end_writing();
       return "";
     }
-    for (std::uint64_t read = 0; read < seed % kMostPieces; ++read) {
+    for (std::uint64_t read = 0; !alone && read < seed % kMostPieces; ++read) {
       if (!copy.read_piece(memory, address, block)) break;
     }
     copy.abandon();
