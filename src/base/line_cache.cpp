@@ -74,7 +74,7 @@ std::string line_of(const std::string& key, const std::string& value, std::int64
   return key + " " + value + " " + std::to_string(since_s) + "\n";
 }
 
-constexpr std::int64_t kDay = 24 * 60 * 60;  // in seconds
+constexpr std::int64_t kDay = 86'400;  // in seconds
 
 std::int64_t now_s() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();

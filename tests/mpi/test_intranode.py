@@ -61,7 +61,9 @@ def test_longer_lists_are_tried_again(offload, ranks):
     assert "all blocks are right" in result.out
     for call in ("MPI_Gatherv", "MPI_Scatterv", "MPI_Alltoallv", "MPI_Alltoallw"):
         (row,) = (row for row in result.report["calls"] if row["call"] == call)
-        assert 22 * ranks <= row["native"]["in trials"] < 30 * ranks, row
+        # Ranks that share cores try rows of such calls, too: 11 of 48 calls natively.
+        most = 30 if call.startswith("MPI_Alltoall") else 30 + 11 * 48
+        assert 22 * ranks <= row["native"]["in trials"] < most * ranks, row
 
 
 @pytest.mark.parametrize("mpi", ("openmpi",), indirect=True)  # MPICH 4.0 then hangs in MPI_Finalize, natively, too
