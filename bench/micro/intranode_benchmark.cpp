@@ -1,8 +1,9 @@
 // Microseconds per blocking collective of src/intranode, by processes bound to cores, with buffers written anew before
 // each call.
 //
-//     intranode_benchmark RANKS [MOST_BYTES [COLLECTIVE...]]
+//     intranode_benchmark RANKS[/TOGETHER] [MOST_BYTES [COLLECTIVE...]]
 //
+// With TOGETHER short calls are done in two levels: in branches of so many ranks in a row.
 // Each figure is the mean over ranks of a rank's median. A barrier precedes each call. Bytes are of a rank's block.
 #include <sched.h>
 #include <sys/mman.h>
@@ -35,9 +36,9 @@ struct Case {
 
 const Reduction kSum{ReduceOperation::sum, ElementType::float64};
 
-// A sum in rank order. It does not move: the order is its own.
+// A sum in an order that many MPIs have. It does not move: the order is its own.
 struct Sum {
-  explicit Sum(const Team& team) : order(SumTree::linear(team.size())), combine(kSum, order) {}
+  explicit Sum(const Team& team) : order(SumTree::balanced(team.size())), combine(kSum, order) {}
   Sum(const Sum&) = delete;
   Sum& operator=(const Sum&) = delete;
   SumOrder order;
@@ -109,8 +110,14 @@ void measure(Team& team, const Case& what, std::uint64_t bytes, Buffers& buffers
   std::fflush(stdout);
 }
 
-int run_rank(int fd, std::uint32_t rank, std::uint32_t size, std::uint64_t most, const std::vector<std::string>& names,
+struct Ranks {
+  std::uint32_t size;
+  std::uint32_t together;  // 0: one level
+};
+
+int run_rank(int fd, std::uint32_t rank, const Ranks& ranks, std::uint64_t most, const std::vector<std::string>& names,
              double* medians) {
+  const std::uint32_t size = ranks.size;
   const long cores = ::sysconf(_SC_NPROCESSORS_ONLN);
   cpu_set_t core;
   CPU_ZERO(&core);
@@ -123,6 +130,7 @@ int run_rank(int fd, std::uint32_t rank, std::uint32_t size, std::uint64_t most,
   }
   Waiter waiter(size <= cores ? WaitPolicy::own_core() : WaitPolicy::shared_core());
   Team team(std::move(area).value(), rank, waiter);
+  if (ranks.together != 0) team.divide(Branches::in_a_row(size, ranks.together));
   if (team.open() != Outcome::done) return 1;
   Buffers buffers{std::vector<std::byte>(most * size), std::vector<std::byte>(most * size)};
   for (const Case& what : cases()) {
@@ -138,16 +146,16 @@ int run_rank(int fd, std::uint32_t rank, std::uint32_t size, std::uint64_t most,
   return 0;
 }
 
-int run(std::uint32_t size, std::uint64_t most, const std::vector<std::string>& names) {
-  Result<UniqueFd> fd = ControlArea::create(size);
+int run(const Ranks& ranks, std::uint64_t most, const std::vector<std::string>& names) {
+  Result<UniqueFd> fd = ControlArea::create(ranks.size);
   if (!fd) {
     std::fprintf(stderr, "%s\n", fd.error().c_str());
     return 1;
   }
   void* shared = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return 1;
-  for (std::uint32_t rank = 0; rank < size; ++rank) {
-    if (::fork() == 0) ::_exit(run_rank(fd.value().get(), rank, size, most, names, static_cast<double*>(shared)));
+  for (std::uint32_t rank = 0; rank < ranks.size; ++rank) {
+    if (::fork() == 0) ::_exit(run_rank(fd.value().get(), rank, ranks, most, names, static_cast<double*>(shared)));
   }
   int result = 0;
   for (int status = 0; ::wait(&status) > 0;) result |= status;
@@ -160,10 +168,13 @@ int run(std::uint32_t size, std::uint64_t most, const std::vector<std::string>& 
 int main(int count, char** values) {
   const std::vector<std::string> arguments(values + 1, values + count);
   if (arguments.empty()) {
-    std::fprintf(stderr, "usage: %s RANKS [MOST_BYTES [COLLECTIVE...]]\n", values[0]);
+    std::fprintf(stderr, "usage: %s RANKS[/TOGETHER] [MOST_BYTES [COLLECTIVE...]]\n", values[0]);
     return 2;
   }
-  const auto size = static_cast<std::uint32_t>(std::stoul(arguments[0]));
+  const auto number = [](const std::string& text) { return static_cast<std::uint32_t>(std::stoul(text)); };
+  const std::size_t slash = arguments[0].find('/');
+  const outrigger::intranode::Ranks ranks{number(arguments[0]),
+                                          slash == std::string::npos ? 0 : number(arguments[0].substr(slash + 1))};
   const std::uint64_t most = arguments.size() > 1 ? std::stoull(arguments[1]) : 4 << 20;
-  return outrigger::intranode::run(size, most, {arguments.begin() + (arguments.size() > 1 ? 2 : 1), arguments.end()});
+  return outrigger::intranode::run(ranks, most, {arguments.begin() + (arguments.size() > 1 ? 2 : 1), arguments.end()});
 }
