@@ -129,12 +129,12 @@ TEST_F(SpareCopierOfClient, CopiesWhileAnOperationIsPostedAndSleepsAfterIt) {
 TEST_F(SpareCopierOfClient, LeavesJobsToItsRankThatWaits) {
   const SlotIndex slot = post();
   ASSERT_TRUE(lends(true));
-  ASSERT_TRUE(client_->lending().enter_wait());
+  ASSERT_EQ(client_->lending().enter_wait(), copy::Waits::at_once);
   ASSERT_TRUE(looks_again());
   give();
   ASSERT_TRUE(looks_again());
   EXPECT_EQ(result(), CopyResult::none);
-  client_->lending().leave_wait();
+  client_->lending().leave_wait(copy::Waits::at_once);
   EXPECT_TRUE(copied());
   complete(slot);
 }
