@@ -64,7 +64,7 @@ inline constexpr std::array kSettings{
     SettingRow{setting::kCopyCpus, "none", "CPUs, like 6,7",
                "with service processes on DPUs: CPUs of each host that copy between its ranks while they compute; "
                "bound ranks keep off them",
-               false, false},
+               false, true},
     SettingRow{setting::kCoreClaims, "on", "on, off, or a word",
                "on: jobs that share a node avoid each other's cores; a word: only jobs with the same word do", false,
                true},
