@@ -44,6 +44,9 @@ SUM_ORDERS = ("native", "any")
 _BLOCKING_WORDS = ("on", "off", "auto")
 
 
+_CPUS = re.compile(r"[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """Checked settings of a run."""
@@ -80,10 +83,12 @@ class Settings:
         """
         services, choice = environment.get(SERVICES, ""), environment.get(CHOICE)
         known = services.isdecimal() and int(services) <= tables.read(found).limits.services
+        copy_cpus = environment.get(COPY_CPUS, "")
         return replace(
             self,
             services=int(services) if known else self.services,
             choice=choice if choice in CHOICES else self.choice,
+            copy_cpus=copy_cpus if _CPUS.fullmatch(copy_cpus) else self.copy_cpus,
         )
 
     def environment(self) -> dict[str, str]:
@@ -196,7 +201,7 @@ def parse_switch(option: str, text: str | None) -> bool | None:
 
 def parse_cpus(option: str, text: str | None) -> str | None:
     """Checks a list of CPUs; None: not given."""
-    if text is not None and not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", text):
+    if text is not None and not _CPUS.fullmatch(text):
         raise UserError(f"{option} {text}: write CPUs like 7 or 6,7 or 4-7")
     return text
 

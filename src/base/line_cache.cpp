@@ -80,6 +80,11 @@ std::int64_t now_s() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+// Its date is renewed when it is used.
+bool is_old(std::int64_t since_s) {
+  return since_s + kDay < now_s();
+}
+
 // Removes the oldest files that begin like this, until no more than `most` are there.
 void make_room(const std::string& directory, const std::string& begin, std::size_t most) {
   namespace fs = std::filesystem;
@@ -152,7 +157,7 @@ std::optional<std::string> LineCache::find(const std::string& key) {
   read_file();
   const auto found = known_.find(key);
   if (found == known_.end()) return std::nullopt;
-  if (drops_unused() && found->second.since_s + kDay < now_s()) used_.insert(key);
+  if (drops_unused() && is_old(found->second.since_s)) used_.insert(key);
   return found->second.value;
 }
 
@@ -163,7 +168,8 @@ void LineCache::note(const std::string& key, const std::string& value) {
 
 void LineCache::merge_into(Lines& lines) const {
   for (const std::string& key : used_) {
-    if (const auto known = lines.find(key); known != lines.end()) known->second.since_s = now_s();
+    const auto known = lines.find(key);
+    if (known != lines.end() && is_old(known->second.since_s)) known->second.since_s = now_s();
   }
   for (const auto& [key, kept] : noted_) {
     const auto known = lines.find(key);

@@ -69,10 +69,10 @@ inline void tell(std::atomic<std::uint64_t>& word, std::uint64_t value) {
 [[nodiscard]] inline std::uint64_t told(const std::atomic<std::uint64_t>& word) {
   return word.load(std::memory_order_relaxed);
 }
-// If the word is as expected, it becomes `desired`. Returns what it was. Orders nothing else.
+// If the word is as expected, it becomes `desired`. Returns what it was. It is a flag between those that change it.
 [[nodiscard]] inline std::uint64_t exchange(std::atomic<std::uint64_t>& word, std::uint64_t expected,
                                             std::uint64_t desired, const Site& /*site*/) {
-  word.compare_exchange_strong(expected, desired, std::memory_order_relaxed);
+  word.compare_exchange_strong(expected, desired, std::memory_order_acq_rel, std::memory_order_acquire);
   return expected;
 }
 // An access to memory that members share follows. Only flags order it.

@@ -29,7 +29,7 @@ class SplitSums {
   [[nodiscard]] const SplitSum* of(const Combine& combine);
 
  private:
-  static constexpr std::size_t kMostKnown = 16;
+  static constexpr std::size_t kMostKnown = 128;  // as many as OrderTable keeps: orders may differ by root
   struct Known {
     std::vector<SumTree::Node> nodes;
     std::optional<SplitSum> split;

@@ -2,12 +2,19 @@
 #include "client/copies/spare_copier.hpp"
 
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "fake_node.hpp"
@@ -81,10 +88,27 @@ class SpareCopierOfClient : public ::testing::Test {
   bool copied() {
     return comes([&] { return result() == CopyResult::copied; });
   }
-  bool looks_again() {
-    const std::uint32_t before = node_.header().rank_lends_turns.load();
-    return comes([&] { return node_.header().rank_lends_turns.load() - before > 3; });
+  // It sleeps after each look, also if it takes no turn.
+  static std::uint64_t pauses() {
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      std::ifstream status(task.path() / "status");
+      std::string line;
+      bool its = false;
+      while (std::getline(status, line)) {
+        its = its || line == "Name:\toutrigger-copy";
+        if (its && line.starts_with("voluntary")) return std::stoull(line.substr(line.find('\t')));
+      }
+    }
+    return 0;
   }
+  static bool looks_again() {
+    const std::uint64_t before = pauses();
+    return comes([&] { return pauses() - before > 3; });
+  }
+  OperationSlot& last_slot() {
+    return SegmentView(reinterpret_cast<std::byte*>(&node_.header())).slot(SlotIndex{kSlotCount - 1});
+  }
+  std::uint32_t turns() { return node_.header().rank_lends_turns.load(); }
 
   std::vector<std::byte> from_ = std::vector<std::byte>(kLargeBytes, std::byte{7});
   std::vector<std::byte> to_ = std::vector<std::byte>(kLargeBytes);
@@ -131,15 +155,36 @@ TEST_F(SpareCopierOfClient, LeavesJobsToItsRankThatWaits) {
   ASSERT_TRUE(lends(true));
   ASSERT_EQ(client_->lending().enter_wait(), copy::Waits::at_once);
   ASSERT_TRUE(looks_again());
+  const std::uint32_t before = turns();
   give();
   ASSERT_TRUE(looks_again());
   EXPECT_EQ(result(), CopyResult::none);
+  EXPECT_EQ(turns(), before) << "those of the rank count, which may have no core";
   client_->lending().leave_wait(copy::Waits::at_once);
   EXPECT_TRUE(copied());
   complete(slot);
 }
 
+TEST_F(SpareCopierOfClient, LooksOnlyAtSlotsThatHaveBeenUsed) {
+  last_slot().state.store(static_cast<std::uint32_t>(SlotState::posted));
+  const SlotIndex slot = post();
+  ASSERT_TRUE(lends(true));
+  complete(slot);
+  EXPECT_TRUE(comes([&] { return copy_queue().copier_sleeps.load() != 0; }));
+  last_slot().state.store(static_cast<std::uint32_t>(SlotState::free));
+}
+
 TEST_F(SpareCopierOfClient, DoesNotTakeJobsForWhichNobodyIsAsked) {
+  const SlotIndex slot = post();
+  ASSERT_TRUE(lends(true));
+  copy_queue().given.store(given_ + 1);  // and not `asked`
+  ASSERT_TRUE(looks_again());
+  EXPECT_EQ(copy_queue().taken.load(), 0U);
+  copy_queue().given.store(given_);
+  complete(slot);
+}
+
+TEST_F(SpareCopierOfClient, DoesNotTakeRecalledJobs) {
   const SlotIndex slot = post();
   ASSERT_TRUE(lends(true));
   give();
@@ -155,6 +200,22 @@ TEST_F(SpareCopierOfClient, SmallOperationsNeedNone) {
   const std::ptrdiff_t before = threads();
   complete(post(8U << 10));
   EXPECT_EQ(threads(), before);
+}
+
+// A forbidden call could end the program. The filter is the posting thread's own.
+TEST_F(SpareCopierOfClient, IsNotStartedByAThreadThatIsFilteredMeanwhile) {
+  if (::prctl(PR_GET_SECCOMP) != 0) GTEST_SKIP() << "there is a filter already: it would hide this one";
+  std::ptrdiff_t more = 0;
+  std::thread([&] {
+    const std::ptrdiff_t before = threads();
+    std::array<sock_filter, 1> filter{BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    sock_fprog program{filter.size(), filter.data()};
+    ASSERT_EQ(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    ASSERT_EQ(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+    complete(post());
+    more = threads() - before;
+  }).join();
+  EXPECT_EQ(more, 0);
 }
 
 TEST_F(SpareCopierOff, IsThereOnlyIfRanksMayCopy) {

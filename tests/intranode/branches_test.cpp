@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -137,6 +138,24 @@ TEST(SplitSumTest, PartsGiveTheBitsOfTheWholeTree) {
     EXPECT_EQ(std::memcmp(result.data(), expected.data(), kElements * sizeof(double)), 0) << tree.text();
   }
   EXPECT_GT(splits, 100);
+}
+
+// MPIs may have an order of a reduction for each root.
+TEST(SplitSumTest, OrdersOfAllRootsAreKept) {
+  SplitSums sums(Branches::in_a_row(64, 8));
+  std::vector<OrderCombine> combines;
+  for (std::uint32_t root = 0; root < 64; ++root) {
+    std::vector<SumTree::Node> nodes = SumTree::balanced(64).nodes();
+    for (auto& [left, right] : nodes) {
+      if (left < 64) left = static_cast<std::uint8_t>((left + root) % 64);
+      if (right < 64) right = static_cast<std::uint8_t>((right + root) % 64);
+    }
+    combines.emplace_back(kDoubleSum, SumOrder(*SumTree::of(64, nodes)));
+  }
+  for (const OrderCombine& combine : combines) EXPECT_NE(sums.of(combine), nullptr);
+  std::set<const SplitSum*> found;
+  for (const OrderCombine& combine : combines) found.insert(sums.of(combine));
+  EXPECT_EQ(found.size(), combines.size()) << "some were split again";
 }
 
 }  // namespace

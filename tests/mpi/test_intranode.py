@@ -223,8 +223,13 @@ def test_a_rank_that_ends_ends_the_job_on_several_nodes(offload, fault):
     assert result.returncode != 0
 
 
-@pytest.mark.parametrize("verbose", (False, True))
-def test_a_late_rank_is_no_error(offload, verbose):
-    env = ALWAYS | ({"OUTRIGGER_LOG": "info"} if verbose else {})
-    result = offload.run(2, ["team_faults", "late"], services=0, env=env, timeout_s=60).ok()
+@pytest.mark.parametrize(("ranks", "verbose"), ((2, False), (2, True), (4, True)))
+def test_a_late_rank_is_no_error(offload, ranks, verbose):
+    """Four ranks are in two levels: the leader of the late rank waits, and is not the one to be named."""
+    env = (
+        ALWAYS
+        | ({"OUTRIGGER_LOG": "info"} if verbose else {})
+        | ({"OUTRIGGER_PRETEND_CACHES": "2"} if ranks > 2 else {})
+    )
+    result = offload.run(ranks, ["team_faults", "late"], services=0, env=env, timeout_s=60).ok()
     assert (" s in MPI_Allreduce of 256 bytes for rank 1 of its communicator" in result.out) == verbose, result.out

@@ -64,6 +64,15 @@ def test_ranks_keep_off_the_cpus_of_copiers(daemon: Path) -> None:
         place(daemon, "numa:1 core:4 pu:2", 3, keep=[binding.KEEP_NO_CORE, "--copy-cpus", "8"])
 
 
+def test_copiers_may_share_their_cpus_with_other_jobs(
+    daemon: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep = [binding.KEEP_NO_CORE, "--copy-cpus", "7", "--others-ranks", "0-1,7"]
+    assert [rank.cpus for rank in place(daemon, "numa:1 core:8 pu:1", 3, keep=keep).ranks] == [(2,), (3,), (4,)]
+    monkeypatch.setenv("OUTRIGGER_COPY_CPUS", "9")  # without DPUs there are no copiers
+    assert place(daemon, "numa:1 core:2 pu:1", 1).service_cpus == (1,)
+
+
 def test_blocks_of_cores_for_threads(daemon: Path) -> None:
     node = place(daemon, TWO_BY_EIGHT, 2, "hybrid", 2)
     assert [rank.cpus for rank in node.ranks] == [tuple(range(7)), tuple(range(8, 15))]

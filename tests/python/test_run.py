@@ -330,6 +330,7 @@ def test_settings_that_the_library_refuses_do_not_count(built: Artifacts) -> Non
     refused = {"OUTRIGGER_SERVICES": "99999", "OUTRIGGER_CHOICE": "best"}
     assert Settings(services=2).as_in(refused, built) == Settings(services=2)
     assert Settings().as_in({"OUTRIGGER_CHOICE": "fixed"}, built) == Settings(choice="fixed")
+    assert Settings().as_in({"OUTRIGGER_COPY_CPUS": "6,7"}, built) == Settings(copy_cpus="6,7")
 
 
 def test_a_script_without_its_interpreter_is_named(tmp_path: Path) -> None:

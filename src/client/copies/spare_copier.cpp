@@ -35,7 +35,38 @@ void share_core() {
 
 }  // namespace
 
+// The ring names the slots that the rank uses. All 4096 would cost more than some copies to look at, and a megabyte.
+class SpareCopier::UsedSlots {
+ public:
+  explicit UsedSlots(SegmentView segment) : segment_(segment) {}
+
+  [[nodiscard]] bool anything_posted() {
+    follow_ring();
+    for (std::uint32_t slot = 0; slot < count_; ++slot) {
+      const auto state = static_cast<SlotState>(segment_.slot(SlotIndex{slot}).state.load(std::memory_order_acquire));
+      if (state == SlotState::posted || state == SlotState::filled) return true;
+    }
+    return false;
+  }
+
+ private:
+  // Low slots are used first.
+  void follow_ring() {
+    const std::uint32_t tail = segment_.header().ring_tail.load(std::memory_order_acquire);
+    if (tail - seen_ > kSlotCount) seen_ = tail - kSlotCount;
+    for (; seen_ != tail; ++seen_) {
+      const std::uint32_t slot = segment_.ring_entry(seen_).load(std::memory_order_relaxed);
+      count_ = std::max(count_, std::min(slot + 1, kSlotCount));
+    }
+  }
+
+  const SegmentView segment_;
+  std::uint32_t seen_ = 0;
+  std::uint32_t count_ = 0;
+};
+
 void SpareCopier::allow(SegmentView segment, SpareCores cores) {
+  filter_ = call_filter_of_this_thread();
   segment_ = segment;
   cores_ = std::move(cores);
 }
@@ -43,8 +74,7 @@ void SpareCopier::allow(SegmentView segment, SpareCores cores) {
 void SpareCopier::posted(std::uint64_t bytes) {
   if (cores_.cpus.empty() || !copy::wants_lender(bytes)) return;
   if (started_) return ring_copier(queue());
-  if (std::exchange(used_, true)) return;
-  filter_ = call_filter_of_this_thread();
+  if (std::exchange(used_, true) || call_filter_of_this_thread() != filter_) return;
   started_ = start_quiet_thread(thread_, kCopierStackBytes, &SpareCopier::main, this);
 }
 
@@ -71,11 +101,12 @@ void SpareCopier::serve() {
 }
 
 void SpareCopier::look_for_jobs() {
+  UsedSlots slots(segment_);
   Clock::time_point last = Clock::now();
   while (!ended()) {
     const bool copied = copy_one();
-    const bool idle = !copied && !anything_posted();
-    if (idle) sleep();
+    const bool idle = !copied && !slots.anything_posted();
+    if (idle) sleep(slots);
     if (copied || idle) {
       last = Clock::now();
     } else {
@@ -90,24 +121,15 @@ bool SpareCopier::ended() const {
          (segment_.header().dpu_calls.load(std::memory_order_relaxed) & kDpuLost) != 0;
 }
 
-// Low slots are used first.
-bool SpareCopier::anything_posted() const {
-  for (std::uint32_t slot = 0; slot < kSlotCount; ++slot) {
-    const auto state = static_cast<SlotState>(segment_.slot(SlotIndex{slot}).state.load(std::memory_order_acquire));
-    if (state == SlotState::posted || state == SlotState::filled) return true;
-  }
-  return false;
-}
-
-// Also counts a turn.
+// Also counts a turn, but none for a rank that waits: one without a core must not seem to have had it.
 bool SpareCopier::copy_one() {
+  if (queue().rank_waits.load(std::memory_order_relaxed) != 0) return false;
   std::atomic<std::uint32_t>& turns = segment_.header().rank_lends_turns;
   turns.store(turns.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   CopyTaker taker(queue());
   CopyJob job;
   std::uint32_t number = 0;
-  const bool rank_copies = queue().rank_waits.load(std::memory_order_relaxed) != 0;
-  if (rank_copies || !taker.anything_asked() || !taker.take_asked(job, number)) return false;
+  if (!taker.anything_asked() || !taker.take_asked(job, number)) return false;
   const CopyResult result = jobs_.carry_out(job);
   taker.finish(number, result);
   if (result == CopyResult::copied) bytes_.fetch_add(job.bytes, std::memory_order_relaxed);
@@ -115,10 +137,10 @@ bool SpareCopier::copy_one() {
 }
 
 // A post shows its slot and then rings; this reads in the reverse order.
-void SpareCopier::sleep() {
+void SpareCopier::sleep(UsedSlots& slots) {
   std::atomic<std::uint32_t>& lends = segment_.header().copier_lends;
   lends.store(0, std::memory_order_relaxed);
-  CopyTaker(queue()).sleep_unless([this] { return ended() || anything_posted(); });
+  CopyTaker(queue()).sleep_unless([&] { return ended() || slots.anything_posted(); });
   lends.store(1, std::memory_order_relaxed);
 }
 

@@ -55,14 +55,14 @@ class SpareCopier {
 
  private:
   using Clock = std::chrono::steady_clock;
+  class UsedSlots;
 
   static void* main(void* self);
   void serve();
   void look_for_jobs();
   [[nodiscard]] bool ended() const;
-  [[nodiscard]] bool anything_posted() const;
   [[nodiscard]] bool copy_one();
-  void sleep();
+  void sleep(UsedSlots& slots);
   void pause(Clock::duration without_job) const;
   [[nodiscard]] CopyQueue& queue() const { return segment_.header().copies; }
 
@@ -71,7 +71,7 @@ class SpareCopier {
   pthread_t thread_{};
   bool started_ = false;
   bool used_ = false;
-  int filter_ = 0;  // system call filter at the start
+  int filter_ = 0;  // system call filter at allow()
   std::atomic<bool> stop_{false};
   std::atomic<std::uint64_t> bytes_{0};
   CopyJobs jobs_;

@@ -85,7 +85,10 @@ void RankWaiter::progress() {
 bool RankWaiter::overdue(const Late& late) {
   if (!is_in_same_call(late)) return false;
   check_process(late);
-  if (late.waited >= (job_.config.verbose ? kSayAfterVerbose : kSayAfter)) say_late(late);
+  const auto after = job_.config.verbose ? kSayAfterVerbose : kSayAfter;
+  // One that is in this call may itself wait: who waits for the late rank says so first.
+  const bool is_here = doing(late.whose).ahead_of(doing(me_)) == 0;
+  if (late.waited >= (is_here ? 2 * after : after)) say_late(late);
   return true;
 }
 

@@ -84,9 +84,8 @@ Result<NodeRequest> request_of(const BindOptions& binding, std::uint32_t ranks) 
   if (!parsed) return Error{parsed.error()};
   Result<std::vector<int>> cpus = parse_cpu_list(variable(kServiceCpus));
   if (!cpus) return Error{std::string(kServiceCpus) + ": " + cpus.error()};
-  const std::string& given = binding.copy_cpus;
-  Result<std::vector<int>> copy_cpus = parse_cpu_list(given.empty() ? variable(setting::kCopyCpus) : given);
-  if (!copy_cpus) return Error{std::string(setting::kCopyCpus) + ": " + copy_cpus.error()};
+  Result<std::vector<int>> copy_cpus = parse_cpu_list(binding.copy_cpus);
+  if (!copy_cpus) return Error{"--copy-cpus: " + copy_cpus.error()};
   const Result<KeptCores> keep = parse_kept_cores(binding.keep);
   if (!keep) return Error{keep.error()};
   Result<OtherJobs> others = others_of(binding);

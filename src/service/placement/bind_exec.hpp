@@ -17,7 +17,7 @@ struct BindOptions {
   std::string keep = "wanted";    // see parse_kept_cores
   std::string others_ranks{};     // cpus that other jobs use for their ranks ...
   std::string others_services{};  // ... and for their service processes
-  std::string copy_cpus{};        // of ranks' copiers; empty: by OUTRIGGER_COPY_CPUS
+  std::string copy_cpus{};        // of ranks' copiers
 };
 
 struct BindExecOptions {

@@ -321,7 +321,7 @@ Result<NodePlacement> place_node(const NodeRequest& request, const Topology& mac
                              request.ranks, request.ranks == 1 ? "rank" : "ranks")};
   }
   if (const Status usable = check_service_cpus(topology, request.service_cpus); !usable) return Error{usable.error()};
-  if (const Status usable = check_copy_cpus(topology, request.copy_cpus); !usable) return Error{usable.error()};
+  if (const Status usable = check_copy_cpus(machine, request.copy_cpus); !usable) return Error{usable.error()};
   NodePlacement placement;
   placement.service_cpus = cpus_for_services(request, topology);
   Result<std::vector<RankPlace>> ranks =
