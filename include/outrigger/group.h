@@ -84,7 +84,8 @@ struct outrigger_group_config {
   uint32_t rank;
   uint32_t size;                      /* 1 to 64 */
   struct outrigger_group_store store; /* keys of this group alone; only used until outrigger_group_create() returns */
-  int64_t timeout_ms;                 /* of each wait of a call for another rank; 0: 30 minutes */
+  int64_t timeout_ms;                 /* of each wait of a call for another rank; 0: 30 minutes. A call never returns while
+                                         another rank, though stopped, may be writing into its buffers */
 };
 
 typedef struct outrigger_group outrigger_group;

@@ -160,11 +160,15 @@ struct outrigger_group {
   [[nodiscard]] std::uint32_t rank() const { return layout.rank(); }
   [[nodiscard]] std::uint32_t size() const { return layout.size(); }
 
-  // Runs a collective of the team, or of the nodes.
+  // Runs a collective of the team, or of the nodes. It may have read memory of a member that does not wait until all
+  // are done. A member's call notes a failure before it returns, so without one the memory was still that of the call.
   template <class Call>
   int collective(Call call) {
     if (nodes) watch.look();
-    return run(call);
+    const int result = run(call);
+    std::atomic_thread_fence(std::memory_order_acquire);  // the bytes were read before
+    const Failure failure = watch.failure();
+    return result == OUTRIGGER_GROUP_OK && failure.is_set() ? report_failure(failure) : result;
   }
   // One that a service process may do. `moves`: bytes that all members know alike; without any, none waits. `fill`
   // makes its post. `by_members(again)` does it: after a service process, if `again`.
@@ -183,14 +187,6 @@ struct outrigger_group {
       }
       return by_members(true);
     });
-  }
-  // One that may read memory of a member that does not wait until all are done. A member's call notes a failure before
-  // it returns, so without one the memory was still that of the call.
-  template <class Fill, class Call>
-  int collective_of_lent_memory(std::uint64_t moves, Fill fill, Call by_members) {
-    const int result = collective(moves, fill, by_members);
-    const Failure failure = watch.failure();
-    return result == OUTRIGGER_GROUP_OK && failure.is_set() ? report_failure(failure) : result;
   }
   // In a collective: others copy this memory, or the blocks.
   void lends(std::span<const std::byte> lent) {
@@ -490,12 +486,11 @@ int outrigger_group_broadcast(outrigger_group* group, void* buffer, uint64_t byt
   return group->guarded([&]() -> int {
     if (const int result = check_rank(group, root); result != 0) return result;
     const PostedBlock block = posted(buffer, bytes);
-    return group->collective_of_lent_memory(
-        bytes, post_of(PostedCall::broadcast, block, block, root), [&](bool /*again*/) {
-          group->lends(bytes_at(buffer, bytes));
-          return group->nodes ? group->nodes->broadcast(bytes_at(buffer, bytes), root)
-                              : group->team.broadcast(bytes_at(buffer, bytes), root);
-        });
+    return group->collective(bytes, post_of(PostedCall::broadcast, block, block, root), [&](bool /*again*/) {
+      group->lends(bytes_at(buffer, bytes));
+      return group->nodes ? group->nodes->broadcast(bytes_at(buffer, bytes), root)
+                          : group->team.broadcast(bytes_at(buffer, bytes), root);
+    });
   });
 }
 
@@ -506,7 +501,7 @@ int outrigger_group_all_reduce(outrigger_group* group, const void* from, void* i
     if (reduction.combine == nullptr || count == 0) return reduction.result;
     const Vector whole = vector_of(from, into, count * bytes_of_type(type));
     const auto fill = post_of(PostedCall::all_reduce, whole, type, operation);
-    return group->collective_of_lent_memory(whole.bytes, fill, [&](bool again) {
+    return group->collective(whole.bytes, fill, [&](bool again) {
       group->lends(bytes_at(from, whole.bytes));
       if (into != from) group->lends(bytes_at(into, whole.bytes));
       if (group->nodes) {
@@ -563,7 +558,7 @@ int outrigger_group_reduce_scatter(outrigger_group* group, const void* from, voi
       post_row(post.from, row.at(const_cast<std::byte*>(mine)), group->size());
       post.into[0] = posted(results, bytes[group->rank()]);
     };
-    const int result = group->collective_of_lent_memory(total, fill, [&](bool /*again*/) {
+    const int result = group->collective(total, fill, [&](bool /*again*/) {
       group->lends(bytes_at(from, total));
       if (group->nodes) {
         const NodesCombine combine = combine_across(*group, type, operation);
@@ -614,7 +609,7 @@ int outrigger_group_gather(outrigger_group* group, const void* from, uint64_t by
       post_of(PostedCall::gather, posted(from, bytes), {}, root)(post);
       if (group->rank() == root) post_row(post.into, blocks, group->size());
     };
-    return group->collective_of_lent_memory(bytes, fill, [&](bool /*again*/) {
+    return group->collective(bytes, fill, [&](bool /*again*/) {
       group->lends(bytes_at(from, bytes));
       return group->nodes ? group->nodes->gather(bytes_at(from, bytes), blocks, root)
                           : group->team.gather(bytes_at(from, bytes), blocks, root);
@@ -636,7 +631,7 @@ int outrigger_group_scatter(outrigger_group* group, const struct outrigger_group
       post_of(PostedCall::scatter, {}, posted(into, bytes), root)(post);
       if (group->rank() == root) post_row(post.from, blocks, group->size());
     };
-    return group->collective_of_lent_memory(bytes, fill, [&](bool /*again*/) {
+    return group->collective(bytes, fill, [&](bool /*again*/) {
       if (group->rank() == root) group->lends(blocks);
       return group->nodes ? group->nodes->scatter(blocks, bytes_at(into, bytes), root)
                           : group->team.scatter(blocks, bytes_at(into, bytes), root);

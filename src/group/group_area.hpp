@@ -61,6 +61,7 @@ class GroupArea {
   Failure fail(const Failure& failure) const {
     std::uint64_t expected = 0;
     head().failure.compare_exchange_strong(expected, failure.word(), std::memory_order_acq_rel);
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // before the caller's memory changes
     return this->failure();
   }
 

@@ -19,7 +19,7 @@ bool MemberWaiter::overdue(const intranode::Late& late) {
   watch_.look();
   const bool ended = watch_.has_ended(member);
   const bool failed = watch_.failure().is_set();
-  if (late.has_come()) return true;
+  if (late.has_come() || (late.writes && !ended)) return true;
   if (failed) return false;
   if (ended) {
     (void)watch_.fail(watch_.end_of(member));

@@ -141,6 +141,9 @@ Outcome allreduce_direct(Meeting& meeting, PeerMemory& memory, std::span<const s
   const Blocks to = slices.at(into);
   const std::uint64_t step = meeting.begin();
   if (!meeting.wait_slot(step)) return Outcome::ended;
+  const std::uint64_t offset = slices.offset(meeting.rank());
+  SliceReduction slice(meeting, memory, mine.data() + offset, offset, step, combine, scratch);
+  slice.prepare(to.of(meeting.rank()).size());
   Results results(meeting, to, step);
   meeting.set_word(step, address_of(mine.data()), 0);
   meeting.set_word(step, address_of(into), 1);
@@ -148,8 +151,6 @@ Outcome allreduce_direct(Meeting& meeting, PeerMemory& memory, std::span<const s
   meeting.arrive(step);
   bool complete = true;
   std::uint64_t done = 0;
-  const std::uint64_t offset = slices.offset(meeting.rank());
-  SliceReduction slice(meeting, memory, mine.data() + offset, offset, step, combine, scratch);
   const bool meet = meeting.wait_all_arrived(step) && results.all_fit();
   if (meet) done = results.give(slice, memory, complete);
   if (!meet || results.wait_lent(complete) != Outcome::done) {

@@ -109,7 +109,12 @@ template <class BlockOf, class Failed>
     copies.with(other)->end_writing();
     return false;
   });
-  if (made != Outcome::done) return made;
+  if (made != Outcome::done) {
+    for (std::uint32_t other = 0; other < meeting.size(); ++other) {
+      if (copies.with(other)) copies.with(other)->end_writing();
+    }
+    return made;
+  }
   for (std::uint32_t distance = 1; distance < meeting.size(); ++distance) {
     const std::uint32_t other = meeting.after(distance);
     bool complete = true;

@@ -125,6 +125,10 @@ class Meeting {
   [[nodiscard]] bool wait_for(Flag& flag, std::uint64_t value, std::uint32_t whose, Site site = Site::current()) {
     return !steps::keeps(site) || waiter_->wait(flag, value, whose) != 0;
   }
+  // The same where the member may be writing into this one's memory.
+  [[nodiscard]] bool wait_written(Flag& flag, std::uint64_t value, std::uint32_t whose, Site site = Site::current()) {
+    return !steps::keeps(site) || waiter_->wait(flag, value, whose, true) != 0;
+  }
   // May a member work for another, which then waits for it?
   [[nodiscard]] bool has_own_core() const { return !waiter_->policy().shares_core; }
   // Waits for each of the others, from the next one on, and calls `read(other)` once it has arrived.

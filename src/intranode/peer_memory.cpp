@@ -10,8 +10,9 @@ bool CrossMemory::read(std::uint32_t member, std::uint64_t address, std::span<st
 }
 
 bool CrossMemory::write(std::uint32_t member, std::uint64_t address, std::span<const std::byte> from) {
-  writes_ = may_make_rare_calls() && write_cross_memory(pids_[member], address, from) == 0;
-  return writes_;
+  const bool written = may_make_rare_calls() && write_cross_memory(pids_[member], address, from) == 0;
+  writes_ = writes_ && written;
+  return written;
 }
 
 }  // namespace outrigger::intranode

@@ -38,10 +38,11 @@ Outcome reduce_scatter_direct(Meeting& meeting, PeerMemory& memory, const std::b
   const std::uint64_t step = meeting.begin();
   meeting.extend(1);
   if (!meeting.wait_slot(step)) return Outcome::ended;
+  SliceReduction slice(meeting, memory, mine + offset, offset, step, combine, scratch);
+  slice.prepare(own);
   meeting.set_word(step, address_of(mine));
   meeting.arrive(step);
   if (!meeting.wait_all_arrived(step)) return Outcome::ended;
-  SliceReduction slice(meeting, memory, mine + offset, offset, step, combine, scratch);
   const std::uint64_t most = SliceReduction::piece_bytes(own, meeting.size());
   bool all = true;
   for (std::uint64_t done = 0; all && done < own; done += most) {

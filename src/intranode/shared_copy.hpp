@@ -17,6 +17,8 @@
 //     - The lender writes only pieces that it has taken, and raises `lent` after the last one.
 //     - The owner's memory is its own again when nothing is left to take, and the lender has raised `lent` if it took
 //       any. An owner whose call fails takes all that is left and copies nothing (abandon()).
+//     - A lender that has taken a piece waits for nobody before it raises `lent`, which it does also if its call fails.
+//       So the owner waits for `lent` as long as the lender lives.
 //     - A lender that is in another step takes nothing: its exchange does not find its step.
 //
 // Thread rule: the team's.
@@ -104,7 +106,7 @@ class SharedCopy {
   [[nodiscard]] Outcome end_reading(bool& complete, Site site = Site::current()) {
     closed_ = true;
     if (made_ < pieces_) {
-      if (!meeting_->wait_for(turns_->lent, mark_, lender_, site)) return Outcome::ended;
+      if (!meeting_->wait_written(turns_->lent, mark_, lender_, site)) return Outcome::ended;
       all_right_ = steps::told(turns_->lent.value) == mark_ && all_right_;
     }
     complete = all_right_;
@@ -114,7 +116,7 @@ class SharedCopy {
   void abandon() {
     if (closed_) return;
     made_ += take(pieces_);
-    if (made_ < pieces_) static_cast<void>(meeting_->wait_for(turns_->lent, mark_, lender_));
+    if (made_ < pieces_) static_cast<void>(meeting_->wait_written(turns_->lent, mark_, lender_));
   }
 
   // Owner, where the lender waits for it.

@@ -63,10 +63,15 @@ class SliceReduction {
     return bytes == 0 ? 0 : SharedCopy::piece_bytes(bytes, pieces_of(bytes, members));
   }
 
+  // Takes memory for pieces of a slice of `bytes`. Before others may write here: a call that fails later would return
+  // meanwhile.
+  void prepare(std::uint64_t bytes) {
+    const std::uint64_t all = piece_bytes(bytes, meeting_->size()) * meeting_->size();
+    if (scratch_->size() < all) scratch_->resize(all);
+  }
   // The result of a piece from `done` on, which may be where this member's contribution is. False: another's could not
   // be read.
   [[nodiscard]] bool combine(std::uint64_t done, std::span<std::byte> result) {
-    if (scratch_->size() < result.size() * meeting_->size()) scratch_->resize(result.size() * meeting_->size());
     std::array<const std::byte*, kMostMembers> pieces;  // NOLINT(cppcoreguidelines-pro-type-member-init)
     pieces[meeting_->rank()] = mine_ + done;
     for (std::uint32_t distance = 1; distance < meeting_->size(); ++distance) {

@@ -20,13 +20,13 @@ void pause_core() {
 
 }  // namespace
 
-bool Waiter::wait_long(Flag& flag, std::uint64_t value, std::uint32_t whose) {
+bool Waiter::wait_long(Flag& flag, std::uint64_t value, std::uint32_t whose, bool writes) {
   for (std::uint32_t look = 1; look <= policy_.spins; ++look) {
     pause_core();
     if (steps::load(flag.value) >= value) return true;
     if (look % kLooksPerProgress == 0) progress();
   }
-  const Late late{.whose = whose, .flag = &flag, .value = value};
+  const Late late{.whose = whose, .flag = &flag, .value = value, .writes = writes};
   Overdue since{Clock::now(), Clock::now() + policy_.patience};
   for (std::uint32_t look = 1; look <= policy_.yields && !long_yields_.lately(); ++look) {
     yield();

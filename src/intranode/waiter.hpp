@@ -39,6 +39,8 @@ struct Late {
   std::chrono::nanoseconds waited{};
   const Flag* flag = nullptr;
   std::uint64_t value = 0;
+  // It may be writing into this member's memory: only its end may end the wait.
+  bool writes = false;
   // It may have come meanwhile.
   [[nodiscard]] bool has_come() const { return steps::load(flag->value) >= value; }
 };
@@ -57,11 +59,11 @@ class Waiter {
 
   // Waits until the flag of member `whose` is at least `value`, from 1. Returns what it is; 0: overdue() has ended the
   // wait.
-  [[nodiscard]] std::uint64_t wait(Flag& flag, std::uint64_t value, std::uint32_t whose) {
+  [[nodiscard]] std::uint64_t wait(Flag& flag, std::uint64_t value, std::uint32_t whose, bool writes = false) {
     const std::uint64_t seen = steps::load(flag.value);
     if (seen >= value) [[likely]]
       return seen;
-    return wait_long(flag, value, whose) ? value : 0;
+    return wait_long(flag, value, whose, writes) ? value : 0;
   }
   // Raises an own flag, and wakes members that sleep on it.
   static void raise(Flag& flag, std::uint64_t value) {
@@ -85,7 +87,7 @@ class Waiter {
     Clock::time_point next;
   };
 
-  [[nodiscard]] bool wait_long(Flag& flag, std::uint64_t value, std::uint32_t whose);
+  [[nodiscard]] bool wait_long(Flag& flag, std::uint64_t value, std::uint32_t whose, bool writes);
   [[nodiscard]] bool gives_up(Overdue& since, const Late& late);
   void yield();
   [[nodiscard]] bool comes_during_looks(const Flag& flag, std::uint64_t value);

@@ -83,7 +83,7 @@ void RankWaiter::progress() {
 }
 
 bool RankWaiter::overdue(const Late& late) {
-  if (!is_in_same_call(late)) return false;
+  if (!late.writes && !is_in_same_call(late)) return false;
   check_process(late);
   const auto after = job_.config.verbose ? kSayAfterVerbose : kSayAfter;
   // One that is in this call may itself wait: who waits for the late rank says so first.
