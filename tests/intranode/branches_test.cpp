@@ -143,19 +143,19 @@ TEST(SplitSumTest, PartsGiveTheBitsOfTheWholeTree) {
 // MPIs may have an order of a reduction for each root.
 TEST(SplitSumTest, OrdersOfAllRootsAreKept) {
   SplitSums sums(Branches::in_a_row(64, 8));
-  std::vector<OrderCombine> combines;
+  std::vector<SumOrder> orders;
   for (std::uint32_t root = 0; root < 64; ++root) {
     std::vector<SumTree::Node> nodes = SumTree::balanced(64).nodes();
     for (auto& [left, right] : nodes) {
       if (left < 64) left = static_cast<std::uint8_t>((left + root) % 64);
       if (right < 64) right = static_cast<std::uint8_t>((right + root) % 64);
     }
-    combines.emplace_back(kDoubleSum, SumOrder(*SumTree::of(64, nodes)));
+    orders.emplace_back(*SumTree::of(64, nodes));
   }
-  for (const OrderCombine& combine : combines) EXPECT_NE(sums.of(combine), nullptr);
+  for (const SumOrder& order : orders) EXPECT_NE(sums.of(OrderCombine(kDoubleSum, order)), nullptr);
   std::set<const SplitSum*> found;
-  for (const OrderCombine& combine : combines) found.insert(sums.of(combine));
-  EXPECT_EQ(found.size(), combines.size()) << "some were split again";
+  for (const SumOrder& order : orders) found.insert(sums.of(OrderCombine(kDoubleSum, order)));
+  EXPECT_EQ(found.size(), orders.size()) << "some were split again";
 }
 
 }  // namespace
