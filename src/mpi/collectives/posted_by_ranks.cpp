@@ -1,6 +1,7 @@
 #include "mpi/collectives/posted_by_ranks.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "mpi/collectives/offloaded_collective.hpp"
 #include "mpi/communicators/comm_state.hpp"
@@ -29,6 +30,7 @@ bool may_be_like(Word word, Word last) {
 // The last call again, but for its buffers, which are taken over.
 bool is_again(TeamPosts::Last& last, std::span<const Word> words, bool large) {
   if (!last.known || last.large != large || accelerator_loaded()) return false;
+  if (std::memcmp(words.data(), last.words.data(), words.size_bytes()) == 0) return true;
   TeamArguments& call = last.arguments;
   const BufferPlaces buffers = buffer_places(call.call);
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -38,10 +40,11 @@ bool is_again(TeamPosts::Last& last, std::span<const Word> words, bool large) {
   if (has_two && words[buffers.send] == words[buffers.receive]) return false;  // the MPI may refuse that
   if (buffers.send < words.size()) call.send.buffer = argument<const void*>(words[buffers.send]);
   if (has_two) call.receive.buffer = argument<const void*>(words[buffers.receive]);
+  std::ranges::copy(words, last.words.begin());
   return true;
 }
 
-// False: natively.
+// False: nothing is known of the call, which is native.
 bool look_at(Job& job, RankTeam& team, TeamPosts::Last& last, std::span<const Word> words, bool large,
              CollectiveCall collective) {
   last.known = false;
@@ -52,11 +55,13 @@ bool look_at(Job& job, RankTeam& team, TeamPosts::Last& last, std::span<const Wo
   last.state = state_of(job, comm);
   if (last.state == nullptr || !call.valid(job, team.place())) return false;
   const auto root = static_cast<std::uint32_t>(call.root);
-  team.posts()->looks_at(intranode::CallWord(collective, root, call.block_bytes().value_or(0)));
+  last.looked_at = intranode::CallWord(collective, root, call.block_bytes().value_or(0));
   const std::optional<PostPlan> plan = plan_post(call, team.place());
-  if (!plan) return false;
-  if (is_for_services(job, *last.state, collective, plan->block_bytes)) return false;
-  last.plan = *plan;
+  last.by_ranks = plan && !is_for_services(job, *last.state, collective, plan->block_bytes);
+  if (last.by_ranks) {
+    last.plan = *plan;
+    last.looked_at = plan->said;
+  }
   std::ranges::copy(words, last.words.begin());
   last.known = call.tells_by_words();
   return true;
@@ -79,8 +84,8 @@ bool post_by_ranks(Job& job, RankTeam& team, CollectiveCall call, std::span<cons
   TeamPosts::Last& last = ranks.last(call);
   const std::span<const Word> given = words.first(words.size() - 1);
   if (!is_again(last, given, large_counts) && !look_at(job, team, last, given, large_counts, call)) return false;
-  if (last.state->off() || !ranks.posts()->goes_on()) {
-    ranks.looks_at(last.plan.said);
+  if (!last.by_ranks || last.state->off() || !ranks.posts()->goes_on()) {
+    ranks.looks_at(last.looked_at);
     return false;
   }
   if (ranks.owes_progress()) go_on(job, ranks);

@@ -27,8 +27,10 @@ class TeamPosts {
   [[nodiscard]] const std::shared_ptr<intranode::Posts>& posts() const { return posts_; }
 
   struct Last {
-    bool known = false;  // calls with these words, but for buffers, have this plan
+    bool known = false;     // what follows holds for all calls with these words, but for buffers
+    bool by_ranks = false;  // with this plan
     bool large = false;
+    intranode::CallWord looked_at;
     std::array<Word, 9> words{};
     TeamArguments arguments;
     PostPlan plan;
