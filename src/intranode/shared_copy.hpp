@@ -17,7 +17,7 @@
 //     - The lender writes only pieces that it has taken, and raises `lent` after the last one.
 //     - The owner's memory is its own again when nothing is left to take, and the lender has raised `lent` if it took
 //       any. An owner whose call fails takes all that is left and copies nothing (abandon()).
-//     - A lender that has taken a piece waits for nobody before it raises `lent`, which it does also if its call fails.
+//     - A lender that has taken a piece does not wait before it raises `lent`, which it does also if its call fails.
 //       So the owner waits for `lent` as long as the lender lives.
 //     - A lender that is in another step takes nothing: its exchange does not find its step.
 //

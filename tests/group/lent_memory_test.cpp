@@ -32,7 +32,7 @@ std::span<std::byte> new_blocks() {
   return {new_memory<std::byte>(2 * kBlock, MAP_PRIVATE), 2 * kBlock};
 }
 
-// What the ranks have reached.
+// How far the ranks are.
 struct Progress {
   std::atomic<bool> holds;    // rank 1 is held up after it has told where its memory is
   std::atomic<bool> gave_up;  // rank 0, whose memory has other contents now
