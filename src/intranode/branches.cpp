@@ -70,11 +70,11 @@ Branches Branches::in_a_row(std::uint32_t members, std::size_t most) {
 
 Branches::Branches(std::span<const Mask> branches) : count_(static_cast<std::uint32_t>(branches.size())) {
   std::uint8_t at = 0;
-  for (std::uint8_t branch = 0; branch < branches.size(); ++branch) {
+  for (std::uint32_t branch = 0; branch < count_; ++branch) {
     first_[branch] = at;
     for (Mask left = branches[branch]; left != 0; left &= left - 1) {
       const auto member = static_cast<std::uint8_t>(std::countr_zero(left));
-      of_.at(member) = branch;
+      of_.at(member) = static_cast<std::uint8_t>(branch);
       members_.at(at++) = member;
     }
   }
