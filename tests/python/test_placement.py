@@ -64,9 +64,7 @@ def test_ranks_keep_off_the_cpus_of_copiers(daemon: Path) -> None:
         place(daemon, "numa:1 core:4 pu:2", 3, keep=[binding.KEEP_NO_CORE, "--copy-cpus", "8"])
 
 
-def test_copiers_may_share_their_cpus_with_other_jobs(
-    daemon: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_copiers_may_share_their_cpus_with_other_jobs(daemon: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keep = [binding.KEEP_NO_CORE, "--copy-cpus", "7", "--others-ranks", "0-1,7"]
     assert [rank.cpus for rank in place(daemon, "numa:1 core:8 pu:1", 3, keep=keep).ranks] == [(2,), (3,), (4,)]
     monkeypatch.setenv("OUTRIGGER_COPY_CPUS", "9")  # without DPUs there are no copiers
