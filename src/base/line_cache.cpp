@@ -175,7 +175,7 @@ void LineCache::merge_into(Lines& lines) const {
     const auto known = lines.find(key);
     if (known == lines.end() && !drops_unused() && lines.size() >= kind_.most_lines) continue;
     const bool is_new = known == lines.end() || known->second.value != kept.value;
-    if (is_new || drops_unused()) lines.insert_or_assign(key, kept);
+    if (is_new || (drops_unused() && is_old(known->second.since_s))) lines.insert_or_assign(key, kept);
   }
   if (drops_unused()) drop_unused(lines);
 }

@@ -216,7 +216,6 @@ class Assembler {
   bool attach_service(const Layout& layout, const std::vector<pid_t>& pids) {
     const Whereabouts& first = all_[layout.here().front()];
     if (first.service.fd < 0) return true;
-    if (layout.place() != 0) service_fd_ = opened(first.pid, first.service);
     Result<ServiceArea> area = ServiceArea::attach(service_fd_.get(), static_cast<std::uint32_t>(pids.size()));
     if (!area) return refuse(OUTRIGGER_GROUP_NO_MEMORY, area.error());
     service_ = std::move(area).value();
@@ -500,8 +499,9 @@ class Assembler {
     if (config_.rank != maker) {
       control_ = opened(first.pid, first.control);
       area_ = opened(first.pid, first.area);
+      if (first.service.fd >= 0) service_fd_ = opened(first.pid, first.service);
     }
-    if (!control_.valid() || !area_.valid()) {
+    if (!control_.valid() || !area_.valid() || (first.service.fd >= 0 && !service_fd_.valid())) {
       a_member_ends();
       (void)refuse(OUTRIGGER_GROUP_NO_MEMORY, "rank " + std::to_string(config_.rank) +
                                                   " cannot reach the shared memory of rank " + std::to_string(maker) +

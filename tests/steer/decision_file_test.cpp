@@ -1,44 +1,24 @@
 #include "steer/rank/decision_file.hpp"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <array>
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
+
+#include "support/cache_directory.hpp"
 
 namespace outrigger::steer {
 namespace {
 
-class KeptDecisions : public testing::Test {
+class KeptDecisions : public CacheDirectoryTest {
  protected:
-  void SetUp() override {
-    std::string name = testing::TempDir() + "choices-XXXXXX";
-    directory = ::mkdtemp(name.data());
-    ::setenv("XDG_CACHE_HOME", directory.c_str(), 1);
-    refused = 0;
-  }
-  void TearDown() override {
-    ::unsetenv("XDG_CACHE_HOME");
-    std::filesystem::remove_all(directory);
-  }
   static DecisionFile opened(const std::string& program = "solver") {
-    return {program, "own cores", [] { return std::string("Some MPI"); }, [](const std::string&) { ++refused; }};
+    return {program, "own cores", [] { return std::string("Some MPI"); }, &refuse};
   }
-  [[nodiscard]] std::filesystem::path only_file() const {
-    std::filesystem::path found;
-    for (const auto& entry : std::filesystem::directory_iterator(directory / "outrigger")) {
-      if (entry.path().extension() == ".txt") found = entry.path();
-    }
-    return found;
-  }
-
-  std::filesystem::path directory;
-  static inline int refused = 0;
 };
 
 TEST_F(KeptDecisions, AreFoundByLaterJobs) {
@@ -54,9 +34,8 @@ TEST_F(KeptDecisions, AreFoundByLaterJobs) {
   DecisionFile second = opened();
   EXPECT_EQ(second.method(shape, key).value().algorithm(), Algorithm::scatter_dest);
   EXPECT_TRUE(second.method(shape, blocking).value().is_native());
-  std::stringstream text;
-  text << std::ifstream(only_file()).rdbuf();
-  EXPECT_NE(text.str().find("\nialltoall nonblocking 15 64 2 32 4 scatter_dest 1"), std::string::npos) << text.str();
+  const std::string text = text_of_file();
+  EXPECT_NE(text.find("\nialltoall nonblocking 15 64 2 32 4 scatter_dest 1"), std::string::npos) << text;
   EXPECT_EQ(refused, 0);
 
   std::ofstream(only_file(), std::ios::app) << "ialltoall nonblocking 99 64 2 32 4 native 1764300000\n";

@@ -1,16 +1,10 @@
 #include "intranode/sums/order_table.hpp"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
-
-#include "intranode/sums/order_file.hpp"
 
 namespace outrigger::intranode {
 namespace {
@@ -221,78 +215,6 @@ TEST(Table, DropsTheLeastRecentlyUsed) {
   EXPECT_EQ(next(table, 1000).step, OrderStep::use);
   EXPECT_EQ(next(table, 1).step, OrderStep::native);
   EXPECT_EQ(table.entries().size(), OrderTable::kMostKeys);
-}
-
-const MemberOrders kLinear{SumOrder(SumTree::linear(4))};
-const MemberOrders kPrefixes{SumOrder(SumTree::linear(1)), SumOrder(SumTree::linear(2)), SumOrder(SumTree::linear(3)),
-                             SumOrder(SumTree::balanced(4))};
-
-TEST(MemberOrders, AreReadAsWritten) {
-  EXPECT_EQ(text_of(kPrefixes), "0|(0,1)|((0,1),2)|((0,1),(2,3))");
-  EXPECT_EQ(parse_orders(text_of(kPrefixes)), kPrefixes);
-  EXPECT_EQ(parse_orders(text_of(kLinear)), kLinear);
-  for (const char* malformed : {"", "|", "0|", "|0", "0||0", "0|(0,0)", "native"})
-    EXPECT_FALSE(parse_orders(malformed)) << malformed;
-}
-
-class File : public testing::Test {
- protected:
-  void SetUp() override {
-    std::string name = testing::TempDir() + "sums-XXXXXX";
-    directory = ::mkdtemp(name.data());
-    ::setenv("XDG_CACHE_HOME", directory.c_str(), 1);
-    refused = 0;
-  }
-  void TearDown() override {
-    ::unsetenv("XDG_CACHE_HOME");
-    std::filesystem::remove_all(directory);
-  }
-  static OrderFile opened(const std::string& mpi = "Some MPI 1.0") {
-    return {"one node", mpi, [](const std::string&) { ++refused; }};
-  }
-  [[nodiscard]] std::filesystem::path only_file() const {
-    std::filesystem::path found;
-    for (const auto& entry : std::filesystem::directory_iterator(directory / "outrigger")) {
-      if (entry.path().extension() == ".txt") found = entry.path();
-    }
-    return found;
-  }
-
-  std::filesystem::path directory;
-  static inline int refused = 0;
-};
-
-TEST_F(File, KeepsTreesForLaterJobs) {
-  OrderFile first = opened();
-  EXPECT_FALSE(first.find(key_of(8)));
-  first.note(key_of(8), kLinear);
-  first.note(key_of(9), {});
-  first.save();
-  OrderFile other = opened();
-  other.note(key_of(10), kPrefixes);
-  other.save();
-  OrderFile second = opened();
-  EXPECT_EQ(second.find(key_of(8)), kLinear);
-  EXPECT_EQ(second.find(key_of(9)), MemberOrders());
-  EXPECT_EQ(second.find(key_of(10)), kPrefixes);
-  EXPECT_FALSE(second.find(key_of(11)));
-  EXPECT_FALSE(opened("Some MPI 2.0").find(key_of(8)));
-  EXPECT_EQ(refused, 0);
-}
-
-TEST_F(File, LeavesAnotherOneAlone) {
-  OrderFile first = opened();
-  first.note(key_of(8), kLinear);
-  first.save();
-  const std::filesystem::path path = only_file();
-  std::ofstream(path, std::ios::app) << "allreduce 4 sum float64 8 (0,0)\n";
-  OrderFile second = opened();
-  EXPECT_FALSE(second.find(key_of(8)));
-  EXPECT_EQ(refused, 1);
-  const auto size = std::filesystem::file_size(path);
-  second.note(key_of(9), kLinear);
-  second.save();
-  EXPECT_EQ(std::filesystem::file_size(path), size);
 }
 
 }  // namespace
