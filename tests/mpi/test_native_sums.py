@@ -44,6 +44,19 @@ def test_bits_are_natives_in_two_levels(offload: Mpi, ranks: int, together: int)
     assert by_ranks(result) > 0.3 * 8 * 6 * ranks
 
 
+@pytest.mark.parametrize(("ranks", "nodes"), ((3, 2), (4, 2), (5, 3), (8, 3)))
+def test_bits_are_natives_on_several_nodes(offload: Mpi, ranks: int, nodes: int) -> None:
+    """Short allreduces. Ranks of a node are not neighbors where there are three nodes."""
+    env = ALWAYS | politely(offload) | {"OUTRIGGER_PRETEND_NODES": str(nodes)}
+    program = ["native_sums", "--seed", str(ranks + nodes), "--kinds", "40", "--elements", "60"]
+    result = offload.run(ranks, program, services=0, env=env, timeout_s=150).ok()
+    assert "no difference" in result.out
+    assert result.report is not None
+    assert {call["call"] for call in result.report["calls"] if call["by_ranks"]} == {"MPI_Allreduce"}
+    assert by_ranks(result) > 0.8 * 40 * ranks
+    assert native_calls(result, "nan results") > 0
+
+
 @pytest.mark.parametrize("ranks", (2, 3))
 def test_edges(offload: Mpi, ranks: int) -> None:
     """Ranks with nothing to get, and numbers that are in no result."""

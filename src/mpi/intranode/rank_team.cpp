@@ -93,12 +93,15 @@ void RankTeam::set_up(Job& job, MPI_Comm comm) {
   doing_ = &met->area.member(local).doing;
   team_.emplace(std::move(met->area), local, *waiter_);
   if (const auto branches = branches_of(job, met->cores, team_->size())) team_->divide(*branches);
+  if (met->posts) posts_ = std::make_unique<TeamPosts>(std::move(*met->posts), rank_);
+  std::unique_ptr<OrderTalk> talk;
   if (met->leaders) {
     nodes_ = std::make_unique<NodesTeam>(*team_, std::move(*met->leaders), *map, rank_);
+    talk = std::make_unique<TalkOf<NodesTeam>>(*nodes_, place());
   } else {
-    if (met->posts) posts_ = std::make_unique<TeamPosts>(std::move(*met->posts), rank_);
-    orders_ = std::make_unique<TeamOrders>(job, *team_, *waiter_, world_ranks_of(job, comm));
+    talk = std::make_unique<TalkOf<intranode::Team>>(*team_, place());
   }
+  orders_ = std::make_unique<TeamOrders>(job, std::move(talk), *waiter_, world_ranks_of(job, comm));
   let_others_copy();
   if (team_->open(*memory_) != intranode::Outcome::done) die("the ranks of a communicator could not meet");
   native_.store(false, std::memory_order_relaxed);
@@ -121,7 +124,9 @@ bool RankTeam::takes(const TeamArguments& arguments) const {
   if (nodes_ == nullptr) return is_reduction(arguments.call) || bytes.value_or(0) <= kMostBytes / size_;
   if (!bytes || !nodes_->takes(arguments.call, *bytes)) return false;
   if (!arguments.reduction || has_native_bits(*arguments.reduction)) return true;
-  return arguments.order == RankOrder::ranks && nodes_->takes_in_order(*bytes);
+  // The MPI's order: all ranks combine the same numbers, and so come to the same about the bits of the result.
+  const bool has_order = arguments.order == RankOrder::ranks || arguments.call == CollectiveCall::allreduce;
+  return has_order && nodes_->takes_in_order(*bytes);
 }
 
 // Can ranks copy both directly and through slots?

@@ -159,7 +159,7 @@ class RankTeam {
   [[nodiscard]] TeamPosts* posts() const { return posts_.get(); }
   // False: such calls are native.
   [[nodiscard]] bool takes(const TeamArguments& arguments) const;
-  // The orders of reductions whose bits depend on them. Not of several nodes.
+  // The orders of reductions whose bits depend on them.
   [[nodiscard]] TeamOrders& orders() { return *orders_; }
   // 0, 1, 2 and so on: of the first so many members.
   [[nodiscard]] const intranode::SumOrder& rank_order(std::uint32_t members);

@@ -251,7 +251,8 @@ class Performance {
     const Outcome outcome = reduce(vector, into, combine);
     if (order_ != nullptr && outcome == Outcome::done) {
       const bool sure = !combine.asks_native() && (!call_.send.in_place() || is_probed_in_place(call_));
-      asks_native_ = most_of(ranks_.team(), sure ? 0 : 1) != 0;
+      // On several nodes all combine the same numbers.
+      asks_native_ = kOneNode ? ranks_.orders().any_says(!sure) : !sure;
     }
     return outcome;
   }
@@ -271,7 +272,7 @@ class Performance {
   Outcome reduce_between_nodes(std::span<const std::byte> vector, std::byte* into,
                                const intranode::OrderCombine& combine) {
     const bool is_rooted = call_.call == CollectiveCall::reduce;
-    if (rounds(*call_.reduction)) {
+    if (order_ != nullptr || rounds(*call_.reduction)) {
       return team_.reduce_in_order(vector, into, combine, is_rooted ? std::optional(root_) : std::nullopt);
     }
     const NativeReduction between{static_cast<int>(call_.send.count), call_.send.type, call_.operation};

@@ -148,24 +148,9 @@ bool is_probed_in_place([[maybe_unused]] const TeamArguments& call) {
 #endif
 }
 
-namespace {
-
-std::string why_ended(const intranode::Team& team) {
-  return team.difference() ? team.difference()->description(team.rank()) : "a rank does not come";
-}
-
-}  // namespace
-
-std::uint8_t most_of(intranode::Team& team, std::uint8_t mine) {
-  std::array<std::uint8_t, intranode::kMostMembers> all{};
-  const auto blocks = intranode::Blocks::regular(std::as_writable_bytes(std::span(all)).data(), 1);
-  if (team.allgather(std::as_bytes(std::span(&mine, 1)), blocks) != intranode::Outcome::done)
-    die("the ranks of a communicator could not agree on a sum: %s", why_ended(team).c_str());
-  return *std::max_element(all.begin(), all.begin() + team.size());
-}
-
-TeamOrders::TeamOrders(const Job& job, intranode::Team& team, RankWaiter& waiter, std::span<const WorldRank> members)
-    : team_(team),
+TeamOrders::TeamOrders(const Job& job, std::unique_ptr<OrderTalk> talk, RankWaiter& waiter,
+                       std::span<const WorldRank> members)
+    : talk_(std::move(talk)),
       waiter_(waiter),
       file_(job.orders.get()),
       members_(word_for(members)),
@@ -177,7 +162,7 @@ TeamOrders::Answer TeamOrders::next(MPI_Comm comm, const TeamArguments& call, Or
     table_.count_at(place);
     return answer_of(*known);
   }
-  const OrderTable::Next next = table_.next(key_of(call, team_.size()), learning_of(call, own_place()));
+  const OrderTable::Next next = table_.next(key_of(call, own_place().size), learning_of(call, own_place()));
   place = table_.place();
   OrderTable::Entry& entry = *next.entry;
   switch (next.step) {
@@ -209,23 +194,23 @@ intranode::OrderKey TeamOrders::key_in_file(const OrderTable::Entry& entry) cons
 bool TeamOrders::look_up(MPI_Comm comm, const TeamArguments& call, OrderTable::Entry& entry) {
   waiter_.enters();
   std::string found;
-  if (team_.rank() == 0 && file_ != nullptr) {
+  if (own_place().rank == 0 && file_ != nullptr) {
     const std::optional<MemberOrders> kept = file_->find(key_in_file(entry));
     if (kept) found = kept->empty() ? "native" : intranode::text_of(*kept);
   }
-  found = text_of(0, std::move(found));
+  found = talk_->text_of(0, std::move(found));
   if (found == "native") {
     OrderTable::settle(entry, std::nullopt, SumRefusal::varies);
     return true;
   }
   const std::optional<MemberOrders> orders = intranode::parse_orders(found);
-  if (!orders || orders->size() != (has_one_order(call) ? 1 : team_.size())) return false;
-  if (vectors_for(call, team_.size()) >= intranode::learning_calls(learning_of(call, own_place()))) {
+  if (!orders || orders->size() != (has_one_order(call) ? 1 : own_place().size)) return false;
+  if (vectors_for(call, own_place().size) >= intranode::learning_calls(learning_of(call, own_place()))) {
     learn(comm, call, entry);
     return true;
   }
-  const SumOrder& own = has_one_order(call) ? orders->front() : (*orders)[team_.rank()];
-  if (compare(comm, call, own, 0, vectors_for(call, team_.size())) != SumRefusal::none) return false;
+  const SumOrder& own = has_one_order(call) ? orders->front() : (*orders)[own_place().rank];
+  if (compare(comm, call, own, 0, vectors_for(call, own_place().size)) != SumRefusal::none) return false;
   OrderTable::settle(entry, own, SumRefusal::none);
   return true;
 }
@@ -233,18 +218,18 @@ bool TeamOrders::look_up(MPI_Comm comm, const TeamArguments& call, OrderTable::E
 void TeamOrders::keep(const TeamArguments& call, const OrderTable::Entry& entry) {
   MemberOrders orders;
   if (entry.order) orders = has_one_order(call) ? MemberOrders{*entry.order} : orders_of_all(*entry.order);
-  if (team_.rank() == 0 && file_ != nullptr) file_->note(key_in_file(entry), orders);
+  if (own_place().rank == 0 && file_ != nullptr) file_->note(key_in_file(entry), orders);
 }
 
 void TeamOrders::learn(MPI_Comm comm, const TeamArguments& call, OrderTable::Entry& entry) {
   waiter_.enters();
   Learned learned = intranode::learn(native_of(comm, call, own_place()), learning_of(call, own_place()));
-  auto refusal = static_cast<SumRefusal>(most_of(team_, static_cast<std::uint8_t>(learned.refusal)));
+  auto refusal = static_cast<SumRefusal>(talk_->most_of(static_cast<std::uint8_t>(learned.refusal)));
   if (refusal == SumRefusal::none && call.call == CollectiveCall::reduce) {
     learned.order = order_of(static_cast<std::uint32_t>(call.root), learned.order);
   } else if (refusal == SumRefusal::none && call.call == CollectiveCall::allreduce) {
     const bool same = order_of(0, learned.order) == learned.order;
-    if (most_of(team_, same ? 0 : 1) != 0) refusal = SumRefusal::varies;
+    if (any_says(!same)) refusal = SumRefusal::varies;
   }
   if (refusal != SumRefusal::none) learned.order.reset();
   OrderTable::settle(entry, std::move(learned.order), refusal);
@@ -253,7 +238,7 @@ void TeamOrders::learn(MPI_Comm comm, const TeamArguments& call, OrderTable::Ent
 
 void TeamOrders::verify(MPI_Comm comm, const TeamArguments& call, OrderTable::Entry& entry) {
   waiter_.enters();
-  const SumRefusal refusal = compare(comm, call, *entry.order, entry.calls, vectors_for(call, team_.size()));
+  const SumRefusal refusal = compare(comm, call, *entry.order, entry.calls, vectors_for(call, own_place().size));
   if (refusal == SumRefusal::none) return OrderTable::verified(entry);
   OrderTable::settle(entry, std::nullopt, refusal);
   keep(call, entry);
@@ -264,12 +249,12 @@ SumRefusal TeamOrders::compare(MPI_Comm comm, const TeamArguments& call, const S
                                std::uint64_t first_vector, std::size_t vectors) {
   const SumRefusal mine = intranode::verify(native_of(comm, call, own_place()), learning_of(call, own_place()), order,
                                             first_vector, vectors);
-  return static_cast<SumRefusal>(most_of(team_, static_cast<std::uint8_t>(mine)));
+  return static_cast<SumRefusal>(talk_->most_of(static_cast<std::uint8_t>(mine)));
 }
 
 // The order of one member, which has one, to all.
 SumOrder TeamOrders::order_of(std::uint32_t member, const std::optional<SumOrder>& own) {
-  const std::string text = text_of(member, own ? own->text() : std::string());
+  const std::string text = talk_->text_of(member, own ? own->text() : std::string());
   const std::optional<SumOrder> order = SumOrder::parse(text);
   if (!order) die("a rank sent a malformed order of addition: %s; this is a bug, please report it", text.c_str());
   return *order;
@@ -277,18 +262,8 @@ SumOrder TeamOrders::order_of(std::uint32_t member, const std::optional<SumOrder
 
 MemberOrders TeamOrders::orders_of_all(const SumOrder& own) {
   MemberOrders all;
-  for (std::uint32_t member = 0; member < team_.size(); ++member) all.push_back(order_of(member, own));
+  for (std::uint32_t member = 0; member < own_place().size; ++member) all.push_back(order_of(member, own));
   return all;
-}
-
-std::string TeamOrders::text_of(std::uint32_t member, std::string own) {
-  using intranode::Outcome;
-  std::uint64_t length = own.size();
-  bool told = team_.broadcast(std::as_writable_bytes(std::span(&length, 1)), member) == Outcome::done;
-  if (member != team_.rank()) own.assign(length, ' ');
-  told = told && team_.broadcast(std::as_writable_bytes(std::span(own)), member) == Outcome::done;
-  if (!told) die("the ranks could not tell each other the MPI's order of addition: %s", why_ended(team_).c_str());
-  return own;
 }
 
 }  // namespace outrigger::mpi

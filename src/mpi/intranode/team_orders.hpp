@@ -4,8 +4,9 @@
 //
 //     probes       the MPI's own call on the same communicator, with the call's count, root and operation. All members
 //                  are in such a call anyway. Half of the probes are in place
-//     agreement    members tell each other over the team what they have learned. An allreduce needs the same order
-//                  everywhere, a reduce the root's, all others each member's own
+//     agreement    members tell each other over the team what they have learned (order_talk.hpp). An allreduce needs
+//     the
+//                  same order everywhere, a reduce the root's, all others each member's own
 //     keys         the collective, its root or its list of counts, the operation, the type, and the exact count
 //     file         the first member keeps all members' orders for later jobs (order_file.hpp). Those of an earlier job
 //                  are verified by vectors first, or learned again if that takes no more calls
@@ -18,13 +19,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 
 #include "intranode/sums/order_file.hpp"
 #include "intranode/sums/order_table.hpp"
-#include "intranode/team.hpp"
+#include "mpi/intranode/order_talk.hpp"
 #include "mpi/intranode/team_arguments.hpp"
 #include "mpi/native/abi.hpp"
 #include "protocol/ids.hpp"
@@ -35,16 +37,13 @@ namespace outrigger::mpi {
 struct Job;
 class RankWaiter;
 
-// The largest number that a member gives. Collective.
-[[nodiscard]] std::uint8_t most_of(intranode::Team& team, std::uint8_t mine);
-
 // Is the order of the call's root or members known to be the one of calls in place?
 [[nodiscard]] bool is_probed_in_place(const TeamArguments& call);
 
 class TeamOrders {
  public:
   // `members`: their ranks in the world. Learns in the first call if ranks shall do all that they can.
-  TeamOrders(const Job& job, intranode::Team& team, RankWaiter& waiter, std::span<const WorldRank> members);
+  TeamOrders(const Job& job, std::unique_ptr<OrderTalk> talk, RankWaiter& waiter, std::span<const WorldRank> members);
 
   struct Answer {
     intranode::OrderTable::Entry* entry = nullptr;  // with an order; valid until the next next()
@@ -53,6 +52,8 @@ class TeamOrders {
   // A call whose reduction has its order. Collective: learns or verifies the order when it is time. `place`: of the
   // call before with the same words, or empty.
   [[nodiscard]] Answer next(MPI_Comm comm, const TeamArguments& call, intranode::OrderTable::Place& place);
+  // Does a member say so? Collective.
+  [[nodiscard]] bool any_says(bool mine) { return talk_->most_of(mine ? 1 : 0) != 0; }
   // Where next() has nothing to do but to count the call.
   [[nodiscard]] intranode::OrderTable& table() { return table_; }
 
@@ -70,11 +71,10 @@ class TeamOrders {
   [[nodiscard]] intranode::SumOrder order_of(std::uint32_t member, const std::optional<intranode::SumOrder>& own);
   // Each member's.
   [[nodiscard]] intranode::MemberOrders orders_of_all(const intranode::SumOrder& own);
-  [[nodiscard]] std::string text_of(std::uint32_t member, std::string own);
 
-  [[nodiscard]] TeamPlace own_place() const { return {team_.rank(), team_.size()}; }
+  [[nodiscard]] const TeamPlace& own_place() const { return talk_->place(); }
 
-  intranode::Team& team_;
+  std::unique_ptr<OrderTalk> talk_;
   RankWaiter& waiter_;
   intranode::OrderFile* file_;
   std::string members_;  // who they are, in one word

@@ -1,0 +1,71 @@
+// What the members of a communicator tell each other about the order of its sums: by their node's team, or by that of
+// several nodes.
+//
+// All functions are collective, and end the program if the members' calls differ or one does not come.
+//
+// Thread rule: the team's.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "intranode/call_word.hpp"
+#include "intranode/control_area.hpp"
+#include "intranode/member_blocks.hpp"
+#include "mpi/intranode/team_arguments.hpp"
+#include "mpi/native/die.hpp"
+
+namespace outrigger::mpi {
+
+class OrderTalk {
+ public:
+  explicit OrderTalk(const TeamPlace& place) : place_(place) {}
+  virtual ~OrderTalk() = default;
+  OrderTalk(const OrderTalk&) = delete;
+  OrderTalk& operator=(const OrderTalk&) = delete;
+
+  [[nodiscard]] const TeamPlace& place() const { return place_; }
+  // The largest number that a member gives.
+  [[nodiscard]] virtual std::uint8_t most_of(std::uint8_t mine) = 0;
+  // `own` of one member.
+  [[nodiscard]] virtual std::string text_of(std::uint32_t member, std::string own) = 0;
+
+ private:
+  TeamPlace place_;
+};
+
+// `AnyTeam`: intranode::Team or NodesTeam, of at most intranode::kMostMembers members. It outlives this.
+template <class AnyTeam>
+class TalkOf final : public OrderTalk {
+ public:
+  TalkOf(AnyTeam& team, const TeamPlace& place) : OrderTalk(place), team_(team) {}
+
+  std::uint8_t most_of(std::uint8_t mine) override {
+    std::array<std::uint8_t, intranode::kMostMembers> all{};
+    const auto blocks = intranode::Blocks::regular(std::as_writable_bytes(std::span(all)).data(), 1);
+    expect(team_.allgather(std::as_bytes(std::span(&mine, 1)), blocks));
+    return *std::max_element(all.begin(), all.begin() + place().size);
+  }
+  std::string text_of(std::uint32_t member, std::string own) override {
+    std::uint64_t length = own.size();
+    expect(team_.broadcast(std::as_writable_bytes(std::span(&length, 1)), member));
+    if (member != place().rank) own.assign(length, ' ');
+    expect(team_.broadcast(std::as_writable_bytes(std::span(own)), member));
+    return own;
+  }
+
+ private:
+  void expect(intranode::Outcome outcome) const {
+    if (outcome == intranode::Outcome::done) return;
+    const std::string why = team_.difference() ? team_.difference()->description(place().rank) : "a rank does not come";
+    die("the ranks of a communicator could not agree on an order of addition: %s", why.c_str());
+  }
+
+  AnyTeam& team_;
+};
+
+}  // namespace outrigger::mpi
