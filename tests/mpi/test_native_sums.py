@@ -57,6 +57,22 @@ def test_bits_are_natives_on_several_nodes(offload: Mpi, ranks: int, nodes: int)
     assert native_calls(result, "nan results") > 0
 
 
+@pytest.mark.parametrize(("ranks", "nodes", "most"), ((4, 2, 1200), (6, 3, 1200), (16, 4, 250), (12, 5, 250)))
+def test_bits_are_natives_in_levels(offload: Mpi, ranks: int, nodes: int, most: int) -> None:
+    """Allreduces that are too long for each rank to combine all contributions. Twelve ranks are on nodes of two and three,
+    so these MPIs do not add the numbers of a node first: they know of one node."""
+    env = ALWAYS | politely(offload) | {"OUTRIGGER_PRETEND_NODES": str(nodes)}
+    program = ["native_sums", "--seed", str(ranks), "--kinds", "60", "--calls", "8", "--elements", str(most)]
+    result = offload.run(ranks, program, services=0, env=env, timeout_s=150).ok()
+    assert "no difference" in result.out
+    (file,) = (offload.directory / "cache" / "outrigger").glob("sums-*.txt")
+    lines = [line.split() for line in file.read_text().splitlines() if "@levels" in line]
+    assert lines
+    learned = [line for line in lines if line[-2] != "native"]
+    assert bool(learned) == (ranks != 12), lines
+    assert (native_calls(result, "order not found") > 0) == (len(learned) < len(lines))
+
+
 @pytest.mark.parametrize("ranks", (2, 3))
 def test_edges(offload: Mpi, ranks: int) -> None:
     """Ranks with nothing to get, and numbers that are in no result."""

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cfenv>
+#include <cmath>
 #include <cstring>
 #include <span>
 #include <vector>
@@ -148,12 +149,26 @@ class Learner {
     return refusal;
   }
 
+  SumRefusal compare(const NativeReduction& other, std::uint64_t first_vector, std::size_t vectors) {
+    SumRefusal refusal = SumRefusal::none;
+    std::vector<T> others(sent_.size());
+    for (std::uint64_t vector = first_vector; vector < first_vector + vectors; ++vector) {
+      const RandomContributions<T> random(learning_.reduction.operation, vector);
+      send([&](std::size_t t) { return random.value(t, learning_.member); }, kPeriod);
+      if (!reduce() || !other(bytes_of(sent_), bytes_of(others))) return SumRefusal::native_failed;
+      for (std::size_t k = 0; k < others.size(); ++k) {
+        if (!std::isnan(others[k]) && std::memcmp(&others[k], &got_[k], kValueBytes<T>) != 0)
+          refusal = SumRefusal::other_bits;
+      }
+    }
+    return refusal;
+  }
+
  private:
+  static std::byte* bytes_of(std::vector<T>& vector) { return reinterpret_cast<std::byte*>(vector.data()); }
   [[nodiscard]] bool sees_something() const { return learning_.returned > 0 && learning_.summed > 0; }
 
-  bool reduce() {
-    return native_(reinterpret_cast<const std::byte*>(sent_.data()), reinterpret_cast<std::byte*>(got_.data()));
-  }
+  bool reduce() { return native_(bytes_of(sent_), bytes_of(got_)); }
 
   template <class Value>
   void send(const Value& value, std::size_t period) {
@@ -382,6 +397,31 @@ SumRefusal verify(const NativeReduction& native, const Learning& learning, const
     default: refusal = Learner<long double>(native, parts).verify(compared, first_vector, vectors);
   }
   return refusal == SumRefusal::none && learning.summed > 0 && !fits ? SumRefusal::other_bits : refusal;
+}
+
+SumRefusal compare(const NativeReduction& native, const NativeReduction& other, const Learning& learning,
+                   std::uint64_t first_vector, std::size_t vectors) {
+  const NoTraps no_traps;
+  const Learning parts = in_parts(learning);
+  switch (parts.reduction.type) {
+    case ElementType::float32: return Learner<float>(native, parts).compare(other, first_vector, vectors);
+    case ElementType::float64: return Learner<double>(native, parts).compare(other, first_vector, vectors);
+    default: return Learner<long double>(native, parts).compare(other, first_vector, vectors);
+  }
+}
+
+std::vector<std::byte> neutral_vector(const Reduction& reduction, std::size_t elements) {
+  const auto filled = [&]<class T>(T /*type*/) {
+    const T neutral = reduction.operation == ReduceOperation::sum ? -T{0} : T{1};
+    const std::vector<T> numbers(elements * reduction.element_bytes() / sizeof(T), neutral);
+    const auto bytes = std::as_bytes(std::span(numbers));
+    return std::vector<std::byte>(bytes.begin(), bytes.end());
+  };
+  switch (part_of(reduction.type)) {
+    case ElementType::float32: return filled(float{});
+    case ElementType::float64: return filled(double{});
+    default: return filled(static_cast<long double>(0));
+  }
 }
 
 }  // namespace outrigger::intranode

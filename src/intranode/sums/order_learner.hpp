@@ -35,6 +35,7 @@
 #include <functional>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "intranode/sums/sum_order.hpp"
 #include "protocol/reduction.hpp"
@@ -107,5 +108,13 @@ struct Learned {
 // `learning.summed` contributions.
 [[nodiscard]] SumRefusal verify(const NativeReduction& native, const Learning& learning, const SumOrder& order,
                                 std::uint64_t first_vector, std::size_t vectors);
+
+// Collective: reduces such vectors of any number of members both natively and by `other`. Bits must be the same, but
+// where those of `other` are a NaN. All elements are returned to all members.
+[[nodiscard]] SumRefusal compare(const NativeReduction& native, const NativeReduction& other, const Learning& learning,
+                                 std::uint64_t first_vector, std::size_t vectors);
+
+// A contribution that changes no sum or product: `elements` of it.
+[[nodiscard]] std::vector<std::byte> neutral_vector(const Reduction& reduction, std::size_t elements);
 
 }  // namespace outrigger::intranode

@@ -311,6 +311,11 @@ bool is_evaluated(const Reduction& reduction) {
   return method_of(reduction).kernels != Kernels::elementwise;
 }
 
+bool has_nans(const Reduction& reduction, const std::byte* vector, std::size_t elements) {
+  const Method& method = method_of(reduction);
+  return has_nans(method.part, vector, elements * method.parts);
+}
+
 Bits evaluate(const SumTree& tree, const Reduction& reduction, std::span<const std::byte* const> contributions,
               std::byte* out, std::size_t elements) {
   const std::size_t members = tree.members_;

@@ -92,6 +92,9 @@ class SumTree {
 // double, and sums of complex numbers.
 [[nodiscard]] bool is_evaluated(const Reduction& reduction);
 
+// Of a reduction with is_evaluated() that rounds. A contribution's NaN is in the result, too.
+[[nodiscard]] bool has_nans(const Reduction& reduction, const std::byte* vector, std::size_t elements);
+
 // `elements` of each of tree.members() contributions, by member, into `out`. `out` may be one of the contributions;
 // otherwise it overlaps none. All addresses are aligned to the type, or the processor has no need of it.
 //

@@ -39,6 +39,8 @@ class NodesTeam {
   // `node`: the team of the node's ranks, in their order. It outlives this.
   NodesTeam(intranode::Team& node, Leaders leaders, NodesMap map, std::uint32_t rank);
 
+  [[nodiscard]] const NodesMap& map() const { return map_; }
+
   // False: native. `bytes` of a block.
   [[nodiscard]] bool takes(CollectiveCall call, std::uint64_t bytes) const;
 

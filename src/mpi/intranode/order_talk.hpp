@@ -7,14 +7,13 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "intranode/call_word.hpp"
-#include "intranode/control_area.hpp"
 #include "intranode/member_blocks.hpp"
 #include "mpi/intranode/team_arguments.hpp"
 #include "mpi/native/die.hpp"
@@ -38,17 +37,17 @@ class OrderTalk {
   TeamPlace place_;
 };
 
-// `AnyTeam`: intranode::Team or NodesTeam, of at most intranode::kMostMembers members. It outlives this.
+// `AnyTeam`: intranode::Team or NodesTeam. It outlives this.
 template <class AnyTeam>
 class TalkOf final : public OrderTalk {
  public:
   TalkOf(AnyTeam& team, const TeamPlace& place) : OrderTalk(place), team_(team) {}
 
   std::uint8_t most_of(std::uint8_t mine) override {
-    std::array<std::uint8_t, intranode::kMostMembers> all{};
+    std::vector<std::uint8_t> all(place().size);
     const auto blocks = intranode::Blocks::regular(std::as_writable_bytes(std::span(all)).data(), 1);
     expect(team_.allgather(std::as_bytes(std::span(&mine, 1)), blocks));
-    return *std::max_element(all.begin(), all.begin() + place().size);
+    return *std::ranges::max_element(all);
   }
   std::string text_of(std::uint32_t member, std::string own) override {
     std::uint64_t length = own.size();

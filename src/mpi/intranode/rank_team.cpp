@@ -101,7 +101,7 @@ void RankTeam::set_up(Job& job, MPI_Comm comm) {
   } else {
     talk = std::make_unique<TalkOf<intranode::Team>>(*team_, place());
   }
-  orders_ = std::make_unique<TeamOrders>(job, std::move(talk), *waiter_, world_ranks_of(job, comm));
+  orders_ = std::make_unique<TeamOrders>(job, std::move(talk), nodes_.get(), *waiter_, world_ranks_of(job, comm));
   let_others_copy();
   if (team_->open(*memory_) != intranode::Outcome::done) die("the ranks of a communicator could not meet");
   native_.store(false, std::memory_order_relaxed);
@@ -124,9 +124,10 @@ bool RankTeam::takes(const TeamArguments& arguments) const {
   if (nodes_ == nullptr) return is_reduction(arguments.call) || bytes.value_or(0) <= kMostBytes / size_;
   if (!bytes || !nodes_->takes(arguments.call, *bytes)) return false;
   if (!arguments.reduction || has_native_bits(*arguments.reduction)) return true;
-  // The MPI's order: all ranks combine the same numbers, and so come to the same about the bits of the result.
-  const bool has_order = arguments.order == RankOrder::ranks || arguments.call == CollectiveCall::allreduce;
-  return has_order && nodes_->takes_in_order(*bytes);
+  if (arguments.order == RankOrder::ranks) return nodes_->takes_in_order(*bytes);
+  // All ranks have the same result, and so come to the same about its bits.
+  return arguments.call == CollectiveCall::allreduce &&
+         (rounds(*arguments.reduction) || nodes_->takes_in_order(*bytes));
 }
 
 // Can ranks copy both directly and through slots?

@@ -10,6 +10,7 @@
 #include "mpi/communicators/neighbor_order.hpp"
 #include "mpi/intranode/placed_blocks.hpp"
 #include "mpi/intranode/plain_calls.hpp"
+#include "mpi/intranode/probe_calls.hpp"
 #include "mpi/intranode/sure_reductions.hpp"
 #include "mpi/intranode/team_blocks.hpp"
 #include "mpi/intranode/team_orders.hpp"
@@ -250,11 +251,19 @@ class Performance {
                                           order_ != nullptr ? *order_ : ranks_.rank_order(combined()));
     const Outcome outcome = reduce(vector, into, combine);
     if (order_ != nullptr && outcome == Outcome::done) {
-      const bool sure = !combine.asks_native() && (!call_.send.in_place() || is_probed_in_place(call_));
-      // On several nodes all combine the same numbers.
+      const bool in_order = !combine.asks_native() && (!in_levels() || !has_nans(into));
+      const bool sure = in_order && (!call_.send.in_place() || is_probed_in_place(call_));
+      // On several nodes all have the same result.
       asks_native_ = kOneNode ? ranks_.orders().any_says(!sure) : !sure;
     }
     return outcome;
+  }
+  [[nodiscard]] bool in_levels() const {
+    if constexpr (!kOneNode) return is_in_levels(team_, call_);
+    return false;
+  }
+  [[nodiscard]] bool has_nans(const std::byte* result) const {
+    return intranode::has_nans(*call_.reduction, result, static_cast<std::size_t>(call_.send.count));
   }
   Outcome reduce_surely(std::span<const std::byte> vector, std::byte* into) {
     SureReduction sure(ranks_, call_, *order_, vector);
@@ -272,7 +281,7 @@ class Performance {
   Outcome reduce_between_nodes(std::span<const std::byte> vector, std::byte* into,
                                const intranode::OrderCombine& combine) {
     const bool is_rooted = call_.call == CollectiveCall::reduce;
-    if (order_ != nullptr || rounds(*call_.reduction)) {
+    if (order_ == nullptr ? rounds(*call_.reduction) : !in_levels()) {
       return team_.reduce_in_order(vector, into, combine, is_rooted ? std::optional(root_) : std::nullopt);
     }
     const NativeReduction between{static_cast<int>(call_.send.count), call_.send.type, call_.operation};

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "intranode/combine.hpp"
+#include "mpi/intranode/probe_calls.hpp"
 #include "mpi/intranode/rank_team.hpp"
 #include "mpi/intranode/team_arguments.hpp"
 #include "mpi/intranode/team_orders.hpp"

@@ -4,10 +4,10 @@
 //
 //     probes       the MPI's own call on the same communicator, with the call's count, root and operation. All members
 //                  are in such a call anyway. Half of the probes are in place
-//     agreement    members tell each other over the team what they have learned (order_talk.hpp). An allreduce needs
-//     the
-//                  same order everywhere, a reduce the root's, all others each member's own
+//     agreement    members tell each other what they have learned (order_talk.hpp). An allreduce needs the same order
+//                  everywhere, a reduce the root's, all others each member's own
 //     keys         the collective, its root or its list of counts, the operation, the type, and the exact count
+//     levels       on several nodes, long vectors and many ranks have orders within the nodes (level_orders.hpp)
 //     file         the first member keeps all members' orders for later jobs (order_file.hpp). Those of an earlier job
 //                  are verified by vectors first, or learned again if that takes no more calls
 //
@@ -26,6 +26,8 @@
 
 #include "intranode/sums/order_file.hpp"
 #include "intranode/sums/order_table.hpp"
+#include "mpi/intranode/level_orders.hpp"
+#include "mpi/intranode/nodes_team.hpp"
 #include "mpi/intranode/order_talk.hpp"
 #include "mpi/intranode/team_arguments.hpp"
 #include "mpi/native/abi.hpp"
@@ -37,13 +39,12 @@ namespace outrigger::mpi {
 struct Job;
 class RankWaiter;
 
-// Is the order of the call's root or members known to be the one of calls in place?
-[[nodiscard]] bool is_probed_in_place(const TeamArguments& call);
-
 class TeamOrders {
  public:
-  // `members`: their ranks in the world. Learns in the first call if ranks shall do all that they can.
-  TeamOrders(const Job& job, std::unique_ptr<OrderTalk> talk, RankWaiter& waiter, std::span<const WorldRank> members);
+  // `members`: their ranks in the world. `nodes`: their team if they are on several nodes, or nullptr; it outlives
+  // this. Learns in the first call if ranks shall do all that they can.
+  TeamOrders(const Job& job, std::unique_ptr<OrderTalk> talk, NodesTeam* nodes, RankWaiter& waiter,
+             std::span<const WorldRank> members);
 
   struct Answer {
     intranode::OrderTable::Entry* entry = nullptr;  // with an order; valid until the next next()
@@ -60,8 +61,8 @@ class TeamOrders {
  private:
   [[nodiscard]] static Answer answer_of(intranode::OrderTable::Entry& entry);
   [[nodiscard]] bool look_up(MPI_Comm comm, const TeamArguments& call, intranode::OrderTable::Entry& entry);
-  // Collective. Without an order: such calls are refused.
-  void keep(const TeamArguments& call, const intranode::OrderTable::Entry& entry);
+  // Without orders: such calls are refused.
+  void keep(const intranode::OrderTable::Entry& entry, const intranode::MemberOrders& orders);
   [[nodiscard]] intranode::OrderKey key_in_file(const intranode::OrderTable::Entry& entry) const;
   void learn(MPI_Comm comm, const TeamArguments& call, intranode::OrderTable::Entry& entry);
   void verify(MPI_Comm comm, const TeamArguments& call, intranode::OrderTable::Entry& entry);
@@ -69,12 +70,18 @@ class TeamOrders {
                                               const intranode::SumOrder& order, std::uint64_t first_vector,
                                               std::size_t vectors);
   [[nodiscard]] intranode::SumOrder order_of(std::uint32_t member, const std::optional<intranode::SumOrder>& own);
-  // Each member's.
-  [[nodiscard]] intranode::MemberOrders orders_of_all(const intranode::SumOrder& own);
+  [[nodiscard]] const intranode::SumOrder* own_of(const TeamArguments& call, const intranode::MemberOrders& kept) const;
+  [[nodiscard]] intranode::MemberOrders learn_orders(MPI_Comm comm, const TeamArguments& call,
+                                                     intranode::SumRefusal& refusal);
+  [[nodiscard]] bool by_levels(const TeamArguments& call) const;
+  [[nodiscard]] intranode::Learning learning_for(const TeamArguments& call) const;
+  [[nodiscard]] intranode::OrderKey key_for(const TeamArguments& call) const;
 
   [[nodiscard]] const TeamPlace& own_place() const { return talk_->place(); }
 
   std::unique_ptr<OrderTalk> talk_;
+  NodesTeam* nodes_;
+  std::optional<LevelOrders> levels_;  // on several nodes
   RankWaiter& waiter_;
   intranode::OrderFile* file_;
   std::string members_;  // who they are, in one word

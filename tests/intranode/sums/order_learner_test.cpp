@@ -419,6 +419,53 @@ TEST(Learner, VerifiesATree) {
   });
 }
 
+// Between nodes: the MPI's result beside that of another way, and a part of the members that learns its own order.
+template <class T>
+class TwoWays : public testing::Test {};
+using Types = testing::Types<float, double, long double>;
+TYPED_TEST_SUITE(TwoWays, Types);
+
+TYPED_TEST(TwoWays, AreCompared) {
+  const ScalarTree tree = k_ary(5, 3);
+  const ScalarTree other = linear_from(5, 0);
+  for (const ReduceOperation operation : {ReduceOperation::sum, ReduceOperation::prod}) {
+    FakeMpi<TypeParam> mpi(5, [&](auto...) -> const ScalarTree& { return tree; });
+    FakeMpi<TypeParam> same(5, [&](auto...) -> const ScalarTree& { return tree; });
+    FakeMpi<TypeParam> differs(5, [&](auto...) -> const ScalarTree& { return other; });
+    on_all(5, [&](std::size_t member) {
+      const auto learning = Learning::allreduce(member, 5, {operation, kType<TypeParam>}, 3);
+      EXPECT_EQ(compare(mpi.native(learning), same.native(learning), learning, 0, 20), SumRefusal::none);
+      EXPECT_EQ(compare(mpi.native(learning), differs.native(learning), learning, 20, 20), SumRefusal::other_bits);
+      EXPECT_EQ(mpi.calls(member), 40U);
+    });
+  }
+}
+
+TYPED_TEST(TwoWays, LearnBesideNeutralContributions) {
+  ScalarTreeBuilder builder(5);
+  builder.join(builder.join(0, 3), builder.join(builder.join(1, 4), 2));
+  const ScalarTree tree = builder.done();
+  for (const ReduceOperation operation : {ReduceOperation::sum, ReduceOperation::prod}) {
+    constexpr std::size_t kElements = 30;
+    FakeMpi<TypeParam> mpi(5, [&](auto...) -> const ScalarTree& { return tree; });
+    on_all(5, [&](std::size_t member) {
+      const Reduction reduction{operation, kType<TypeParam>};
+      const auto learning = Learning::allreduce(member, 3, reduction, kElements);
+      NativeReduction native = mpi.native(learning);
+      if (member < 3) {
+        const Learned learned = learn(native, learning);
+        ASSERT_EQ(learned.refusal, SumRefusal::none);
+        EXPECT_EQ(learned.order->text(), "(0,(1,2))");
+        return;
+      }
+      const std::vector<std::byte> neutral = neutral_vector(reduction, kElements);
+      std::vector<std::byte> result(neutral.size());
+      for (std::size_t call = 0; call < learning_calls(learning); ++call)
+        ASSERT_TRUE(native(neutral.data(), result.data()));
+    });
+  }
+}
+
 TEST(Learner, RefusesWhatItCannotLearn) {
   const NativeReduction never = [](const std::byte*, std::byte*) { return ADD_FAILURE() << "called", false; };
   const Reduction sum{ReduceOperation::sum, ElementType::float64};
