@@ -59,8 +59,8 @@ def test_bits_are_natives_on_several_nodes(offload: Mpi, ranks: int, nodes: int)
 
 @pytest.mark.parametrize(("ranks", "nodes", "most"), ((4, 2, 1200), (6, 3, 1200), (16, 4, 250), (12, 5, 250)))
 def test_bits_are_natives_in_levels(offload: Mpi, ranks: int, nodes: int, most: int) -> None:
-    """Allreduces that are too long for each rank to combine all contributions. Twelve ranks are on nodes of two and three,
-    so these MPIs do not add the numbers of a node first: they know of one node."""
+    """Allreduces that are too long for each rank to combine all contributions. Twelve ranks are on nodes of two and
+    three, so these MPIs, which know of one node, do not add the numbers of a node first."""
     env = ALWAYS | politely(offload) | {"OUTRIGGER_PRETEND_NODES": str(nodes)}
     program = ["native_sums", "--seed", str(ranks), "--kinds", "60", "--calls", "8", "--elements", str(most)]
     result = offload.run(ranks, program, services=0, env=env, timeout_s=150).ok()
