@@ -87,6 +87,11 @@ int Leaders::allgather_in_place(std::byte* sorted, std::uint64_t each, const Nod
                            constants().byte, comm_);
 }
 
+int Leaders::allgather_of_nodes_in_place(std::byte* all, std::uint64_t each) const {
+  const auto bytes = static_cast<int>(each);
+  return real().Allgather(MPI_IN_PLACE, 0, constants().byte, all, bytes, constants().byte, comm_);
+}
+
 int Leaders::gather(std::span<const std::byte> mine, std::byte* sorted, std::uint64_t each, const NodesMap& map,
                     std::uint32_t root) const {
   const Parts parts(each, map);

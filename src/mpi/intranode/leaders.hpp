@@ -43,6 +43,8 @@ class Leaders {
   [[nodiscard]] int allreduce_in_place(std::byte* vector, const NativeReduction& reduction) const;
   // `sorted` has `each` bytes for every rank, sorted by node. Each node gives its own ranks' part.
   [[nodiscard]] int allgather_in_place(std::byte* sorted, std::uint64_t each, const NodesMap& map) const;
+  // `all` has `each` bytes for every node. Each gives its own.
+  [[nodiscard]] int allgather_of_nodes_in_place(std::byte* all, std::uint64_t each) const;
   // `sorted` counts at the root; `mine` is the node's part.
   [[nodiscard]] int gather(std::span<const std::byte> mine, std::byte* sorted, std::uint64_t each, const NodesMap& map,
                            std::uint32_t root) const;

@@ -28,6 +28,17 @@ void copy_bytes(std::byte* into, std::span<const std::byte> from) {
   if (!from.empty() && into != from.data()) std::memcpy(into, from.data(), from.size());
 }
 
+// True: only the MPI knows the bits. Of `members` contributions, one each `step` bytes.
+bool combine_extrema(const Reduction& reduction, const std::byte* contributions, std::uint64_t step,
+                     std::uint32_t members, std::span<std::byte> into) {
+  const intranode::SumOrder any(intranode::SumTree::linear(members));
+  const intranode::OrderCombine combine(reduction, any);
+  std::array<const std::byte*, intranode::kMostMembers> all{};
+  for (std::uint32_t member = 0; member < members; ++member) all.at(member) = contributions + step * member;
+  combine.apply(std::span(all).first(members), into.data(), 0, into.size() / combine.element_bytes());
+  return combine.asks_native();
+}
+
 std::span<std::byte> row_in(const intranode::Blocks& blocks, std::uint64_t bytes, std::byte* otherwise) {
   return {blocks.is_regular() ? blocks.base : otherwise, bytes};
 }
@@ -226,6 +237,36 @@ Outcome NodesTeam::reduce_in_order(std::span<const std::byte> mine, std::byte* i
   std::array<const std::byte*, intranode::kMostMembers> contributions{};
   for (std::uint32_t rank = 0; rank < map_.ranks(); ++rank) contributions.at(rank) = all + bytes * rank;
   combine.apply(std::span(contributions).first(map_.ranks()), into, 0, bytes / combine.element_bytes());
+  return Outcome::done;
+}
+
+bool NodesTeam::takes_extrema(std::uint64_t bytes) const {
+  const std::uint32_t members = std::max(map_.largest(), map_.nodes());
+  return members <= intranode::kMostMembers && bytes <= kMostInOrder / members;
+}
+
+// A node's result, and whether it asks, is one block for the leaders.
+Outcome NodesTeam::allreduce_extrema(std::span<const std::byte> mine, std::byte* into, const Reduction& reduction,
+                                     bool& asks_native) {
+  const std::uint64_t bytes = mine.size();
+  if (bytes == 0) return Outcome::done;
+  std::byte* local = leads() ? room(Room::local, bytes * here()) : nullptr;
+  if (node_.gather(mine, Blocks::regular(local, bytes), 0) != Outcome::done) return Outcome::ended;
+  constexpr std::uint64_t kAligned = alignof(long double);
+  const std::uint64_t at = (bytes + kAligned - 1) / kAligned * kAligned;
+  const std::uint64_t block = at + kAligned;
+  std::byte* result = room(Room::own, block);
+  if (leads()) {
+    std::byte* all = room(Room::sorted, block * map_.nodes());
+    std::byte* own = all + block * my_node_;
+    own[at] = std::byte{combine_extrema(reduction, local, bytes, here(), {own, bytes})};
+    if (!between(leaders_.allgather_of_nodes_in_place(all, block))) return Outcome::ended;
+    result[at] = std::byte{combine_extrema(reduction, all, block, map_.nodes(), {result, bytes})};
+    for (std::uint32_t node = 0; node < map_.nodes(); ++node) result[at] |= all[block * node + at];
+  }
+  if (node_.broadcast({result, block}, 0) != Outcome::done) return Outcome::ended;
+  copy_bytes(into, {result, bytes});
+  asks_native = result[at] != std::byte{};
   return Outcome::done;
 }
 

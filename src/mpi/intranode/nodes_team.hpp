@@ -28,6 +28,7 @@
 #include "mpi/intranode/leaders.hpp"
 #include "mpi/intranode/nodes_map.hpp"
 #include "protocol/collective_calls.hpp"
+#include "protocol/reduction.hpp"
 
 namespace outrigger::mpi {
 
@@ -61,6 +62,12 @@ class NodesTeam {
   [[nodiscard]] bool takes_in_order(std::uint64_t bytes) const;
   Outcome reduce_in_order(std::span<const std::byte> mine, std::byte* into, const intranode::Combine& combine,
                           std::optional<std::uint32_t> root);
+
+  // Minima and maxima of short vectors of floating-point numbers. `asks_native`, which is the same at all ranks: only
+  // the MPI knows its bits (intranode/sums/sum_order.hpp).
+  [[nodiscard]] bool takes_extrema(std::uint64_t bytes) const;
+  Outcome allreduce_extrema(std::span<const std::byte> mine, std::byte* into, const Reduction& reduction,
+                            bool& asks_native);
 
   // The first node's clock is about so much ahead of this node's. Collective.
   Outcome compare_clocks(std::int64_t& ahead_ns);

@@ -126,8 +126,7 @@ bool RankTeam::takes(const TeamArguments& arguments) const {
   if (!arguments.reduction || has_native_bits(*arguments.reduction)) return true;
   if (arguments.order == RankOrder::ranks) return nodes_->takes_in_order(*bytes);
   // All ranks have the same result, and so come to the same about its bits.
-  return arguments.call == CollectiveCall::allreduce &&
-         (rounds(*arguments.reduction) || nodes_->takes_in_order(*bytes));
+  return arguments.call == CollectiveCall::allreduce && (rounds(*arguments.reduction) || nodes_->takes_extrema(*bytes));
 }
 
 // Can ranks copy both directly and through slots?

@@ -246,6 +246,8 @@ class Performance {
   Outcome reduce(std::span<const std::byte> vector, std::byte* into) {
     if constexpr (kOneNode) {
       if (order_ != nullptr && are_sure_alone(team_, call_, vector.size())) return reduce_surely(vector, into);
+    } else if (order_ != nullptr && !rounds(*call_.reduction)) {
+      return team_.allreduce_extrema(vector, into, *call_.reduction, asks_native_);
     }
     const intranode::OrderCombine combine(*call_.reduction,
                                           order_ != nullptr ? *order_ : ranks_.rank_order(combined()));

@@ -122,8 +122,10 @@ intranode::OrderKey TeamOrders::key_for(const TeamArguments& call) const {
   return key;
 }
 
+// Minima and maxima of several nodes are combined within these first, whatever the number of ranks.
 Learning TeamOrders::learning_for(const TeamArguments& call) const {
-  return by_levels(call) ? levels_->learning_of(call) : learning_of(call, own_place());
+  const bool is_within_nodes = by_levels(call) || (nodes_ != nullptr && intranode::any_order(*call.reduction));
+  return is_within_nodes ? levels_->learning_of(call) : learning_of(call, own_place());
 }
 
 // True: the call has what an earlier job has found, or learns it again.
