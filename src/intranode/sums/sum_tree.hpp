@@ -92,7 +92,8 @@ class SumTree {
 // double, and sums of complex numbers.
 [[nodiscard]] bool is_evaluated(const Reduction& reduction);
 
-// Of a reduction with is_evaluated() that rounds. A contribution's NaN is in the result, too.
+// `elements` of a result, or of a contribution. The reduction has is_evaluated() and rounds, so NaNs of contributions
+// are in the result, too.
 [[nodiscard]] bool has_nans(const Reduction& reduction, const std::byte* vector, std::size_t elements);
 
 // `elements` of each of tree.members() contributions, by member, into `out`. `out` may be one of the contributions;

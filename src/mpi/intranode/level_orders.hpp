@@ -38,9 +38,9 @@ class LevelOrders {
 
   // How many orders a call has: one for each size of a node, ascending.
   [[nodiscard]] std::size_t sizes() const { return teachers_.size(); }
-  // Of this rank's node; nullptr: these are orders of other nodes.
+  // The one of this rank's node; nullptr: these are orders of other nodes.
   [[nodiscard]] const intranode::SumOrder* own(const intranode::MemberOrders& orders) const;
-  // Of the largest node, for the time that it takes.
+  // For the time that it takes: the largest node's.
   [[nodiscard]] intranode::Learning learning_of(const TeamArguments& call) const;
 
   // Collective. The result is the same at all ranks; empty: `refusal` says why.

@@ -28,7 +28,7 @@ void copy_bytes(std::byte* into, std::span<const std::byte> from) {
   if (!from.empty() && into != from.data()) std::memcpy(into, from.data(), from.size());
 }
 
-// True: only the MPI knows the bits. Of `members` contributions, one each `step` bytes.
+// True: only the MPI knows the bits. There is a contribution each `step` bytes.
 bool combine_extrema(const Reduction& reduction, const std::byte* contributions, std::uint64_t step,
                      std::uint32_t members, std::span<std::byte> into) {
   const intranode::SumOrder any(intranode::SumTree::linear(members));

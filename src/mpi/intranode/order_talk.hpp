@@ -1,5 +1,5 @@
-// What the members of a communicator tell each other about the order of its sums: by their node's team, or by that of
-// several nodes.
+// Members of a communicator tell each other about the order of its sums, by their node's team or by that of several
+// nodes.
 //
 // All functions are collective, and end the program if the members' calls differ or one does not come.
 //

@@ -59,7 +59,7 @@ OrderKey short_key(std::uint64_t elements) {
   return {"allreduce", 4, Reduction{ReduceOperation::sum, ElementType::float64}, elements};
 }
 
-// Of the last line.
+// The last line's.
 std::int64_t date_s(const std::string& text) {
   return std::stoll(text.substr(text.rfind(' ')));
 }
