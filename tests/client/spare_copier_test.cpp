@@ -160,7 +160,7 @@ TEST_F(SpareCopierOfClient, CopiesWhileAnOperationIsPostedAndSleepsAfterIt) {
   ASSERT_TRUE(lends(true));
   give();
   EXPECT_TRUE(copied());
-  EXPECT_EQ(client_->lending().spare_bytes(), kLargeBytes);
+  EXPECT_EQ(client_->statistics().spare_bytes, kLargeBytes);
   complete(slot);
   ASSERT_TRUE(lends(false));
   ASSERT_TRUE(comes([&] { return copy_queue().copier_sleeps.load() != 0; }));
