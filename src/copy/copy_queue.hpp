@@ -23,7 +23,7 @@
 // process takes back all jobs; once `hands` is 0, no former job is being copied.
 //
 // A program's system call filter may kill the copier's thread alone, while it copies. The kernel marks `copier_holds`
-// then (a robust futex), and the dead thread's job is in nobody's hands.
+// then (a robust futex), and no thread holds the dead one's job.
 //
 // If the service process has no core, there is no copier. Then all jobs are for waiting threads, and the last result
 // wakes the service process by its doorbell.
