@@ -132,6 +132,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "service/keeper/nodes",
         "service/keeper/ranks",
         "service/keeper/supervise",
+        "service/placement",
     ),
     "service/keeper/observe": (
         *KEEPER_BASICS,

@@ -96,15 +96,17 @@ def drop() -> None:
         _held.popitem()[1].close()
 
 
-def hold(node: NodeBinding) -> bool:
-    """Claims a plan's cores for this machine's ranks and service processes. False: others were faster; plan again."""
+def hold(node: NodeBinding, copy_cpus: Sequence[int] = ()) -> bool:
+    """Claims a plan's cores for this machine's ranks, service processes and copiers. False: others were faster; plan
+    again.
+    """
     if not scope():
         return True
     others = {job.cpu for job in node.other_jobs}
     cores = [core for domain in node.domains for core in domain]
     usable = sum(map(len, cores))
     bound = node.rank_cpus if any(0 < len(rank.cpus) < usable for rank in node.ranks) else ()
-    services = [core for core in cores if set(core) & set(node.service_cpus)]
+    services = [core for core in cores if set(core) & {*node.service_cpus, *copy_cpus}]
     alone = [core for core in cores if (set(core) & set(bound) or core in services) and not others & set(core)]
     # In ascending order: if several jobs want the same cores, one gets all of its.
     for cpu in sorted(cpu for core in alone for cpu in core):

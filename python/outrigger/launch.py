@@ -13,7 +13,7 @@ from typing import IO
 from outrigger import binding, choice, claims, launchers, settings
 from outrigger.artifacts import Artifacts
 from outrigger.binding import NodeBinding
-from outrigger.cores import format_cpu_list
+from outrigger.cores import format_cpu_list, parse_cpu_list
 from outrigger.errors import UserError
 from outrigger.hostfile import is_this_host
 from outrigger.hosts import Where
@@ -89,14 +89,18 @@ class Job:
         )  # fmt: skip
         return [*command, binding.HEED_OTHERS] if self.heeds_others else command
 
+    @property
+    def copy_cpus(self) -> str | None:
+        """CPUs of ranks' copiers, which exist only beside DPUs."""
+        return self.settings.copy_cpus if self.dpus.shares else None
+
     def kept_cores(self) -> list[str]:
         """Cores for service processes, for `outriggerd place` and `exec`.
 
         A core that ranks need costs more than overlap gains, unless the user fixes the choice.
         """
         if self.dpus.shares or self.settings.services == 0:
-            copy_cpus = self.settings.copy_cpus if self.dpus.shares else None
-            return [binding.KEEP_NO_CORE, *(["--copy-cpus", copy_cpus] if copy_cpus else [])]
+            return [binding.KEEP_NO_CORE, *(["--copy-cpus", self.copy_cpus] if self.copy_cpus else [])]
         return [] if self.settings.is_fixed() else [binding.KEEP_SPARE_ONLY]
 
 
@@ -253,7 +257,7 @@ def _claimed(job: Job, artifacts: Artifacts) -> tuple[Job, NodeBinding, list[str
     """The placement, with a claim on its cores: of two simultaneous commands, one plans again."""
     for _ in range(_PLANS):
         placed = _placed(job, artifacts)
-        if claims.hold(placed[1]):
+        if claims.hold(placed[1], parse_cpu_list(job.copy_cpus) if job.copy_cpus else ()):
             break
     return placed
 

@@ -295,6 +295,8 @@ class Report:
     """None: not enabled."""
     copied_while_waiting: int = 0
     """Bytes counted under `copier` that waiting ranks copied themselves, over all ranks."""
+    copied_on_spare_cores: int = 0
+    """Likewise, that copiers beside a DPU copied."""
     in_huge_pages: int = 0
     """Bytes of buffers moved to huge pages, over all ranks."""
     waits: Waits | None = None

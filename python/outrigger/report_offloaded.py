@@ -133,6 +133,12 @@ def _copied_while_waiting(report: Report) -> str:
     return f"copied by ranks while they waited: {format_bytes(report.copied_while_waiting)}, counted with copier"
 
 
+def _copied_on_spare_cores(report: Report) -> str:
+    if not report.copied_on_spare_cores:
+        return ""
+    return f"copied on spare cores (--copy-cpus): {format_bytes(report.copied_on_spare_cores)}, counted with copier"
+
+
 def _huge_pages(report: Report) -> str:
     return f"buffers moved to huge pages: {format_bytes(report.in_huge_pages)}" if report.in_huge_pages else ""
 
@@ -233,6 +239,7 @@ def summary(report: Report) -> list[str]:
         _polite(report),
         _heap(report),
         _copied_while_waiting(report),
+        _copied_on_spare_cores(report),
         _huge_pages(report),
         _wire(report),
         _placed(report),

@@ -12,6 +12,7 @@ namespace outrigger::client {
 
 struct ClientStatistics {
   std::uint64_t helped_bytes = 0;       // copied by help() so far
+  std::uint64_t spare_bytes = 0;        // by its copier on a spare core
   std::uint64_t huge_bytes = 0;         // of the program's buffers, moved to huge pages so far
   std::uint64_t service_ran_ns = 0;     // run time of its service process
   std::uint64_t service_waited_ns = 0;  // time in which it was runnable, while others had its core

@@ -22,6 +22,9 @@
 // Each taker increments `hands` before it takes a job and decrements it when it has finished. A replacement service
 // process takes back all jobs; once `hands` is 0, no former job is being copied.
 //
+// A program's system call filter may kill the copier's thread alone, while it copies. The kernel marks `copier_holds`
+// then (a robust futex), and no thread holds the dead one's job.
+//
 // If the service process has no core, there is no copier. Then all jobs are for waiting threads, and the last result
 // wakes the service process by its doorbell.
 //
@@ -31,7 +34,7 @@
 //
 //   service process                              takers
 //     recalled = given, in place                   taken t -> t + 1
-//     reads taken, hands                           t below recalled: result[t] = returned, no copy
+//     reads taken, hands, copier_holds             t below recalled: result[t] = returned, no copy
 //     reads results
 //
 // The two counts stay close, so that they can be compared modulo 2^32: `recalled` follows the jobs that have ended, and
@@ -86,6 +89,14 @@ struct CopyJob {
 };
 static_assert(sizeof(CopyJob) == 48);
 
+// Set in `copier_holds` by the kernel when the copier's thread has ended in the middle of a copy.
+inline constexpr std::uint32_t kCopierDied = FUTEX_OWNER_DIED;
+
+// Takers that live and may hold a job, from `hands` and `copier_holds`.
+[[nodiscard]] constexpr std::uint32_t living_hands(std::uint32_t hands, std::uint32_t copier_holds) {
+  return (copier_holds & kCopierDied) != 0 ? hands - 1 : hands;
+}
+
 // Numbers of jobs, modulo 2^32.
 [[nodiscard]] constexpr bool is_below(std::uint32_t number, std::uint32_t limit) {
   return static_cast<std::int32_t>(limit - number) > 0;
@@ -107,6 +118,7 @@ struct alignas(64) CopyQueue {
   std::atomic<std::uint32_t> hands;              // takers that may hold a job
   std::atomic<std::uint32_t> rank_waits;         // waiting threads of the program that would copy, at once after a post
   std::atomic<std::uint32_t> copier_away;        // not 0: the copier is busy for some milliseconds; give it nothing
+  std::atomic<std::uint32_t> copier_holds;       // the copier's thread id while it copies; see kCopierDied
   std::atomic<std::uint64_t> copier_ran_ns;      // CPU time of the copier's thread before its current work ...
   // ... which began at this time of the steady clock in ns; 0: no current work
   std::atomic<std::uint64_t> copier_busy_since;
@@ -221,7 +233,8 @@ inline std::uint32_t take_back_all(CopyQueue& copy_queue) {
 // After take_back_all(): true when no former job is being copied. Takers increment `hands` and then look for jobs; this
 // reads in the reverse order.
 [[nodiscard]] inline bool hands_are_out(const CopyQueue& copy_queue) {
-  return copy_queue.hands.load(std::memory_order_seq_cst) == 0;
+  const std::uint32_t hands = copy_queue.hands.load(std::memory_order_seq_cst);
+  return living_hands(hands, copy_queue.copier_holds.load(std::memory_order_seq_cst)) == 0;
 }
 
 // Wakes the copier if it sleeps. For either side.

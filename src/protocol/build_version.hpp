@@ -8,7 +8,7 @@
 namespace outrigger {
 
 // Version of messages between processes and of shared memory; raise it with each change.
-inline constexpr std::uint32_t kProtocolVersion = 31;
+inline constexpr std::uint32_t kProtocolVersion = 32;
 
 // Release a.b.c of protocol p is a << 24 | b << 16 | c << 8 | p. Builds that knew only protocols sent p.
 [[nodiscard]] std::uint32_t build_version();

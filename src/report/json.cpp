@@ -202,6 +202,7 @@ std::string as_json(const Summary& summary) {
   report["wire"] = list(summary.wire, [](const WireUse& use) { return json(use); });
   if (summary.heap_is_used) report["shared_heap"] = json(summary.heap);
   report["copied_while_waiting"] = summary.waiting_bytes;
+  report["copied_on_spare_cores"] = summary.spare_bytes;
   report["in_huge_pages"] = summary.huge_bytes;
   report["waits"] = json(summary.waits);
   report["service"] = json(summary.service());

@@ -22,6 +22,7 @@
 //       "refused": n,               // large allocations that became ordinary memory
 //       "forks": n},                // each turned earlier allocations into ordinary memory
 //     "copied_while_waiting": n,    // bytes of `copier` that waiting ranks copied, all ranks
+//     "copied_on_spare_cores": n,   // likewise, that copiers beside a DPU copied
 //     "in_huge_pages": n,           // bytes of buffers that were moved there, all ranks
 //     "waits": {                    // inside the MPI
 //       "kind": "polite",           // or "own setting" of the MPI, "native"

@@ -244,6 +244,7 @@ struct LastFigures {
   std::array<WireRoute, kMaxWireRoutes> routes{};
   std::int64_t process_cpu_ns = 0;
   std::uint64_t waiting_bytes = 0;  // copied by waiting threads
+  std::uint64_t spare_bytes = 0;    // copied by its copier on a spare core
   std::uint64_t huge_bytes = 0;     // of buffers, moved to huge pages
 };
 

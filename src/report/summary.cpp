@@ -166,6 +166,7 @@ void add_last(Summary& summary, const LedgerHeader& header, std::uint32_t rank) 
   if (header.last.known == 0) return;
   summary.cpu_process.add(seconds(header.last.process_cpu_ns), rank);
   summary.waiting_bytes += header.last.waiting_bytes;
+  summary.spare_bytes += header.last.spare_bytes;
   summary.huge_bytes += header.last.huge_bytes;
 }
 

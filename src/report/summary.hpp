@@ -128,6 +128,7 @@ struct Summary {
   Spread cpu_process;  // of ranks that have reported it
   WaitSums waits;
   std::uint64_t waiting_bytes = 0;
+  std::uint64_t spare_bytes = 0;
   std::uint64_t huge_bytes = 0;
 
   [[nodiscard]] const ServiceFigures& service() const;  // of the first node

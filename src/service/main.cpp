@@ -42,6 +42,7 @@ int complain(const std::string& text) {
 struct KeepArguments {
   KeeperConfig config;
   std::string service_cpus;
+  std::string copy_cpus;
   std::string claims;
   std::string reach = outrigger::reach_list(outrigger::kReachAll & ~outrigger::kReachXpmem);
 };
@@ -64,18 +65,22 @@ void add_keep_options(CLI::App& command, KeepArguments& arguments) {
   command.add_option("--init-timeout-ms", config.init_timeout_ms,
                      "Limit for all ranks to appear and the service processes to be ready");
   command.add_option("--dpu", config.dpu, "HOST:PORT of the `outriggerd dpu` that runs this node's service processes");
+  command.add_option("--copy-cpus", arguments.copy_cpus, "Cpus of ranks' copiers beside it, e.g. 6,7");
   command.add_option("--leader-pid", config.leader_pid, "The rank that started the keeper");
 }
 
 int run_keep(KeepArguments arguments) {
   outrigger::Result<std::vector<int>> cpus = outrigger::parse_cpu_list(arguments.service_cpus);
   if (!cpus) return complain(cpus.error());
+  outrigger::Result<std::vector<int>> copy_cpus = outrigger::parse_cpu_list(arguments.copy_cpus);
+  if (!copy_cpus) return complain("--copy-cpus: " + copy_cpus.error());
   outrigger::Result<std::uint32_t> reach = outrigger::parse_reach_list(arguments.reach);
   if (!reach) return complain(reach.error());
   outrigger::Result<Claimant> claims = parse_claimant(arguments.claims);
   if (!claims) return complain("--claims: " + claims.error());
   arguments.config.claims = std::move(claims).value();
   arguments.config.service_cpus = std::move(cpus).value();
+  arguments.config.copy_cpus = std::move(copy_cpus).value();
   arguments.config.reach_allowed = reach.value();
   return keep(std::move(arguments.config));
 }

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "call_filters.hpp"
 #include "fake_node.hpp"
 
 namespace outrigger::client::test {
@@ -139,6 +140,42 @@ TEST_F(CopierOfClient, AChildHasNoneAndEndsAsItLikes) {
   EXPECT_EQ(status, 0);
   EXPECT_EQ(::syscall(SYS_tgkill, ::getpid(), tid, 0), 0) << "the parent's is still there";
   post();
+}
+
+// A forbidden call could end the program. The filter is the posting thread's own.
+TEST_F(CopierOfClient, IsNotStartedByAThreadThatIsFilteredMeanwhile) {
+  if (has_call_filter()) GTEST_SKIP() << "there is a filter already";
+  std::ptrdiff_t more = 0;
+  std::thread([&] {
+    const std::ptrdiff_t before = threads();
+    ASSERT_TRUE(forbid_copies(SECCOMP_RET_KILL_PROCESS));
+    want_and_post();
+    more = threads() - before;
+  }).join();
+  EXPECT_EQ(more, 0);
+}
+
+TEST(Copier, EndsWhenAllThreadsAreFiltered) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    CopyQueue& copy_queue = *new CopyQueue;
+    auto& pages = *new HugePages;
+    auto& copier = *new Copier;
+    copier.start(copy_queue, pages, allowed_cpu());
+    while (!copier.runs()) std::this_thread::yield();
+    if (has_call_filter() || !forbid_copies(SECCOMP_RET_KILL_PROCESS, SECCOMP_FILTER_FLAG_TSYNC)) ::_exit(7);
+    copy_queue.job(0).kind = static_cast<std::uint32_t>(CopyKind::pull);
+    copy_queue.job(0).other_pid = ::getpid();
+    copy_queue.given.store(1);
+    ring_copier(copy_queue);
+    while (copier.runs()) std::this_thread::yield();
+    copier.stop();
+    ::_exit(copy_queue.taken.load() == 0 && copy_queue.copier_tid.load() == 0 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 7) GTEST_SKIP() << "no filter of system calls to be had";
+  EXPECT_EQ(status, 0);
 }
 
 // A program that ends without MPI_Finalize (here a child of a process without threads): the copier must not write to

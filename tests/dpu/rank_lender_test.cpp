@@ -350,6 +350,33 @@ TEST(RankLender, AJobInHandIsWaitedFor) {
   EXPECT_TRUE(all.lender().lends());
 }
 
+// A system call filter may kill a copier's thread alone.
+TEST(RankLender, AJobOfACopierThatDiedIsNotWaitedFor) {
+  Lending all(1);
+  all.lender().saw(copy::Offer::copier, 0);
+  for (int i = 0; i < 3; ++i) all.give();
+  const auto go_on = [&all] {
+    for (int i = 0; i < 200; ++i) {
+      all.lender().step(all.now, true);
+      (void)all.segment.step();
+    }
+  };
+  go_on();
+  all.turn_of_rank();
+  ASSERT_TRUE(all.has_job());
+  all.segment.host().copier_holds.store(77);
+  all.lender().saw(copy::Offer::none, 0);
+  go_on();
+  EXPECT_EQ(all.ends.size(), 2U) << "it lives";
+  all.segment.host().copier_holds.store(77 | kCopierDied);
+  go_on();
+  EXPECT_EQ(all.ends.size(), 3U);
+  EXPECT_TRUE(all.copied.empty());
+  all.check();
+  all.lender().saw(copy::Offer::waiting, 0);
+  EXPECT_TRUE(all.lender().lends()) << "its rank may wait and copy";
+}
+
 // Jobs come and go, the rank waits or not, the service process is replaced.
 TEST(RankLender, EveryPartEndsOnceInAnyOrder) {
   for (unsigned seed = 1; seed <= 3000; ++seed) {

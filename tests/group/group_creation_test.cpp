@@ -4,12 +4,15 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <new>
+#include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -51,54 +54,32 @@ class Uncounted {
   long left_ = -1;
 };
 
-// A store that kills its process before or after it sets a key.
-class DeadlyStore {
- public:
-  explicit DeadlyStore(FileStore& store, std::string key = "", bool before = false)
-      : store_(store.callbacks()), key_(std::move(key)), before_(before) {}
-  [[nodiscard]] struct outrigger_group_store callbacks() {
-    return {.context = this,
-            .set = [](void* self, const char* key, const void* value,
-                      std::size_t bytes) { return static_cast<DeadlyStore*>(self)->set(key, value, bytes); },
-            .get =
-                [](void* self, const char* key, void* value, std::size_t bytes, std::int64_t timeout_ms) {
-                  const Uncounted uncounted;
-                  const struct outrigger_group_store& store = static_cast<DeadlyStore*>(self)->store_;
-                  return store.get(store.context, key, value, bytes, timeout_ms);
-                }};
-  }
+void kill_this_process() {
+  ::kill(::getpid(), SIGKILL);
+}
 
- private:
-  int set(const char* key, const void* value, std::size_t bytes) {
-    const Uncounted uncounted;
-    if (key_ == key && before_) ::kill(::getpid(), SIGKILL);
-    const int result = store_.set(store_.context, key, value, bytes);
-    if (key_ == key) ::kill(::getpid(), SIGKILL);
-    return result;
-  }
-
-  struct outrigger_group_store store_;
-  std::string key_;
-  bool before_;
-};
-
-// A store that does something before it sets a key or looks for one.
+// A store that does something before or after it sets a key, or before it looks for one.
 class HookedStore {
  public:
   using Work = std::function<void()>;
   explicit HookedStore(FileStore& store) : store_(store.callbacks()) {}
   void before_set(std::string key, Work work) { set_ = {std::move(key), std::move(work)}; }
+  void after_set(std::string key, Work work) { after_set_ = {std::move(key), std::move(work)}; }
   void before_get(std::string key, Work work) { get_ = {std::move(key), std::move(work)}; }
   [[nodiscard]] struct outrigger_group_store callbacks() {
     return {.context = this,
             .set =
                 [](void* self, const char* key, const void* value, std::size_t bytes) {
+                  const Uncounted uncounted;
                   const auto& hooked = *static_cast<HookedStore*>(self);
                   hooked.set_.run_at(key);
-                  return hooked.store_.set(hooked.store_.context, key, value, bytes);
+                  const int result = hooked.store_.set(hooked.store_.context, key, value, bytes);
+                  hooked.after_set_.run_at(key);
+                  return result;
                 },
             .get =
                 [](void* self, const char* key, void* value, std::size_t bytes, std::int64_t timeout_ms) {
+                  const Uncounted uncounted;
                   const auto& hooked = *static_cast<HookedStore*>(self);
                   hooked.get_.run_at(key);
                   return hooked.store_.get(hooked.store_.context, key, value, bytes, timeout_ms);
@@ -116,6 +97,7 @@ class HookedStore {
 
   struct outrigger_group_store store_;
   Hook set_;
+  Hook after_set_;
   Hook get_;
 };
 
@@ -124,14 +106,25 @@ void wait_for_end(pid_t process) {
   while (::kill(process, 0) == 0) ::usleep(1000);
 }
 
-// 0 if the creation fails with an error that names the rank.
-int creation_names_dead(std::uint32_t rank, const outrigger_group_config& config) {
-  outrigger_group* group = nullptr;
-  const int result = outrigger_group_create(&config, &group);
+// 0 if this last result is an error that names the rank.
+int names_dead(std::uint32_t rank, int result) {
   const std::string error = outrigger_group_last_error();
   const bool names = error.starts_with("rank " + std::to_string(rank) + " (process ");
   if (!names) std::fprintf(stderr, "%s\n", error.c_str());
   return result == OUTRIGGER_GROUP_DEAD_RANK && names ? 0 : 1;
+}
+int creation_names_dead(std::uint32_t rank, const outrigger_group_config& config) {
+  outrigger_group* group = nullptr;
+  return names_dead(rank, outrigger_group_create(&config, &group));
+}
+// Likewise if the group was complete before: then by one of its calls.
+int creation_or_use_names_dead(std::uint32_t rank, const outrigger_group_config& config) {
+  outrigger_group* group = nullptr;
+  int result = outrigger_group_create(&config, &group);
+  while (result == OUTRIGGER_GROUP_OK) result = outrigger_group_barrier(group);
+  const int named = names_dead(rank, result);
+  outrigger_group_destroy(group);
+  return named;
 }
 
 std::size_t entries(const char* directory) {
@@ -179,13 +172,43 @@ TEST_P(GroupCreationTest, ARankThatIsKilledMeanwhileIsNamed) {
     const std::vector<int> results = run_ranks(
         3,
         [&](FileStore& store, std::uint32_t rank) {
-          DeadlyStore deadly(store, rank == 0 ? moment.key : "", moment.before);
+          HookedStore deadly(store);
+          if (rank == 0 && moment.before) deadly.before_set(moment.key, kill_this_process);
+          if (rank == 0 && !moment.before) deadly.after_set(moment.key, kill_this_process);
           return creation_names_dead(0,
                                      {.rank = rank, .size = 3, .store = deadly.callbacks(), .timeout_ms = 3'600'000});
         },
         children);
     EXPECT_EQ(results, (std::vector<int>{-1, 0, 0})) << moment.key << moment.before;
     wait_for_no_services_of(children);
+  }
+}
+
+// From the first word that others have of it until the group is in use. Each seed has its moment.
+TEST_P(GroupCreationTest, ARankThatIsKilledAtAnyMomentIsNamed) {
+  constexpr unsigned kSeeds = 30;
+  constexpr unsigned kLongest_us = 20'000;
+  const auto kill_later = [](std::chrono::microseconds moment) {
+    std::thread([moment] {
+      std::this_thread::sleep_for(moment);
+      kill_this_process();
+    }).detach();
+  };
+  for (unsigned seed = 0; seed < kSeeds; ++seed) {
+    const std::chrono::microseconds moment(std::mt19937(seed)() % kLongest_us);
+    std::vector<pid_t> children;
+    const std::vector<int> results = run_ranks(
+        3,
+        [&](FileStore& files, std::uint32_t rank) {
+          HookedStore store(files);
+          if (rank == 0) store.after_set("member/0", [&] { kill_later(moment); });
+          return creation_or_use_names_dead(
+              0, {.rank = rank, .size = 3, .store = store.callbacks(), .timeout_ms = 3'600'000});
+        },
+        children);
+    ASSERT_EQ(results, (std::vector<int>{-1, 0, 0})) << "seed " << seed << ": " << moment.count() << " us";
+    wait_for_no_service_of(children[0]);  // of its node, and of the other
+    wait_for_no_service_of(children[1]);
   }
 }
 
@@ -197,7 +220,7 @@ TEST_P(LateCreationTest, ARankThatIsKilledIsNamedAfterOthersHaveEnded) {
       3,
       [&](FileStore& files, std::uint32_t rank) {
         HookedStore store(files);
-        if (rank == 2) store.before_set(last_word, [] { ::kill(::getpid(), SIGKILL); });
+        if (rank == 2) store.before_set(last_word, kill_this_process);
         if (rank == 1) store.before_get(last_word, [&] { wait_for_end(children[0]); });
         return creation_names_dead(2, {.rank = rank, .size = 3, .store = store.callbacks(), .timeout_ms = 600'000});
       },
@@ -227,7 +250,7 @@ TEST(GroupCreationForkTest, ARankIsNamedThatHasForkedMeanwhileAndIsKilled) {
         const outrigger_group_config config{.rank = rank, .size = 2, .store = store.callbacks(), .timeout_ms = 60'000};
         outrigger_group* group = nullptr;
         if (outrigger_group_create(&config, &group) != OUTRIGGER_GROUP_OK) return 1;
-        if (rank == 1) ::kill(::getpid(), SIGKILL);
+        if (rank == 1) kill_this_process();
         return outrigger_group_barrier(group) == OUTRIGGER_GROUP_DEAD_RANK ? 0 : 1;
       },
       children);
@@ -246,7 +269,7 @@ TEST_P(OneNodeCreationTest, NothingIsLeftOfOneWithoutMemory) {
     const std::vector<int> results = run_ranks(
         2,
         [&](FileStore& store, std::uint32_t rank) {
-          DeadlyStore uncounted(store);
+          HookedStore uncounted(store);
           const outrigger_group_config config{
               .rank = rank, .size = 2, .store = uncounted.callbacks(), .timeout_ms = 3'600'000};
           outrigger_group* group = nullptr;

@@ -100,8 +100,8 @@ std::string memory_of_a_rank() {
          OUTRIGGER_LAYOUT(KeyEntry, region, key_bytes, export_bytes, reserved, base, bytes, key) +
          OUTRIGGER_LAYOUT(WireRoute, moves_memory, transports) +
          OUTRIGGER_LAYOUT(CopyQueue, wanted, given, service_waits, asked, recalled, taken, events, bell, copier_sleeps,
-                          copier_tid, copier_has, hands, rank_waits, copier_away, copier_ran_ns, copier_busy_since,
-                          ranks_alone, rank_waits_late, jobs, results) +
+                          copier_tid, copier_has, hands, rank_waits, copier_away, copier_holds, copier_ran_ns,
+                          copier_busy_since, ranks_alone, rank_waits_late, jobs, results) +
          "segment: ring " + std::to_string(SegmentView::ring_offset()) + ", slots " +
          std::to_string(SegmentView::slots_offset()) + ", keys " + std::to_string(SegmentView::keys_offset()) +
          ", groups " + std::to_string(SegmentView::groups_offset()) + ", native calls " +

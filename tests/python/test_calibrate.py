@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from outrigger import cores
-from outrigger.calibrate import caches, cluster_file, command, estimates, fitting
+from outrigger.calibrate import caches, cluster_file, command, estimates, fitting, whole
 from outrigger.calibrate.readings import CopyRates, Place, Rates, Reading, Readings, parse_messages
 from outrigger.errors import UserError
 
@@ -162,6 +162,21 @@ def test_what_lies_in_no_cache_has_a_rate_of_its_own() -> None:
     assert by_kernel["host.cache"].value == pytest.approx(cache / 2)
 
     assert "mpi.copy_missed" not in estimates.estimate(host)
+
+
+@pytest.mark.parametrize(
+    ("memory", "own_core", "nodes", "copy"),
+    [
+        ("malloc", True, 1, True),
+        ("malloc", True, 4, True),
+        ("malloc", False, 1, True),
+        ("malloc", False, 4, False),
+        ("alloc_mem", True, 1, False),
+        ("alloc_mem", False, 1, False),
+    ],
+)
+def test_waiting_ranks_copy_what_cannot_be_mapped(memory: str, own_core: bool, nodes: int, copy: bool) -> None:
+    assert whole._ranks_copy(Readings(memory=memory, own_core=own_core, nodes=nodes)) == copy
 
 
 def test_numbers_of_ranks_are_a_list() -> None:

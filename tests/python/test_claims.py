@@ -21,8 +21,8 @@ EIGHT = "numa:1 core:8 pu:1"
 HOLDER = """
 import sys
 from outrigger import binding, claims
-node = binding.ask(sys.argv[1:])
-print(claims.hold(node), *node.rank_cpus, *node.service_cpus, flush=True)
+node = binding.ask(sys.argv[2:])
+print(claims.hold(node, [int(cpu) for cpu in sys.argv[1].split()]), *node.rank_cpus, *node.service_cpus, flush=True)
 sys.stdin.read()
 """
 
@@ -45,9 +45,9 @@ def command(built: Artifacts, ranks: int, bind: str = "bunch") -> list[str]:
 class Other:
     """Another job's command, which has planned."""
 
-    def __init__(self, place: list[str], job: str = "other") -> None:
+    def __init__(self, place: list[str], job: str = "other", copy_cpus: str = "") -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", HOLDER, *place], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            [sys.executable, "-c", HOLDER, copy_cpus, *place], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             env={**os.environ, JOB: job},
         )  # fmt: skip
         assert self.process.stdout is not None
@@ -92,6 +92,16 @@ def test_what_is_too_little_is_shared_and_said(built: Artifacts, other: Other) -
         f"(process {other.process.pid}: " in note and "CPUs 0-1,7, where ranks of this job run" in note
         for note in notes
     ), notes
+
+
+def test_copy_cores_are_claimed_as_those_of_service_processes(built: Artifacts) -> None:
+    beside_dpu = [*command(built, 2), binding.KEEP_NO_CORE, "--copy-cpus", "0"]
+    other = Other(beside_dpu, copy_cpus="0")
+    assert other.said == ["True", "1", "2"]
+    node = binding.ask([*command(built, 2), binding.KEEP_NO_CORE])
+    assert {(job.cpu, job.by) for job in node.other_jobs} == {(0, "service"), (1, "ranks"), (2, "ranks")}
+    assert node.rank_cpus == (3, 4)
+    other.kill()
 
 
 def test_who_comes_second_at_the_same_moment_plans_again(built: Artifacts) -> None:

@@ -509,6 +509,12 @@ def test_what_waiting_ranks_copied_has_a_line() -> None:
     assert line in shown(EXAMPLE | {"copied_while_waiting": 3 << 20}).splitlines()
 
 
+def test_what_was_copied_on_spare_cores_has_a_line() -> None:
+    assert "spare cores" not in shown(EXAMPLE)
+    line = "copied on spare cores (--copy-cpus): 5 MiB, counted with copier"
+    assert line in shown(EXAMPLE | {"copied_on_spare_cores": 5 << 20}).splitlines()
+
+
 def waits(kind: str, setting: str = "", seconds: float = 0.0) -> dict[str, Any]:
     spread = {"sum": seconds, "min": 0.0, "max": seconds}
     return {

@@ -34,8 +34,8 @@ def _shared(readings: Readings) -> bool:
 
 
 def _ranks_copy(readings: Readings) -> bool:
-    """If no core is left for other processes, waiting ranks copy memory that service processes cannot map."""
-    return readings.memory == "malloc" and not readings.own_core and readings.nodes == 1
+    """Waiting ranks copy memory that service processes cannot map. If these have no core, only on one node."""
+    return readings.memory == "malloc" and (readings.own_core or readings.nodes == 1)
 
 
 def _words(readings: Readings) -> dict[str, str]:

@@ -5,9 +5,15 @@
 
 namespace outrigger::client {
 
-// The kind of the calling thread's system call filter. It changes when the program installs its first one.
-inline int call_filter_of_this_thread() {
-  return ::prctl(PR_GET_SECCOMP);
-}
+class CallFilter {
+ public:
+  // The calling thread has got its first system call filter since the thread that constructed this had none.
+  [[nodiscard]] bool is_new() const { return of_this_thread() != at_start_; }
+
+ private:
+  static int of_this_thread() { return ::prctl(PR_GET_SECCOMP); }
+
+  int at_start_ = of_this_thread();
+};
 
 }  // namespace outrigger::client

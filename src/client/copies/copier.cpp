@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <span>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "client/copies/copier_thread.hpp"
@@ -13,8 +14,7 @@
 namespace outrigger::client {
 
 void Copier::start(CopyQueue& copy_queue, HugePages& pages, int cpu) {
-  if (used_) return;
-  used_ = true;
+  if (std::exchange(used_, true) || filter_.is_new()) return;
   copy_queue_ = &copy_queue;
   pages_ = &pages;
   cpu_ = cpu;
@@ -49,7 +49,8 @@ void Copier::serve() {
   }
   CopyJobs jobs;
   CopyTaker taker(*copy_queue_);
-  const auto ended = [this] { return stop_.load(std::memory_order_seq_cst); };
+  jobs.belong_to_copier(*copy_queue_);
+  const auto ended = [this] { return stop_.load(std::memory_order_seq_cst) || filter_.is_new(); };
   copy_queue_->copier_tid.store(static_cast<std::int32_t>(::syscall(SYS_gettid)), std::memory_order_release);
   state_.store(State::runs, std::memory_order_release);
   CopyJob job;

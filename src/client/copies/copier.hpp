@@ -3,7 +3,8 @@
 //
 // It costs little, and nothing while there is nothing to copy. It starts when the service process has work for it. It
 // runs on the service process's core only, and sleeps in one futex without a time limit. It handles no signals, has no
-// descriptors, allocates nothing and calls no MPI. It ends with the process and does not exist in forked children.
+// descriptors, allocates nothing and calls no MPI. It ends with the process, or when the program filters its system
+// calls, and does not exist in forked children.
 //
 // Thread rule: start() and stop() by one thread at a time.
 #pragma once
@@ -13,6 +14,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "client/copies/call_filter.hpp"
 #include "client/memory/huge_pages.hpp"
 #include "copy/copy_queue.hpp"
 
@@ -54,6 +56,7 @@ class Copier {
   pthread_t thread_{};
   bool started_ = false;
   bool used_ = false;
+  const CallFilter filter_;
   std::atomic<bool> stop_{false};
   std::atomic<State> state_{State::none};
 };

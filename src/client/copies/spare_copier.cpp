@@ -7,7 +7,6 @@
 #include <ctime>
 #include <utility>
 
-#include "client/copies/call_filter.hpp"
 #include "client/copies/copier_thread.hpp"
 #include "client/quiet_thread.hpp"
 #include "copy/policy.hpp"
@@ -66,16 +65,23 @@ class SpareCopier::UsedSlots {
 };
 
 void SpareCopier::allow(SegmentView segment, SpareCores cores) {
-  filter_ = call_filter_of_this_thread();
   segment_ = segment;
   cores_ = std::move(cores);
 }
 
 void SpareCopier::posted(std::uint64_t bytes) {
   if (cores_.cpus.empty() || !copy::wants_lender(bytes)) return;
-  if (started_) return ring_copier(queue());
-  if (std::exchange(used_, true) || call_filter_of_this_thread() != filter_) return;
+  if (started_) return ring();
+  if (std::exchange(used_, true) || filter_.is_new()) return;
   started_ = start_quiet_thread(thread_, kCopierStackBytes, &SpareCopier::main, this);
+}
+
+// One that a filter has killed offers nothing any more.
+void SpareCopier::ring() {
+  if ((queue().copier_holds.load(std::memory_order_relaxed) & kCopierDied) != 0) {
+    segment_.header().copier_lends.store(0, std::memory_order_relaxed);
+  }
+  ring_copier(queue());
 }
 
 void SpareCopier::stop() {
@@ -94,6 +100,7 @@ void* SpareCopier::main(void* self) {
 void SpareCopier::serve() {
   if (!settle_as_copier(cores_.cpus)) return;
   share_core();
+  jobs_.belong_to_copier(queue());
   std::atomic<std::uint32_t>& lends = segment_.header().copier_lends;
   lends.store(1, std::memory_order_relaxed);
   look_for_jobs();
@@ -117,7 +124,7 @@ void SpareCopier::look_for_jobs() {
 
 // A program's system call filter may end threads that copy. Service processes that replace a lost DPU ask no copiers.
 bool SpareCopier::ended() const {
-  return stop_.load(std::memory_order_seq_cst) || call_filter_of_this_thread() != filter_ ||
+  return stop_.load(std::memory_order_seq_cst) || filter_.is_new() ||
          (segment_.header().dpu_calls.load(std::memory_order_relaxed) & kDpuLost) != 0;
 }
 
@@ -126,14 +133,7 @@ bool SpareCopier::copy_one() {
   if (queue().rank_waits.load(std::memory_order_relaxed) != 0) return false;
   std::atomic<std::uint32_t>& turns = segment_.header().rank_lends_turns;
   turns.store(turns.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  CopyTaker taker(queue());
-  CopyJob job;
-  std::uint32_t number = 0;
-  if (!taker.anything_asked() || !taker.take_asked(job, number)) return false;
-  const CopyResult result = jobs_.carry_out(job);
-  taker.finish(number, result);
-  if (result == CopyResult::copied) bytes_.fetch_add(job.bytes, std::memory_order_relaxed);
-  return true;
+  return CopyTaker(queue()).anything_asked() && jobs_.take_asked(queue());
 }
 
 // A post shows its slot and then rings; this reads in the reverse order.

@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "client/copies/call_filter.hpp"
 #include "client/copies/copy_jobs.hpp"
 #include "copy/copy_queue.hpp"
 #include "protocol/shared/segment.hpp"
@@ -51,12 +52,13 @@ class SpareCopier {
   void forget() { started_ = false; }
 
   // Bytes copied so far.
-  [[nodiscard]] std::uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t bytes() const { return jobs_.bytes(); }
 
  private:
   using Clock = std::chrono::steady_clock;
   class UsedSlots;
 
+  void ring();
   static void* main(void* self);
   void serve();
   void look_for_jobs();
@@ -71,9 +73,8 @@ class SpareCopier {
   pthread_t thread_{};
   bool started_ = false;
   bool used_ = false;
-  int filter_ = 0;  // system call filter at allow()
+  const CallFilter filter_;
   std::atomic<bool> stop_{false};
-  std::atomic<std::uint64_t> bytes_{0};
   CopyJobs jobs_;
 };
 

@@ -2,8 +2,6 @@
 
 #include <chrono>
 
-#include "client/copies/call_filter.hpp"
-
 namespace outrigger::client {
 namespace {
 
@@ -19,7 +17,6 @@ std::int64_t now_ns() {
 }  // namespace
 
 void WaitHelper::allow(CopyQueue& copy_queue, HugePages& pages, copy::Lenders lenders) {
-  filter_ = call_filter_of_this_thread();
   copy_queue_ = &copy_queue;
   pages_ = &pages;
   lenders_ = lenders;
@@ -79,23 +76,15 @@ bool WaitHelper::help() {
 // Copiers begin before the program installs a system call filter; this thread may be filtered, and a forbidden call
 // would end the program.
 bool WaitHelper::may_copy() {
-  if (call_filter_of_this_thread() == filter_) return true;
+  if (!filter_.is_new()) return true;
   refuse();
   return false;
 }
 
 bool WaitHelper::take_one() {
-  CopyTaker taker(*copy_queue_);
-  CopyJob job;
-  std::uint32_t number = 0;
-  if (!taker.take_asked(job, number)) {
-    if (!alone() || !pages_->anything()) return false;
-    pages_->advance();
-    return true;
-  }
-  const CopyResult result = jobs_.carry_out(job);
-  taker.finish(number, result);
-  if (result == CopyResult::copied) bytes_.fetch_add(job.bytes, std::memory_order_relaxed);
+  if (jobs_.take_asked(*copy_queue_)) return true;
+  if (!alone() || !pages_->anything()) return false;
+  pages_->advance();
   return true;
 }
 

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <thread>
 
+#include "client/copies/call_filter.hpp"
 #include "client/copies/copy_jobs.hpp"
 #include "client/memory/huge_pages.hpp"
 #include "copy/copy_queue.hpp"
@@ -57,7 +58,7 @@ class WaitHelper {
   void forget();
 
   // Bytes copied so far.
-  [[nodiscard]] std::uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t bytes() const { return jobs_.bytes(); }
 
  private:
   [[nodiscard]] std::atomic<std::uint32_t>& waiting(copy::Waits waits) const;
@@ -68,10 +69,9 @@ class WaitHelper {
   CopyQueue* copy_queue_ = nullptr;
   HugePages* pages_ = nullptr;
   copy::Lenders lenders_ = copy::Lenders::none;
-  int filter_ = 0;  // system call filter at allow()
+  const CallFilter filter_;
   std::atomic<bool> stopped_{false};
   std::atomic<std::thread::id> copying_{std::thread::id()};  // default: none
-  std::atomic<std::uint64_t> bytes_{0};
   std::atomic<std::int64_t> at_once_until_ns_{0};  // of the steady clock; a later wait is not soon after the post
   CopyJobs jobs_;                                  // of the copying thread
 };

@@ -77,6 +77,11 @@ std::vector<std::string> command_line(const KeeperOptions& options) {
     words.emplace_back("--dpu");
     words.push_back(options.dpu);
   }
+  if (!options.dpu.empty() && !options.copy_cpus.empty()) {
+    words.emplace_back("--copy-cpus");
+    std::string& cpus = words.emplace_back();
+    for (const int cpu : options.copy_cpus) cpus.append(cpus.empty() ? "" : ",").append(std::to_string(cpu));
+  }
   return words;
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
@@ -25,7 +26,8 @@ struct KeeperOptions {
   std::uint32_t reach_allowed = kReachAll;
   // Time limit for the program to go to the background, and then for all local ranks to be served.
   std::uint32_t init_timeout_ms = setting::kInitTimeoutMs;
-  std::string dpu;  // HOST:PORT of the `outriggerd dpu` for this node; empty: none
+  std::string dpu;             // HOST:PORT of the `outriggerd dpu` for this node; empty: none
+  std::vector<int> copy_cpus;  // of ranks' copiers beside a DPU; empty: none
   Secret dpu_secret{};
 };
 

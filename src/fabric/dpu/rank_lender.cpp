@@ -11,6 +11,13 @@ namespace {
 constexpr std::size_t kCountsBytes = 64;
 static_assert(offsetof(CopyQueue, taken) % kCountsBytes == 0 && offsetof(CopyQueue, recalled) < kCountsBytes);
 static_assert(offsetof(CopyQueue, hands) - offsetof(CopyQueue, taken) < kCountsBytes);
+static_assert(offsetof(CopyQueue, copier_holds) - offsetof(CopyQueue, taken) < kCountsBytes);
+
+std::uint32_t word_of(std::span<const std::byte> line, std::size_t offset) {
+  std::uint32_t word = 0;
+  std::memcpy(&word, line.data() + (offset - offsetof(CopyQueue, taken)), sizeof(word));
+  return word;
+}
 
 }  // namespace
 
@@ -148,10 +155,9 @@ void RankLender::look_at_hands() {
     if (alive.expired()) return;
     reading_ = false;
     if (line.size() != kCountsBytes) return lost();
-    Hands hands;
-    std::memcpy(&hands.taken, line.data(), sizeof(hands.taken));
-    std::memcpy(&hands.hands, line.data() + (offsetof(CopyQueue, hands) - offsetof(CopyQueue, taken)),
-                sizeof(hands.hands));
+    const std::uint32_t living =
+        living_hands(word_of(line, offsetof(CopyQueue, hands)), word_of(line, offsetof(CopyQueue, copier_holds)));
+    const Hands hands{word_of(line, offsetof(CopyQueue, taken)), living};
     read_results([this, hands](const Results& results) { settle(hands, results); });
   });
 }

@@ -30,6 +30,7 @@ void note_statistics(const client::RankEndpoint& client) {
   const client::ClientStatistics statistics = client.statistics();
   change_header([&](report::LedgerHeader& header) {
     header.last.waiting_bytes = statistics.helped_bytes;
+    header.last.spare_bytes = statistics.spare_bytes;
     header.last.huge_bytes = statistics.huge_bytes;
     header.service.measured(statistics.service_ran_ns, statistics.service_waited_ns);
     header.service.other_job = statistics.service_other_job;

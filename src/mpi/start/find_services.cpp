@@ -115,6 +115,7 @@ client::KeeperOptions keeper_options(const Job& job, const Meeting& meeting, con
   options.reach_allowed = job.config.memory.reach;
   options.init_timeout_ms = job.config.init_timeout_ms;
   options.dpu = dpu;
+  options.copy_cpus = job.config.copy_cpus;
   options.dpu_secret = job.config.dpu_secret;
   return options;
 }

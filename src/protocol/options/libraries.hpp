@@ -17,6 +17,5 @@ inline constexpr std::array kLibraries{
     LibraryRow{"mpich", "MPICH's ABI", "liboutrigger-mpich.so", {"libmpich.so.12", "libmpi.so.12"}},
     LibraryRow{"mpiabi", "the standard ABI", "liboutrigger-mpiabi.so", {"libmpi_abi.so.1", "libmpi_abi.so.0"}},
 };
-inline constexpr std::string_view kHeapLibrary = "liboutrigger-heap.so";
 
 }  // namespace outrigger

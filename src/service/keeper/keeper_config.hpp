@@ -29,8 +29,9 @@ struct KeeperConfig {
   bool traced = false;
   bool end_ranks = true;  // after a service process is lost for good: ranks that stay get SIGTERM and SIGKILL
   Secret secret{};
-  std::string dpu;      // HOST:PORT where `outriggerd dpu` listens; empty: service processes run on this node
-  Secret dpu_secret{};  // shared with `outriggerd dpu`
+  std::vector<int> copy_cpus;  // of ranks' copiers beside a DPU; empty: none
+  std::string dpu;             // HOST:PORT where `outriggerd dpu` listens; empty: service processes run on this node
+  Secret dpu_secret{};         // shared with `outriggerd dpu`
 };
 
 }  // namespace outrigger::service

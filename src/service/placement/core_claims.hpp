@@ -3,8 +3,9 @@
 //
 // A claim is the name of a Unix socket in the abstract namespace, bound and never listened to:
 //
-//   outrigger-core:SCOPE:CPU                     one job at most: bound or refused. For a core of service processes;
-//                                                `outrigger run` binds it also for cores that it plans for ranks
+//   outrigger-core:SCOPE:CPU                     one job at most: bound or refused. For a core of service processes,
+//                                                or of ranks' copiers beside a DPU; `outrigger run` binds it also for
+//                                                cores that it plans for ranks
 //   outrigger-claim:SCOPE:service:CPU:JOB:PID    the job and process that has it
 //   outrigger-claim:SCOPE:ranks:CPU:JOB:PID      ranks are bound there; any number of jobs may claim this
 //

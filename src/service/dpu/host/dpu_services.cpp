@@ -50,7 +50,7 @@ ConfigureBody on_dpu(ConfigureBody body, std::uint32_t process, std::chrono::mil
 }  // namespace
 
 DpuServices::DpuServices(const KeeperConfig& config, LocalRanks& ranks, Events& events, OtherNodes& nodes)
-    : Services(config, ranks, events), nodes_(nodes), addresses_(config.local_size) {}
+    : Services(config, ranks, events), nodes_(nodes), claims_(config.claims), addresses_(config.local_size) {}
 
 std::string DpuServices::name() const {
   return host_.empty() ? "DPU " + config_.dpu : "DPU " + host_ + " (" + config_.dpu + ")";
@@ -63,6 +63,7 @@ Status DpuServices::start() {
                     kTransportsBytes - 1)};
   }
   if (const Status called = call(); !called) return Error{name() + ": " + called.error()};
+  claim_copy_cores();
   // Neighbouring ranks share a service process.
   for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) ranks_[rank].sp = rank * count() / ranks_.size();
   for (std::uint32_t sp = 0; sp < count(); ++sp) {
@@ -90,6 +91,17 @@ Status DpuServices::call() {
   places_.assign(called.value().services, ServicePlace{-1, copy::CoreShare::own});
   spdlog::info("{}: {} service process(es)", name(), count());
   return Done{};
+}
+
+// As cores of service processes: other jobs keep off them.
+void DpuServices::claim_copy_cores() {
+  if (config_.copy_cpus.empty()) return;
+  const Result<Topology> topology = read_topology();
+  if (!topology) return;
+  for (const int cpu : config_.copy_cpus) {
+    const std::vector<int> cpus = cpus_beside(topology.value(), cpu);
+    if (!claims_.claim_service(cpus)) claims_.share_service(cpus);
+  }
 }
 
 Status DpuServices::offer_segments() {

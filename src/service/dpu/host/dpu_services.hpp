@@ -22,6 +22,7 @@
 #include "service/keeper/nodes/other_nodes.hpp"
 #include "service/keeper/supervise/service_deaths.hpp"
 #include "service/keeper/supervise/services.hpp"
+#include "service/placement/core_claims.hpp"
 
 namespace outrigger::service {
 
@@ -48,6 +49,7 @@ class DpuServices final : public Services {
   [[nodiscard]] Status take_regions() const override;
   [[nodiscard]] std::string name() const;
   [[nodiscard]] Status call();
+  void claim_copy_cores();
   [[nodiscard]] Status offer_segments();
   void take(const DpuFrame& frame, std::vector<ServiceMessage>& messages);
   void send_rank(std::uint32_t called, const LocalRank& rank);
@@ -77,6 +79,7 @@ class DpuServices final : public Services {
   };
 
   OtherNodes& nodes_;
+  CoreClaims claims_;
   DpuLink link_;
   FetchedFromDpu fetched_{link_};
   std::string host_;                               // the DPU's own host name

@@ -39,6 +39,8 @@ class DpuServicesTest : public ::testing::Test {
     Result<ListeningPort> listener = listen_at_any_port(1);
     ASSERT_TRUE(listener) << listener.error();
     config_.world_size = config_.local_size = kRanksThere;
+    config_.claims = {"dpu-" + std::to_string(::getpid()), "mine"};
+    config_.copy_cpus = {usable_cpus().back()};
     config_.dpu = "127.0.0.1:" + std::to_string(listener.value().port);
     ranks_.emplace(events_, kRanksThere, kRanksThere);
     for (std::uint32_t rank = 0; rank < kRanksThere; ++rank) admit(rank);
@@ -169,6 +171,15 @@ class DpuServicesTest : public ::testing::Test {
   DpuLink link_;
   std::vector<DpuFrame> heard_;
 };
+
+TEST_F(DpuServicesTest, ClaimsCopyCoresWhileItLives) {
+  const auto others = [this] { return other_jobs(read_claims(config_.claims.scope), "another"); };
+  const auto copy_cpu = static_cast<std::size_t>(config_.copy_cpus.front());
+  EXPECT_TRUE(others().services.test(copy_cpu));
+  EXPECT_FALSE(CoreClaims({config_.claims.scope, "another"}).claim_service(config_.copy_cpus));
+  services_.reset();
+  EXPECT_FALSE(others().services.test(copy_cpu));
+}
 
 TEST_F(DpuServicesTest, StartsAStandby) {
   EXPECT_EQ(header(1).dpu_process.load(), 1U);
