@@ -419,6 +419,7 @@ def test_the_launcher_says_how_it_ended_where_nobody_else_does(
     none = report.read(path)
     assert (none.ended.how, none.ended.signal, none.counted_ranks) == (how, number, ())
     assert "no rank has reached MPI_Init" in none.ended.text
+    assert ("linked to it statically" in none.ended.text) == (code == 0)
     native = EXAMPLE | {
         "ended": {"how": "running"},
         "native_because": "no core",
