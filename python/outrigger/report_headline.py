@@ -11,7 +11,7 @@ from outrigger.report_data import Report, format_seconds, plural
 from outrigger.report_reasons import ALONE, BLOCKING, in_words
 
 _LEAST_PART = 0.0005
-"""Of the run. Less is shown as less than 0.1%."""
+"""Smaller parts of the run are shown as less than 0.1%."""
 _MEASURE = "`outrigger advise` measures whether that pays."
 
 

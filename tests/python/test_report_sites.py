@@ -81,7 +81,7 @@ def test_names(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(COMPILER is None or shutil.which("addr2line") is None, reason="no compiler, or no addr2line")
 def test_code_without_a_name_gets_no_neighbors_name(tmp_path: Path) -> None:
-    """A stripped library keeps the names of functions that others call; addr2line gives them to the code behind them."""
+    """A stripped library keeps the names of exported functions, and addr2line gives them to the code behind them."""
     source, library = tmp_path / "code.c", tmp_path / "code.so"
     source.write_text(
         "int other(int);\nint known(int x) {\n  return other(x) + 1;\n}\n"
