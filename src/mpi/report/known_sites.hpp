@@ -39,7 +39,7 @@ class KnownSites {
   void keep(const Call& call, const CallWay& way, report::LedgerRow* row) {
     const std::span<Site> set = set_of(call, way.slot_count != 0);
     auto place = std::ranges::find(set, nullptr, &Site::row);
-    if (place == set.end()) place = set.begin() + replaced_++ % kWays;
+    if (place == set.end()) place = set.begin() + static_cast<std::ptrdiff_t>(replaced_++ % kWays);
     *place = {call, way.slot_count, way.slots, row};
   }
 
