@@ -15,6 +15,7 @@ from pathlib import Path
 _TIMEOUT_S = 60.0
 """For all files together."""
 _UNKNOWN = "??"
+_SYMBOL = re.compile(r"([0-9a-f]+) ([0-9a-f]+) [TtWwiu] ")
 _WHERE = re.compile(r"(?P<file>.+):(?P<line>\d+)(?: \(discriminator \d+\))?")
 
 
@@ -51,6 +52,27 @@ def _parse(place: CodePlace, function: str, where: str) -> Named:
     return Named(place, name, found["file"], int(found["line"])) if found and known else Named(place, name)
 
 
+def _functions(path: str, *options: str, left_s: float) -> list[range]:
+    """Addresses of the functions in one of the file's symbol tables."""
+    command = ["nm", "--print-size", "--defined-only", *options, path]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=left_s, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    found = (_SYMBOL.match(line) for line in done.stdout.splitlines())
+    return [range(int(entry[1], 16), int(entry[1], 16) + int(entry[2], 16)) for entry in found if entry]
+
+
+def _without_neighbors(path: str, found: dict[CodePlace, Named], left_s: float) -> dict[CodePlace, Named]:
+    """Without debug information addr2line takes the next symbol below, in stripped files that of other code."""
+    unsure = [place for place, name in found.items() if name.function and not name.line]
+    if not unsure:
+        return found
+    functions = _functions(path, left_s=left_s) + _functions(path, "--dynamic", left_s=left_s)
+    outside = (place for place in unsure if not any(place.offset - 1 in function for function in functions))
+    return found | {place: Named(place) for place in outside}
+
+
 def _of_object(tool: str, path: str, places: list[CodePlace], left_s: float) -> dict[CodePlace, Named]:
     addresses = [f"{place.offset - 1:#x}" for place in places]  # in the call itself, not behind it
     command = [tool, "-f", "-C", "-e", path, *addresses]
@@ -62,7 +84,8 @@ def _of_object(tool: str, path: str, places: list[CodePlace], left_s: float) -> 
     if done.returncode != 0 or len(lines) != 2 * len(places):
         return {}
     pairs = zip(places, lines[::2], lines[1::2], strict=True)
-    return {place: _parse(place, function, where) for place, function, where in pairs}
+    found = {place: _parse(place, function, where) for place, function, where in pairs}
+    return _without_neighbors(path, found, left_s)
 
 
 def finder() -> str | None:

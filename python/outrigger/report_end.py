@@ -22,6 +22,7 @@ _NODES_SECONDS = 3.0
 _LOOK_SECONDS = 0.02
 _SIGNALS_FROM = 128
 _NOBODY = "no rank has reached MPI_Init under the library"
+_NO_MPI = f"{_NOBODY}: the program calls no MPI, or is linked to it statically"
 _UNSAID = ("running", "lost")
 
 
@@ -78,7 +79,8 @@ def settle(path: Path, code: int, *, mpi: str, ranks: int) -> None:
         return  # a pipe has its report already
     ended = by_code(code)
     if not path.exists():
-        text = f"{ended.text}; {_NOBODY}" if ended.text else _NOBODY
+        nobody = _NO_MPI if code == 0 else _NOBODY
+        text = f"{ended.text}; {nobody}" if ended.text else nobody
         blank = _blank(mpi, ranks, Ended(ended.how, ended.code, ended.signal, None, text))
         return _replace(path, {"version": VERSION, **asdict(blank)})
     report = _read_at_its_end(path)

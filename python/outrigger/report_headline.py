@@ -10,6 +10,8 @@ from outrigger.report_calls import could_block, percent
 from outrigger.report_data import Report, format_seconds, plural
 from outrigger.report_reasons import ALONE, BLOCKING, in_words
 
+_LEAST_PART = 0.0005
+"""Smaller parts of the run are shown as less than 0.1%."""
 _MEASURE = "`outrigger advise` measures whether that pays."
 
 
@@ -89,7 +91,7 @@ def _by_ranks(report: Report, calls: int) -> str:
         effect = ""
     else:
         without = run.mean + saved
-        part = percent(saved / without)
+        part = percent(saved / without) if saved / without >= _LEAST_PART else "less than 0.1%"
         effect = f", which saved about {format_seconds(saved)} ({part} of the {format_seconds(without)} without)"
     return f"{done:,} of {plural(calls, 'collective call')} done by the ranks themselves through shared memory{effect}."
 

@@ -245,6 +245,8 @@ def test_the_first_line_says_what_ranks_saved() -> None:
     done = "1,400 of 1,408 collective calls done by the ranks themselves through shared memory"
     saved = first_line(by_ranks=1400, saved_seconds=10.0)
     assert saved == f"{done}, which saved about 2.5 s (20% of the 12.5 s without)."
+    little = first_line(by_ranks=1400, saved_seconds=0.01)
+    assert little.startswith(f"{done}, which saved about 2.5 ms (less than 0.1% of the 10 s")
     assert first_line(by_ranks=1400) == f"{done}."  # nothing was measured
     assert first_line(by_ranks=0).startswith("Nothing was offloaded: all 1,408")
 
@@ -419,6 +421,7 @@ def test_the_launcher_says_how_it_ended_where_nobody_else_does(
     none = report.read(path)
     assert (none.ended.how, none.ended.signal, none.counted_ranks) == (how, number, ())
     assert "no rank has reached MPI_Init" in none.ended.text
+    assert ("linked to it statically" in none.ended.text) == (code == 0)
     native = EXAMPLE | {
         "ended": {"how": "running"},
         "native_because": "no core",

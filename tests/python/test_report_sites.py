@@ -80,6 +80,24 @@ def test_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(COMPILER is None or shutil.which("addr2line") is None, reason="no compiler, or no addr2line")
+def test_code_without_a_name_gets_no_neighbors_name(tmp_path: Path) -> None:
+    """A stripped library keeps the names of exported functions, and addr2line gives them to the code behind them."""
+    source, library = tmp_path / "code.c", tmp_path / "code.so"
+    source.write_text(
+        "int other(int);\nint known(int x) {\n  return other(x) + 1;\n}\n"
+        "static int hidden(int x) {\n  return other(x) + 2;\n}\nint (*used)(int) = hidden;\n"
+    )
+    subprocess.run([str(COMPILER), "-O0", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    table = subprocess.run(["nm", str(library)], check=True, capture_output=True, text=True).stdout
+    starts = {words[2]: int(words[0], 16) for line in table.splitlines() if len(words := line.split()) == 3}
+    subprocess.run(["strip", str(library)], check=True)
+    known, hidden = (CodePlace(str(library), starts[name] + 16) for name in ("known", "hidden"))
+    names = named([known, hidden])
+    assert names[known].text == "code.so in known"
+    assert names[hidden].text == f"code.so+{hidden.offset:#x}"
+
+
+@pytest.mark.skipif(COMPILER is None or shutil.which("addr2line") is None, reason="no compiler, or no addr2line")
 def test_sources_may_have_spaces_and_brackets_in_their_names(tmp_path: Path) -> None:
     source = tmp_path / "my code (2)" / "a b.c"
     source.parent.mkdir()

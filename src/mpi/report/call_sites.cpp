@@ -1,7 +1,5 @@
 #include "mpi/report/call_sites.hpp"
 
-#include <algorithm>
-#include <array>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -10,6 +8,7 @@
 
 #include "base/futex_lock.hpp"
 #include "base/stack.hpp"
+#include "mpi/report/known_sites.hpp"
 #include "mpi/report/present_call.hpp"
 
 namespace outrigger::mpi {
@@ -17,29 +16,8 @@ namespace {
 
 using report::LedgerRow;
 
-constexpr unsigned kKnownSitesLog2 = 8;
-constexpr std::size_t kKnownSites = std::size_t{1} << kKnownSitesLog2;
-
-struct KnownSite {
-  CallOrigin origin;
-  std::size_t kind = 0;
-  bool waits = false;
-  std::uint32_t slot_count = 0;
-  std::array<ReturnSlot, kMostSlots> slots;
-  LedgerRow* row = nullptr;
-};
-
 constinit FutexLock sites_mutex;
-constinit std::array<KnownSite, kKnownSites> known_sites;  // under the lock
-
-bool is_way_of(const KnownSite& known, const CallOrigin& origin) {
-  if (known.slot_count == 0) return true;
-  if (known.origin.depth != origin.depth || !is_on_this_stack(origin.depth, known.slots[known.slot_count - 1].place)) {
-    return false;
-  }
-  return std::all_of(known.slots.begin(), known.slots.begin() + known.slot_count,
-                     [](const ReturnSlot& slot) { return *slot.place == slot.address; });
-}
+constinit KnownSites known_sites;  // under the lock
 
 LedgerRow* row_of_places(CallKind kind, bool waits, const CallPlaces& places) {
   using Key = std::tuple<std::size_t, bool, std::uint32_t, std::uint64_t, std::uint32_t, std::uint64_t>;
@@ -50,32 +28,16 @@ LedgerRow* row_of_places(CallKind kind, bool waits, const CallPlaces& places) {
   return place->second;
 }
 
-std::size_t site_entry_of(const CallOrigin& origin, std::size_t kind, bool waits, bool with_depth) {
-  constexpr std::uint64_t kMix = 0x9E3779B97F4A7C15ULL;
-  std::uint64_t hash = reinterpret_cast<std::uintptr_t>(origin.caller) + 2 * kind + (waits ? 1 : 0);
-  hash *= kMix;
-  if (with_depth) hash = (hash ^ reinterpret_cast<std::uintptr_t>(origin.depth)) * kMix;
-  return hash >> (64U - kKnownSitesLog2);
-}
-
 LedgerRow* find_row(CallKind kind, bool waits, const CallOrigin& origin) {
-  const std::size_t index = index_of(kind);
+  const KnownSites::Call call{origin, index_of(kind), waits};
   std::unique_lock lock(sites_mutex);
-  for (const bool with_depth : {false, true}) {
-    const KnownSite& known = known_sites[site_entry_of(origin, index, waits, with_depth)];
-    const bool is_it = known.row != nullptr && known.origin.caller == origin.caller && known.kind == index &&
-                       known.waits == waits && (known.slot_count != 0) == with_depth;
-    if (is_it && is_way_of(known, origin)) return known.row;
-  }
+  if (LedgerRow* row = known_sites.find(call)) return row;
   // The loader has locks of its own, and runs code of the program under them.
   lock.unlock();
   const CallWay way = way_of(origin, code_at(origin.caller));
   lock.lock();
   LedgerRow* row = row_of_places(kind, waits, way.places);
-  if (way.repeats && row != nullptr) {
-    known_sites[site_entry_of(origin, index, waits, way.slot_count != 0)] =
-        KnownSite{origin, index, waits, way.slot_count, way.slots, row};
-  }
+  if (way.repeats && row != nullptr) known_sites.keep(call, way, row);
   return row;
 }
 
