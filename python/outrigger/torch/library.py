@@ -14,7 +14,7 @@ from outrigger import artifacts
 ANY_RANK = 0xFFFFFFFF
 PENDING = 8
 BY_RANKS = 9
-POSTED = 2
+BY_MEMBERS, SERVED, POSTED = range(3)
 """For prefer_service."""
 TIMEOUT = 2
 

@@ -171,7 +171,8 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         finally:
             if self._handle is None and self._counts is not None:
                 self._counts.ended()
-        self._has_service = bool(self._library.function("prefer_service")(self._handle, False))
+        self._preferred = library.BY_MEMBERS
+        self._has_service = bool(self._library.function("prefer_service")(self._handle, self._preferred))
         if self._has_service:
             self._queue.posted_calls = _PostedCalls(self._library, self._live_handle())
         if self._has_service and self._counts is not None:
@@ -272,7 +273,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                 self._library.function("set_timeout")(self._live_handle(), limit)
                 self._set_timeout_ms = limit
             if self._has_service:
-                self._library.function("prefer_service")(self._live_handle(), is_async)
+                self._prefer(library.SERVED if is_async else library.BY_MEMBERS)
             job()
 
         if self._counts is not None or profiler._is_profiler_enabled:
@@ -290,9 +291,14 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         if found is None:
             return False
         name, *arguments = found
-        handle, quick = self._live_handle(), self._library.quick
-        quick["prefer_service"](handle, library.POSTED)
-        return bool(quick[name](handle, *arguments) == library.PENDING)
+        self._prefer(library.POSTED)
+        return bool(self._library.quick[name](self._live_handle(), *arguments) == library.PENDING)
+
+    def _prefer(self, way: int) -> None:
+        """For the next call of the library, in the queue's turn."""
+        if way != self._preferred:
+            self._library.function("prefer_service")(self._live_handle(), way)
+            self._preferred = way
 
     # --- collectives ---
 

@@ -83,6 +83,8 @@ class QueuedWork(Work):  # type: ignore[misc]
     def wait(self, timeout: timedelta = NO_TIMEOUT) -> bool:
         """Returns when the operation is complete; raises its error."""
         if not self._is_done:
+            self._queue.complete_ended()
+        if not self._is_done:
             self._queue.do_until(self)
             self._queue.complete_until(self, is_limited=timeout > NO_TIMEOUT)
             if not self._ends_in(timeout.total_seconds() if timeout > NO_TIMEOUT else None):
@@ -222,21 +224,18 @@ class WorkQueue:
         with self._lock:
             if self._ends:
                 raise RuntimeError("the process group has been destroyed")
-            if post is not None and self._may_post() and post():
-                self._count(work)
-                self._posted.append((job, work))
-                self._watch_posted()
-            else:
+            if post is None or not self._may_post() or not post():
                 self._append(job, work)
+                return
+            self._count(work)
+            self._posted.append((job, work))
+            if not self._watches:
+                self._watches = True
+                self._notify()
 
     def _may_post(self) -> bool:
         """Callbacks come before operations that are called later."""
         return not self._jobs and not self._busy and not (self._posted and self._posted[-1][1].has_callbacks)
-
-    def _watch_posted(self) -> None:
-        if not self._watches:
-            self._watches = True
-            self._notify()
 
     def _count(self, work: QueuedWork) -> None:
         if self._thread is None:

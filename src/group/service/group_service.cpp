@@ -76,7 +76,12 @@ bool GroupService::begin_ahead() {
 
 Post& GroupService::next_post() {
   Post& post = seat().post(posted() + 1);
-  post = {.number = calls_};
+  post.number = calls_;
+  post.type = post.operation = 0;
+  post.root = 0;
+  // Others are not read.
+  std::fill_n(post.from.begin(), layout_.size(), PostedBlock{});
+  std::fill_n(post.into.begin(), layout_.size(), PostedBlock{});
   return post;
 }
 
