@@ -203,6 +203,7 @@ class WorkQueue:
         self._posted: deque[tuple[Callable[[], None], QueuedWork]] = deque()  # before those in `jobs`
         self._watches = False  # the thread is in await_need(), or is to go there
         self._needed: QueuedWork | None = None  # the thread must complete this one
+        self._doer: threading.Thread | None = None  # does an operation of the queue, and runs its callbacks
         self._jobs: deque[tuple[Callable[[], None], QueuedWork]] = deque()
         self._calls = 0  # of the program, and not of callbacks in the thread
         self._lock = threading.RLock()
@@ -217,7 +218,7 @@ class WorkQueue:
     def put(self, job: Callable[[], None], work: QueuedWork, post: Post | None = None) -> None:
         """Does the operation in the background."""
         if self._is_own_thread():
-            work.finish(_error_of(job))
+            work.finish(_error_of(partial(self._do_here, job)))
             return
         if self._posted:
             self.complete_ended()
@@ -275,7 +276,7 @@ class WorkQueue:
     def do(self, job: Callable[[], None]) -> int:
         """Does the operation in this thread. Returns its work's place."""
         if self._is_own_thread():
-            job()
+            self._do_here(job)
             return self._calls
         with self._lock:
             self._calls += 1
@@ -291,6 +292,12 @@ class WorkQueue:
             self._set_idle()
         return place
 
+    def _do_here(self, job: Callable[[], None]) -> None:
+        """In a callback, behind all that has been posted."""
+        while self._posted:
+            self._complete_posted()
+        job()
+
     def _take_turn(self) -> bool:
         """Waits until this thread can do an operation, or, if False, must complete the first posted one before."""
         with self._lock:
@@ -298,9 +305,11 @@ class WorkQueue:
                 self._wait()
             if self._ends:
                 raise RuntimeError("the process group has been destroyed")
-            self._busy = True
-            self._in_caller = not self._posted
-            return self._in_caller
+            if self._posted:
+                self._begin_step()
+                return False
+            self._busy = self._in_caller = True
+            return True
 
     def _is_for_thread(self) -> bool:
         """The thread runs callbacks."""
@@ -329,6 +338,7 @@ class WorkQueue:
 
     def _begin_step(self) -> Callable[[], None]:
         self._busy = True
+        self._doer = threading.current_thread()
         return self._complete_first if self._posted else partial(self._do_job, *self._jobs.popleft())
 
     def complete_ended(self) -> None:
@@ -359,16 +369,16 @@ class WorkQueue:
 
     def _complete_first(self) -> None:
         """While this thread is the busy one; it is idle then. May return before the operation has ended."""
-        assert self.posted_calls is not None
-        job = self._posted[0][0]
         try:
-            has_ended, error = self.posted_calls.complete(job, _WAIT_MS)
-            if has_ended:
-                self._take_posted().finish(error)
+            self._complete_posted()
         finally:
-            # The thread must not keep the group that it waits for.
-            del job
             self._set_idle()
+
+    def _complete_posted(self) -> None:
+        assert self.posted_calls is not None
+        has_ended, error = self.posted_calls.complete(self._posted[0][0], _WAIT_MS)
+        if has_ended:
+            self._take_posted().finish(error)
 
     def close(self, interrupt: Callable[[], None]) -> None:
         """Returns when all operations have ended. `interrupt` ends one that another thread is doing for itself."""
@@ -411,11 +421,13 @@ class WorkQueue:
             self._changed.notify_all()
 
     def _is_own_thread(self) -> bool:
-        return self._thread is not None and self._thread is threading.current_thread()
+        """The group's thread, or another one that does an operation in its place."""
+        return self._thread is not None and threading.current_thread() in (self._thread, self._doer)
 
     def _set_idle(self) -> None:
         with self._lock:
             self._busy = self._in_caller = False
+            self._doer = None
             self._notify()
 
     def _next_step(self) -> Callable[[], None] | None:
@@ -434,9 +446,11 @@ class WorkQueue:
                     self._wait()
 
     def _do_job(self, job: Callable[[], None], work: QueuedWork) -> None:
+        error: Exception | None = RuntimeError("the operation was interrupted")
         try:
-            work.finish(_error_of(job))
+            error = _error_of(job)
         finally:
+            work.finish(error)
             # The thread must not keep the group that it waits for.
             del job, work
             self._set_idle()
