@@ -54,7 +54,7 @@ class GroupService {
   [[nodiscard]] std::uint64_t first() const { return settled() + 1; }
 
   enum class Served : std::uint8_t {
-    pending,     // not yet
+    pending,  // not yet
     done,
     by_members,  // it must be done again, by the members: they all get this answer
     failed       // the group has failed

@@ -6,9 +6,9 @@
 //
 // A group on several nodes has a service process on each, and an area on each.
 //
-// The process does post n when all members have posted n. It is done with it when `completed` or `returned` is n. Members
-// do by themselves what has been returned, and the process goes on when all have settled it. A member posts
-// n + kPostsAhead after it has settled n, so nothing is overwritten that is still read.
+// The process does post n when all members have posted n. It is done with it when `completed` or `returned` is n.
+// Members do by themselves what has been returned, and the process goes on when all have settled it. A member posts n +
+// kPostsAhead after it has settled n, so nothing is overwritten that is still read.
 //
 // A reduction may overwrite the contributions. So the process first makes a piece's result here, then counts it in
 // `pieces`, and then writes it to the members. If it ends before all is done, members copy that piece from here, and
