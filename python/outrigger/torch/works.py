@@ -191,6 +191,8 @@ class WorkQueue:
     The thread completes the others. It does operations that cannot be posted, and all that are called before these
     have ended.
 
+    A thread that waits does queued operations itself, unless they have callbacks.
+
     Callbacks of futures run in this thread, or in the caller's if the operation has ended before. Operations that they
     call in this thread are done at once, before those in the queue. All ranks have one order, whenever the operation
     ends: if later operations were called before the callback was added, it has a place in the queue behind these.
