@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import statistics
 import sys
 import tempfile
 import time
@@ -44,7 +43,10 @@ def measure(arguments: argparse.Namespace) -> None:
     layers = [torch.nn.Linear(arguments.width, arguments.width) for _ in range(arguments.layers)]
     models = {
         by: DistributedDataParallel(
-            torch.nn.Sequential(*layers), process_group=group, bucket_cap_mb=arguments.bucket_mb, gradient_as_bucket_view=True
+            torch.nn.Sequential(*layers),
+            process_group=group,
+            bucket_cap_mb=arguments.bucket_mb,
+            gradient_as_bucket_view=True,
         )
         for by, group in groups.items()
     }
@@ -60,7 +62,9 @@ def measure(arguments: argparse.Namespace) -> None:
     for by in models:
         whole, alone = slowest(times[by, True]) * 1e3, slowest(times[by, False]) * 1e3
         if dist.get_rank() == 0:
-            print(f"{by:9} step {whole:8.2f} ms, without the reduction {alone:8.2f} ms, exposed {whole - alone:7.2f} ms")
+            print(
+                f"{by:9} step {whole:8.2f} ms, without the reduction {alone:8.2f} ms, exposed {whole - alone:7.2f} ms"
+            )
 
 
 def main() -> int:

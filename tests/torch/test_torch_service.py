@@ -88,9 +88,7 @@ def test_asynchronous_and_blocking_operations_meet(
 
 
 @pytest.mark.parametrize("nodes", ["", "a,b"])
-def test_operations_on_one_tensor_follow_each_other(
-    ranks: Ranks, nodes: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_operations_on_one_tensor_follow_each_other(ranks: Ranks, nodes: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Callers post some. Those that copy, and those behind them, are for the group's thread."""
     monkeypatch.setenv("OUTRIGGER_PRETEND_NODE", nodes)
 
