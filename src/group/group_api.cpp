@@ -197,7 +197,7 @@ struct outrigger_group {
       return Outcome::done;
     });
   }
-  // Of the first post.
+  // The members do the first post.
   template <class Call>
   Outcome do_returned(Call by_members) {
     const Outcome outcome = by_members(true);

@@ -87,7 +87,7 @@ def _word() -> Any:
 
 
 class _PostedCalls:
-    """Of a group. Does not keep the group."""
+    """What a group's service process has got. Does not keep the group."""
 
     def __init__(self, functions: library.Library, handle: int) -> None:
         self._library = functions
