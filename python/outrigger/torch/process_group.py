@@ -87,7 +87,7 @@ def _word() -> Any:
 
 
 class _PostedCalls:
-    """What a group's service process has got. Does not keep the group."""
+    """Those of a group, which this does not keep."""
 
     def __init__(self, functions: library.Library, handle: int) -> None:
         self._library = functions
