@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
-from torch_collectives import group_with_service, slowest
+from torch_collectives import group_with_service, slowest  # type: ignore[import-not-found]  # beside this script
 
 import outrigger.torch  # noqa: F401
 

@@ -375,7 +375,8 @@ bool RankEndpoint::fatal_was_said() const {
 }
 
 ClientStatistics RankEndpoint::statistics() const {
-  ClientStatistics statistics{lending_.helped_bytes(), lending_.spare_bytes(), lending_.huge_bytes(), 0, 0, 0, 0, {}, {}};
+  ClientStatistics statistics{
+      lending_.helped_bytes(), lending_.spare_bytes(), lending_.huge_bytes(), 0, 0, 0, 0, {}, {}};
   if (lock_.is_inert()) return statistics;
   statistics.service_ran_ns = header().service_ran_ns.load(std::memory_order_relaxed);
   statistics.service_waited_ns = header().service_waited_ns.load(std::memory_order_relaxed);
