@@ -221,6 +221,27 @@ def measure(arguments: argparse.Namespace) -> None:
                 print(f"{name:24}{size:>10}{gloo:>12.1f}{ours:>14.1f}{gloo / ours:>8.1f}", flush=True)
 
 
+def run_ranks(ranks: int, measure: Callable[[], None]) -> int:
+    """Runs it on so many processes of this machine, in a group of gloo's. Returns the largest exit code."""
+    with tempfile.TemporaryDirectory() as directory:
+        children = []
+        for rank in range(ranks):
+            child = os.fork()
+            if child == 0:
+                code = 1
+                try:
+                    files = dist.FileStore(str(Path(directory) / "store"), ranks)
+                    dist.init_process_group("gloo", store=files, rank=rank, world_size=ranks)
+                    measure()
+                    code = 0
+                finally:
+                    sys.stdout.flush()
+                    os._exit(code)
+            children.append(child)
+        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    return max(map(abs, codes))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, default=2)
@@ -237,23 +258,7 @@ def main() -> int:
         measure(arguments)
         dist.destroy_process_group()
         return 0
-    with tempfile.TemporaryDirectory() as directory:
-        children = []
-        for rank in range(arguments.ranks):
-            child = os.fork()
-            if child == 0:
-                code = 1
-                try:
-                    files = dist.FileStore(str(Path(directory) / "store"), arguments.ranks)
-                    dist.init_process_group("gloo", store=files, rank=rank, world_size=arguments.ranks)
-                    measure(arguments)
-                    code = 0
-                finally:
-                    sys.stdout.flush()
-                    os._exit(code)
-            children.append(child)
-        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-    return max(map(abs, codes))
+    return run_ranks(arguments.ranks, lambda: measure(arguments))
 
 
 if __name__ == "__main__":

@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
-from torch_collectives import group_with_service, slowest  # type: ignore[import-not-found]  # beside this script
+from torch_collectives import group_with_service, run_ranks, slowest  # type: ignore[import-not-found]  # beside this script
 
 import outrigger.torch  # noqa: F401
 
@@ -77,23 +74,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=128, help="of a rank's batch")
     parser.add_argument("--bucket-mb", type=float, default=2)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as directory:
-        children = []
-        for rank in range(arguments.ranks):
-            child = os.fork()
-            if child == 0:
-                code = 1
-                try:
-                    files = dist.FileStore(str(Path(directory) / "store"), arguments.ranks)
-                    dist.init_process_group("gloo", store=files, rank=rank, world_size=arguments.ranks)
-                    measure(arguments)
-                    code = 0
-                finally:
-                    sys.stdout.flush()
-                    os._exit(code)
-            children.append(child)
-        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-    return max(map(abs, codes))
+    return int(run_ranks(arguments.ranks, lambda: measure(arguments)))
 
 
 if __name__ == "__main__":
