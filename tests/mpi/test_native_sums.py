@@ -73,6 +73,15 @@ def test_bits_are_natives_in_levels(offload: Mpi, ranks: int, nodes: int, most: 
     assert (native_calls(result, "order not found") > 0) == (len(learned) < len(lines))
 
 
+@pytest.mark.parametrize(("ranks", "nodes"), ((4, 1), (4, 2), (8, 4)))
+def test_ranks_may_have_different_modes(offload: Mpi, ranks: int, nodes: int) -> None:
+    """All ranks of an allreduce must come to the same, whatever each of them computes."""
+    env = ALWAYS | politely(offload) | {"OUTRIGGER_PRETEND_NODES": str(nodes)}
+    result = offload.run(ranks, ["native_sums", "--modes", "1"], services=0, env=env, timeout_s=60).ok()
+    assert "no difference" in result.out
+    assert by_ranks(result) >= 4 * ranks
+
+
 @pytest.mark.parametrize("ranks", (2, 3))
 def test_edges(offload: Mpi, ranks: int) -> None:
     """Ranks with nothing to get, and numbers that are in no result."""

@@ -328,6 +328,19 @@ SumOrder per_part(const SumOrder& order, std::uint64_t parts_of_element) {
   return SumOrder::of(std::move(parts)).value_or(order);
 }
 
+std::vector<std::byte> vector_of(const Reduction& reduction, std::size_t elements, double number) {
+  const auto filled = [&]<class T>(T value) {
+    const std::vector<T> numbers(elements * reduction.element_bytes() / sizeof(T), value);
+    const auto bytes = std::as_bytes(std::span(numbers));
+    return std::vector<std::byte>(bytes.begin(), bytes.end());
+  };
+  switch (part_of(reduction.type)) {
+    case ElementType::float32: return filled(static_cast<float>(number));
+    case ElementType::float64: return filled(number);
+    default: return filled(static_cast<long double>(number));
+  }
+}
+
 }  // namespace
 
 std::string_view name_of(SumRefusal refusal) {
@@ -356,7 +369,8 @@ std::uint64_t learning_time(const Learning& learning) {
   const Learning parts = in_parts(learning);
   const std::uint64_t vectors = vectors_of(parts);
   const std::uint64_t numbers = std::min(kPeriod, parts.elements) * (parts.members + 1);
-  const std::uint64_t calls = kCostOfSweepCall * kSweeps * sweep_of(parts).rounds + kCostOfVector * vectors;
+  const std::uint64_t calls =
+      kCostOfSweepCall * kSweeps * sweep_of(parts).rounds + kCostOfVector * (vectors + learning.more_calls);
   return calls * time_of_call(learning) + vectors * numbers * kBytesOfNumber;
 }
 
@@ -411,16 +425,25 @@ SumRefusal compare(const NativeReduction& native, const NativeReduction& other, 
 }
 
 std::vector<std::byte> neutral_vector(const Reduction& reduction, std::size_t elements) {
-  const auto filled = [&]<class T>(T /*type*/) {
-    const T neutral = reduction.operation == ReduceOperation::sum ? -T{0} : T{1};
-    const std::vector<T> numbers(elements * reduction.element_bytes() / sizeof(T), neutral);
-    const auto bytes = std::as_bytes(std::span(numbers));
-    return std::vector<std::byte>(bytes.begin(), bytes.end());
+  return vector_of(reduction, elements, reduction.operation == ReduceOperation::sum ? -0.0 : 1.0);
+}
+
+std::vector<std::byte> marked_element(const Reduction& reduction, bool marked) {
+  const double neutral = reduction.operation == ReduceOperation::sum ? 0.0 : 1.0;
+  return vector_of(reduction, 1, marked ? neutral + 1 : neutral);
+}
+
+bool is_marked(const Reduction& reduction, std::span<const std::byte> element) {
+  const auto differs = [&]<class T>(T unmarked) {
+    T number{};
+    std::memcpy(&number, element.data(), sizeof number);
+    return number != unmarked;
   };
+  const float unmarked = reduction.operation == ReduceOperation::sum ? 0.0F : 1.0F;
   switch (part_of(reduction.type)) {
-    case ElementType::float32: return filled(float{});
-    case ElementType::float64: return filled(double{});
-    default: return filled(static_cast<long double>(0));
+    case ElementType::float32: return differs(unmarked);
+    case ElementType::float64: return differs(static_cast<double>(unmarked));
+    default: return differs(static_cast<long double>(unmarked));
   }
 }
 

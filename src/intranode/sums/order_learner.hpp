@@ -34,6 +34,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -60,6 +61,8 @@ struct Learning {
   std::size_t returned = 0;
   // Does each member get all elements or none? False for reduce_scatter(_block).
   bool whole = true;
+  // Calls that come on top of learn(), for learning_time(): each takes as long as one with random numbers.
+  std::size_t more_calls = 0;
 
   [[nodiscard]] static Learning allreduce(std::size_t member, std::size_t members, const Reduction& reduction,
                                           std::size_t elements) {
@@ -116,5 +119,9 @@ struct Learned {
 
 // A contribution that changes no sum or product: `elements` of it.
 [[nodiscard]] std::vector<std::byte> neutral_vector(const Reduction& reduction, std::size_t elements);
+// One element of a contribution that makes a sum or product of such elements another one, and of neutral ones not.
+[[nodiscard]] std::vector<std::byte> marked_element(const Reduction& reduction, bool marked);
+// Of a result: had a contribution a mark?
+[[nodiscard]] bool is_marked(const Reduction& reduction, std::span<const std::byte> element);
 
 }  // namespace outrigger::intranode

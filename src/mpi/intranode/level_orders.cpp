@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "intranode/combine.hpp"
+#include "mpi/intranode/probe_calls.hpp"
 #include "mpi/native/die.hpp"
 
 namespace outrigger::mpi {
@@ -42,7 +43,10 @@ Learning LevelOrders::learning_of(const TeamArguments& call, std::uint32_t membe
 }
 
 Learning LevelOrders::learning_of(const TeamArguments& call) const {
-  return learning_of(call, team_.map().largest());
+  Learning learning = learning_of(call, team_.map().largest());
+  learning.more_calls = 2 * vectors_for(call, talk_.place().size);  // of compare()
+  if (sizes() > 1) learning.more_calls += 2 * intranode::learning_calls(learning);
+  return learning;
 }
 
 MemberOrders LevelOrders::learn(const intranode::NativeReduction& native, const TeamArguments& call,
@@ -69,7 +73,9 @@ Learned LevelOrders::learn_from(const Teacher& teacher, const intranode::NativeR
                                 const TeamArguments& call) const {
   const Learning learning = learning_of(call, teacher.size);
   const bool teaches = team_.map().node_of(talk_.place().rank) == teacher.node;
-  if (teacher.size == 1) return {teaches ? std::optional(SumOrder(intranode::SumTree::linear(1))) : std::nullopt};
+  if (teacher.size <= 2) {  // one tree
+    return {teaches ? std::optional(SumOrder(intranode::SumTree::linear(teacher.size))) : std::nullopt};
+  }
   if (teaches) return intranode::learn(native, learning);
   const std::vector<std::byte> neutral = intranode::neutral_vector(*call.reduction, learning.elements);
   std::vector<std::byte> result(neutral.size());
@@ -85,7 +91,9 @@ SumRefusal LevelOrders::compare(const intranode::NativeReduction& native, const 
   const std::size_t bytes = static_cast<std::size_t>(call.send.count) * call.reduction->element_bytes();
   const auto in_levels = [&](const std::byte* contribution, std::byte* result) {
     const intranode::OrderCombine combine(*call.reduction, own);
-    return team_.allreduce({contribution, bytes}, result, combine, between) == intranode::Outcome::done;
+    bool asks_native = false;
+    return team_.allreduce_sums({contribution, bytes}, result, combine, between, asks_native) ==
+           intranode::Outcome::done;
   };
   Learning learning = learning_of(call, here_);
   learning.member = talk_.place().rank;

@@ -10,8 +10,8 @@
 //                teaches it
 //     compare    vectors of pseudo-random numbers of all ranks have the same bits, natively and in two levels. Here it
 //                shows whether the MPI adds so at all
-//     NaNs       a NaN of a contribution is in the result, and so is one that operations made. Then the MPI does the
-//     call
+//     NaNs       a NaN of a contribution is in its node's result. Then the MPI does the call: leaders tell each other.
+//                The same if the operations of a node make one
 //
 // Thread rule: the team's.
 #pragma once

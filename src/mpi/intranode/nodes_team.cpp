@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "base/tick_clock.hpp"
+#include "intranode/sums/order_learner.hpp"
+#include "intranode/sums/sum_tree.hpp"
 #include "mpi/native/abi.hpp"
 
 namespace outrigger::mpi {
@@ -238,6 +240,30 @@ Outcome NodesTeam::reduce_in_order(std::span<const std::byte> mine, std::byte* i
   for (std::uint32_t rank = 0; rank < map_.ranks(); ++rank) contributions.at(rank) = all + bytes * rank;
   combine.apply(std::span(contributions).first(map_.ranks()), into, 0, bytes / combine.element_bytes());
   return Outcome::done;
+}
+
+// Ranks may have different rounding modes, so that their results differ. One more element of the vector, with exact
+// results, tells all leaders whether a node's result has a NaN.
+Outcome NodesTeam::allreduce_sums(std::span<const std::byte> mine, std::byte* into,
+                                  const intranode::OrderCombine& combine, const NativeReduction& between_nodes,
+                                  bool& asks_native) {
+  const std::uint64_t bytes = mine.size();
+  if (bytes == 0) return Outcome::done;
+  const Reduction& reduction = combine.reduction();
+  std::byte* local = room(Room::local, bytes + combine.element_bytes());
+  const std::span<std::byte> mark(local + bytes, combine.element_bytes());
+  if (node_.reduce(mine, leads() ? local : into, combine, 0) != Outcome::done) return Outcome::ended;
+  if (leads()) {
+    const bool has_nans = intranode::has_nans(reduction, local, combine.elements_in(bytes));
+    copy_bytes(mark.data(), intranode::marked_element(reduction, has_nans));
+    const NativeReduction with_mark{between_nodes.count + 1, between_nodes.type, between_nodes.operation};
+    if (!between(leaders_.allreduce_in_place(local, with_mark))) return Outcome::ended;
+    copy_bytes(into, {local, bytes});
+  }
+  if (node_.broadcast(mark, 0) != Outcome::done) return Outcome::ended;
+  if (node_.broadcast({into, bytes}, 0) != Outcome::done) return Outcome::ended;
+  asks_native = intranode::is_marked(reduction, mark);
+  return done(Outcome::done);
 }
 
 bool NodesTeam::takes_extrema(std::uint64_t bytes) const {

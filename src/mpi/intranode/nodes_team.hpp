@@ -63,8 +63,11 @@ class NodesTeam {
   Outcome reduce_in_order(std::span<const std::byte> mine, std::byte* into, const intranode::Combine& combine,
                           std::optional<std::uint32_t> root);
 
-  // Minima and maxima of short vectors of floating-point numbers. `asks_native`, which is the same at all ranks: only
-  // the MPI knows its bits (intranode/sums/sum_order.hpp).
+  // Sums and products of floating-point numbers, as allreduce(). `asks_native`, which is the same at all ranks: a
+  // contribution may have a NaN, so only the MPI knows the bits.
+  Outcome allreduce_sums(std::span<const std::byte> mine, std::byte* into, const intranode::OrderCombine& combine,
+                         const NativeReduction& between_nodes, bool& asks_native);
+  // Minima and maxima of short vectors of floating-point numbers, likewise (intranode/sums/sum_order.hpp).
   [[nodiscard]] bool takes_extrema(std::uint64_t bytes) const;
   Outcome allreduce_extrema(std::span<const std::byte> mine, std::byte* into, const Reduction& reduction,
                             bool& asks_native);

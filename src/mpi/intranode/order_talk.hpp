@@ -41,13 +41,12 @@ class OrderTalk {
 template <class AnyTeam>
 class TalkOf final : public OrderTalk {
  public:
-  TalkOf(AnyTeam& team, const TeamPlace& place) : OrderTalk(place), team_(team) {}
+  TalkOf(AnyTeam& team, const TeamPlace& place) : OrderTalk(place), team_(team), all_(place.size) {}
 
   std::uint8_t most_of(std::uint8_t mine) override {
-    std::vector<std::uint8_t> all(place().size);
-    const auto blocks = intranode::Blocks::regular(std::as_writable_bytes(std::span(all)).data(), 1);
+    const auto blocks = intranode::Blocks::regular(std::as_writable_bytes(std::span(all_)).data(), 1);
     expect(team_.allgather(std::as_bytes(std::span(&mine, 1)), blocks));
-    return *std::ranges::max_element(all);
+    return *std::ranges::max_element(all_);
   }
   std::string text_of(std::uint32_t member, std::string own) override {
     std::uint64_t length = own.size();
@@ -60,11 +59,13 @@ class TalkOf final : public OrderTalk {
  private:
   void expect(intranode::Outcome outcome) const {
     if (outcome == intranode::Outcome::done) return;
-    const std::string why = team_.difference() ? team_.difference()->description(place().rank) : "a rank does not come";
+    const std::string why = team_.difference() ? team_.difference()->description(place().rank)
+                                               : "a rank does not come, or the MPI has returned an error";
     die("the ranks of a communicator could not agree on an order of addition: %s", why.c_str());
   }
 
   AnyTeam& team_;
+  std::vector<std::uint8_t> all_;  // what members give
 };
 
 }  // namespace outrigger::mpi

@@ -252,20 +252,11 @@ class Performance {
     const intranode::OrderCombine combine(*call_.reduction,
                                           order_ != nullptr ? *order_ : ranks_.rank_order(combined()));
     const Outcome outcome = reduce(vector, into, combine);
-    if (order_ != nullptr && outcome == Outcome::done) {
-      const bool in_order = !combine.asks_native() && (!in_levels() || !has_nans(into));
-      const bool sure = in_order && (!call_.send.in_place() || is_probed_in_place(call_));
-      // On several nodes all have the same result.
-      asks_native_ = kOneNode ? ranks_.orders().any_says(!sure) : !sure;
+    if (kOneNode && order_ != nullptr && outcome == Outcome::done) {
+      const bool sure = !combine.asks_native() && (!call_.send.in_place() || is_probed_in_place(call_));
+      asks_native_ = ranks_.orders().any_says(!sure);
     }
     return outcome;
-  }
-  [[nodiscard]] bool in_levels() const {
-    if constexpr (!kOneNode) return is_in_levels(team_, call_);
-    return false;
-  }
-  [[nodiscard]] bool has_nans(const std::byte* result) const {
-    return intranode::has_nans(*call_.reduction, result, static_cast<std::size_t>(call_.send.count));
   }
   Outcome reduce_surely(std::span<const std::byte> vector, std::byte* into) {
     SureReduction sure(ranks_, call_, *order_, vector);
@@ -283,10 +274,16 @@ class Performance {
   Outcome reduce_between_nodes(std::span<const std::byte> vector, std::byte* into,
                                const intranode::OrderCombine& combine) {
     const bool is_rooted = call_.call == CollectiveCall::reduce;
-    if (order_ == nullptr ? rounds(*call_.reduction) : !in_levels()) {
-      return team_.reduce_in_order(vector, into, combine, is_rooted ? std::optional(root_) : std::nullopt);
-    }
     const NativeReduction between{static_cast<int>(call_.send.count), call_.send.type, call_.operation};
+    if (order_ != nullptr && is_in_levels(team_, call_)) {
+      return team_.allreduce_sums(vector, into, combine, between, asks_native_);
+    }
+    if (order_ != nullptr || rounds(*call_.reduction)) {
+      const Outcome outcome =
+          team_.reduce_in_order(vector, into, combine, is_rooted ? std::optional(root_) : std::nullopt);
+      asks_native_ = order_ != nullptr && combine.asks_native();  // all ranks combine the same numbers
+      return outcome;
+    }
     if (is_rooted) return team_.reduce(vector, into, combine, between, root_);
     return team_.allreduce(vector, into, combine, between);
   }

@@ -26,9 +26,12 @@ bool has_one_order(const TeamArguments& call) {
   return call.call == CollectiveCall::allreduce || call.call == CollectiveCall::reduce;
 }
 
-std::string word_for(std::span<const WorldRank> members) {
+// `nodes`: where they are, if they are on several.
+std::string word_for(std::span<const WorldRank> members, const NodesTeam* nodes) {
   std::uint64_t hash = 0xCBF29CE484222325ULL;
-  for (const WorldRank member : members) hash = (hash ^ member.value()) * 0x100000001B3ULL;
+  const auto mix = [&](std::uint64_t number) { hash = (hash ^ number) * 0x100000001B3ULL; };
+  for (const WorldRank member : members) mix(member.value());
+  for (std::uint32_t rank = 0; nodes != nullptr && rank < members.size(); ++rank) mix(nodes->map().node_of(rank));
   return std::to_string(hash);
 }
 
@@ -73,7 +76,7 @@ TeamOrders::TeamOrders(const Job& job, std::unique_ptr<OrderTalk> talk, NodesTea
       nodes_(nodes),
       waiter_(waiter),
       file_(job.orders.get()),
-      members_(word_for(members)),
+      members_(word_for(members, nodes)),
       at_once_(job.config.intranode == Config::Intranode::always),
       table_(at_once_) {
   if (nodes != nullptr) levels_.emplace(*nodes, *talk_);
@@ -144,7 +147,7 @@ bool TeamOrders::look_up(MPI_Comm comm, const TeamArguments& call, OrderTable::E
   const std::optional<MemberOrders> orders = intranode::parse_orders(found);
   const SumOrder* const own = orders ? own_of(call, *orders) : nullptr;
   if (any_says(own == nullptr)) return false;
-  if (vectors_for(call, own_place().size) >= intranode::learning_calls(learning_for(call))) {
+  if (!by_levels(call) && vectors_for(call, own_place().size) >= intranode::learning_calls(learning_for(call))) {
     learn(comm, call, entry);
     return true;
   }

@@ -466,6 +466,21 @@ TYPED_TEST(TwoWays, LearnBesideNeutralContributions) {
   }
 }
 
+TYPED_TEST(TwoWays, MarksAreInResults) {
+  for (const ReduceOperation operation : {ReduceOperation::sum, ReduceOperation::prod}) {
+    const Reduction reduction{operation, kType<TypeParam>};
+    const std::vector<std::byte> none = marked_element(reduction, false);
+    const std::vector<std::byte> mark = marked_element(reduction, true);
+    for (std::size_t marks = 0; marks <= 3; ++marks) {
+      std::vector<const std::byte*> contributions;
+      for (std::size_t node = 0; node < 3; ++node) contributions.push_back(node < marks ? mark.data() : none.data());
+      std::vector<std::byte> result(none.size());
+      ASSERT_EQ(evaluate(SumTree::balanced(3), reduction, contributions, result.data(), 1), Bits::exact);
+      EXPECT_EQ(is_marked(reduction, result), marks > 0) << marks;
+    }
+  }
+}
+
 TEST(Learner, RefusesWhatItCannotLearn) {
   const NativeReduction never = [](const std::byte*, std::byte*) { return ADD_FAILURE() << "called", false; };
   const Reduction sum{ReduceOperation::sum, ElementType::float64};
