@@ -41,8 +41,7 @@ enum outrigger_group_result {
   OUTRIGGER_GROUP_ABORTED = 5,      /* a rank has called outrigger_group_abort(), or a timeout has ended the group */
   OUTRIGGER_GROUP_NO_MEMORY = 6,    /* memory cannot be had, or a rank or its memory not reached; ends the group */
   OUTRIGGER_GROUP_STORE_FAILED = 7, /* a callback of the store returned an error */
-  OUTRIGGER_GROUP_PENDING = 8,      /* the request or the collective is not complete; not an error */
-  OUTRIGGER_GROUP_BY_RANKS = 9      /* the collective has not been done, as the ranks must do it; not an error */
+  OUTRIGGER_GROUP_PENDING = 8       /* the request is not complete; not an error */
 };
 
 enum outrigger_group_type {
@@ -108,24 +107,10 @@ void outrigger_group_abort(outrigger_group* group);
 void outrigger_group_set_timeout(outrigger_group* group, int64_t timeout_ms);
 
 /* For the collectives that follow: 1: the group's service process does them, and the calling thread sleeps meanwhile.
- * 2: as 1, but they are only posted: they return OUTRIGGER_GROUP_PENDING, and outrigger_group_complete() completes
- * them. Those that cannot be posted do nothing and return OUTRIGGER_GROUP_BY_RANKS. 0: the ranks do them by themselves.
- * Ranks may differ: the one that comes first to a collective decides. Returns 1 if the group has service processes.
- * Results have the same bits. If the process ends, ranks finish what it was doing; on several machines, that is an
- * error, OUTRIGGER_GROUP_DEAD_RANK. */
+ * 0: the ranks do them by themselves. Ranks may differ: the one that comes first to a collective decides. Returns 1 if
+ * the group has service processes. Results have the same bits. If the process ends, ranks finish what it was doing; on
+ * several machines, that is an error, OUTRIGGER_GROUP_DEAD_RANK. */
 int outrigger_group_prefer_service(outrigger_group* group, int prefer);
-/* Completes the oldest posted collective, and returns its result. OUTRIGGER_GROUP_PENDING: it is not complete after
- * `limit_ms`. OUTRIGGER_GROUP_BY_RANKS: make the same call again, with 0 or 1 preferred, before any other one. Buffers
- * are the library's until then, but lists are not. Other collectives, and destroy, come when all that were posted have
- * been completed. One thread at a time; another one may post meanwhile. */
-int outrigger_group_complete(outrigger_group* group, int64_t limit_ms);
-/* For a thread that completes what no other thread completes. It returns when the oldest posted collective needs
- * outrigger_group_complete(): the ranks must do it, it has failed, it has ended for 0.1 s, or it has ended and is
- * wanted. OUTRIGGER_GROUP_PENDING: after outrigger_group_wake(), or when nothing was posted for a second. */
-int outrigger_group_await(outrigger_group* group);
-void outrigger_group_wake(outrigger_group* group);
-/* All collectives that have been posted are wanted. */
-void outrigger_group_want(outrigger_group* group);
 /* The process id of the group's service process on this machine; 0: it has none. */
 int outrigger_group_service_process(const outrigger_group* group);
 

@@ -44,7 +44,6 @@ using intranode::Blocks;
 using intranode::Outcome;
 
 constexpr std::int64_t kDefaultTimeoutMs = 1800'000;
-constexpr std::chrono::hours kForEver{1 << 20};
 constexpr std::uint64_t kMostKeptScratch = std::uint64_t{32} << 20;
 
 thread_local std::string last_error;
@@ -76,10 +75,6 @@ std::span<std::byte> bytes_at(void* from, std::uint64_t bytes) {
 bool is_on(const char* variable) {
   const char* value = std::getenv(variable);
   return value == nullptr || std::string_view(value) != "off";
-}
-
-std::span<const std::byte> bytes_of(const PostedBlock& block) {
-  return {reinterpret_cast<const std::byte*>(block.address), block.bytes};  // NOLINT(performance-no-int-to-ptr)
 }
 
 Blocks blocks_of(const struct outrigger_group_blocks& blocks) {
@@ -179,63 +174,19 @@ struct outrigger_group {
   // makes its post. `by_members(again)` does it: after a service process, if `again`.
   template <class Fill, class Call>
   int collective(std::uint64_t moves, Fill fill, Call by_members) {
-    const Who who = preferred.load(std::memory_order_relaxed);
-    if (who == Who::service_later) return post(moves, fill);
-    if (service && service->has_posts() && !returned.load() && !watch.failure().is_set()) {
-      return bad("collectives that were posted must be completed before");
-    }
     return collective([&] {
-      if (returned.exchange(false)) return do_returned(by_members);
-      if (moves == 0 || !service || !service->begin(who == Who::service)) return by_members(false);
-      hand_over(fill);
-      switch (service->wait(waiter.timeout(), kForEver)) {
-        case GroupService::Served::by_members: return do_returned(by_members);
-        case GroupService::Served::done: break;
-        default: return Outcome::ended;
+      if (moves == 0 || !service || !service->begin(prefers_service.load(std::memory_order_relaxed))) {
+        return by_members(false);
       }
-      service->settle();
-      return Outcome::done;
+      auto post = std::make_unique<Post>();
+      fill(*post);
+      switch (service->serve(*post, waiter.timeout())) {
+        case GroupService::Served::done: return Outcome::done;
+        case GroupService::Served::failed: return Outcome::ended;
+        case GroupService::Served::by_members: break;
+      }
+      return by_members(true);
     });
-  }
-  // The members do the first post.
-  template <class Call>
-  Outcome do_returned(Call by_members) {
-    const Outcome outcome = by_members(true);
-    service->settle();
-    return outcome;
-  }
-  template <class Fill>
-  void hand_over(Fill fill) {
-    Post& post = service->next_post();
-    fill(post);
-    for (std::uint32_t block = 0; block < size(); ++block) {
-      lends(bytes_of(post.from[block]));
-      lends(bytes_of(post.into[block]));
-    }
-    (void)service->put();
-  }
-  template <class Fill>
-  int post(std::uint64_t moves, Fill fill) {
-    const std::unique_lock held(one_at_a_time, std::try_to_lock);
-    if (!held || moves == 0 || !service || watch.failure().is_set() || !service->begin_ahead()) {
-      return OUTRIGGER_GROUP_BY_RANKS;
-    }
-    hand_over(fill);
-    return OUTRIGGER_GROUP_PENDING;
-  }
-  // The oldest post. Without time it does nothing but look.
-  int complete(std::chrono::milliseconds limit) {
-    if (!service || !service->has_posts()) return bad("no collective was posted");
-    const GroupService::Served served = service->wait(waiter.timeout(), limit);
-    const Failure failure = watch.failure();
-    if (served == GroupService::Served::by_members && !failure.is_set()) {
-      if (limit.count() == 0) return OUTRIGGER_GROUP_PENDING;
-      returned = true;
-      return OUTRIGGER_GROUP_BY_RANKS;
-    }
-    if (served == GroupService::Served::pending) return OUTRIGGER_GROUP_PENDING;
-    service->settle();
-    return failure.is_set() ? report_failure(failure) : OUTRIGGER_GROUP_OK;
   }
   // In a collective: others copy this memory, or the blocks.
   void lends(std::span<const std::byte> lent) {
@@ -305,9 +256,7 @@ struct outrigger_group {
   std::optional<NodeCollectives> nodes;  // of a group on several nodes
   std::optional<GroupService> service;   // where a core is kept
   HugePages huge_pages;
-  enum class Who : std::uint8_t { members, service, service_later };
-  std::atomic<Who> preferred{Who::members};
-  std::atomic<bool> returned{false};  // the next call is that of the first post
+  std::atomic<bool> prefers_service{false};
   std::mutex one_at_a_time;
 };
 
@@ -479,7 +428,6 @@ const char* outrigger_group_result_text(int result) {
     case OUTRIGGER_GROUP_NO_MEMORY: return "memory could not be shared";
     case OUTRIGGER_GROUP_STORE_FAILED: return "the key-value store failed";
     case OUTRIGGER_GROUP_PENDING: return "not complete yet";
-    case OUTRIGGER_GROUP_BY_RANKS: return "the ranks must do it";
     default: return "not a result of group.h";
   }
 }
@@ -518,27 +466,8 @@ void outrigger_group_set_timeout(outrigger_group* group, int64_t timeout_ms) {
 }
 
 int outrigger_group_prefer_service(outrigger_group* group, int prefer) {
-  using Who = outrigger_group::Who;
-  const Who who = prefer == 2 ? Who::service_later : prefer == 1 ? Who::service : Who::members;
-  group->preferred.store(who, std::memory_order_relaxed);
+  group->prefers_service.store(prefer != 0, std::memory_order_relaxed);
   return group->service ? 1 : 0;
-}
-
-int outrigger_group_complete(outrigger_group* group, int64_t limit_ms) {
-  return group->guarded([&] { return group->complete(std::chrono::milliseconds(std::max<int64_t>(0, limit_ms))); });
-}
-
-void outrigger_group_want(outrigger_group* group) {
-  if (group->service) group->service->want_ends();
-}
-
-int outrigger_group_await(outrigger_group* group) {
-  const auto timeout = [group] { return group->waiter.timeout(); };
-  return group->service && group->service->await_need(timeout) ? OUTRIGGER_GROUP_OK : OUTRIGGER_GROUP_PENDING;
-}
-
-void outrigger_group_wake(outrigger_group* group) {
-  if (group->service) group->service->wake();
 }
 
 int outrigger_group_service_process(const outrigger_group* group) {
@@ -619,8 +548,6 @@ int outrigger_group_reduce_scatter(outrigger_group* group, const void* from, voi
     if (total == 0) return OUTRIGGER_GROUP_OK;
     const auto* mine = static_cast<const std::byte*>(from);
     // The service process reads blocks of all members after it has written the first results.
-    const bool is_posted = group->preferred.load(std::memory_order_relaxed) == outrigger_group::Who::service_later;
-    if (from == into && is_posted) return OUTRIGGER_GROUP_BY_RANKS;
     std::vector<std::byte> apart(group->service && from == into ? bytes[group->rank()] : 0);
     std::byte* results = apart.empty() ? static_cast<std::byte*>(into) : apart.data();
     const auto fill = [&](Post& post) {

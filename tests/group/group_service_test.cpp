@@ -4,9 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -252,114 +250,6 @@ int sum_many(outrigger_group* group, std::uint32_t rank, const std::function<voi
   return 0;
 }
 
-// Sums in place, each of the one before: more of them than the service process takes at once.
-class PostedSums {
- public:
-  PostedSums(outrigger_group* group, std::uint32_t size, std::uint32_t rank)
-      : group_(group), size_(size), values_(kLength, rank + 1.0) {}
-
-  // `after` each call. Returns 0, or what failed.
-  int run(int calls, const std::function<void(int)>& after) {
-    for (int call = 0; call < calls; ++call) {
-      int result = sum(2);
-      while (result == OUTRIGGER_GROUP_BY_RANKS && posted_ > 0) {
-        if (const int ended = complete(); ended != kOk) return 10 + ended;
-        result = sum(2);
-      }
-      // The group has failed, or another rank has decided against it.
-      if (result == OUTRIGGER_GROUP_BY_RANKS && sum(0) != kOk) return 1;
-      posted_ += result == OUTRIGGER_GROUP_PENDING ? 1 : 0;
-      after(call);
-    }
-    while (posted_ > 0) {
-      if (const int ended = complete(); ended != kOk) return 10 + ended;
-    }
-    const double expected = size_ * (size_ + 1) / 2.0 * std::pow(size_, calls - 1);
-    return std::ranges::all_of(values_, [&](double value) { return value == expected; }) ? 0 : 2;
-  }
-
- private:
-  static constexpr std::size_t kLength = 200'000;
-
-  int sum(int preferred) {
-    (void)outrigger_group_prefer_service(group_, preferred);
-    return outrigger_group_all_reduce(group_, values_.data(), values_.data(), kLength, OUTRIGGER_GROUP_FLOAT64,
-                                      OUTRIGGER_GROUP_SUM);
-  }
-  int complete() {
-    int result = OUTRIGGER_GROUP_PENDING;
-    while (result == OUTRIGGER_GROUP_PENDING) result = outrigger_group_complete(group_, 1000);
-    --posted_;
-    return result == OUTRIGGER_GROUP_BY_RANKS ? sum(1) : result;
-  }
-
-  outrigger_group* group_;
-  std::uint32_t size_;
-  std::vector<double> values_;
-  int posted_ = 0;
-};
-
-TEST_P(GroupServiceTest, PostedCollectivesAreDoneInTheirOrder) {
-  const std::uint32_t size = GetParam().size;
-  run_group(size, [size](outrigger_group* group, std::uint32_t rank) {
-    EXPECT_EQ(PostedSums(group, size, rank).run(22, [](int) {}), 0);  // without rounding
-    EXPECT_EQ(outrigger_group_complete(group, 0), OUTRIGGER_GROUP_BAD_ARGUMENT);
-  });
-  wait_for_no_service_of(::getpid());
-}
-
-TEST_P(GroupServiceTest, OtherCollectivesComeWhenAllThatWerePostedAreComplete) {
-  run_group(GetParam().size, [](outrigger_group* group, std::uint32_t) {
-    (void)outrigger_group_prefer_service(group, 2);
-    EXPECT_EQ(outrigger_group_barrier(group), OUTRIGGER_GROUP_PENDING);
-    (void)outrigger_group_prefer_service(group, 1);
-    EXPECT_EQ(outrigger_group_barrier(group), OUTRIGGER_GROUP_BAD_ARGUMENT);
-    EXPECT_EQ(outrigger_group_complete(group, 60'000), kOk);
-    EXPECT_EQ(outrigger_group_barrier(group), kOk);
-  });
-  wait_for_no_service_of(::getpid());
-}
-
-// Each rank decides for itself, so those that come first decide.
-TEST_P(GroupServiceTest, PostedAndBlockingCollectivesMeet) {
-  run_group(GetParam().size, [](outrigger_group* group, std::uint32_t rank) {
-    std::mt19937 own(rank);
-    std::vector<float> values(50'000, 1);
-    const auto all_reduce = [&](int preferred) {
-      (void)outrigger_group_prefer_service(group, preferred);
-      return outrigger_group_all_reduce(group, values.data(), values.data(), values.size(), OUTRIGGER_GROUP_FLOAT32,
-                                        OUTRIGGER_GROUP_MAX);
-    };
-    for (int round = 1; round <= 40; ++round) {
-      const auto expected = static_cast<float>(round);
-      std::ranges::fill(values, rank == 0 ? expected : 0);
-      int result = all_reduce(static_cast<int>(own() % 3));
-      if (result == OUTRIGGER_GROUP_PENDING) {
-        result = outrigger_group_complete(group, 60'000);
-        if (result == OUTRIGGER_GROUP_BY_RANKS) result = all_reduce(1);
-      } else if (result == OUTRIGGER_GROUP_BY_RANKS) {
-        result = all_reduce(0);
-      }
-      ASSERT_EQ(result, kOk);
-      ASSERT_EQ(values, std::vector<float>(values.size(), expected));
-    }
-  });
-  wait_for_no_service_of(::getpid());
-}
-
-TEST_P(GroupServiceTest, AThreadAwaitsWhatIsWanted) {
-  run_group(GetParam().size, [](outrigger_group* group, std::uint32_t) {
-    outrigger_group_wake(group);
-    EXPECT_EQ(outrigger_group_await(group), OUTRIGGER_GROUP_PENDING);
-    (void)outrigger_group_prefer_service(group, 2);
-    EXPECT_EQ(outrigger_group_barrier(group), OUTRIGGER_GROUP_PENDING);
-    outrigger_group_want(group);
-    EXPECT_EQ(outrigger_group_await(group), kOk);
-    EXPECT_EQ(outrigger_group_complete(group, 0), kOk);
-  });
-  wait_for_no_service_of(::getpid());
-}
-
 // Another process, so that the group's calls go on.
 void later(pid_t process, int signal, int after_us) {
   if (::fork() != 0) return;
@@ -409,38 +299,6 @@ TEST_F(OneNodeServiceTest, RanksGoOnFromAKilledServiceProcess) {
     EXPECT_EQ(results, (std::vector<int>{0, 0}));
     wait_for_no_service_of(children.front());
   }
-}
-
-TEST_F(OneNodeServiceTest, RanksDoWhatAKilledServiceProcessHasGot) {
-  for (int round = 0; round < 8; ++round) {
-    std::vector<pid_t> children;
-    const std::vector<int> results = run_served(
-        2,
-        [&](outrigger_group* group, std::uint32_t rank) {
-          return PostedSums(group, 2, rank).run(20, [&](int call) {
-            if (rank != 0 || call != 5) return;
-            for (const pid_t service : services_of(::getpid())) later(service, SIGKILL, 300 * round);
-          });
-        },
-        children);
-    EXPECT_EQ(results, (std::vector<int>{0, 0}));
-    wait_for_no_service_of(children.front());
-  }
-}
-
-TEST_F(OneNodeServiceTest, ADeadRankEndsWhatWasPosted) {
-  std::vector<pid_t> children;
-  const std::vector<int> results = run_served(
-      2,
-      [&](outrigger_group* group, std::uint32_t rank) {
-        const int result = PostedSums(group, 2, rank).run(40, [&](int call) {
-          if (rank == 1 && call == 12) ::kill(::getpid(), SIGKILL);
-        });
-        return result == 10 + OUTRIGGER_GROUP_DEAD_RANK ? 0 : result;
-      },
-      children);
-  EXPECT_EQ(results, (std::vector<int>{0, -1}));
-  wait_for_no_service_of(children.front());
 }
 
 // It is killed after ten seconds.

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
-import weakref
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -85,120 +83,6 @@ def test_asynchronous_and_blocking_operations_meet(
                 assert torch.equal(tensor, expected(size, step + one))
 
     ranks.run(size, program)
-
-
-@pytest.mark.parametrize("nodes", ["", "a,b"])
-def test_operations_on_one_tensor_follow_each_other(ranks: Ranks, nodes: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Callers post some. Those that copy, and those behind them, are for the group's thread."""
-    monkeypatch.setenv("OUTRIGGER_PRETEND_NODE", nodes)
-
-    def program(rank: int, size: int) -> None:
-        ours = dist.new_group(backend="outrigger")
-        tensor = torch.ones(300, 300, dtype=torch.float64)
-        works = []
-        for step in range(40):
-            part = tensor.t() if step % 19 == 17 else tensor
-            works.append(dist.all_reduce(part, group=ours, async_op=True))
-        works[-1].wait()
-        assert all(work.is_completed() for work in works)
-        assert torch.equal(tensor, torch.full_like(tensor, float(size**40)))
-
-    ranks.run(2, program)
-
-
-def test_operations_of_all_kinds_are_posted(ranks: Ranks) -> None:
-    def program(rank: int, size: int) -> None:
-        ours: Any = dist.new_group(backend="outrigger")
-        own, every, part = filled(rank, 0), torch.empty(size * LENGTH), torch.empty(LENGTH // size)
-        works = [
-            dist.all_gather_into_tensor(every, own, group=ours, async_op=True),
-            dist.broadcast(own, 1, group=ours, async_op=True),
-            dist.reduce_scatter_tensor(part, own, group=ours, async_op=True),
-            dist.all_to_all_single(torch.empty(LENGTH), every[:LENGTH], group=ours, async_op=True),
-            dist.barrier(group=ours, async_op=True),
-        ]
-        assert ours._queue._jobs == type(ours._queue._jobs)()
-        for work in works:
-            work.wait()
-        assert torch.equal(every, torch.cat([filled(other, 0) for other in range(size)]))
-        assert torch.equal(own, filled(1, 0))
-        assert torch.equal(part, size * filled(1, 0).reshape(size, -1)[rank])
-
-    ranks.run(2, program)
-
-
-@pytest.mark.parametrize("is_killed", [False, True])
-def test_operations_end_for_which_nobody_waits(ranks: Ranks, is_killed: bool) -> None:
-    def program(rank: int, size: int) -> None:
-        ours = dist.new_group(backend="outrigger")
-        freed = []
-        for step in range(12):
-            tensor = filled(rank, step)
-            freed.append(weakref.ref(tensor))
-            dist.all_reduce(tensor, group=ours, async_op=True)
-            del tensor
-            if is_killed and step == 6:
-                for process in services():
-                    os.kill(process, signal.SIGKILL)
-        while any(one() is not None for one in freed):
-            time.sleep(0.001)
-
-    ranks.run(2, program)
-
-
-@pytest.mark.parametrize("by", ["", "a cpu"])
-def test_callbacks_run_if_nobody_waits(ranks: Ranks, by: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They call operations of the group, before those that the program calls later."""
-    if not by:
-        monkeypatch.delenv("OUTRIGGER_SERVICE_CPUS")
-
-    def program(rank: int, size: int) -> None:
-        ours = dist.new_group(backend="outrigger")
-        for step in range(6):
-            tensor, ended = filled(rank, step), threading.Event()
-
-            def again(_future: Any, tensor: torch.Tensor = tensor, ended: threading.Event = ended) -> None:
-                dist.all_reduce(tensor, group=ours)
-                ended.set()
-
-            dist.all_reduce(filled(rank, 0), group=ours, async_op=True)
-            dist.all_reduce(tensor, group=ours, async_op=True).get_future().add_done_callback(again)
-            later = dist.all_reduce(tensor, dist.ReduceOp.MAX, group=ours, async_op=True)
-            ended.wait()
-            later.wait()
-            assert torch.equal(tensor, expected(size, step) * size)
-
-    ranks.run(2, program)
-
-
-def test_a_callback_of_a_first_operation_finds_others_posted(ranks: Ranks) -> None:
-    """A future of futures takes no place in the queue: its callback comes behind what has been posted."""
-
-    def program(rank: int, size: int) -> None:
-        ours = dist.new_group(backend="outrigger")
-        for step in range(6):
-            tensors = [filled(rank, step + one) for one in range(3)]
-            first, *others = [dist.all_reduce(one, group=ours, async_op=True) for one in tensors]
-            last = torch.futures.collect_all([work.get_future() for work in others])
-            last.then(lambda _future, tensor=tensors[0]: dist.all_reduce(tensor, group=ours)).wait()
-            first.wait()
-            assert torch.equal(tensors[0], expected(size, step) * size)
-
-    ranks.run(2, program)
-
-
-def test_a_group_is_destroyed_while_operations_are_posted(ranks: Ranks) -> None:
-    def program(rank: int, size: int) -> None:
-        for step in range(5):
-            ours = dist.new_group(backend="outrigger")
-            tensors = [filled(rank, step + one) for one in range(12)]
-            for tensor in tensors:
-                dist.all_reduce(tensor, group=ours, async_op=True)
-            dist.destroy_process_group(ours)
-            for one, tensor in enumerate(tensors):
-                assert torch.equal(tensor, expected(size, step + one))
-
-    ranks.run(2, program)
 
 
 def test_no_node_has_one_if_one_keeps_no_core(ranks: Ranks, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,11 +42,6 @@ def check(tensor: Any) -> None:
         raise RuntimeError(f"Outrigger takes dense tensors, and this one is {tensor.layout}")
 
 
-def is_plain(tensor: Any) -> bool:
-    """Its memory has its elements in a row, as they are."""
-    return bool(tensor.is_contiguous() and not tensor.is_neg() and not tensor.is_conj())
-
-
 class Buffer:
     """A tensor's elements in a row: its own memory, or a copy if that is not contiguous."""
 
@@ -55,7 +50,7 @@ class Buffer:
     def __init__(self, tensor: Any, fill: bool = True) -> None:
         """`tensor`: one that check() takes. Without `fill` a copy is undefined until the operation has written it."""
         self.tensor = tensor
-        if tensor.is_contiguous() and not tensor.is_neg() and not tensor.is_conj():  # is_plain() without its call
+        if tensor.is_contiguous() and not tensor.is_neg() and not tensor.is_conj():
             self.flat = tensor
         elif fill:
             self.flat = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")

@@ -13,9 +13,6 @@ from outrigger import artifacts
 
 ANY_RANK = 0xFFFFFFFF
 PENDING = 8
-BY_RANKS = 9
-BY_MEMBERS, SERVED, POSTED = range(3)
-"""For prefer_service."""
 TIMEOUT = 2
 
 _SET = CFUNCTYPE(c_int, c_void_p, c_char_p, c_void_p, c_size_t)
@@ -71,10 +68,6 @@ _ARGUMENTS: dict[str, list[Any]] = {
     "create": [POINTER(_Config), POINTER(c_void_p)],
     "set_timeout": [c_void_p, c_int64],
     "prefer_service": [c_void_p, c_int],
-    "complete": [c_void_p, c_int64],
-    "await": [c_void_p],
-    "wake": [c_void_p],
-    "want": [c_void_p],
     "service_process": [c_void_p],
     "abort": [c_void_p],
     "destroy": [c_void_p],
@@ -95,8 +88,8 @@ _ARGUMENTS: dict[str, list[Any]] = {
     "source": [c_void_p],
     "free": [c_void_p],
 }
-_WITHOUT_RESULT = ("set_timeout", "wake", "want", "abort", "destroy", "free")
-_QUICK = ("set_timeout", "prefer_service", "wake", "want")
+_WITHOUT_RESULT = ("set_timeout", "abort", "destroy", "free")
+_QUICK = ("set_timeout", "prefer_service")
 """Calls that keep the interpreter's lock: to release it means to wait for it behind a computing thread."""
 
 
@@ -128,16 +121,12 @@ class Library:
         self._library = ctypes.CDLL(path)
         self._quick = ctypes.PyDLL(path)
         self._library.outrigger_group_last_error.restype = c_char_p
-        self.quick = {name: self._declared(self._quick, name) for name in _ARGUMENTS}
-        """By their names, for calls that do not wait. Most return an enum outrigger_group_result."""
-        released = {name: self._declared(self._library, name) for name in _ARGUMENTS if name not in _QUICK}
-        self.functions = self.quick | released
-        """The same for any call."""
+        self.functions = {name: self._declared(name, arguments) for name, arguments in _ARGUMENTS.items()}
+        """By their names. Most return an enum outrigger_group_result."""
 
-    @staticmethod
-    def _declared(loaded: ctypes.CDLL, name: str) -> Any:
-        function = getattr(loaded, f"outrigger_group_{name}")
-        function.argtypes = _ARGUMENTS[name]
+    def _declared(self, name: str, arguments: list[Any]) -> Any:
+        function = getattr(self._quick if name in _QUICK else self._library, f"outrigger_group_{name}")
+        function.argtypes = arguments
         function.restype = None if name in _WITHOUT_RESULT else c_uint32 if name == "source" else c_int
         return function
 

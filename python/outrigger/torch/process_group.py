@@ -67,10 +67,6 @@ def _call(job: Callable[[], None]) -> None:
     job()
 
 
-def _nothing() -> None:
-    pass
-
-
 def _single(tensors: Sequence[Any], what: str) -> Any:
     if len(tensors) != 1:
         raise RuntimeError(f"{what}: {len(tensors)} tensors were given, one is expected")
@@ -86,56 +82,11 @@ def _word() -> Any:
     return torch.zeros(1, device="cpu")
 
 
-class _PostedCalls:
-    """Those of a group, which this does not keep."""
-
-    def __init__(self, functions: library.Library, handle: int) -> None:
-        self._library = functions
-        self._handle = handle
-        self._complete = functions.functions["complete"]
-        self._look = functions.quick["complete"]
-
-    def complete(self, job: Callable[[], None], limit_ms: int) -> tuple[bool, Exception | None]:
-        """Has the first one ended, and by which error? With a limit, `job` does it if the ranks must."""
-        result = self._look(self._handle, 0)
-        if result == library.PENDING and limit_ms:
-            result = self._complete(self._handle, limit_ms)
-        if result == library.PENDING:
-            return False, None
-        try:
-            if result == library.BY_RANKS:
-                job()
-            else:
-                self._library.check(result)
-        except library.GroupError as error:
-            return True, _raised(error)
-        except Exception as error:
-            return True, error
-        return True, None
-
-    def await_need(self) -> bool:
-        """True: a thread must complete the first one."""
-        return bool(self._library.function("await")(self._handle) != library.PENDING)
-
-    def wake(self) -> None:
-        """Ends await_need()."""
-        self._library.function("wake")(self._handle)
-
-    def want(self) -> None:
-        """await_need() is to return as soon as they end."""
-        self._library.function("want")(self._handle)
-
-
-def _raised(error: library.GroupError) -> Exception:
-    return _DistError(f"Outrigger: {error}")
-
-
 class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     """Collectives and messages through shared memory, and between machines.
 
     A call with async_op=False is done by the calling thread. Others are done by a thread of the group, in the order of
-    the calls. If the group has a service process, the calling thread posts them to it, or the group's thread hands them
-    to it and sleeps.
+    the calls. If the group has a service process, the thread hands them to it and sleeps.
     """
 
     _handle: int | None = None
@@ -171,10 +122,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         finally:
             if self._handle is None and self._counts is not None:
                 self._counts.ended()
-        self._preferred = library.BY_MEMBERS
-        self._has_service = bool(self._library.function("prefer_service")(self._handle, self._preferred))
-        if self._has_service:
-            self._queue.posted_calls = _PostedCalls(self._library, self._live_handle())
+        self._has_service = bool(self._library.function("prefer_service")(self._handle, False))
         if self._has_service and self._counts is not None:
             self._counts.served_by(self._library.function("service_process")(self._handle))
 
@@ -236,7 +184,9 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     # --- how calls are done ---
 
-    _raised = staticmethod(_raised)
+    @staticmethod
+    def _raised(error: library.GroupError) -> Exception:
+        return _DistError(f"Outrigger: {error}")
 
     def _call(self, name: str, *arguments: Any) -> None:
         """Calls a function of the library, in the queue's turn."""
@@ -251,18 +201,9 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         return self._handle
 
     def _do(
-        self,
-        operation: str,
-        tensors: list[Any],
-        opts: Any,
-        outputs: list[Any],
-        job: Callable[[], None],
-        call: Callable[[], tuple[Any, ...] | None] = _nothing,
+        self, operation: str, tensors: list[Any], opts: Any, outputs: list[Any], job: Callable[[], None]
     ) -> QueuedWork:
-        """Does an operation now, or puts it into the queue. `tensors`: this rank's part, for the report.
-
-        `call`: the function of the library and its arguments that are all of the job, if it is only that.
-        """
+        """Does an operation now, or puts it into the queue. `tensors`: this rank's part, for the report."""
         self._calls += 1
         timeout: timedelta | None = getattr(opts, "timeout", None)
         limit = self._timeout_ms if timeout is None or timeout <= NO_TIMEOUT else milliseconds(timeout)
@@ -273,7 +214,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                 self._library.function("set_timeout")(self._live_handle(), limit)
                 self._set_timeout_ms = limit
             if self._has_service:
-                self._prefer(library.SERVED if is_async else library.BY_MEMBERS)
+                self._library.function("prefer_service")(self._live_handle(), is_async)
             job()
 
         if self._counts is not None or profiler._is_profiler_enabled:
@@ -281,24 +222,8 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         if not is_async:
             return QueuedWork(outputs, self._queue, self._queue.do(with_timeout))
         work = QueuedWork(outputs, self._queue)
-        may_post = self._has_service and limit == self._set_timeout_ms
-        self._queue.put(with_timeout, work, functools.partial(self._post_call, call) if may_post else None)
+        self._queue.put(with_timeout, work)
         return work
-
-    def _post_call(self, call: Callable[[], tuple[Any, ...] | None]) -> bool:
-        """Posts it to the service process, in the queue's turn."""
-        found = call()
-        if found is None:
-            return False
-        name, *arguments = found
-        self._prefer(library.POSTED)
-        return bool(self._library.quick[name](self._live_handle(), *arguments) == library.PENDING)
-
-    def _prefer(self, way: int) -> None:
-        """For the next call of the library, in the queue's turn."""
-        if way != self._preferred:
-            self._library.function("prefer_service")(self._live_handle(), way)
-            self._preferred = way
 
     # --- collectives ---
 
@@ -313,10 +238,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             if self._rank != root:
                 buffer.finish()
 
-        def call() -> tuple[Any, ...] | None:
-            return ("broadcast", tensor.data_ptr(), tensor.nbytes, root) if buffers.is_plain(tensor) else None
-
-        return self._do("broadcast", tensors, opts, tensors, job, call)
+        return self._do("broadcast", tensors, opts, tensors, job)
 
     def allreduce(self, tensors: list[Any], opts: Any = None) -> QueuedWork:
         """Reduces each tensor in place."""
@@ -340,14 +262,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                 self._call("all_reduce", address, address, tensor.numel(), kind, operation)
                 buffer.finish()
 
-        def call() -> tuple[Any, ...] | None:
-            if len(typed) != 1 or factor is not None or not buffers.is_plain(tensors[0]):
-                return None
-            tensor, kind = typed[0]
-            address = tensor.data_ptr()
-            return "all_reduce", address, address, tensor.numel(), kind, operation
-
-        return self._do("all_reduce", tensors, opts, tensors, job, call)
+        return self._do("all_reduce", tensors, opts, tensors, job)
 
     allreduce_coalesced = allreduce
 
@@ -460,13 +375,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                 self._call("all_gather", own.address, own.bytes, library.regular(into.address, own.bytes))
                 into.finish()
 
-        def call() -> tuple[Any, ...] | None:
-            if len(inputs) != 1 or not _are_posted(inputs[0], outputs[0], self._rank * inputs[0].nbytes):
-                return None
-            address, each = inputs[0].data_ptr(), inputs[0].nbytes
-            return "all_gather", address, each, library.regular(outputs[0].data_ptr(), each)
-
-        return self._do("all_gather_into_tensor", inputs, opts, outputs, job, call)
+        return self._do("all_gather_into_tensor", inputs, opts, outputs, job)
 
     all_gather_single_coalesced = allgather_into_tensor_coalesced
 
@@ -557,9 +466,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         for output, tensor in zip(outputs, inputs, strict=True):
             self._check_parts("reduce_scatter_tensor", ("input", tensor), ("output", output))
         counts = [library.equal_counts(one.numel(), self._size) for one in outputs]
-        return self._scatter_reduced(
-            "reduce_scatter_tensor", inputs, outputs, lambda: inputs, counts, opts, is_whole=len(inputs) == 1
-        )
+        return self._scatter_reduced("reduce_scatter_tensor", inputs, outputs, lambda: inputs, counts, opts)
 
     reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
 
@@ -571,9 +478,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         inputs: Callable[[], list[Any]],
         counts: list[Any],
         opts: Any,
-        is_whole: bool = False,
     ) -> QueuedWork:
-        """`is_whole`: there is one tensor, which `inputs` does not change."""
         operation, factor = _operation(opts.reduceOp)
         types = [buffers.type_of(output) for output in outputs]
         for output in outputs:
@@ -587,12 +492,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                 self._call("reduce_scatter", own.address, into.address, elements, kind, operation)
                 into.finish()
 
-        def call() -> tuple[Any, ...] | None:
-            if not is_whole or factor is not None or not _are_posted(tensors[0], outputs[0]):
-                return None
-            return "reduce_scatter", tensors[0].data_ptr(), outputs[0].data_ptr(), counts[0], types[0], operation
-
-        return self._do(name, tensors, opts, outputs, job, call)
+        return self._do(name, tensors, opts, outputs, job)
 
     def alltoall(self, outputs: list[Any], inputs: list[Any], opts: Any = None) -> QueuedWork:
         """A tensor from each rank to each rank, of any lengths."""
@@ -629,12 +529,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             self._call("all_to_allv", given(own.address), taken(into.address))
             into.finish()
 
-        def call() -> tuple[Any, ...] | None:
-            if not _are_posted(tensor, output):
-                return None
-            return "all_to_allv", given(tensor.data_ptr()), taken(output.data_ptr())
-
-        return self._do("all_to_all_single", [tensor], opts, [output], job, call)
+        return self._do("all_to_all_single", [tensor], opts, [output], job)
 
     all_to_all_single = alltoall_base
 
@@ -650,7 +545,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def barrier(self, opts: Any = None) -> QueuedWork:
         """Returns when all ranks have come."""
-        return self._do("barrier", [], opts, [], lambda: self._call("barrier"), lambda: ("barrier",))
+        return self._do("barrier", [], opts, [], lambda: self._call("barrier"))
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
         """A barrier whose error names the ranks that have not come."""
@@ -786,14 +681,6 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             destroy(handle)
 
         self._queue.end_by(free)
-
-
-def _are_posted(source: Any, into: Any, own: int = -1) -> bool:
-    """An operation needs no copies of these tensors. `own`: where `source` may be in `into`; -1: apart."""
-    if not buffers.is_plain(source) or not buffers.is_plain(into):
-        return False
-    first, second = source.data_ptr(), into.data_ptr()
-    return bool(first - second == own or first + source.nbytes <= second or second + into.nbytes <= first)
 
 
 def _parts(address: int, lengths: list[int]) -> library.Blocks:

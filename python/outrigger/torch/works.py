@@ -7,8 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
-from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch._C._distributed_c10d import Work
@@ -16,10 +15,6 @@ from torch._C._distributed_c10d import Work
 from outrigger.torch import library
 
 NO_TIMEOUT = timedelta()
-Post = Callable[[], bool]
-"""Posts an operation to the service process. False: it cannot be posted, and nothing was done."""
-# A wait for the service process lets signals in between.
-_WAIT_MS = 200
 # The time that cancel() of a message waits at most for a thread that waits for the message.
 _SLICE_MS = 100
 
@@ -38,11 +33,11 @@ class _PlacedFuture(torch.futures.Future):  # type: ignore[misc]
 
     def then(self, callback: Callable[[Any], Any]) -> Any:
         """As the future that the work gives now."""
-        return torch.futures.Future.then(self._work.future_for_callbacks(), callback)
+        return torch.futures.Future.then(self._work.get_future(), callback)
 
     def add_done_callback(self, callback: Callable[[Any], None]) -> None:
         """As then()."""
-        torch.futures.Future.add_done_callback(self._work.future_for_callbacks(), callback)
+        torch.futures.Future.add_done_callback(self._work.get_future(), callback)
 
 
 class QueuedWork(Work):  # type: ignore[misc]
@@ -51,8 +46,6 @@ class QueuedWork(Work):  # type: ignore[misc]
     _done: threading.Event | None = None  # once somebody waits
     _error: Exception | None = None
     _futures: list[Any] | None = None
-    has_callbacks = False
-    """They may call operations, before those that the program calls later."""
 
     def __init__(self, tensors: list[Any], queue: WorkQueue, place: int = 0) -> None:
         """`place` of one that has been done: how many operations the program had called with it."""
@@ -83,10 +76,7 @@ class QueuedWork(Work):  # type: ignore[misc]
     def wait(self, timeout: timedelta = NO_TIMEOUT) -> bool:
         """Returns when the operation is complete; raises its error."""
         if not self._is_done:
-            self._queue.complete_ended()
-        if not self._is_done:
             self._queue.do_until(self)
-            self._queue.complete_until(self, is_limited=timeout > NO_TIMEOUT)
             if not self._ends_in(timeout.total_seconds() if timeout > NO_TIMEOUT else None):
                 raise RuntimeError(f"the operation is not complete after {timeout.total_seconds():g} s")
         if self._error is not None:
@@ -94,8 +84,6 @@ class QueuedWork(Work):  # type: ignore[misc]
         return True
 
     def _ends_in(self, seconds: float | None) -> bool:
-        if self._is_done:
-            return True
         with self._lock:
             if self._is_done:
                 return True
@@ -112,13 +100,11 @@ class QueuedWork(Work):  # type: ignore[misc]
 
     def is_completed(self) -> bool:
         """True once the operation has ended, also by an error."""
-        if not self._is_done:
-            self._queue.complete_ended()
         return self._is_done
 
     def is_success(self) -> bool:
         """True once the operation has ended without an error."""
-        return QueuedWork.is_completed(self) and self._error is None
+        return self._is_done and self._error is None
 
     def exception(self) -> Any:
         """The error, or None."""
@@ -135,28 +121,17 @@ class QueuedWork(Work):  # type: ignore[misc]
         """
         self._queue.do_until(self)
         future = _PlacedFuture(self)
-        self._resolve_at_end(future)
-        return future
-
-    def future_for_callbacks(self) -> Any:
-        """A future that ends behind the operations that the program has called so far, and before later ones."""
-        self._queue.do_until(self)
-        self.has_callbacks = True
-        future = _PlacedFuture(self)
         if not self._queue.put_behind_later(self, lambda: self._resolve(future)):
             self._resolve_at_end(future)
         return future
 
     def _resolve_at_end(self, future: Any) -> None:
-        self._queue.complete_ended()
         with self._lock:
             ended = self._is_done
             if not ended:
                 self._futures = [*(self._futures or ()), future]
         if ended:
             self._resolve(future)
-        else:
-            self._queue.want()
 
     def source_rank(self) -> int:
         """Only messages have one."""
@@ -165,47 +140,19 @@ class QueuedWork(Work):  # type: ignore[misc]
     _source_rank = source_rank
 
 
-class PostedCalls(Protocol):
-    """Operations that the service process has got. The first one is completed before the others."""
-
-    def complete(self, job: Callable[[], None], limit_ms: int) -> tuple[bool, Exception | None]:
-        """Has the first one ended, and by which error? With a limit, `job` does it if the ranks must."""
-
-    def await_need(self) -> bool:
-        """True: a thread must complete the first one."""
-
-    def wake(self) -> None:
-        """Ends await_need()."""
-
-    def want(self) -> None:
-        """await_need() is to return as soon as they end."""
-
-
 class WorkQueue:
     """Operations of a group, one after the other, in the order in which they were put in.
 
     A thread does them, so that they go on whatever the program does. Each group has its own, so groups do not wait for
     each other. Operations for which the caller waits at once are done by the caller, when those before are done.
 
-    If the group has a service process, the caller posts operations to it, and completes them when it waits for them.
-    The thread completes the others. It does operations that cannot be posted, and all that are called before these
-    have ended.
-
-    A thread that waits does queued operations itself, unless they have callbacks.
-
     Callbacks of futures run in this thread, or in the caller's if the operation has ended before. Operations that they
     call in this thread are done at once, before those in the queue. All ranks have one order, whenever the operation
     ends: if later operations were called before the callback was added, it has a place in the queue behind these.
     """
 
-    posted_calls: PostedCalls | None = None
-
     def __init__(self, name: str) -> None:
         self._name = name
-        self._posted: deque[tuple[Callable[[], None], QueuedWork]] = deque()  # before those in `jobs`
-        self._watches = False  # the thread is in await_need(), or is to go there
-        self._needed: QueuedWork | None = None  # the thread must complete this one
-        self._doer: threading.Thread | None = None  # does an operation of the queue, and runs its callbacks
         self._jobs: deque[tuple[Callable[[], None], QueuedWork]] = deque()
         self._calls = 0  # of the program, and not of callbacks in the thread
         self._lock = threading.RLock()
@@ -217,45 +164,24 @@ class WorkQueue:
         self._thread: threading.Thread | None = None
         self._last: Callable[[], None] | None = None
 
-    def put(self, job: Callable[[], None], work: QueuedWork, post: Post | None = None) -> None:
+    def put(self, job: Callable[[], None], work: QueuedWork) -> None:
         """Does the operation in the background."""
         if self._is_own_thread():
-            work.finish(_error_of(partial(self._do_here, job)))
+            work.finish(_error_of(job))
             return
-        if self._posted:
-            self.complete_ended()
         with self._lock:
             if self._ends:
                 raise RuntimeError("the process group has been destroyed")
-            if post is None or not self._may_post() or not post():
-                self._append(job, work)
-                return
-            self._count(work)
-            self._posted.append((job, work))
-            if not self._watches:
-                self._watches = True
-                self._notify()
+            self._append(job, work)
 
-    def _may_post(self) -> bool:
-        """Callbacks come before operations that are called later."""
-        return not self._jobs and not self._busy and not (self._posted and self._posted[-1][1].has_callbacks)
-
-    def _count(self, work: QueuedWork) -> None:
+    def _append(self, job: Callable[[], None], work: QueuedWork) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
         self._calls += 1
         work.place = self._calls
-
-    def _append(self, job: Callable[[], None], work: QueuedWork) -> None:
-        self._count(work)
         self._jobs.append((job, work))
-        self._notify_thread()
-
-    def _notify_thread(self) -> None:
         self._notify()
-        if self._watches and self.posted_calls is not None:
-            self.posted_calls.wake()
 
     def put_behind_later(self, work: QueuedWork, job: Callable[[], None]) -> bool:
         """Puts in what must follow operations that were called after `work`. False: there are none."""
@@ -264,9 +190,7 @@ class WorkQueue:
         with self._lock:
             if self._ends or work.place == self._calls:
                 return False
-            callbacks = QueuedWork([], self)
-            callbacks.has_callbacks = True
-            self._append(job, callbacks)
+            self._append(job, QueuedWork([], self))
         return True
 
     def do_until(self, work: QueuedWork) -> None:
@@ -278,115 +202,27 @@ class WorkQueue:
     def do(self, job: Callable[[], None]) -> int:
         """Does the operation in this thread. Returns its work's place."""
         if self._is_own_thread():
-            self._do_here(job)
+            job()
             return self._calls
         with self._lock:
             self._calls += 1
             place = self._calls
-            is_turn = not (self._jobs or self._busy or self._posted or self._ends)
-            if is_turn:
-                self._busy = self._in_caller = True
-        while not is_turn and not self._take_turn():
-            self._complete_first()
+            while self._jobs or self._busy:
+                self._wait()
+            if self._ends:
+                raise RuntimeError("the process group has been destroyed")
+            self._busy = self._in_caller = True
         try:
             job()
         finally:
             self._set_idle()
         return place
 
-    def _do_here(self, job: Callable[[], None]) -> None:
-        """In a callback, behind all that has been posted."""
-        while self._posted:
-            self._complete_posted()
-        job()
-
-    def _take_turn(self) -> bool:
-        """Waits until this thread can do an operation, or, if False, must complete the first posted one before."""
-        with self._lock:
-            while self._jobs or self._busy or (self._posted and self._is_for_thread()):
-                self._wait()
-            if self._ends:
-                raise RuntimeError("the process group has been destroyed")
-            if self._posted:
-                self._begin_step()
-                return False
-            self._busy = self._in_caller = True
-            return True
-
-    def _is_for_thread(self) -> bool:
-        """The thread runs callbacks."""
-        return (self._posted or self._jobs)[0][1].has_callbacks
-
-    def complete_until(self, work: QueuedWork, is_limited: bool) -> None:
-        """Does or completes operations in this thread, unless the queue's thread must do the next one.
-
-        `is_limited`: it does all of them, as an operation has no such limit.
-        """
-        if self._is_own_thread():
-            return
-        if is_limited:
-            self.want()
-            return
-        while (step := self._step_before(work)) is not None:
-            step()
-
-    def _step_before(self, work: QueuedWork) -> Callable[[], None] | None:
-        with self._lock:
-            while self._busy and not work._is_done:
-                self._wait()
-            if work._is_done or not (self._posted or self._jobs) or self._is_for_thread():
-                return None
-            return self._begin_step()
-
-    def _begin_step(self) -> Callable[[], None]:
-        self._busy = True
-        self._doer = threading.current_thread()
-        return self._complete_first if self._posted else partial(self._do_job, *self._jobs.popleft())
-
-    def complete_ended(self) -> None:
-        """Completes posted operations that have ended, unless another thread does."""
-        if not self._posted or self.posted_calls is None:
-            return
-        ended = []
-        with self._lock:
-            while self._posted and not self._busy and not self._is_for_thread():
-                has_ended, error = self.posted_calls.complete(_nothing, 0)
-                if not has_ended:
-                    break
-                ended.append((self._take_posted(), error))
-            if not ended:
-                return
-            self._notify()
-        for work, error in ended:
-            work.finish(error)
-
-    def _take_posted(self) -> QueuedWork:
-        self._needed = None
-        return self._posted.popleft()[1]
-
-    def want(self) -> None:
-        """The thread completes what has been posted as soon as it ends."""
-        if self._posted and self.posted_calls is not None:
-            self.posted_calls.want()
-
-    def _complete_first(self) -> None:
-        """While this thread is the busy one; it is idle then. May return before the operation has ended."""
-        try:
-            self._complete_posted()
-        finally:
-            self._set_idle()
-
-    def _complete_posted(self) -> None:
-        assert self.posted_calls is not None
-        has_ended, error = self.posted_calls.complete(self._posted[0][0], _WAIT_MS)
-        if has_ended:
-            self._take_posted().finish(error)
-
     def close(self, interrupt: Callable[[], None]) -> None:
         """Returns when all operations have ended. `interrupt` ends one that another thread is doing for itself."""
         with self._lock:
             self._ends = True
-            self._notify_thread()
+            self._notify()
             thread = self._thread
             if self._in_caller:
                 interrupt()
@@ -406,7 +242,7 @@ class WorkQueue:
         with self._lock:
             self._ends = True
             self._last = last
-            self._notify_thread()
+            self._notify()
         if self._thread is None:
             last()
 
@@ -423,51 +259,31 @@ class WorkQueue:
             self._changed.notify_all()
 
     def _is_own_thread(self) -> bool:
-        """The group's thread, or another one that does an operation in its place."""
-        return self._thread is not None and threading.current_thread() in (self._thread, self._doer)
+        return self._thread is not None and self._thread is threading.current_thread()
 
     def _set_idle(self) -> None:
         with self._lock:
             self._busy = self._in_caller = False
-            self._doer = None
             self._notify()
 
-    def _next_step(self) -> Callable[[], None] | None:
-        """The thread's."""
+    def _take(self) -> tuple[Callable[[], None], QueuedWork] | None:
         with self._lock:
-            while True:
-                if self._busy:
-                    self._wait()
-                elif self._jobs or (self._posted and (self._ends or self._posted[0][1] is self._needed)):
-                    return self._begin_step()
-                elif self._ends:
+            while not self._jobs or self._busy:
+                if self._ends and not self._jobs:
                     return None
-                elif self._watches:
-                    return self._watch
-                else:
-                    self._wait()
-
-    def _do_job(self, job: Callable[[], None], work: QueuedWork) -> None:
-        error: Exception | None = RuntimeError("the operation was interrupted")
-        try:
-            error = _error_of(job)
-        finally:
-            work.finish(error)
-            # The thread must not keep the group that it waits for.
-            del job, work
-            self._set_idle()
-
-    def _watch(self) -> None:
-        assert self.posted_calls is not None
-        is_needed = self.posted_calls.await_need()
-        with self._lock:
-            self._needed = self._posted[0][1] if is_needed and self._posted else None
-            self._watches = bool(self._posted)
+                self._wait()
+            self._busy = True
+            return self._jobs.popleft()
 
     def _run(self) -> None:
-        while (step := self._next_step()) is not None:
-            step()
-            del step
+        while (taken := self._take()) is not None:
+            job, work = taken
+            try:
+                work.finish(_error_of(job))
+            finally:
+                # The thread must not keep the group that it waits for.
+                del taken, job, work
+                self._set_idle()
         if self._last is not None:
             self._last()
 

@@ -22,8 +22,6 @@ constexpr std::chrono::milliseconds kBetweenLooksAtTheEnd{1};
 constexpr int kLooksAtTheEnd = 5000;
 // A node whose service process cannot be reached: its members may say why.
 constexpr std::chrono::milliseconds kForAReason{1000};
-// Without a post, until a thread that awaits one goes.
-constexpr std::chrono::seconds kIdle{1};
 
 }  // namespace
 
@@ -67,148 +65,79 @@ bool GroupService::begin(bool prefers_service) {
   return found == (calls_ << 1 | 1);
 }
 
-bool GroupService::begin_ahead() {
-  if (posted() - settled() == kPostsAhead || area_.is_by_members(calls_ + 1)) return false;
-  if (begin(true)) return true;
-  --calls_;  // it begins again, with the same answer
-  return false;
-}
-
-Post& GroupService::next_post() {
-  Post& post = seat().post(posted() + 1);
-  post.number = calls_;
-  post.type = post.operation = 0;
-  post.root = 0;
-  // Others are not read.
-  std::fill_n(post.from.begin(), layout_.size(), PostedBlock{});
-  std::fill_n(post.into.begin(), layout_.size(), PostedBlock{});
-  return post;
-}
-
-// The last member's post wakes the process.
-std::uint64_t GroupService::put() {
-  const std::uint64_t number = posted() + 1;
-  seat().posted.store(number, std::memory_order_seq_cst);
-  if (have_all_posted(number)) area_.ring();
-  return number;
-}
-
-GroupService::Served GroupService::wait(std::chrono::milliseconds timeout, std::chrono::milliseconds limit) {
-  const std::uint64_t number = first();
+GroupService::Served GroupService::serve(Post& post, std::chrono::milliseconds timeout) {
   const Clock::time_point began = Clock::now();
+  Clock::time_point next_check = began + kBetweenLooks;
+  last_beat_ = began;
+  last_move_ = began;
+  post.number = calls_;
+  put(post);
   for (;;) {
     const std::uint32_t seen = head().changes.load(std::memory_order_acquire);
-    if (const Served served = look(number); served != Served::pending) return served;
+    if (const std::optional<Served> served = look()) return *served;
     if (watch_.failure().is_set()) {
       stop();
       return Served::failed;
     }
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(limit - (Clock::now() - began));
-    if (left.count() <= 0) return Served::pending;
-    check(number, timeout);
-    futex_wait(head().changes, seen, std::min(left, kBetweenLooks));
+    futex_wait(head().changes, seen, kBetweenLooks);
+    if (Clock::now() < next_check) continue;
+    next_check = Clock::now() + kBetweenLooks;
+    check(began, timeout);
   }
 }
 
 std::uint64_t GroupService::finish_pieces(std::byte* into, std::uint64_t bytes) const {
   const PieceCount whole = PieceCount::of(head().pieces.load(std::memory_order_acquire));
-  if (whole.post != first() || whole.pieces == 0) return 0;
+  if (whole.post != posts_ || whole.pieces == 0) return 0;
   const std::uint64_t begin = (whole.pieces - 1) * piece_bytes(area_.members());
   const std::uint64_t end = std::min(bytes, begin + piece_bytes(area_.members()));
   if (into != nullptr) std::memcpy(into + begin, head().results[(whole.pieces - 1) % 2].data(), end - begin);
   return end;
 }
 
-// The process waits for all members after a post that it has returned.
-void GroupService::settle() {
-  const std::uint64_t number = first();
-  seat().settled.store(number, std::memory_order_seq_cst);
-  if (head().returned.load(std::memory_order_relaxed) == number) area_.ring();
-}
-
-void GroupService::want_ends() {
-  seat().wanted.store(posted(), std::memory_order_seq_cst);
-  if (has_posts() && look(first()) != Served::pending) seat().ring();
-}
-
-bool GroupService::await_need(const std::function<std::chrono::milliseconds()>& timeout) {
-  Clock::time_point busy = Clock::now();
-  std::uint64_t ended = 0;  // before the last sleep
-  while (!is_woken_.exchange(false)) {
-    const std::uint32_t seen = seat().alarm.load(std::memory_order_seq_cst);
-    if (has_posts()) {
-      busy = Clock::now();
-      const std::uint64_t number = first();
-      const Served served = look(number);
-      if (served == Served::by_members || watch_.failure().is_set()) return true;
-      if (served == Served::pending) check(number, timeout());
-      const bool is_wanted = seat().wanted.load(std::memory_order_seq_cst) >= number;
-      if (served == Served::done && (is_wanted || ended == number)) return true;
-      ended = served == Served::done ? number : 0;
-    } else if (Clock::now() - busy >= kIdle) {
-      return false;
-    }
-    if (!is_woken_) futex_wait(seat().alarm, seen, kBetweenLooks);
-  }
-  return false;
-}
-
-void GroupService::wake() {
-  is_woken_ = true;
-  seat().ring();
+void GroupService::put(const Post& post) {
+  PostSeat& seat = area_.seat(layout_.place());
+  ++posts_;
+  seat.post = post;
+  seat.posted.store(posts_, std::memory_order_release);
+  area_.ring();
 }
 
 // The process may have ended after its last word.
-GroupService::Served GroupService::look(std::uint64_t number) {
-  if (head().completed.load(std::memory_order_seq_cst) >= number) return Served::done;
+std::optional<GroupService::Served> GroupService::look() {
   const bool ended = has_ended();
-  if (head().completed.load(std::memory_order_seq_cst) >= number) return Served::done;
-  const bool returned = head().returned.load(std::memory_order_acquire) >= number;
+  if (head().completed.load(std::memory_order_acquire) >= posts_) return Served::done;
+  const bool returned = head().returned.load(std::memory_order_acquire) >= posts_;
   if (returned || (ended && layout_.nodes() == 1)) return Served::by_members;
-  if (!ended) return Served::pending;
+  if (!ended) return std::nullopt;
   (void)watch_.fail({.kind = FailureKind::service_died, .about = layout_.here().front(), .noticed = layout_.rank()});
   return Served::failed;
 }
 
-void GroupService::check(std::uint64_t number, std::chrono::milliseconds timeout) {
-  const std::scoped_lock held(lock_);
-  const Clock::time_point now = Clock::now();
-  if (std::exchange(checked_, number) != number) {
-    began_ = last_beat_ = last_move_ = now;
-    next_check_ = now + kBetweenLooks;
-  }
-  if (now < next_check_) return;
-  next_check_ = now + kBetweenLooks;
+void GroupService::check(Clock::time_point began, std::chrono::milliseconds timeout) {
   watch_.look();
   std::optional<std::uint32_t> late;
   for (std::uint32_t place = 0; place < area_.members(); ++place) {
     const std::uint32_t member = layout_.here()[place];
-    if (has_posted(place, number)) continue;
+    if (has_posted(place)) continue;
     late = place;
     // It may have posted before it ended.
-    if (watch_.has_ended(member) && !has_posted(place, number)) (void)watch_.fail(watch_.end_of(member));
+    if (watch_.has_ended(member) && !has_posted(place)) (void)watch_.fail(watch_.end_of(member));
   }
   if (!late) {
-    if (layout_.nodes() > 1) check_nodes(timeout);
-    return look_at_beats();
+    if (layout_.nodes() > 1) check_nodes(began, timeout);
+    return end_hung_process();
   }
-  last_beat_ = now;
-  last_move_ = now;
-  if (now - began_ >= timeout) fail_late(layout_.here()[*late], now - began_);
+  last_beat_ = Clock::now();
+  last_move_ = last_beat_;
+  if (Clock::now() - began >= timeout) fail_late(layout_.here()[*late], Clock::now() - began);
 }
 
-bool GroupService::has_posted(std::uint32_t place, std::uint64_t number) const {
-  return area_.seat(place).posted.load(std::memory_order_seq_cst) >= number;
+bool GroupService::has_posted(std::uint32_t place) const {
+  return area_.seat(place).posted.load(std::memory_order_acquire) >= posts_;
 }
 
-bool GroupService::have_all_posted(std::uint64_t number) const {
-  for (std::uint32_t place = 0; place < area_.members(); ++place) {
-    if (!has_posted(place, number)) return false;
-  }
-  return true;
-}
-
-void GroupService::check_nodes(std::chrono::milliseconds timeout) {
+void GroupService::check_nodes(Clock::time_point began, std::chrono::milliseconds timeout) {
   if (Failure failure = Failure::of(head().failure.load(std::memory_order_acquire)); failure.is_set()) {
     failure.noticed = layout_.rank();
     (void)watch_.fail(failure);
@@ -221,7 +150,7 @@ void GroupService::check_nodes(std::chrono::milliseconds timeout) {
   for (std::uint32_t node = 0; node < layout_.nodes(); ++node) {
     if ((awaited >> node & 1) == 0) continue;
     check_node(node, (lost >> node & 1) != 0);
-    if (const auto waited = Clock::now() - std::max(began_, last_move_); waited >= timeout) {
+    if (const auto waited = Clock::now() - std::max(began, last_move_); waited >= timeout) {
       fail_late(layout_.members(node).front(), waited);
     }
   }
@@ -247,11 +176,6 @@ void GroupService::fail_late(std::uint32_t member, Clock::duration waited) {
 }
 
 void GroupService::end_hung_process() {
-  const std::scoped_lock held(lock_);
-  look_at_beats();
-}
-
-void GroupService::look_at_beats() {
   const Clock::time_point now = Clock::now();
   if (now - std::exchange(last_look_, now) >= kOwnPause) last_beat_ = now;
   const std::uint64_t beats = head().beats.load(std::memory_order_relaxed);

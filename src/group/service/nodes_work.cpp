@@ -20,8 +20,7 @@ NodesWork::NodesWork(ServiceArea area, const MemberProcesses& processes, const L
     slot = {.partials = std::vector<std::vector<std::byte>>(layout.nodes()), .sends = sends_, .receives = receives_};
 }
 
-NodesWork::Result NodesWork::run(std::uint64_t number) {
-  number_ = number;
+NodesWork::Result NodesWork::run() {
   switch (peers_.agree(first_post().number, arguments())) {
     case PeerServices::Verdict::apart: return Result::by_members;
     case PeerServices::Verdict::ended: return Result::ended;

@@ -35,8 +35,7 @@ class NodesWork {
     by_members,  // on all nodes: nothing has been changed
     ended        // ServiceHead says why, or the members have stopped it
   };
-  // `number`: of the post.
-  [[nodiscard]] Result run(std::uint64_t number);
+  [[nodiscard]] Result run();
 
  private:
   struct Lane {
@@ -56,8 +55,8 @@ class NodesWork {
   };
   static constexpr std::size_t kSlots = 3;
 
-  [[nodiscard]] const Post& post(std::uint32_t rank) const { return area_.seat(layout_.place_of(rank)).post(number_); }
-  [[nodiscard]] const Post& first_post() const { return area_.seat(0).post(number_); }
+  [[nodiscard]] const Post& post(std::uint32_t rank) const { return area_.seat(layout_.place_of(rank)).post; }
+  [[nodiscard]] const Post& first_post() const { return area_.seat(0).post; }
   // 0: this process cannot do the call.
   [[nodiscard]] std::uint64_t arguments();
   [[nodiscard]] bool can_reach(std::uint32_t rank);
@@ -95,7 +94,6 @@ class NodesWork {
   const MemberProcesses& processes_;
   const Layout& layout_;
   PeerServices& peers_;
-  std::uint64_t number_ = 0;
   NodesCombine::Orders orders_;
   std::optional<NodesCombine> combine_;
   std::vector<std::byte> scratch_;

@@ -28,7 +28,7 @@ class PostedWork {
     PostedBlock block{};
   };
 
-  [[nodiscard]] const Post& post(std::uint32_t member) const { return area_.seat(member).post(whole_.post); }
+  [[nodiscard]] const Post& post(std::uint32_t member) const { return area_.seat(member).post; }
   [[nodiscard]] bool copies();
   [[nodiscard]] bool copy(const End& from, const End& into);
   [[nodiscard]] bool read(const End& from, std::uint64_t done, std::span<std::byte> to);

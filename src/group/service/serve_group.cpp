@@ -109,24 +109,15 @@ class GroupServer {
       nodes_->peers().transfers().abandon();
       return false;
     }
-    tell(*done);
-    return true;
-  }
-
-  void tell(bool done) {
-    if (!done) returned_ = next_;
-    (done ? head().completed : head().returned).store(next_, std::memory_order_seq_cst);
+    (*done ? head().completed : head().returned).store(next_, std::memory_order_release);
     head().changes.fetch_add(1, std::memory_order_release);
     futex_wake_all(head().changes);
-    for (std::uint32_t member = 0; member < area_.members(); ++member) {
-      PostSeat& seat = area_.seat(member);
-      if (!done || seat.wanted.load(std::memory_order_seq_cst) >= next_) seat.ring();
-    }
+    return true;
   }
 
   // False: the members must do it. Nothing: it has failed.
   [[nodiscard]] std::optional<bool> done_with_nodes() {
-    switch (nodes_->work().run(next_)) {
+    switch (nodes_->work().run()) {
       case NodesWork::Result::done: return true;
       case NodesWork::Result::by_members: return false;
       case NodesWork::Result::ended: break;
@@ -145,9 +136,7 @@ class GroupServer {
   [[nodiscard]] ServiceHead& head() const { return area_.head(); }
   [[nodiscard]] bool all_have_posted() const {
     for (std::uint32_t member = 0; member < area_.members(); ++member) {
-      const PostSeat& seat = area_.seat(member);
-      if (seat.posted.load(std::memory_order_seq_cst) < next_) return false;
-      if (seat.settled.load(std::memory_order_seq_cst) < returned_) return false;
+      if (area_.seat(member).posted.load(std::memory_order_acquire) < next_) return false;
     }
     return true;
   }
@@ -177,7 +166,6 @@ class GroupServer {
   PostedWork work_;
   std::optional<AcrossNodes> nodes_;
   std::uint64_t next_ = 1;
-  std::uint64_t returned_ = 0;  // the last post that the members do by themselves
 };
 
 }  // namespace

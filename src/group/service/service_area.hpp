@@ -1,14 +1,12 @@
 // The memory that a group's members on a node share with their service process.
 //
 //     ways      who does each collective of the group: the member that comes first decides
-//     seats     a member's last posts: their buffers, as blocks
+//     seats     a member's last post: its buffers, as blocks
 //     head      what the process has done, and two results of pieces in turns
 //
 // A group on several nodes has a service process on each, and an area on each.
 //
 // The process does post n when all members have posted n. It is done with it when `completed` or `returned` is n.
-// Members do by themselves what has been returned, and the process goes on when all have settled it. A member posts n +
-// kPostsAhead after it has settled n, so nothing is overwritten that is still read.
 //
 // A reduction may overwrite the contributions. So the process first makes a piece's result here, then counts it in
 // `pieces`, and then writes it to the members. If it ends before all is done, members copy that piece from here, and
@@ -82,24 +80,11 @@ struct PieceCount {
   static constexpr unsigned kBits = 26;
 };
 
-// Posts of a member that it has not settled, at most. Fewer than there are `ways`.
-inline constexpr std::uint64_t kPostsAhead = 16;
-
 struct PostSeat {
   alignas(64) std::atomic<std::uint64_t> posted;
-  std::atomic<std::uint64_t> settled;  // the last post that the member has seen to be done, or has done by itself
   std::atomic<bool> has_joined;
   std::atomic<bool> has_left;
-  // A thread of the member sleeps on it. The process rings it after each post up to `wanted`.
-  alignas(64) std::atomic<std::uint32_t> alarm;
-  std::atomic<std::uint64_t> wanted;
-  std::array<Post, kPostsAhead> posts;
-
-  [[nodiscard]] Post& post(std::uint64_t number) { return posts[number % kPostsAhead]; }
-  void ring() {
-    alarm.fetch_add(1, std::memory_order_seq_cst);
-    futex_wake_all(alarm);
-  }
+  Post post;
 };
 
 struct ServiceHead {
