@@ -121,7 +121,7 @@ struct Learned {
 [[nodiscard]] std::vector<std::byte> neutral_vector(const Reduction& reduction, std::size_t elements);
 // One element of a contribution that makes a sum or product of such elements another one, and of neutral ones not.
 [[nodiscard]] std::vector<std::byte> marked_element(const Reduction& reduction, bool marked);
-// Of a result: had a contribution a mark?
+// Had a contribution a mark? `element`: of the result.
 [[nodiscard]] bool is_marked(const Reduction& reduction, std::span<const std::byte> element);
 
 }  // namespace outrigger::intranode
