@@ -102,7 +102,7 @@ def test_jobs_of_other_hosts_come_by_a_real_ssh_and_a_connection_that_is_lost_is
     remote.wait_for_answers(hosts)
     expected = (
         "node7: a keeper is odd",
-        "what node8 says is of Outrigger 9.8.7",
+        "what node8 says is from Outrigger 9.8.7",
         "node9 cannot be reached by ssh: outrigger: it is broken",
         "on the PATH of ssh",
         "Permission denied (publickey). (`ssh stranger` must work without a question)",
