@@ -157,8 +157,8 @@ class Learner {
       send([&](std::size_t t) { return random.value(t, learning_.member); }, kPeriod);
       if (!reduce() || !other(bytes_of(sent_), bytes_of(others))) return SumRefusal::native_failed;
       for (std::size_t k = 0; k < others.size(); ++k) {
-        if (!std::isnan(others[k]) && std::memcmp(&others[k], &got_[k], kValueBytes<T>) != 0)
-          refusal = SumRefusal::other_bits;
+        const bool same = equal(std::span(others).subspan(k, 1), std::span(got_).subspan(k, 1));
+        if (!same && !std::isnan(others[k])) refusal = SumRefusal::other_bits;
       }
     }
     return refusal;
