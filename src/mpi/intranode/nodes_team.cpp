@@ -250,8 +250,9 @@ Outcome NodesTeam::allreduce_sums(std::span<const std::byte> mine, std::byte* in
   const std::uint64_t bytes = mine.size();
   if (bytes == 0) return Outcome::done;
   const Reduction& reduction = combine.reduction();
-  std::byte* local = room(Room::local, bytes + combine.element_bytes());
-  const std::span<std::byte> mark(local + bytes, combine.element_bytes());
+  const std::uint64_t held = leads() ? bytes : 0;
+  std::byte* local = room(Room::local, held + combine.element_bytes());
+  const std::span<std::byte> mark(local + held, combine.element_bytes());
   if (node_.reduce(mine, leads() ? local : into, combine, 0) != Outcome::done) return Outcome::ended;
   if (leads()) {
     const bool has_nans = intranode::has_nans(reduction, local, combine.elements_in(bytes));
