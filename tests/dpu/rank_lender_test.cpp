@@ -155,6 +155,13 @@ class Lending {
     job.own_address = ++given;
     lender_->give(job, {given, 0, job.bytes});
   }
+  // The DPU, until it has no more to do.
+  void go_on() {
+    for (int turn = 0; turn < 200; ++turn) {
+      lender().step(now, true);
+      (void)segment.step();
+    }
+  }
   // The rank's thread: takes a job, or finishes the one in hand.
   void turn_of_rank() {
     CopyTaker taker(segment.host());
@@ -239,16 +246,10 @@ TEST(RankLender, JobsOfARankThatTakesNoneAreTakenBack) {
   Lending all(1);
   all.lender().saw(copy::Offer::waiting, 0);
   for (int i = 0; i < 5; ++i) all.give();
-  const auto go_on = [&all] {
-    for (int i = 0; i < 200; ++i) {
-      all.lender().step(all.now, true);
-      (void)all.segment.step();
-    }
-  };
-  go_on();
+  all.go_on();
   EXPECT_TRUE(all.ends.empty());
   all.now += RankLender::kPatience + 1ms;
-  go_on();
+  all.go_on();
   EXPECT_EQ(all.ends.size(), 5U);
   EXPECT_FALSE(all.lender().lends()) << "it has just failed to copy";
   all.turn_of_rank();
@@ -317,10 +318,7 @@ TEST(RankLender, JobsStayWithARankThatLeavesItsWaitIfItHasACopier) {
   EXPECT_EQ(all.copied.size(), 1U);
   all.give();
   all.lender().saw(copy::Offer::none, 1);
-  for (int round = 0; round < 200; ++round) {
-    all.lender().step(all.now, true);
-    (void)all.segment.step();
-  }
+  all.go_on();
   EXPECT_EQ(all.copied.size(), 1U);
   all.check();
 }
@@ -329,23 +327,17 @@ TEST(RankLender, AJobInHandIsWaitedFor) {
   Lending all(1);
   all.lender().saw(copy::Offer::waiting, 0);
   for (int i = 0; i < 3; ++i) all.give();
-  const auto go_on = [&all] {
-    for (int i = 0; i < 200; ++i) {
-      all.lender().step(all.now, true);
-      (void)all.segment.step();
-    }
-  };
-  go_on();
+  all.go_on();
   all.turn_of_rank();
   ASSERT_TRUE(all.has_job());
   all.lender().saw(copy::Offer::none, 0);
-  go_on();
+  all.go_on();
   EXPECT_EQ(all.ends.size(), 2U);
   EXPECT_FALSE(all.ends.contains(1));
   all.lender().saw(copy::Offer::waiting, 0);
   EXPECT_FALSE(all.lender().lends()) << "the hand may still write its result";
   all.turn_of_rank();
-  go_on();
+  all.go_on();
   EXPECT_TRUE(all.ends.at(1));
   EXPECT_TRUE(all.lender().lends());
 }
@@ -355,21 +347,15 @@ TEST(RankLender, AJobOfACopierThatDiedIsNotWaitedFor) {
   Lending all(1);
   all.lender().saw(copy::Offer::copier, 0);
   for (int i = 0; i < 3; ++i) all.give();
-  const auto go_on = [&all] {
-    for (int i = 0; i < 200; ++i) {
-      all.lender().step(all.now, true);
-      (void)all.segment.step();
-    }
-  };
-  go_on();
+  all.go_on();
   all.turn_of_rank();
   ASSERT_TRUE(all.has_job());
   all.segment.host().copier_holds.store(77);
   all.lender().saw(copy::Offer::none, 0);
-  go_on();
+  all.go_on();
   EXPECT_EQ(all.ends.size(), 2U) << "it lives";
   all.segment.host().copier_holds.store(77 | kCopierDied);
-  go_on();
+  all.go_on();
   EXPECT_EQ(all.ends.size(), 3U);
   EXPECT_TRUE(all.copied.empty());
   all.check();

@@ -1,5 +1,5 @@
-// Sums in two levels with the bits of the MPI, on a communicator that spans nodes: each node adds the numbers of its
-// ranks in an order of theirs, and then the MPI adds the nodes' sums on the leaders' communicator (nodes_team.hpp).
+// Sums in two levels with the bits of the MPI, on a communicator that spans nodes. Each node adds the numbers of its
+// ranks in an order of theirs. Then the MPI adds the nodes' sums on the leaders' communicator (nodes_team.hpp).
 //
 // That gives the MPI's bits if the MPI, too, adds the numbers of each node first, and the nodes' sums as it does on the
 // leaders' communicator. MPIs that know the nodes do so; recursive doubling does if each node has a power of two of

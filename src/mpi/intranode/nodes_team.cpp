@@ -30,14 +30,20 @@ void copy_bytes(std::byte* into, std::span<const std::byte> from) {
   if (!from.empty() && into != from.data()) std::memcpy(into, from.data(), from.size());
 }
 
-// True: only the MPI knows the bits. There is a contribution each `step` bytes.
-bool combine_extrema(const Reduction& reduction, const std::byte* contributions, std::uint64_t step,
-                     std::uint32_t members, std::span<std::byte> into) {
+// There is a contribution each `step` bytes.
+void combine_rows(const intranode::Combine& combine, const std::byte* rows, std::uint64_t step, std::uint32_t members,
+                  std::span<std::byte> into) {
+  std::array<const std::byte*, intranode::kMostMembers> contributions{};
+  for (std::uint32_t member = 0; member < members; ++member) contributions.at(member) = rows + step * member;
+  combine.apply(std::span(contributions).first(members), into.data(), 0, combine.elements_in(into.size()));
+}
+
+// True: only the MPI knows the bits.
+bool combine_extrema(const Reduction& reduction, const std::byte* rows, std::uint64_t step, std::uint32_t members,
+                     std::span<std::byte> into) {
   const intranode::SumOrder any(intranode::SumTree::linear(members));
   const intranode::OrderCombine combine(reduction, any);
-  std::array<const std::byte*, intranode::kMostMembers> all{};
-  for (std::uint32_t member = 0; member < members; ++member) all.at(member) = contributions + step * member;
-  combine.apply(std::span(all).first(members), into.data(), 0, into.size() / combine.element_bytes());
+  combine_rows(combine, rows, step, members, into);
   return combine.asks_native();
 }
 
@@ -236,9 +242,7 @@ Outcome NodesTeam::reduce_in_order(std::span<const std::byte> mine, std::byte* i
   const Blocks blocks = Blocks::regular(all, bytes);
   if ((root ? gather(mine, blocks, *root) : allgather(mine, blocks)) != Outcome::done) return Outcome::ended;
   if (!receives) return Outcome::done;
-  std::array<const std::byte*, intranode::kMostMembers> contributions{};
-  for (std::uint32_t rank = 0; rank < map_.ranks(); ++rank) contributions.at(rank) = all + bytes * rank;
-  combine.apply(std::span(contributions).first(map_.ranks()), into, 0, bytes / combine.element_bytes());
+  combine_rows(combine, all, bytes, map_.ranks(), {into, bytes});
   return Outcome::done;
 }
 

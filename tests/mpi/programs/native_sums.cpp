@@ -4,10 +4,12 @@
 //
 //     native_sums [--seed N] [--kinds N] [--calls N] [--elements N]
 //     native_sums --lengths N ...  N kinds of allreduce, of sums of 1, 2 and more doubles
-//     native_sums --edges 1        a block without elements beside NaNs; exclusive scans where overflow ends the
-//     program native_sums --modes 1        a rank flushes denormals, so only some ranks' products are NaNs native_sums
-//     --own-order 1    prints a digest of sums, which shall be the same in all runs; --elements N: of shorter
-//                                  vectors only
+//     native_sums --edges 1        a block without elements beside NaNs; exclusive scans where overflow would end it
+//
+//     native_sums --modes 1        a rank flushes denormals, so only some ranks' products are NaNs
+//
+//     native_sums --own-order 1    prints a digest of sums, which shall be the same in all runs
+//                                  --elements N: of shorter vectors only
 #include <fenv.h>
 #include <mpi.h>
 #if defined(__SSE2__)
