@@ -54,6 +54,16 @@ ElementType part_of(ElementType type) {
   }
 }
 
+// Calls `work` with a number of the type of a part.
+template <class Work>
+auto with_number(ElementType part, const Work& work) {
+  switch (part) {
+    case ElementType::float32: return work(float{});
+    case ElementType::float64: return work(double{});
+    default: return work(static_cast<long double>(0));
+  }
+}
+
 // In the parts of which complex numbers have two.
 Learning in_parts(Learning learning) {
   const std::size_t parts = is_complex(learning.reduction) ? 2 : 1;
@@ -329,16 +339,11 @@ SumOrder per_part(const SumOrder& order, std::uint64_t parts_of_element) {
 }
 
 std::vector<std::byte> vector_of(const Reduction& reduction, std::size_t elements, double number) {
-  const auto filled = [&]<class T>(T value) {
-    const std::vector<T> numbers(elements * reduction.element_bytes() / sizeof(T), value);
+  return with_number(part_of(reduction.type), [&]<class T>(T /*type*/) {
+    const std::vector<T> numbers(elements * reduction.element_bytes() / sizeof(T), static_cast<T>(number));
     const auto bytes = std::as_bytes(std::span(numbers));
     return std::vector<std::byte>(bytes.begin(), bytes.end());
-  };
-  switch (part_of(reduction.type)) {
-    case ElementType::float32: return filled(static_cast<float>(number));
-    case ElementType::float64: return filled(number);
-    default: return filled(static_cast<long double>(number));
-  }
+  });
 }
 
 }  // namespace
@@ -380,12 +385,8 @@ Learned learn(const NativeReduction& native, const Learning& learning) {
   if (any_order(learning.reduction)) return {without_result, SumRefusal::none};
   const NoTraps no_traps;
   const Learning parts = in_parts(learning);
-  Learned learned;
-  switch (parts.reduction.type) {
-    case ElementType::float32: learned = learn_parts<float>(native, parts); break;
-    case ElementType::float64: learned = learn_parts<double>(native, parts); break;
-    default: learned = learn_parts<long double>(native, parts);
-  }
+  Learned learned =
+      with_number(parts.reduction.type, [&]<class T>(T /*type*/) { return learn_parts<T>(native, parts); });
   if (learned.order && is_complex(learning.reduction)) {
     learned.order = per_element(*learned.order, 2);
     if (!learned.order) learned.refusal = SumRefusal::varies;
@@ -404,12 +405,9 @@ SumRefusal verify(const NativeReduction& native, const Learning& learning, const
   const bool fits = order.members() == learning.summed;
   const SumOrder scaled = per_part(order, is_complex(learning.reduction) ? 2 : 1);
   const SumOrder* const compared = fits ? &scaled : nullptr;
-  SumRefusal refusal = SumRefusal::none;
-  switch (parts.reduction.type) {
-    case ElementType::float32: refusal = Learner<float>(native, parts).verify(compared, first_vector, vectors); break;
-    case ElementType::float64: refusal = Learner<double>(native, parts).verify(compared, first_vector, vectors); break;
-    default: refusal = Learner<long double>(native, parts).verify(compared, first_vector, vectors);
-  }
+  const SumRefusal refusal = with_number(parts.reduction.type, [&]<class T>(T /*type*/) {
+    return Learner<T>(native, parts).verify(compared, first_vector, vectors);
+  });
   return refusal == SumRefusal::none && learning.summed > 0 && !fits ? SumRefusal::other_bits : refusal;
 }
 
@@ -417,11 +415,9 @@ SumRefusal compare(const NativeReduction& native, const NativeReduction& other, 
                    std::uint64_t first_vector, std::size_t vectors) {
   const NoTraps no_traps;
   const Learning parts = in_parts(learning);
-  switch (parts.reduction.type) {
-    case ElementType::float32: return Learner<float>(native, parts).compare(other, first_vector, vectors);
-    case ElementType::float64: return Learner<double>(native, parts).compare(other, first_vector, vectors);
-    default: return Learner<long double>(native, parts).compare(other, first_vector, vectors);
-  }
+  return with_number(parts.reduction.type, [&]<class T>(T /*type*/) {
+    return Learner<T>(native, parts).compare(other, first_vector, vectors);
+  });
 }
 
 std::vector<std::byte> neutral_vector(const Reduction& reduction, std::size_t elements) {
@@ -434,17 +430,10 @@ std::vector<std::byte> marked_element(const Reduction& reduction, bool marked) {
 }
 
 bool is_marked(const Reduction& reduction, std::span<const std::byte> element) {
-  const auto differs = [&]<class T>(T unmarked) {
-    T number{};
+  return with_number(part_of(reduction.type), [&]<class T>(T number) {
     std::memcpy(&number, element.data(), sizeof number);
-    return number != unmarked;
-  };
-  const float unmarked = reduction.operation == ReduceOperation::sum ? 0.0F : 1.0F;
-  switch (part_of(reduction.type)) {
-    case ElementType::float32: return differs(unmarked);
-    case ElementType::float64: return differs(static_cast<double>(unmarked));
-    default: return differs(static_cast<long double>(unmarked));
-  }
+    return number != (reduction.operation == ReduceOperation::sum ? T{0} : T{1});
+  });
 }
 
 }  // namespace outrigger::intranode
