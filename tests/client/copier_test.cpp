@@ -14,6 +14,7 @@
 
 #include "call_filters.hpp"
 #include "fake_node.hpp"
+#include "support/new_threads.hpp"
 
 namespace outrigger::client::test {
 namespace {
@@ -86,9 +87,9 @@ class OnACoreThatIsNot : public CopierOfClient {
 };
 
 TEST_F(CopierOfClient, ComesWhenItIsWantedAndGoesWithTheClient) {
-  const std::ptrdiff_t before = threads();
+  const NewThreads threads;
   post();
-  EXPECT_EQ(threads(), before) << "nobody wanted it";
+  EXPECT_FALSE(threads.are_there()) << "nobody wanted it";
   want_and_post();
   ASSERT_TRUE(comes());
   const pid_t tid = copy_queue().copier_tid.load();
@@ -104,7 +105,7 @@ TEST_F(CopierOfClient, ComesWhenItIsWantedAndGoesWithTheClient) {
   group_.reset();
   client_.reset();
   EXPECT_EQ(copy_queue().copier_tid.load(), 0);
-  EXPECT_FALSE(std::filesystem::exists(task));
+  EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(task); }));
 }
 
 TEST_F(CopierOfClient, LeavesSignalsToTheProgram) {
@@ -145,14 +146,14 @@ TEST_F(CopierOfClient, AChildHasNoneAndEndsAsItLikes) {
 // A forbidden call could end the program. The filter is the posting thread's own.
 TEST_F(CopierOfClient, IsNotStartedByAThreadThatIsFilteredMeanwhile) {
   if (has_call_filter()) GTEST_SKIP() << "there is a filter already";
-  std::ptrdiff_t more = 0;
+  bool has_started = false;
   std::thread([&] {
-    const std::ptrdiff_t before = threads();
+    const NewThreads threads;
     ASSERT_TRUE(forbid_copies(SECCOMP_RET_KILL_PROCESS));
     want_and_post();
-    more = threads() - before;
+    has_started = threads.are_there();
   }).join();
-  EXPECT_EQ(more, 0);
+  EXPECT_FALSE(has_started);
 }
 
 TEST(Copier, EndsWhenAllThreadsAreFiltered) {
@@ -202,21 +203,21 @@ TEST(Exit, CopierIsNotThereAnyMoreWhenTheProgramsDestructorsRun) {
 }
 
 TEST_F(WithoutCopierReach, NoneComes) {
-  const std::ptrdiff_t before = threads();
+  const NewThreads threads;
   want_and_post();
-  EXPECT_EQ(threads(), before);
+  EXPECT_FALSE(threads.are_there());
 }
 
 TEST_F(WithoutCore, NoneComes) {
-  const std::ptrdiff_t before = threads();
+  const NewThreads threads;
   want_and_post();
-  EXPECT_EQ(threads(), before);
+  EXPECT_FALSE(threads.are_there());
 }
 
 TEST_F(OnACoreThatIsNot, NoneStaysOnTheRanksCore) {
-  const std::ptrdiff_t before = threads();
+  const NewThreads threads;
   want_and_post();
-  EXPECT_TRUE(eventually([&] { return threads() == before; }));
+  EXPECT_TRUE(eventually([&] { return !threads.are_there(); }));
   EXPECT_FALSE(client_->lending().copier_runs());
   EXPECT_EQ(copy_queue().copier_tid.load(), 0);
 }

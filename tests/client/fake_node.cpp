@@ -10,8 +10,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <iterator>
 
 #include "base/futex.hpp"
 #include "client/start/abstract_socket.hpp"
@@ -294,10 +292,6 @@ std::vector<WorldRank> world(std::uint32_t size) {
   std::vector<WorldRank> members;
   for (std::uint32_t rank = 0; rank < size; ++rank) members.emplace_back(rank);
   return members;
-}
-
-std::ptrdiff_t threads() {
-  return std::ranges::distance(std::filesystem::directory_iterator("/proc/self/task"));
 }
 
 int allowed_cpu() {

@@ -124,8 +124,6 @@ class FakeNode {
                           std::chrono::milliseconds at_most = std::chrono::seconds(60));
 
 [[nodiscard]] std::vector<WorldRank> world(std::uint32_t size);
-// Threads of this process. A started one counts from then on, in any state.
-[[nodiscard]] std::ptrdiff_t threads();
 // A core that this process may run on.
 [[nodiscard]] int allowed_cpu();
 

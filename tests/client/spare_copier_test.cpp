@@ -15,6 +15,7 @@
 
 #include "call_filters.hpp"
 #include "fake_node.hpp"
+#include "support/new_threads.hpp"
 
 namespace outrigger::client::test {
 namespace {
@@ -221,22 +222,22 @@ TEST_F(SpareCopierOfClient, DoesNotTakeRecalledJobs) {
 }
 
 TEST_F(SpareCopierOfClient, SmallOperationsNeedNone) {
-  const std::ptrdiff_t before = threads();
+  const NewThreads threads;
   complete(post(8U << 10));
-  EXPECT_EQ(threads(), before);
+  EXPECT_FALSE(threads.are_there());
 }
 
 // A forbidden call could end the program. The filter is the posting thread's own.
 TEST_F(SpareCopierOfClient, IsNotStartedByAThreadThatIsFilteredMeanwhile) {
   if (has_call_filter()) GTEST_SKIP() << "there is a filter already";
-  std::ptrdiff_t more = 0;
+  bool has_started = false;
   std::thread([&] {
-    const std::ptrdiff_t before = threads();
+    const NewThreads threads;
     ASSERT_TRUE(forbid_copies(SECCOMP_RET_KILL_PROCESS));
     complete(post());
-    more = threads() - before;
+    has_started = threads.are_there();
   }).join();
-  EXPECT_EQ(more, 0);
+  EXPECT_FALSE(has_started);
 }
 
 TEST(SpareCopier, LeavesNoHandIfAFilterKillsItInACopy) {
@@ -255,44 +256,44 @@ TEST(SpareCopier, LeavesNoHandIfAFilterKillsItInACopy) {
 }
 
 TEST_F(SpareCopierOff, IsThereOnlyIfRanksMayCopy) {
-  const std::ptrdiff_t before = threads();
+  const NewThreads threads;
   complete(post());
-  EXPECT_EQ(threads(), before);
+  EXPECT_FALSE(threads.are_there());
 }
 
 TEST_F(WithoutSpareCore, NeedsACore) {
-  const std::ptrdiff_t before = threads();
+  const NewThreads threads;
   complete(post());
-  EXPECT_EQ(threads(), before);
+  EXPECT_FALSE(threads.are_there());
 }
 
 TEST_F(SpareCoreThatIsNot, EndsIfItMayNotUseTheCore) {
-  const std::ptrdiff_t before = threads();
+  const NewThreads threads;
   const SlotIndex slot = post();
-  EXPECT_TRUE(comes([&] { return threads() == before; }));
+  EXPECT_TRUE(comes([&] { return !threads.are_there(); }));
   EXPECT_EQ(node_.header().copier_lends.load(), 0U);
   complete(slot);
 }
 
 TEST_F(SpareCopierOfClient, EndsWithTheDpu) {
-  const std::ptrdiff_t before = threads();
+  const NewThreads threads;
   const SlotIndex slot = post();
   ASSERT_TRUE(lends(true));
   node_.header().dpu_calls.fetch_or(kDpuLost);
   EXPECT_TRUE(lends(false));
-  EXPECT_TRUE(comes([&] { return threads() == before; }));
+  EXPECT_TRUE(comes([&] { return !threads.are_there(); }));
   complete(slot);
 }
 
 TEST_F(SpareCopierOfClient, GoesWithTheClientInTheMiddleOfAnOperation) {
-  const std::ptrdiff_t before = threads();
+  const NewThreads threads;
   (void)post();
   ASSERT_TRUE(lends(true));
   operation_.reset();
   group_.reset();
   client_.reset();
   EXPECT_EQ(node_.header().copier_lends.load(), 0U);
-  EXPECT_LE(threads(), before);
+  EXPECT_TRUE(comes([&] { return !threads.are_there(); }));
 }
 
 TEST_F(SpareCopierOfClient, AForkedChildHasNoneAndEndsAsItLikes) {

@@ -250,6 +250,26 @@ int sum_many(outrigger_group* group, std::uint32_t rank, const std::function<voi
   return 0;
 }
 
+// One process tells another that it may go on.
+class Turn {
+ public:
+  Turn() { EXPECT_EQ(::pipe(ends_.data()), 0); }
+  ~Turn() {
+    for (const int end : ends_) ::close(end);
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+  [[nodiscard]] bool give() const { return ::write(ends_[1], "", 1) == 1; }
+  [[nodiscard]] bool await() const {
+    char byte = 0;
+    return ::read(ends_[0], &byte, 1) == 1;
+  }
+
+ private:
+  std::array<int, 2> ends_{};
+};
+
 // Another process, so that the group's calls go on.
 void later(pid_t process, int signal, int after_us) {
   if (::fork() != 0) return;
@@ -378,38 +398,38 @@ TEST_F(NodesServiceTest, AStoppedServiceProcessWithoutWorkIsNamed) {
 // Rank 1 of its node does not call, and the service process there has nothing to do.
 TEST_F(NodesServiceTest, ADeadRankOfABusyNodeIsNamed) {
   pretend_nodes("a,b,b");
-  std::array<int, 2> rank_0_ends{};
-  ASSERT_EQ(::pipe(rank_0_ends.data()), 0);
+  const Turn turn;
   std::vector<pid_t> children;
   const std::vector<int> results = run_served(
       3,
       [&](outrigger_group* group, std::uint32_t rank) {
-        char end = 0;
         if (rank == 2) ::kill(::getpid(), SIGKILL);
-        if (rank == 1) return ::read(rank_0_ends[0], &end, 1) == 1 ? 0 : 1;
+        if (rank == 1) return turn.await() ? 0 : 1;
         float value = 1;
         const int result =
             outrigger_group_all_reduce(group, &value, &value, 1, OUTRIGGER_GROUP_FLOAT32, OUTRIGGER_GROUP_SUM);
         const bool named = std::string(outrigger_group_last_error()).starts_with("rank 2 (process ");
-        return ::write(rank_0_ends[1], &end, 1) == 1 && result == OUTRIGGER_GROUP_DEAD_RANK && named ? 0 : 1;
+        return turn.give() && result == OUTRIGGER_GROUP_DEAD_RANK && named ? 0 : 1;
       },
       children);
   EXPECT_EQ(results, (std::vector<int>{0, 0, -1}));
   wait_for_no_services_of(children);
-  for (const int end : rank_0_ends) ::close(end);
 }
 
-// The service process of node b has ended before any call.
+// The service process of node b has ended before any call. A call that has ended fails, too, if its member hears of a
+// failure before it returns, so rank 1 waits before the last one.
 TEST_F(NodesServiceTest, RanksGoOnByThemselvesWithoutAnIdleServiceProcess) {
+  const Turn turn;
   std::vector<pid_t> children;
   const std::vector<int> results = run_served(
       2,
-      [](outrigger_group* group, std::uint32_t rank) {
+      [&](outrigger_group* group, std::uint32_t rank) {
         if (rank == 1) ::kill(outrigger_group_service_process(group), SIGKILL);
         (void)outrigger_group_prefer_service(group, 0);
         for (int call = 0; call < 10; ++call) {
           if (const int result = outrigger_group_barrier(group); result != kOk) return 10 + result;
         }
+        if (!(rank == 0 ? turn.give() : turn.await())) return 2;
         (void)outrigger_group_prefer_service(group, 1);
         return outrigger_group_barrier(group) == OUTRIGGER_GROUP_DEAD_RANK ? 0 : 1;
       },
