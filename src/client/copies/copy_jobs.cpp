@@ -44,8 +44,9 @@ bool CopyJobs::take_asked(CopyQueue& copy_queue) {
   std::uint32_t number = 0;
   if (!taker.take_asked(job, number)) return false;
   const CopyResult result = carry_out(job);
-  taker.finish(number, result);
+  // Counted first: who sees the result finds it in the count.
   if (result == CopyResult::copied) bytes_.fetch_add(job.bytes, std::memory_order_relaxed);
+  taker.finish(number, result);
   return true;
 }
 
