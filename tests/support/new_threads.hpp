@@ -1,4 +1,4 @@
-// Which threads have come? Those that have been joined stay in /proc for a moment, so a count may fall at any time.
+// Which threads have come since? One that was joined may stay in /proc for a moment, so their number can fall.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace outrigger {
 
 class NewThreads {
  public:
-  // Of this process, in any state, that were not there when this was made.
+  // This process has threads, in any state, that it had not when this was made.
   [[nodiscard]] bool are_there() const {
     const std::set<std::string> now = all();
     return !std::ranges::includes(before_, now);

@@ -6,7 +6,6 @@
 
 #include "intranode/combine.hpp"
 #include "mpi/intranode/probe_calls.hpp"
-#include "mpi/native/die.hpp"
 
 namespace outrigger::mpi {
 
@@ -56,14 +55,11 @@ MemberOrders LevelOrders::learn(const intranode::NativeReduction& native, const 
   for (std::size_t i = 0; i < sizes() && refusal == SumRefusal::none; ++i) {
     const Teacher& teacher = teachers_[i];
     const Learned learned = learn_from(teacher, native, call);
-    refusal = worst_of(learned.refusal);
+    refusal = talk_.worst_of(learned.refusal);
     if (refusal != SumRefusal::none) break;
-    const std::uint32_t first = team_.map().ranks_of(teacher.node).front();
-    const std::optional<SumOrder> told =
-        SumOrder::parse(talk_.text_of(first, learned.order ? learned.order->text() : std::string()));
-    if (!told) die("a rank sent a malformed order of addition; this is a bug, please report it");
-    refusal = worst_of(!learned.order || learned.order == told ? SumRefusal::none : SumRefusal::varies);
-    orders.push_back(*told);
+    const SumOrder told = talk_.order_of(team_.map().ranks_of(teacher.node).front(), learned.order);
+    refusal = talk_.worst_of(!learned.order || *learned.order == told ? SumRefusal::none : SumRefusal::varies);
+    orders.push_back(told);
   }
   if (refusal != SumRefusal::none) orders.clear();
   return orders;
@@ -97,11 +93,7 @@ SumRefusal LevelOrders::compare(const intranode::NativeReduction& native, const 
   };
   Learning learning = learning_of(call, here_);
   learning.member = talk_.place().rank;
-  return worst_of(intranode::compare(native, in_levels, learning, first_vector, vectors));
-}
-
-SumRefusal LevelOrders::worst_of(SumRefusal mine) {
-  return static_cast<SumRefusal>(talk_.most_of(static_cast<std::uint8_t>(mine)));
+  return talk_.worst_of(intranode::compare(native, in_levels, learning, first_vector, vectors));
 }
 
 }  // namespace outrigger::mpi

@@ -36,6 +36,7 @@ class LevelOrders {
   // Both outlive it.
   LevelOrders(NodesTeam& team, OrderTalk& talk);
 
+  [[nodiscard]] bool take(const TeamArguments& call) const { return is_in_levels(team_, call); }
   // How many orders a call has: one for each size of a node, ascending.
   [[nodiscard]] std::size_t sizes() const { return teachers_.size(); }
   // The one of this rank's node; nullptr: these are orders of other nodes.
@@ -62,7 +63,6 @@ class LevelOrders {
   [[nodiscard]] intranode::Learned learn_from(const Teacher& teacher, const intranode::NativeReduction& native,
                                               const TeamArguments& call) const;
   [[nodiscard]] intranode::Learning learning_of(const TeamArguments& call, std::uint32_t members) const;
-  [[nodiscard]] intranode::SumRefusal worst_of(intranode::SumRefusal mine);
 
   NodesTeam& team_;
   OrderTalk& talk_;

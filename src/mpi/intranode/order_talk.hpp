@@ -9,12 +9,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "intranode/call_word.hpp"
 #include "intranode/member_blocks.hpp"
+#include "intranode/sums/order_learner.hpp"
 #include "mpi/intranode/team_arguments.hpp"
 #include "mpi/native/die.hpp"
 
@@ -32,6 +34,18 @@ class OrderTalk {
   [[nodiscard]] virtual std::uint8_t most_of(std::uint8_t mine) = 0;
   // `own` of one member.
   [[nodiscard]] virtual std::string text_of(std::uint32_t member, std::string own) = 0;
+
+  // The worst of all members.
+  [[nodiscard]] intranode::SumRefusal worst_of(intranode::SumRefusal mine) {
+    return static_cast<intranode::SumRefusal>(most_of(static_cast<std::uint8_t>(mine)));
+  }
+  // The order of one member, which has one.
+  [[nodiscard]] intranode::SumOrder order_of(std::uint32_t member, const std::optional<intranode::SumOrder>& own) {
+    const std::string text = text_of(member, own ? own->text() : std::string());
+    const std::optional<intranode::SumOrder> order = intranode::SumOrder::parse(text);
+    if (!order) die("a rank sent a malformed order of addition: %s; this is a bug, please report it", text.c_str());
+    return *order;
+  }
 
  private:
   TeamPlace place_;

@@ -7,7 +7,6 @@
 #include "mpi/intranode/probe_calls.hpp"
 #include "mpi/intranode/rank_waiter.hpp"
 #include "mpi/job/job.hpp"
-#include "mpi/native/die.hpp"
 
 namespace outrigger::mpi {
 namespace {
@@ -73,7 +72,6 @@ Learning learning_of(const TeamArguments& call, const TeamPlace& team) {
 TeamOrders::TeamOrders(const Job& job, std::unique_ptr<OrderTalk> talk, NodesTeam* nodes, RankWaiter& waiter,
                        std::span<const WorldRank> members)
     : talk_(std::move(talk)),
-      nodes_(nodes),
       waiter_(waiter),
       file_(job.orders.get()),
       members_(word_for(members, nodes)),
@@ -115,10 +113,6 @@ intranode::OrderKey TeamOrders::key_in_file(const OrderTable::Entry& entry) cons
   return key;
 }
 
-bool TeamOrders::by_levels(const TeamArguments& call) const {
-  return nodes_ != nullptr && is_in_levels(*nodes_, call);
-}
-
 intranode::OrderKey TeamOrders::key_for(const TeamArguments& call) const {
   intranode::OrderKey key = key_of(call, own_place().size);
   if (by_levels(call)) key.form += "@levels";
@@ -127,7 +121,7 @@ intranode::OrderKey TeamOrders::key_for(const TeamArguments& call) const {
 
 // Minima and maxima of several nodes are combined within these first, whatever the number of ranks.
 Learning TeamOrders::learning_for(const TeamArguments& call) const {
-  const bool is_within_nodes = by_levels(call) || (nodes_ != nullptr && intranode::any_order(*call.reduction));
+  const bool is_within_nodes = by_levels(call) || (levels_ && intranode::any_order(*call.reduction));
   return is_within_nodes ? levels_->learning_of(call) : learning_of(call, own_place());
 }
 
@@ -184,17 +178,18 @@ MemberOrders TeamOrders::learn_orders(MPI_Comm comm, const TeamArguments& call, 
     return orders;
   }
   Learned learned = intranode::learn(native_of(comm, call, own_place()), learning_of(call, own_place()));
-  refusal = static_cast<SumRefusal>(talk_->most_of(static_cast<std::uint8_t>(learned.refusal)));
+  refusal = talk_->worst_of(learned.refusal);
   if (refusal == SumRefusal::none && call.call == CollectiveCall::reduce) {
-    learned.order = order_of(static_cast<std::uint32_t>(call.root), learned.order);
+    learned.order = talk_->order_of(static_cast<std::uint32_t>(call.root), learned.order);
   } else if (refusal == SumRefusal::none && call.call == CollectiveCall::allreduce) {
-    const bool same = order_of(0, learned.order) == learned.order;
+    const bool same = talk_->order_of(0, learned.order) == learned.order;
     if (any_says(!same)) refusal = SumRefusal::varies;
   }
   if (refusal != SumRefusal::none) return {};
   if (has_one_order(call)) return {*std::move(learned.order)};
   MemberOrders all;
-  for (std::uint32_t member = 0; member < own_place().size; ++member) all.push_back(order_of(member, learned.order));
+  for (std::uint32_t member = 0; member < own_place().size; ++member)
+    all.push_back(talk_->order_of(member, learned.order));
   return all;
 }
 
@@ -206,21 +201,11 @@ void TeamOrders::verify(MPI_Comm comm, const TeamArguments& call, OrderTable::En
   keep(entry, {});
 }
 
-// The worst of all members.
 SumRefusal TeamOrders::compare(MPI_Comm comm, const TeamArguments& call, const SumOrder& order,
                                std::uint64_t first_vector, std::size_t vectors) {
   const intranode::NativeReduction native = native_of(comm, call, own_place());
   if (by_levels(call)) return levels_->compare(native, call, order, first_vector, vectors);
-  const SumRefusal mine = intranode::verify(native, learning_of(call, own_place()), order, first_vector, vectors);
-  return static_cast<SumRefusal>(talk_->most_of(static_cast<std::uint8_t>(mine)));
-}
-
-// The order of one member, which has one, to all.
-SumOrder TeamOrders::order_of(std::uint32_t member, const std::optional<SumOrder>& own) {
-  const std::string text = talk_->text_of(member, own ? own->text() : std::string());
-  const std::optional<SumOrder> order = SumOrder::parse(text);
-  if (!order) die("a rank sent a malformed order of addition: %s; this is a bug, please report it", text.c_str());
-  return *order;
+  return talk_->worst_of(intranode::verify(native, learning_of(call, own_place()), order, first_vector, vectors));
 }
 
 }  // namespace outrigger::mpi

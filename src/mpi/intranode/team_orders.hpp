@@ -69,18 +69,16 @@ class TeamOrders {
   [[nodiscard]] intranode::SumRefusal compare(MPI_Comm comm, const TeamArguments& call,
                                               const intranode::SumOrder& order, std::uint64_t first_vector,
                                               std::size_t vectors);
-  [[nodiscard]] intranode::SumOrder order_of(std::uint32_t member, const std::optional<intranode::SumOrder>& own);
   [[nodiscard]] const intranode::SumOrder* own_of(const TeamArguments& call, const intranode::MemberOrders& kept) const;
   [[nodiscard]] intranode::MemberOrders learn_orders(MPI_Comm comm, const TeamArguments& call,
                                                      intranode::SumRefusal& refusal);
-  [[nodiscard]] bool by_levels(const TeamArguments& call) const;
+  [[nodiscard]] bool by_levels(const TeamArguments& call) const { return levels_ && levels_->take(call); }
   [[nodiscard]] intranode::Learning learning_for(const TeamArguments& call) const;
   [[nodiscard]] intranode::OrderKey key_for(const TeamArguments& call) const;
 
   [[nodiscard]] const TeamPlace& own_place() const { return talk_->place(); }
 
   std::unique_ptr<OrderTalk> talk_;
-  NodesTeam* nodes_;
   std::optional<LevelOrders> levels_;  // on several nodes
   RankWaiter& waiter_;
   intranode::OrderFile* file_;
