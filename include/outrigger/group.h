@@ -11,6 +11,7 @@
  *            outrigger_group_isend() and outrigger_group_irecv() are the library's until the request is complete.
  * Threads    any thread. Collectives of one group are done one at a time; all ranks must call them in the same order.
  *            Sends and receives may run beside them.
+ * Forks      a child of a rank cannot use the group: functions return OUTRIGGER_GROUP_BAD_ARGUMENT, or do nothing.
  * Completion a function is complete when it returns, except isend and irecv.
  * Errors     an enum outrigger_group_result. outrigger_group_last_error() has the text of the calling thread's last
  *            one. It names the rank that died, that made another call, or that was waited for in vain. The latter may

@@ -26,6 +26,7 @@
 #include "group/member_processes.hpp"
 #include "group/member_waiter.hpp"
 #include "group/member_watch.hpp"
+#include "group/nodes/fork_guard.hpp"
 #include "group/nodes/node_collectives.hpp"
 #include "group/nodes/socket_stream.hpp"
 #include "group/ring_stream.hpp"
@@ -230,12 +231,17 @@ struct outrigger_group {
   // Runs a function of the C interface. Others must not wait for a member that has no memory for its call.
   template <class Function>
   int guarded(Function function) {
+    if (!own_process.is_this()) return report_child();
     try {
       return function();
     } catch (const std::exception&) {
       mailroom.fail({.kind = FailureKind::no_memory, .about = rank(), .noticed = rank()});
       return report_no_memory();
     }
+  }
+  [[nodiscard]] int report_child() const {
+    return bad("this process was forked from rank " + std::to_string(rank()) + " (process " +
+               std::to_string(pids[rank()]) + "), whose group it cannot use");
   }
   int report_failure(const Failure& failure) const {
     const bool is_far = layout.node_of(failure.about) != layout.node_of(failure.noticed);
@@ -244,6 +250,7 @@ struct outrigger_group {
     return report(result_of(failure), sentence_of(failure, rank(), pid, is_far));
   }
 
+  OwnProcess own_process;
   Layout layout;
   std::vector<pid_t> pids;
   std::vector<pid_t> service_pids;  // by node
@@ -453,11 +460,13 @@ int outrigger_group_create(const struct outrigger_group_config* config, outrigge
   }
 }
 
+// A child has neither the threads nor the shared memory, so it keeps its copy.
 void outrigger_group_destroy(outrigger_group* group) {
-  delete group;
+  if (group != nullptr && group->own_process.is_this()) delete group;
 }
 
 void outrigger_group_abort(outrigger_group* group) {
+  if (!group->own_process.is_this()) return;
   (void)group->watch.fail({.kind = FailureKind::aborted, .about = group->rank(), .noticed = group->rank()});
 }
 
@@ -471,7 +480,7 @@ int outrigger_group_prefer_service(outrigger_group* group, int prefer) {
 }
 
 int outrigger_group_service_process(const outrigger_group* group) {
-  return group->service ? group->service->process() : 0;
+  return group->service && group->own_process.is_this() ? group->service->process() : 0;
 }
 
 int outrigger_group_barrier(outrigger_group* group) {
@@ -722,7 +731,7 @@ uint32_t outrigger_group_source(const outrigger_group_request* request) {
 }
 
 void outrigger_group_free(outrigger_group_request* request) {
-  if (request == nullptr) return;
+  if (request == nullptr || !request->group->own_process.is_this()) return;
   (void)request->group->guarded([&] {
     request->group->mailroom.cancel(request->letter);
     return static_cast<int>(OUTRIGGER_GROUP_OK);

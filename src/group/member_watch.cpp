@@ -1,7 +1,6 @@
 #include "group/member_watch.hpp"
 
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -18,8 +17,7 @@ MemberWatch::MemberWatch(const Layout& layout, GroupArea area, MemberProcesses p
 
 MemberWatch::~MemberWatch() {
   send(0);
-  // A child of this process may destroy its copy of the group.
-  if (processes_.pid(layout_.place()) == ::getpid()) area_.leave(layout_.place());
+  area_.leave(layout_.place());
 }
 
 Failure MemberWatch::fail(const Failure& failure) {

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "local_store.hpp"
 #include "rank_processes.hpp"
@@ -61,6 +62,35 @@ TEST_P(GroupFailureTest, ALivingChildHidesNoDeath) {
   });
   EXPECT_EQ(results, (std::vector<int>{0, -1, 0}));
   std::filesystem::remove_all(place);
+}
+
+// As of a loader of data that ends as its program would. It has neither the group's thread nor its memory.
+TEST_P(GroupFailureTest, AChildIsToldThatItHasNoGroup) {
+  const std::vector<int> results = run_processes(3, [](outrigger_group* group, std::uint32_t rank) {
+    int word = 0;
+    outrigger_group_request* request = nullptr;
+    if (outrigger_group_irecv(group, &word, sizeof word, (rank + 1) % 3, 0, &request) != OUTRIGGER_GROUP_OK) return 1;
+    const std::string sentence = "this process was forked from rank " + std::to_string(rank) + " (process " +
+                                 std::to_string(::getpid()) + "), whose group it cannot use";
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const bool is_told =
+          outrigger_group_barrier(group) == OUTRIGGER_GROUP_BAD_ARGUMENT && outrigger_group_last_error() == sentence;
+      const bool is_refused = outrigger_group_test(request) == OUTRIGGER_GROUP_BAD_ARGUMENT;
+      outrigger_group_free(request);
+      outrigger_group_abort(group);
+      outrigger_group_destroy(group);
+      ::_exit(is_told && is_refused ? 0 : 1);
+    }
+    int status = -1;
+    if (::waitpid(child, &status, 0) != child || status != 0) return 2;
+    if (outrigger_group_barrier(group) != OUTRIGGER_GROUP_OK) return 3;
+    if (outrigger_group_send(group, &rank, sizeof rank, (rank + 2) % 3, 0) != OUTRIGGER_GROUP_OK) return 4;
+    const int result = outrigger_group_wait(request, 0);
+    outrigger_group_free(request);
+    return result == OUTRIGGER_GROUP_OK && std::cmp_equal(word, (rank + 1) % 3) ? 0 : 5;
+  });
+  EXPECT_EQ(results, (std::vector<int>{0, 0, 0}));
 }
 
 TEST_P(GroupFailureTest, AReceiveFromADeadRankEnds) {

@@ -1,9 +1,9 @@
 #include "group/nodes/fork_guard.hpp"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <mutex>
 #include <set>
@@ -15,9 +15,10 @@ namespace {
 struct Guarded {
   std::mutex lock;
   std::set<int> sockets;
-  int null = -1;  // of /dev/null
   bool is_registered = false;
 };
+
+std::atomic<std::uint32_t> generation{0};  // of forks
 
 // Never destroyed: a process may fork while it ends.
 Guarded& guarded() {
@@ -31,31 +32,32 @@ void before_fork() {
 void after_fork() {
   guarded().lock.unlock();
 }
-// The numbers stay in use, as a child may close them with its copy of the group.
+// A child never destroys its copies of the groups.
 void in_child() {
   Guarded& all = guarded();
-  for (const int socket : all.sockets) (void)::dup3(all.null, socket, O_CLOEXEC);
+  generation.fetch_add(1, std::memory_order_relaxed);
+  for (const int socket : all.sockets) (void)::close(socket);
+  all.sockets.clear();
   all.lock.unlock();
 }
 
-void guard_in_children(int socket) {
-  Guarded& all = guarded();
-  const std::scoped_lock held(all.lock);
-  if (all.null < 0) all.null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  if (all.null < 0) throw std::system_error(errno, std::generic_category(), "/dev/null");
-  if (!all.is_registered) {
-    if (const int error = ::pthread_atfork(before_fork, after_fork, in_child); error != 0) {
-      throw std::system_error(error, std::generic_category(), "pthread_atfork");
-    }
-    all.is_registered = true;
+// With the lock.
+void watch_forks(Guarded& all) {
+  if (all.is_registered) return;
+  if (const int error = ::pthread_atfork(before_fork, after_fork, in_child); error != 0) {
+    throw std::system_error(error, std::generic_category(), "pthread_atfork");
   }
-  all.sockets.insert(socket);
+  all.is_registered = true;
 }
 
 }  // namespace
 
 GuardedFd::GuardedFd(UniqueFd socket) : socket_(std::move(socket)) {
-  if (valid()) guard_in_children(get());
+  if (!valid()) return;
+  Guarded& all = guarded();
+  const std::scoped_lock held(all.lock);
+  watch_forks(all);
+  all.sockets.insert(get());
 }
 
 // Forks wait for the lock, so no child gets the open socket.
@@ -65,6 +67,16 @@ void GuardedFd::reset() {
   const std::scoped_lock held(all.lock);
   all.sockets.erase(get());
   socket_.reset();
+}
+
+OwnProcess::OwnProcess() : generation_(generation.load(std::memory_order_relaxed)) {
+  Guarded& all = guarded();
+  const std::scoped_lock held(all.lock);
+  watch_forks(all);
+}
+
+bool OwnProcess::is_this() const {
+  return generation.load(std::memory_order_relaxed) == generation_;
 }
 
 }  // namespace outrigger::group

@@ -1,7 +1,6 @@
 #include "group/service/group_service.hpp"
 
 #include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -26,11 +25,9 @@ constexpr std::chrono::milliseconds kForAReason{1000};
 }  // namespace
 
 GroupService::GroupService(ServiceArea area, MemberProcesses process, const Layout& layout, MemberWatch& watch)
-    : area_(std::move(area)), process_(std::move(process)), layout_(layout), watch_(watch), owner_(::getpid()) {}
+    : area_(std::move(area)), process_(std::move(process)), layout_(layout), watch_(watch) {}
 
 GroupService::~GroupService() {
-  // A child of this process has no shared memory.
-  if (::getpid() != owner_) return;
   const std::uint64_t beats = head().beats.load(std::memory_order_relaxed);
   area_.seat(layout_.place()).has_left.store(true, std::memory_order_seq_cst);
   area_.ring();

@@ -74,7 +74,6 @@ class GroupService {
   MemberProcesses process_;
   const Layout& layout_;
   MemberWatch& watch_;
-  pid_t owner_;
   std::uint64_t calls_ = 0;  // collectives of the group
   std::uint64_t posts_ = 0;  // those that the service process has got
   std::uint64_t beats_ = 0;
