@@ -123,7 +123,8 @@ def _mpi_environment(mpi: Mpi) -> dict[str, str]:
     return {}
 
 
-def _offload_environment(job: Job, artifacts: Artifacts) -> dict[str, str]:
+def offload_environment(job: Job, artifacts: Artifacts) -> dict[str, str]:
+    """Variables of the library for the ranks."""
     if job.native:
         return {settings.ENABLE: "0"}
     variables = {settings.DAEMON: str(artifacts.daemon), **job.settings.environment(), **job.dpus.environment}
@@ -271,7 +272,7 @@ def make_plan(job: Job, artifacts: Artifacts, *, claim: bool = False) -> Plan:
         **_mpi_environment(job.mpi),
         **_mpi4py_environment(job),
         **(choice.with_library_path(job.library_path) if job.library_path is not None else {}),
-        **_offload_environment(job, artifacts),
+        **offload_environment(job, artifacts),
     }
     started = _start(job, artifacts, environment, node)
     environment.update(started.environment)

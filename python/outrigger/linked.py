@@ -51,6 +51,11 @@ class Libmpi:
         return family_of_soname(self.soname)
 
 
+def starts_mpi_programs(program: Path) -> bool:
+    """True for the launchers of MPIs and batch systems, by their names."""
+    return _STARTS_MPI_PROGRAMS.fullmatch(program.name) is not None
+
+
 def find_program(name: str) -> Path:
     """Path of a program to be started as ranks."""
     path = shutil.which(name)
@@ -59,12 +64,8 @@ def find_program(name: str) -> Path:
     words = _first_line(Path(path))
     if words and words[0].startswith("/") and len(words[0]) < _LONGEST_INTERPRETER and not Path(words[0]).exists():
         raise UserError(f"{name}: its first line names {words[0]}, which does not exist")
-    if _STARTS_MPI_PROGRAMS.fullmatch(Path(path).name):
-        raise UserError(
-            f"{name} starts MPI programs itself: name the program instead, as in `outrigger run -n 4 -- ./program`, "
-            "which finds its MPI and its mpiexec (--mpi chooses another); or keep your command, after "
-            '`eval "$(outrigger env)"`'
-        )
+    if starts_mpi_programs(Path(path)):
+        raise UserError(f"{name} starts MPI programs itself: name the program instead (--mpi chooses its MPI)")
     return Path(path)
 
 

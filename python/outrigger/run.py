@@ -28,6 +28,7 @@ from outrigger import (
     plan,
     report,
     report_end,
+    run_mpiexec,
     run_torch,
     scratch,
     sections,
@@ -118,12 +119,6 @@ def _start(planned: launch.Plan, looks: Callable[[], None]) -> int:
     return launch.run(planned, looks=looks)[0]
 
 
-def _look(fleet: dpus.Fleet, meter: energy.Meter) -> None:
-    """While the program runs."""
-    fleet.pass_on_logs()
-    meter.look_in_time()
-
-
 class _Run:
     """A job and its DPUs, from the request to the program's exit code."""
 
@@ -202,21 +197,8 @@ class _Run:
             self._show_dry_run(planned)
             return 0
         here = all(is_this_host(share.host.name) for share in self._where.shares)
-        if written is not None:
-            report_end.forget(written)
-        if self._trace is not None:
-            collect.forget(self._trace)
-        started = datetime.now().astimezone()
-        with energy.metering() as meter:
-            code = self._start_plan(planned, lambda: _look(fleet, meter))
-        if self._trace is not None:
-            with _saying_errors(self._say):
-                self._say(collect.finish(self._trace, planned.placement.cores))
-        if here and written is not None:
-            with _saying_errors(self._say):
-                report_end.settle(written, code, mpi=job.mpi.title, ranks=job.ranks)
-                report_end.note_run(written, request.command, job.mpi.title, started)
-                report_end.note_energy(written, meter.joules)
+        results = _Results(request, job, written, self._trace, is_here=here)
+        code = _start_and_settle(results, planned, self._start_plan, fleet.pass_on_logs, self._say)
         for line in fleet.notes():
             self._say(line)
         if request.report and written is not None:
@@ -233,6 +215,50 @@ class _Run:
             dpus.started(self._planned if starts else (), self._how) as fleet,
         ):
             return self._start(fleet, written)
+
+
+@dataclass(frozen=True)
+class _Results:
+    """Files that a job of an MPI writes."""
+
+    request: Request
+    job: Job
+    report: Path | None
+    trace: Path | None
+    is_here: bool
+    """The report is; otherwise it may be on another host."""
+
+
+def _start_and_settle(
+    results: _Results,
+    planned: launch.Plan,
+    start: Start,
+    looks: Callable[[], None],
+    say: Callable[[str], None],
+) -> int:
+    """Starts a job, calls `looks` meanwhile, completes its files and returns its exit code."""
+    if results.report is not None:
+        report_end.forget(results.report)
+    if results.trace is not None:
+        collect.forget(results.trace)
+    started = datetime.now().astimezone()
+    with energy.metering() as meter:
+
+        def look() -> None:
+            looks()
+            meter.look_in_time()
+
+        code = start(planned, look)
+    if results.trace is not None:
+        with _saying_errors(say):
+            say(collect.finish(results.trace, planned.placement.cores))
+    if results.report is not None and (results.is_here or results.report.exists()):
+        title = results.job.mpi.title
+        with _saying_errors(say):
+            report_end.settle(results.report, code, mpi=title, ranks=results.job.ranks)
+            report_end.note_run(results.report, results.request.command, title, started)
+            report_end.note_energy(results.report, meter.joules)
+    return code
 
 
 @contextlib.contextmanager
@@ -254,6 +280,8 @@ def run(
     say: Callable[[str], None] = note,
 ) -> int:
     """Runs the program and returns its exit code. `start` starts it, `say` prints notes for the user."""
+    if run_mpiexec.is_mpiexec(request.program):
+        return _run_mpiexec(request, found, start, say)
     if _concerns_torch(request) and run_torch.is_torchrun(request.program):
         return _run_torchrun(request, found, start, say)
     return _Run(request, found, start, say).run()
@@ -269,29 +297,72 @@ def _concerns_torch(request: Request) -> bool:
     return _reports(request) or request.trace_to is not None or own.live or own.services is not None
 
 
+def _places_ranks(request: Request) -> dict[str, bool]:
+    """Options for the start and the placement of ranks: were they given?"""
+    hosts = request.hosts
+    return {
+        "-n": request.ranks != 1,
+        "--hostfile": hosts.hostfile is not None,
+        "--dpufile": hosts.dpufile is not None,
+        "--dpu-pattern": hosts.dpu_pattern is not None,
+        "--dpu-daemon": request.dpu_daemon is not None,
+        "--launcher": hosts.launcher != Hosts.launcher,
+        "--launch-agent": hosts.agent != Hosts.agent,
+        "--oversubscribe": hosts.oversubscribe,
+        "--pretend-nodes": hosts.pretend_nodes != 1,
+        "--no-bind": request.bind == binding.NONE,
+        "--bind": request.bind not in (binding.BUNCH, binding.NONE),
+        "--show-binding": request.show_binding,
+    }
+
+
 def _check_torchrun(request: Request) -> None:
     replace(request, settings=replace(request.settings, services=None)).check()
-    hosts = request.hosts
     run_torch.check_alone(
         {
-            "-n": request.ranks != 1,
+            **_places_ranks(request),
             "--mpi": request.mpi != choice.AUTO,
             "--native": request.native,
-            "--hostfile": hosts.hostfile is not None,
-            "--dpufile": hosts.dpufile is not None,
-            "--dpu-pattern": hosts.dpu_pattern is not None,
-            "--dpu-daemon": request.dpu_daemon is not None,
-            "--launcher": hosts.launcher != Hosts.launcher,
-            "--launch-agent": hosts.agent != Hosts.agent,
-            "--oversubscribe": hosts.oversubscribe,
-            "--pretend-nodes": hosts.pretend_nodes != 1,
-            "--no-bind": request.bind == binding.NONE,
-            "--bind": request.bind not in (binding.BUNCH, binding.NONE),
-            "--show-binding": request.show_binding,
             "options for offloading": request.settings
             != Settings(live=request.settings.live, services=request.settings.services),
         }
     )
+
+
+def _run_mpiexec(request: Request, found: Artifacts, start: Start, say: Callable[[str], None]) -> int:
+    """The user's own launcher starts and places the ranks."""
+    run_mpiexec.check_alone(_places_ranks(request), request.program[0])
+    environment = {**os.environ, **request.settings.environment(), **request.variables.values}
+    unknown = settings.check_names(found, environment)
+    request = replace(request, settings=request.settings.as_in(environment, found))
+    request.check()
+    mpi = run_mpiexec.choose(request.program, request.mpi)
+    trace = None if request.trace_to is None else _trace_file(Path(request.trace_to))
+    with _report_path(request, None) as written:
+        job = Job(
+            program=request.program,
+            ranks=request.ranks,
+            mpi=mpi,
+            settings=request.settings,
+            native=request.native,
+            report=written,
+            trace=None if trace is None else collect.events_path(trace),
+            variables=request.variables,
+        )
+        planned = run_mpiexec.make_plan(job, found)
+        if unknown is not None:
+            say(unknown)
+        if request.dry_run:
+            print(launch.as_shell(planned))
+            return 0
+        results = _Results(request, job, written, trace, is_here=False)
+        code = _start_and_settle(results, planned, start, lambda: None, say)
+        if written is not None and not written.exists():
+            say("there is no report: no rank reached MPI_Init under the library, or the first one is on another host")
+        elif request.report and written is not None:
+            with _saying_errors(say):
+                show_report(written)
+        return code
 
 
 def _plan_torchrun(request: Request, found: Artifacts, counts: Path | None, events: Path | None) -> launch.Plan:

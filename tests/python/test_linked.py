@@ -133,7 +133,7 @@ def test_what_cannot_be_served_is_refused(
 def test_launchers_are_no_programs(name: str, tmp_path: Path) -> None:
     launcher = tmp_path / name
     launcher.touch(0o755)
-    with pytest.raises(UserError, match=rf"/{name} starts MPI programs itself: .* `outrigger run -n 4 -- ./program`"):
+    with pytest.raises(UserError, match=rf"/{name} starts MPI programs itself: name the program instead"):
         linked.find_program(str(launcher))
 
 

@@ -14,7 +14,11 @@ from outrigger.hosts import Hosts
 
 def run(
     program: Annotated[
-        list[str], typer.Argument(help="The program and its arguments.", metavar="-- PROGRAM [ARGS]...")
+        list[str],
+        typer.Argument(
+            help="The program and its arguments, or an mpirun, mpiexec or srun with its own.",
+            metavar="-- PROGRAM [ARGS]...",
+        ),
     ],
     ranks: options.Ranks = 1,
     mpi: options.OneMpi = "auto",
