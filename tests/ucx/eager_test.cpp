@@ -205,6 +205,23 @@ TEST_P(SendingAhead, PeersGetTheirPartsInTurn) {
   EXPECT_EQ(memory(0).reads(), in_turn);
 }
 
+TEST_P(SendingAhead, EachByteIsCountedOnce) {
+  start(2);
+  std::uint64_t all_bytes = 0;
+  for (const std::uint64_t bytes : {100U, 4096U, 16U << 10, 100'000U}) {
+    if (GetParam() && bytes > 4096) break;
+    SentBlock block = make(bytes, 0, bytes);
+    offer(block);
+    all_bytes += bytes;
+    ASSERT_TRUE(run_until([&] { return wire(1).traffic().moved_bytes >= all_bytes; }));
+    pull(block);
+    ASSERT_TRUE(run_until([&] { return block.moved->ended(); }));
+    expect_arrived(block);
+    end(block);
+    EXPECT_EQ(wire(1).traffic().moved_bytes, all_bytes);
+  }
+}
+
 // A block that is never moved does not hinder later ones, and its staging memory is freed.
 TEST_P(SendingAhead, WhatNobodyMovesIsForgotten) {
   WireOptions options;
@@ -229,20 +246,22 @@ TEST_P(SendingAhead, WhatNobodyMovesIsForgotten) {
 
 TEST_P(SendingAhead, NothingOfItIsReadAfterItWasWithdrawn) {
   start(2);
-  fill(memory(0).range(kPrivateRegion), 6);
-  SentBlock block = make(0, 0, 200'000);
-  offer(block);
-  wire(0).withdraw_eager(block.id);  // before any chunk has gone
-  fill(memory(0).range(kPrivateRegion), 7);
-  run_for(std::chrono::milliseconds(20));
-  pull(block);
-  ASSERT_TRUE(run_until([&] { return block.moved->ended(); }));
-  expect_arrived(block);  // with the later bytes
+  for (const std::uint64_t bytes : {20'000U, 200'000U}) {
+    fill(memory(0).range(kPrivateRegion), bytes);
+    SentBlock block = make(bytes, 0, bytes);
+    offer(block);
+    wire(0).withdraw_eager(block.id);  // before any chunk has gone
+    fill(memory(0).range(kPrivateRegion), bytes + 1);
+    run_for(std::chrono::milliseconds(20));
+    pull(block);
+    ASSERT_TRUE(run_until([&] { return block.moved->ended(); }));
+    expect_arrived(block);  // with the later bytes
+  }
 }
 
 TEST_P(SendingAhead, AFaultAtTheSourceIsTheMoves) {
   start(2);
-  for (const std::uint64_t bytes : {100U, 100'000U}) {
+  for (const std::uint64_t bytes : {100U, 10'000U, 100'000U}) {
     SentBlock block = make(bytes, kMemoryBytes - 50, bytes);
     block.to.memory.address = FakeMemory::kBase;
     offer(block);
@@ -257,7 +276,7 @@ TEST_P(SendingAhead, AFaultAtTheSourceIsTheMoves) {
 
 TEST_P(SendingAhead, AFaultAtTheDestinationIsTheMoves) {
   start(2);
-  for (const std::uint64_t bytes : {100U, 100'000U, 600'000U}) {
+  for (const std::uint64_t bytes : {100U, 10'000U, 100'000U, 600'000U}) {
     SentBlock block = make(bytes, 0, bytes);
     block.to.memory.address = FakeMemory::kBase + kMemoryBytes - 50;
     offer(block);
@@ -274,7 +293,7 @@ TEST_P(SendingAhead, AFaultAtTheDestinationIsTheMoves) {
 TEST_P(SendingAhead, AMoveOfLessThanWhatComesEnds) {
   start(2);
   fill(memory(0).range(kPrivateRegion), 9);
-  for (const std::uint64_t bytes : {3000U, 150'000U}) {
+  for (const std::uint64_t bytes : {3000U, 20'000U, 150'000U}) {
     SentBlock block = make(bytes, 0, bytes);
     offer(block);
     block.from.bytes = block.to.bytes = bytes / 3;

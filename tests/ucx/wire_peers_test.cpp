@@ -79,7 +79,10 @@ TEST_P(RawPeers, WhoSendsNonsenseIsBrokenOffAndNamed) {
         raw_->send(RawPeer::Channel::data, shown(chunk), some);
       },
       [&] { raw_->send(RawPeer::Channel::data, shown(chunk), some, true); },
-      [&] { raw_->send(RawPeer::Channel::control, shown(chunk), some); },
+      [&] {  // longer than its header says
+        chunk.bytes = 4999;
+        raw_->send(RawPeer::Channel::control, shown(chunk), some);
+      },
       [&] { say(header(wire::Kind::batch), "too short for a message"); },
       [&] {
         wire::Header stranger = header(wire::Kind::ping);
@@ -170,6 +173,33 @@ TEST_P(RawPeers, WindowsBoundTheNumberOfSmallMovesToo) {
   run_a_while();
   EXPECT_LE(raw_->headers.size(), WireOptions{}.requests_of_peer) << "the peer would take it for an attack";
   wires_.clear();
+}
+
+// Over TCP each network message wakes its receiver.
+TEST_P(RawPeers, ShortEagerBlocksJoinTheMessagesOfTheirTurn) {
+  if (GetParam()) GTEST_SKIP() << "where the network moves memory only shorter blocks go eagerly";
+  send(0, 1, "hello");
+  ASSERT_TRUE(run([&] { return raw_->count(wire::Kind::message) == 1; }));
+  std::uint64_t number = 0;
+  const auto offer = [&](std::uint64_t bytes, RegionId region) {
+    const BlockId id{OperationId{GroupId{1, 2}, ++number}, GroupRank{0}, GroupRank{1}};
+    wire(0).send_eager(id, block(0, region, 0, bytes), SpId{1});
+    send(0, 1, "announced");
+  };
+  const auto network_messages = [&] {
+    raw_->tokens.clear();
+    raw_->headers.clear();
+    EXPECT_TRUE(
+        run([&] { return raw_->count(wire::Kind::eager_chunk) == 2 && raw_->count(wire::Kind::message) == 2; }));
+    EXPECT_EQ(raw_->count(wire::Kind::eager), 2U);
+    return raw_->tokens.size();
+  };
+  offer(16U << 10, kPrivateRegion);
+  offer(16U << 10, FakeMemory::kMapped);
+  EXPECT_EQ(network_messages(), 1U) << "two blocks, their notices and two messages";
+  offer(16U << 10, kPrivateRegion);
+  offer((16U << 10) + 1, FakeMemory::kMapped);
+  EXPECT_EQ(network_messages(), 3U) << "so many bytes would delay later messages";
 }
 
 TEST_P(RawPeers, WhoAsksForMoreThanItMayIsBrokenOff) {

@@ -7,10 +7,14 @@
 namespace outrigger::fabric::ucx {
 namespace {
 
-// UCX assembles longer messages from fragments.
+// Where the network moves memory, UCX assembles longer messages from fragments.
 constexpr std::size_t kBatchBytes = 6000;
 
 }  // namespace
+
+std::uint64_t Channels::batch_bytes(const Peer& peer) const {
+  return peer.moves_memory ? kBatchBytes : options_.copied_chunk_bytes;
+}
 
 void Channels::say_in_order(Peer& peer, wire::Header header, std::span<const std::byte> payload) {
   header.move = peer.messages_sent++;
@@ -21,7 +25,7 @@ void Channels::say(Peer& peer, const wire::Header& header, std::span<const std::
   peer.wanted = true;
   if (peer.is_gone()) return;
   const wire::Framed framed{header, payload};
-  if (!peer.outbox.empty() && peer.outbox.size() + encoded_bytes(framed) > kBatchBytes) flush_outbox(peer);
+  if (!peer.outbox.empty() && peer.outbox.size() + encoded_bytes(framed) > batch_bytes(peer)) flush_outbox(peer);
   if (peer.outbox.empty()) speaking_.push_back(&peer);
   append(peer.outbox, framed);
   ++peer.outbox_messages;

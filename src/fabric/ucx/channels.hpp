@@ -1,6 +1,7 @@
 // Sends to peers, on two channels:
 //
-//   control   engine messages, requests for chunks, acknowledgements, pings                always eager
+//   control   engine messages, requests for chunks, acknowledgements, pings, and short chunks of eager blocks where
+//             processors copy. Always eager
 //   data      chunks. Where the network moves memory: by rendezvous, straight into mapped destinations. Where
 //             processors copy (TCP): one message per chunk, as rendezvous halves the rate there
 //
@@ -101,6 +102,8 @@ class Channels {
     [[nodiscard]] bool any_for(const Peer& peer) const { return !sends.empty() && sends.contains(&peer); }
   };
 
+  // Longest batch of control messages.
+  [[nodiscard]] std::uint64_t batch_bytes(const Peer& peer) const;
   void flush_outbox(Peer& peer);
   [[nodiscard]] bool flush_handshakes();
   void hand_over(Peer& peer, std::unique_ptr<Send> send);

@@ -36,6 +36,18 @@ std::optional<MoveStatus> ChunkSender::send(Peer& peer, const wire::Header& head
   return view.status;
 }
 
+MoveStatus ChunkSender::say(Peer& peer, const wire::Header& header, const MemoryRef& from) {
+  NodeMemory::View view = memory_.view(from, header.bytes);
+  std::vector<std::byte> read;
+  if (view.status == MoveStatus::ok && view.bytes == nullptr) {
+    read.resize(header.bytes);
+    view.status = memory_.read(from, read);
+    view.bytes = read.data();
+  }
+  if (view.status == MoveStatus::ok) channels_.say(peer, header, std::span(view.bytes, header.bytes));
+  return view.status;
+}
+
 std::optional<MoveStatus> ChunkSender::send_reduced(Peer& peer, const wire::Header& header, const ReduceRanges& ranges,
                                                     const Failed& failed) {
   StagingBuffer staging = staging_.take();

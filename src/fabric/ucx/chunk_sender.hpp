@@ -26,7 +26,9 @@ class ChunkSender {
   using Failed = std::function<void(Peer& peer, const wire::Header& header, MoveStatus status)>;
   [[nodiscard]] std::optional<MoveStatus> send(Peer& peer, const wire::Header& header, const MemoryRef& from,
                                                const Failed& failed);
-  // The same for operands of this node, reduced into a buffer.
+  // Adds a short chunk of local memory to the peer's messages.
+  [[nodiscard]] MoveStatus say(Peer& peer, const wire::Header& header, const MemoryRef& from);
+  // As send(), for operands of this node, reduced into a buffer.
   [[nodiscard]] std::optional<MoveStatus> send_reduced(Peer& peer, const wire::Header& header,
                                                        const ReduceRanges& ranges, const Failed& failed);
 

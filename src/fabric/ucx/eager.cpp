@@ -10,7 +10,7 @@ namespace outrigger::fabric::ucx {
 namespace {
 
 constexpr const char* kMalformedEager = "sent a malformed eager message";
-// Up to this many bytes travel with the notice.
+// Up to this many bytes are part of the notice.
 constexpr std::uint64_t kBytesWithNotice = 4096;
 
 }  // namespace
@@ -84,10 +84,7 @@ void EagerReceiver::notice_arrived(Peer& peer, const Peer::Ordered& notice) {
 }
 
 void EagerReceiver::chunk_arrived(Peer& peer, const wire::Header& header, std::span<const std::byte> bytes) {
-  if (header.status == 0) {
-    received_bytes_ += header.bytes;
-    return take(peer, header.move, header.offset, bytes);
-  }
+  if (header.status == 0) return take(peer, header.move, header.offset, bytes);
   const EagerBlock* block = peer.eager.find(header.move);
   if (block == nullptr) return;
   const std::uint64_t transfer = block->transfer;
@@ -98,6 +95,7 @@ void EagerReceiver::chunk_arrived(Peer& peer, const wire::Header& header, std::s
 void EagerReceiver::take(Peer& peer, std::uint64_t number, std::uint64_t offset, std::span<const std::byte> bytes) {
   const EagerBlock* block = peer.eager.chunk_came(number, offset, bytes.size());
   if (block == nullptr) return peer.break_off(kMalformedEager);
+  received_bytes_ += bytes.size();
   const std::uint64_t transfer = block->transfer;
   const bool complete = block->complete();
   if (transfer == 0 && !block->unwanted) return peer.eager.keep(number, offset, bytes);

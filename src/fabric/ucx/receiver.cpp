@@ -52,7 +52,8 @@ ucs_status_t Receiver::take(Channel channel, Peer& peer, const wire::Header& hea
     return UCS_OK;
   }
   const bool refusal = header.kind != wire::Kind::push && header.status != 0 && count == 0;
-  if (!refusal && (channel != Channel::data || count != header.bytes || header.status != 0)) {
+  const bool right_channel = channel == Channel::data || eager;
+  if (!refusal && (!right_channel || count != header.bytes || header.status != 0)) {
     peer.break_off(kMalformed);
     return UCS_OK;
   }
@@ -95,8 +96,7 @@ void Receiver::take_batch(Peer& peer, std::span<const std::byte> batch) {
   while (!batch.empty()) {
     const std::optional<wire::Framed> next = take_first<wire::Framed>(batch);
     if (!next || next->header.from != peer.sp) return peer.break_off(kMalformed);
-    // A refusal carries no bytes, and messages with bytes are not accepted on this channel, so nothing is written
-    // through this pointer.
+    // Nothing is written through this pointer: only eager chunks have bytes on this channel, and they are read.
     auto* data = const_cast<std::byte*>(next->payload.data());
     (void)take(Channel::control, peer, next->header, data, next->payload.size(), false);
     if (peer.fault != nullptr) return;

@@ -7,6 +7,19 @@
 namespace outrigger::fabric::ucx {
 namespace {
 
+// A peer's eager chunks join its messages if they have at most so many bytes together.
+constexpr std::uint64_t kJoiningBytes = 32U << 10;
+
+bool may_join_messages(const Peer& peer) {
+  if (peer.moves_memory || peer.outbox.empty()) return false;
+  std::uint64_t bytes = 0;
+  for (const Peer::Wanted& wanted : peer.to_send) {
+    bytes += wanted.chunk.bytes;
+    if (wanted.chunk.kind != wire::Kind::eager_chunk || bytes > kJoiningBytes) return false;
+  }
+  return true;
+}
+
 bool is_asked_for(wire::Kind kind) {
   return kind == wire::Kind::request || kind == wire::Kind::reduced_request;
 }
@@ -42,6 +55,17 @@ std::size_t RequestServer::withdraw_eager(Peer& peer, std::uint64_t number) {
   });
 }
 
+void RequestServer::join_messages() {
+  for (Peer* peer : turns_) {
+    if (!may_join_messages(*peer)) continue;
+    for (const Peer::Wanted& wanted : std::exchange(peer->to_send, {})) {
+      const wire::Header chunk = answer_to(wanted.chunk);
+      const MoveStatus status = sender_.say(*peer, chunk, wanted.chunk.memory);
+      if (status != MoveStatus::ok) refuse(*peer, chunk, status);
+    }
+  }
+}
+
 // Sends one chunk to each peer in turn, because the network sends in the order of submission. Whole blocks in sequence
 // would tie this node's link to one peer, whose own link may be busy.
 bool RequestServer::answer_requests() {
@@ -65,13 +89,17 @@ bool RequestServer::answer_requests() {
   return any;
 }
 
-// False: no buffer is free.
-bool RequestServer::answer(Peer& peer, const Peer::Wanted& wanted) {
-  const wire::Header& request = wanted.chunk;
+wire::Header RequestServer::answer_to(const wire::Header& request) const {
   wire::Header chunk = peers_.header(is_asked_for(request.kind) ? wire::Kind::data : request.kind);
   chunk.move = request.move;
   chunk.offset = request.offset;
   chunk.bytes = request.bytes;
+  return chunk;
+}
+
+// False: no buffer is free.
+bool RequestServer::answer(Peer& peer, const Peer::Wanted& wanted) {
+  const wire::Header chunk = answer_to(wanted.chunk);
   const std::optional<MoveStatus> begun = send(peer, chunk, wanted);
   if (!begun) return false;
   if (*begun != MoveStatus::ok) refuse(peer, chunk, *begun);

@@ -29,6 +29,9 @@ class RequestServer {
   // Drops the unsent chunks of an eager block and returns their number.
   std::size_t withdraw_eager(Peer& peer, std::uint64_t number);
 
+  // If processors copy: adds eager chunks to the messages that wait for their peer, unless they would delay the
+  // messages that follow. Each network message costs a system call at both ends and wakes its receiver.
+  void join_messages();
   // Sends all that is possible now. False if that was nothing.
   [[nodiscard]] bool answer_requests();
 
@@ -36,6 +39,7 @@ class RequestServer {
   // Adds a request, unless there are too many.
   void add_request(Peer& peer, Peer::Wanted&& wanted);
   void add(Peer& peer, Peer::Wanted&& wanted);
+  [[nodiscard]] wire::Header answer_to(const wire::Header& request) const;
   [[nodiscard]] bool answer(Peer& peer, const Peer::Wanted& wanted);
   [[nodiscard]] std::optional<MoveStatus> send(Peer& peer, const wire::Header& chunk, const Peer::Wanted& wanted);
   void refuse(Peer& peer, const wire::Header& chunk, MoveStatus status);

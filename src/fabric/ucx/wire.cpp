@@ -91,6 +91,7 @@ void Wire::send(SpId to, std::span<const std::byte> message) {
 bool Wire::progress() {
   bool worked = replacements_.let_go();
   worked |= transfers_.start_chunks();
+  server_.join_messages();
   worked |= channels_.flush_outboxes();
   worked |= server_.answer_requests();
   worked |= network_.progress();

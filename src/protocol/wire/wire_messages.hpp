@@ -10,7 +10,7 @@
 //   eager     the first `bytes` of a block will come without a request, as the sender's block `offset`: the block's
 //             name follows, and the bytes themselves if they are few. In the order of messages
 //   eager_chunk  bytes of such a block follow; or none and a status, and the block ends
-//   batch     several short messages follow, each with its header, as a Framed
+//   batch     several short messages follow, each with its header, as a Framed; of chunks only eager ones
 //   ping      -> pong
 //   bye       the sender ends: in order, or, with a status that is not ok, because it has lost its node
 //

@@ -16,7 +16,8 @@ constexpr std::size_t kEventsATurn = 16;
 constexpr std::uint64_t kSignalBytes = 64;
 // Per peer, for blocks it has not asked for yet; the same value as in outriggerd (fabric/ucx/wire_options.hpp).
 constexpr std::uint64_t kEagerRoomBytes = 256U << 10U;
-// Shorter blocks travel with the messages to their reader; the same value as in outriggerd (fabric/ucx/eager.cpp).
+// Shorter blocks are part of their notice; the same value as in outriggerd (fabric/ucx/eager.cpp). The model charges
+// longer ones for their bytes only, which suits short chunks: these join the messages of their turn.
 constexpr std::uint64_t kBytesWithNotice = 4096;
 constexpr std::uint64_t kUntilComputes_ns = std::chrono::nanoseconds(copy::kUntilComputes).count();
 
