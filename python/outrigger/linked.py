@@ -20,8 +20,10 @@ _IN_LDD = re.compile(
 
 # `mpirun.openmpi` and `mpiexec.hydra`, too.
 _STARTS_MPI_PROGRAMS = re.compile(
-    r"(mpirun|mpiexec)([-._](openmpi|mpich|hydra|intel|mvapich\d?|\d+))*|orterun|prterun|srun|jsrun|aprun"
+    r"(mpirun|mpiexec)([-._](openmpi|mpich|hydra|intel|mvapich\d?|rsh|mpt|\d+))*|orterun|prterun|prun|srun|jsrun|aprun|"
+    r"ibrun"
 )
+_STARTS_ANY_MPI = ("srun", "jsrun", "aprun", "ibrun")
 
 # mpi4py's MPI is visible in its mapped files; MPI is not initialized for that.
 _ASK_MPI4PY = """
@@ -54,6 +56,11 @@ class Libmpi:
 def starts_mpi_programs(program: Path) -> bool:
     """True for the launchers of MPIs and batch systems, by their names."""
     return _STARTS_MPI_PROGRAMS.fullmatch(program.name) is not None
+
+
+def starts_any_mpi(program: Path) -> bool:
+    """True for those of batch systems, which belong to no MPI."""
+    return program.name in _STARTS_ANY_MPI
 
 
 def find_program(name: str) -> Path:

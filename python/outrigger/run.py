@@ -331,34 +331,38 @@ def _check_torchrun(request: Request) -> None:
 
 def _run_mpiexec(request: Request, found: Artifacts, start: Start, say: Callable[[str], None]) -> int:
     """The user's own launcher starts and places the ranks."""
-    run_mpiexec.check_alone(_places_ranks(request), request.program[0])
-    environment = {**os.environ, **request.settings.environment(), **request.variables.values}
+    variables = request.variables
+    given = {**_places_ranks(request), "-x": bool(variables.values or variables.passed)}
+    run_mpiexec.check_alone(given, run_mpiexec.launcher_of(request.program))
+    environment = {**os.environ, **request.settings.environment()}
     unknown = settings.check_names(found, environment)
     request = replace(request, settings=request.settings.as_in(environment, found))
     request.check()
-    mpi = run_mpiexec.choose(request.program, request.mpi)
+    chosen = run_mpiexec.choose(request.program, request.mpi)
     trace = None if request.trace_to is None else _trace_file(Path(request.trace_to))
     with _report_path(request, None) as written:
         job = Job(
             program=request.program,
             ranks=request.ranks,
-            mpi=mpi,
+            mpi=chosen.mpi,
             settings=request.settings,
             native=request.native,
             report=written,
             trace=None if trace is None else collect.events_path(trace),
-            variables=request.variables,
         )
         planned = run_mpiexec.make_plan(job, found)
-        if unknown is not None:
-            say(unknown)
+        for line in filter(None, (unknown, chosen.note)):
+            say(line)
         if request.dry_run:
             print(launch.as_shell(planned))
             return 0
         results = _Results(request, job, written, trace, is_here=False)
         code = _start_and_settle(results, planned, start, lambda: None, say)
         if written is not None and not written.exists():
-            say("there is no report: no rank reached MPI_Init under the library, or the first one is on another host")
+            say(
+                "there is no report: no rank reached MPI_Init under the library, the first one is on another host, or "
+                "the command replaces LD_PRELOAD or other variables of this one"
+            )
         elif request.report and written is not None:
             with _saying_errors(say):
                 show_report(written)

@@ -1,13 +1,15 @@
 """`outrigger run -- mpirun -n 4 ./program`: keeps the user's own command, and adds the library to its ranks.
 
-The launcher starts the ranks and places them. This command keeps no cores and binds nothing.
+The launcher starts the ranks and places them. This command keeps no cores and binds nothing. Variables go through the
+environment of the launcher, which passes it on; Open MPI's passes it to other hosts only as options.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from outrigger import choice, launch, linked, mpis, settings, switch_on
@@ -15,20 +17,51 @@ from outrigger.artifacts import Artifacts
 from outrigger.binding import NodeBinding
 from outrigger.errors import UserError
 from outrigger.linked import Libmpi
-from outrigger.mpis import ABI_NAMES, Mpi
+from outrigger.mpis import FAMILIES, MPIABI, Mpi
 from outrigger.sections import SEPARATOR
 
 _NO_BINDING = NodeBinding((), (), (), ())
-_OF_ALL_MPIS = ("srun", "jsrun", "aprun")
+_BEFORE_LAUNCHERS = ("env", "time", "nice", "nohup", "numactl", "stdbuf", "taskset", "timeout")
+_HOSTS = frozenset(
+    dashes + name
+    for dashes in ("-", "--")
+    for name in ("H", "host", "hostfile", "machinefile", "default-hostfile", "add-host", "add-hostfile")
+)
+_ALLOCATIONS = ("SLURM_JOB_ID", "PBS_NODEFILE", "LSB_DJOB_HOSTFILE")
+_ENV_LIST = "mca_base_env_list"
+"""Open MPI refuses -x beside this parameter."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The MPI of a command's ranks."""
+
+    mpi: Mpi
+    note: str | None = None
+    """For the user, if the command does not show it."""
+
+
+def _launcher_at(words: Sequence[str]) -> int | None:
+    """The place of mpirun, srun or the like; only env, time and such words come before it."""
+    if linked.starts_mpi_programs(Path(words[0])):
+        return 0
+    if Path(words[0]).name not in _BEFORE_LAUNCHERS:
+        return None
+    return next((at for at, word in enumerate(words) if linked.starts_mpi_programs(Path(word))), None)
 
 
 def is_mpiexec(program: Sequence[str]) -> bool:
-    """True for mpiexec, mpirun, srun and the like."""
-    return linked.starts_mpi_programs(Path(program[0]))
+    """True for commands of mpiexec, mpirun, srun and the like."""
+    return _launcher_at(program) is not None
+
+
+def launcher_of(program: Sequence[str]) -> str:
+    """The launcher's word in a command for which is_mpiexec() is true."""
+    return program[_launcher_at(program) or 0]
 
 
 def check_alone(given: Mapping[str, bool], launcher: str) -> None:
-    """Rejects options for the placement of ranks, by their names."""
+    """Rejects options for the start of ranks, by their names."""
     if wrong := [name for name, is_given in given.items() if is_given]:
         raise UserError(
             f"{', '.join(wrong)}: {Path(launcher).name} starts and places the ranks of this command: use its own "
@@ -36,73 +69,95 @@ def check_alone(given: Mapping[str, bool], launcher: str) -> None:
         )
 
 
-def _loaded(words: Sequence[str]) -> tuple[str, Libmpi] | None:
-    """The first program among the words that shows its MPI."""
+def _loaded(words: Sequence[str]) -> Iterator[Libmpi]:
+    """The libmpi of each program among the words, which may be another program's argument."""
     for word in words:
         path = shutil.which(word)
-        if path is not None and (loaded := linked.of_program(Path(path))) is not None:
-            return word, loaded
-    return None
+        if path is None:
+            continue
+        try:
+            loaded = linked.of_program(Path(path))
+        except UserError:
+            continue
+        if loaded is not None:
+            yield loaded
 
 
-def _mpis(launcher: Path, wanted: str) -> Sequence[Mpi]:
-    """The launcher's MPI, with an entry for each of its ABIs. srun and the like start programs of any MPI."""
+def _of_its_own(launcher: str, found: Sequence[Mpi], wanted: str, words: Sequence[str]) -> Choice:
+    """A launcher that belongs to an MPI."""
     if wanted != choice.AUTO:
-        return choice.named(wanted, mpis.find_all_mpis())
-    found = mpis.find_all_mpis() if launcher.name in _OF_ALL_MPIS else mpis.identify(launcher)
-    if not found:
-        raise UserError(f"{launcher} belongs to no MPI that Outrigger knows; say which it starts with --mpi")
-    return found
+        libraries = {mpi.launcher.resolve() for mpi in choice.named(wanted, found)} if os.sep in wanted else None
+        fitting = [
+            mpi
+            for mpi in found
+            if wanted in (mpi.implementation, mpi.family) or mpi.launcher.resolve() in (libraries or ())
+        ]
+        if not fitting:
+            raise UserError(f"--mpi {wanted}: {launcher} starts programs of {found[0].title}")
+        found = fitting
+    families = {mpi.family: mpi for mpi in reversed(found)}
+    shown = next((families[loaded.family] for loaded in _loaded(words) if loaded.family in families), None)
+    return Choice(shown or found[0])
 
 
-def choose(program: Sequence[str], wanted: str) -> Mpi:
+def _of_any(launcher: str, wanted: str, words: Sequence[str]) -> Choice:
+    """srun and others, which start programs of any MPI."""
+    installed = mpis.find_all_mpis()
+    if wanted in (*FAMILIES, MPIABI):
+        named = [mpi for mpi in installed if mpi.family == wanted]
+        return Choice(named[0] if named else _without_mpiexec(wanted, launcher, None))
+    if wanted != choice.AUTO:
+        return Choice(choice.named(wanted, installed)[0])
+    for loaded in _loaded(words):
+        fitting = [mpi for mpi in installed if mpi.family == loaded.family]
+        return Choice(fitting[0] if fitting else _without_mpiexec(loaded.family or "", launcher, loaded.path))
+    if not installed:
+        raise UserError(f"{launcher}: the command does not show which MPI it starts; say it with --mpi")
+    taken = f"taking {installed[0].title} (choose with --mpi)"
+    return Choice(installed[0], f"the command of {launcher} does not show which MPI it starts; {taken}")
+
+
+def _without_mpiexec(family: str, launcher: str, library: Path | None) -> Mpi:
+    vendor = FAMILIES[0] if family == MPIABI else ""
+    return Mpi(family, "", Path(launcher), library, vendor)
+
+
+def choose(program: Sequence[str], wanted: str) -> Choice:
     """The MPI of the ranks that the command starts."""
-    launcher = Path(shutil.which(program[0]) or program[0])
-    if not launcher.exists():
-        raise UserError(f"{program[0]}: no such program, or it is not executable")
-    found = _mpis(launcher, wanted)
-    loads = _loaded(program[1:])
-    if loads is None:
-        return found[0]
-    name, loaded = loads
-    fitting = [mpi for mpi in found if mpi.family == loaded.family]
-    if not fitting:
-        raise UserError(
-            f"{name} is linked to {loaded.soname} ({ABI_NAMES[loaded.family or '']}), and {program[0]} starts programs "
-            f"of {found[0].title}: start it with the mpiexec of its own MPI"
-        )
-    return fitting[0]
+    at = _launcher_at(program) or 0
+    for word in {program[0], program[at]}:
+        if shutil.which(word) is None:
+            raise UserError(f"{word}: no such program, or it is not executable")
+    found = mpis.identify(Path(shutil.which(program[at]) or program[at]))
+    words = program[at + 1 :]
+    name = Path(program[at]).name
+    return _of_its_own(name, found, wanted, words) if found else _of_any(name, wanted, words)
 
 
 def make_plan(job: launch.Job, found: Artifacts) -> launch.Plan:
     """The command in job.program, with the library for its ranks."""
-    environment = {**launch.offload_environment(job, found), **job.variables.values}
-    given = {**os.environ, **environment}
-    preload = None
+    environment = launch.offload_environment(job, found)
+    command = _with_options(job, environment)
     if not job.native:
-        heap = [found.heap] if settings.uses_heap(given) else []
-        preload = switch_on.switched_on([*heap, found.preload(job.mpi.family)], os.environ)
-    launcher, *words = job.program
-    options = _options(Path(launcher).name, job, environment, preload)
-    if not options and preload is not None:
-        environment[switch_on.PRELOAD] = preload
-    return launch.Plan(found.daemon, (launcher, *_in_sections(words, options)), environment, _NO_BINDING)
+        heap = [found.heap] if settings.uses_heap({**os.environ, **environment}) else []
+        libraries = ":".join(map(str, [*heap, found.preload(job.mpi.family)]))
+        command = [str(found.daemon), "exec", "--preload", libraries, "--", *command]
+    return launch.Plan(found.daemon, tuple(command), environment, _NO_BINDING)
 
 
-def _options(launcher: str, job: launch.Job, environment: Mapping[str, str], preload: str | None) -> list[str]:
-    """So that the ranks have the library, and the launcher does not. Open MPI passes only variables that it is told."""
-    if launcher in _OF_ALL_MPIS:
-        return []
-    options = [] if preload is None else switch_on.launcher_options(switch_on.MPIEXEC, job.mpi, preload)
-    if job.mpi.implementation == "openmpi":
-        for name in sorted({*environment, *job.variables.passed}):
-            options += ["-x", name]
-    return options
-
-
-def _in_sections(words: Sequence[str], options: Sequence[str]) -> list[str]:
-    """The launcher's words with the options before each program's own."""
-    placed = [*options]
-    for word in words:
+def _with_options(job: launch.Job, environment: Mapping[str, str]) -> list[str]:
+    """Tells Open MPI what to pass to other hosts."""
+    words = job.program
+    at = _launcher_at(words) or 0
+    is_own = not linked.starts_any_mpi(Path(words[at]))
+    has_list = any(_ENV_LIST in word for word in words) or f"OMPI_MCA_{_ENV_LIST}" in os.environ
+    is_far = bool(_HOSTS.intersection(words)) or any(name in os.environ for name in _ALLOCATIONS)
+    if job.mpi.implementation != "openmpi" or not is_own or has_list or not is_far:
+        return list(words)
+    names = {name for name in {**os.environ, **environment} if name.startswith("OUTRIGGER_")} - {settings.BUILD}
+    names |= set() if job.native else {switch_on.PRELOAD, "ASAN_OPTIONS"}
+    options = [word for name in sorted(names) for word in ("-x", name)]
+    placed = [*words[: at + 1], *options]
+    for word in words[at + 1 :]:
         placed += [word, *options] if word == SEPARATOR else [word]
     return placed

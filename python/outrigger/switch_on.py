@@ -16,9 +16,9 @@ from outrigger.errors import UserError
 from outrigger.mpis import Mpi
 
 PRELOAD = "LD_PRELOAD"
-MPIEXEC = "mpiexec"
+_MPIEXEC = "mpiexec"
 _SRUN = "srun"
-_LAUNCHERS = (MPIEXEC, _SRUN)
+_LAUNCHERS = (_MPIEXEC, _SRUN)
 _SEPARATORS = re.compile(r"[:\s]+")
 _LIBRARY = re.compile(r"liboutrigger-\w+\.so")
 
@@ -29,12 +29,11 @@ def _others(environment: Mapping[str, str]) -> list[str]:
     return [path for path in there if not _LIBRARY.fullmatch(Path(path).name)]
 
 
-def switched_on(libraries: Sequence[Path], environment: Mapping[str, str]) -> str:
-    """LD_PRELOAD with these libraries first; other libraries of ours are removed."""
-    for library in libraries:
-        if _SEPARATORS.search(str(library)):
-            raise UserError(f"{library}: LD_PRELOAD takes no path with a space or colon; move the installation")
-    return ":".join([*map(str, libraries), *_others(environment)])
+def switched_on(library: Path, environment: Mapping[str, str]) -> str:
+    """LD_PRELOAD with this library first; another library of ours is removed."""
+    if _SEPARATORS.search(str(library)):
+        raise UserError(f"{library}: LD_PRELOAD takes no path with a space or colon; move the installation")
+    return ":".join([str(library), *_others(environment)])
 
 
 def lines(shell: shells.Shell, preload: str) -> list[str]:
@@ -105,7 +104,7 @@ def env(
 
 
 def _switch_on(found: Artifacts, mpi: Mpi, shell: shells.Shell, options_of: str | None, *, as_json: bool) -> None:
-    preload = switched_on([found.preload(mpi.family)], os.environ)
+    preload = switched_on(found.preload(mpi.family), os.environ)
     if as_json:
         by_launcher = {name: launcher_options(name, mpi, preload) for name in _LAUNCHERS}
         print(formats.as_json({"mpi": mpi.title, "variables": {PRELOAD: preload}, "options": by_launcher}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -41,40 +42,75 @@ def got(*words: str | Path) -> tuple[list[str], list[str]]:
     return lines[:3], lines[3:]
 
 
-def library(text: str, family: str) -> str:
-    """The path of the preload library in an option."""
-    _, _, path = text.rpartition("=")
-    assert Path(path).name == f"liboutrigger-{family}.so" and Path(path).exists()
-    return path
+def links(tmp_path: Path, soname: str) -> None:
+    """Programs seem to be linked to this library."""
+    ldd = tmp_path / "ldd"
+    ldd.write_text(f"#!/bin/sh\necho '\t{soname} => /opt/lib/{soname} (0x1)'\n")
+    ldd.chmod(0o755)
 
 
-def test_open_mpi_passes_variables_to_the_ranks_of_each_program() -> None:
-    variables, words = got(
-        "--sums", "any", "-x", "NAME=v", "--", "mpirun", "-np", "2", "true", ":", "-np", "1", "false"
-    )
-    assert variables == ["LD_PRELOAD=", "OUTRIGGER_SUMS=any", "NAME=v"]
-    own = words[:8]
-    library(own[1], "openmpi")
-    assert own[::2] == ["-x"] * 4 and own[3::2] == ["NAME", "OUTRIGGER_DAEMON", "OUTRIGGER_SUMS"]
-    assert words[8:] == ["-np", "2", "true", ":", *own, "-np", "1", "false"]
+def tools(tmp_path: Path) -> Path:
+    """A directory with the system's commands, but without its MPIs."""
+    place = tmp_path / "tools"
+    place.mkdir()
+    for name in ("sh", "env", "true"):
+        (place / name).symlink_to(f"/usr/bin/{name}")
+    return place
 
 
-def test_others_pass_all_variables() -> None:
-    variables, words = got("--sums", "any", "--", "mpiexec", "-n", "2", "true", "-x")
-    assert variables == ["LD_PRELOAD=", "OUTRIGGER_SUMS=any", "NAME="]
-    assert words[:2] == ["-genv", "LD_PRELOAD"] and words[3:] == ["-n", "2", "true", "-x"]
-    library(words[2], "mpich")
+def library(text: str, family: str) -> None:
+    """LD_PRELOAD has the library of this ABI first."""
+    path = Path(text.removeprefix("LD_PRELOAD=").split(":")[0])
+    assert path.name == f"liboutrigger-{family}.so" and path.exists()
 
 
-def test_srun_passes_the_library_as_well() -> None:
-    variables, words = got("--mpi", "openmpi", "--", "srun", "-n", "2", "true")
-    library(variables[0], "openmpi")
+@pytest.mark.parametrize(("launcher", "family"), [("mpirun", "openmpi"), ("mpiexec", "mpich")])
+def test_variables_go_through_the_launcher(launcher: str, family: str) -> None:
+    variables, words = got("--sums", "any", "--", launcher, "-n", "2", "true", "-x")
+    library(variables[0], family)
+    assert variables[1] == "OUTRIGGER_SUMS=any" and words == ["-n", "2", "true", "-x"]
+
+
+def test_open_mpi_is_told_what_other_hosts_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTRIGGER_WAIT", "polite")
+    command = ["--sums", "any", "--", "mpirun", "-host", "a,b", "-np", "2", "true", ":", "-np", "1", "false"]
+    ours = {name for name in os.environ if name.startswith("OUTRIGGER_") and name != "OUTRIGGER_BUILD"}
+    names = {"ASAN_OPTIONS", "LD_PRELOAD", "OUTRIGGER_DAEMON", "OUTRIGGER_SUMS", *ours}
+    own = [word for name in sorted(names) for word in ("-x", name)]
+    _, words = got(*command)
+    assert words == [*own, "-host", "a,b", "-np", "2", "true", ":", *own, "-np", "1", "false"]
+    monkeypatch.setenv("OMPI_MCA_mca_base_env_list", "NAME=3")  # refused beside -x
+    assert got(*command)[1] == command[4:]
+
+
+def test_srun_starts_programs_of_any_mpi(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    variables, words = got("--mpi", "mpich", "--", "srun", "-n", "2", "true")
+    library(variables[0], "mpich")
+    assert words == ["-n", "2", "true"]
+    links(tmp_path, "libmpi.so.40")
+    library(got("--", "srun", "-n", "2", "true")[0][0], "openmpi")
+    for name in VERSIONS:  # as on clusters without mpiexec
+        (tmp_path / name).unlink()
+    monkeypatch.setenv("PATH", f"{tmp_path}:{tools(tmp_path)}")
+    library(got("--", "srun", "-n", "2", "true")[0][0], "openmpi")
+    library(got("--mpi", "mpich", "--", "srun", "-n", "2", "true")[0][0], "mpich")
+
+
+def test_a_command_that_shows_no_mpi_takes_the_first_one() -> None:
+    done = run_words("--", "srun", "./job.sh")
+    assert "does not show which MPI it starts; taking" in " ".join(done.stderr.split()) and done.returncode == 3
+
+
+@pytest.mark.parametrize("before", [["env", "NAME=v"], ["nice", "-n", "1"]])
+def test_words_before_the_launcher(before: list[str]) -> None:
+    variables, words = got("--", *before, "mpiexec", "-n", "2", "true")
+    library(variables[0], "mpich")
     assert words == ["-n", "2", "true"]
 
 
 def test_native_leaves_the_library_out() -> None:
     variables, words = got("--native", "--", "mpirun", "-n", "2", "true")
-    assert variables[0] == "LD_PRELOAD=" and words == ["-x", "OUTRIGGER_ENABLE", "-n", "2", "true"]
+    assert variables[0] == "LD_PRELOAD=" and words == ["-n", "2", "true"]
 
 
 def test_a_job_without_mpi_has_no_report(tmp_path: Path) -> None:
@@ -95,7 +131,7 @@ def test_a_report_has_the_command_and_the_mpi(tmp_path: Path) -> None:
     assert run is not None and run.command.endswith("-- mpirun -n 2 true") and run.mpi == "Open MPI 5.0.3"
 
 
-@pytest.mark.parametrize("option", ["-n 2", "--hostfile h", "--bind scatter", "--no-bind", "--oversubscribe"])
+@pytest.mark.parametrize("option", ["-n 2", "--hostfile h", "--bind scatter", "--no-bind", "--oversubscribe", "-x A=1"])
 def test_options_that_place_ranks_are_not_ignored(option: str) -> None:
     done = run_words(*option.split(), "--", "mpirun", "true")
     assert done.returncode != 0 and done.stdout == ""
@@ -105,24 +141,26 @@ def test_options_that_place_ranks_are_not_ignored(option: str) -> None:
 
 def test_a_dry_run_starts_nothing() -> None:
     done = run_words("--sums", "any", "--dry-run", "--", "mpiexec", "-n", "2", "./a b")
-    assert done.returncode == 0 and "OUTRIGGER_SUMS=any mpiexec -genv LD_PRELOAD" in done.stdout
-    assert done.stdout.endswith(" -n 2 './a b'\n")
+    assert done.returncode == 0 and "OUTRIGGER_SUMS=any" in done.stdout
+    assert done.stdout.endswith("liboutrigger-mpich.so -- mpiexec -n 2 './a b'\n")
 
 
-def test_programs_of_another_mpi_are_refused(tmp_path: Path) -> None:
-    ldd = tmp_path / "ldd"
-    ldd.write_text("#!/bin/sh\necho '	libmpi.so.40 => /opt/lib/libmpi.so.40 (0x1)'\n")
-    ldd.chmod(0o755)
-    done = run_words("--", "mpiexec", "-n", "2", "true")
-    said = " ".join(done.stderr.split())
-    assert "true is linked to libmpi.so.40 (Open MPI's ABI), and mpiexec starts programs of MPICH 4.2.0" in said
+def test_words_of_another_mpi_may_be_arguments(tmp_path: Path) -> None:
+    links(tmp_path, "libmpi.so.40")
+    library(got("--", "mpiexec", "-n", "2", "cat", "true")[0][0], "mpich")
 
 
-def test_an_unknown_launcher_needs_the_name_of_its_mpi(tmp_path: Path) -> None:
-    (tmp_path / "orterun").write_text("#!/bin/sh\n")
-    (tmp_path / "orterun").chmod(0o755)
-    assert "say which it starts with --mpi" in " ".join(run_words("--", "orterun", "true").stderr.split())
-    assert "no such program" in run_words("--", "aprun", "true").stderr
+def test_the_mpi_of_a_launcher_is_no_other(tmp_path: Path) -> None:
+    done = run_words("--mpi", "mpich", "--", "mpirun", "true")
+    assert done.returncode != 0 and "--mpi mpich: mpirun starts programs of Open MPI 5.0.3" in done.stderr
+    library(got("--mpi", "openmpi", "--", "mpirun", "true")[0][0], "openmpi")
+    library(got("--mpi", tmp_path / "mpirun", "--", "mpirun", "true")[0][0], "openmpi")
+
+
+def test_what_cannot_be_started_is_named(tmp_path: Path) -> None:
+    (tmp_path / "mpirun-7").write_text("#!/bin/sh\n")
+    assert "mpirun-7: no such program, or it is not executable" in run_words("--", "mpirun-7", "true").stderr
+    assert "aprun: no such program" in run_words("--", "aprun", "true").stderr
 
 
 @pytest.mark.parametrize(

@@ -49,12 +49,12 @@ def test_csh_and_fish_have_words_of_their_own() -> None:
     ],
 )
 def test_the_library_is_there_once_and_first(present: str, now: str) -> None:
-    assert switched_on([LIBRARY], {PRELOAD: present}) == now
+    assert switched_on(LIBRARY, {PRELOAD: present}) == now
 
 
 def test_a_place_that_cannot_be_preloaded() -> None:
     with pytest.raises(UserError, match="no path with a space"):
-        switched_on([Path("/my tools/liboutrigger-mpich.so")], {})
+        switched_on(Path("/my tools/liboutrigger-mpich.so"), {})
 
 
 def test_nothing_left_is_unset() -> None:
