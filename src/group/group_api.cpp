@@ -45,6 +45,8 @@ using intranode::Blocks;
 using intranode::Outcome;
 
 constexpr std::int64_t kDefaultTimeoutMs = 1800'000;
+// A century: clocks count nanoseconds.
+constexpr std::int64_t kLongestTimeoutMs = std::int64_t{100} * 365 * 24 * 3600 * 1000;
 constexpr std::uint64_t kMostKeptScratch = std::uint64_t{32} << 20;
 
 thread_local std::string last_error;
@@ -63,7 +65,7 @@ int bad(std::string sentence) {
 }
 
 std::chrono::milliseconds timeout_of(std::int64_t timeout_ms) {
-  return std::chrono::milliseconds(timeout_ms > 0 ? timeout_ms : kDefaultTimeoutMs);
+  return std::chrono::milliseconds(timeout_ms > 0 ? std::min(timeout_ms, kLongestTimeoutMs) : kDefaultTimeoutMs);
 }
 
 std::span<const std::byte> bytes_at(const void* from, std::uint64_t bytes) {

@@ -561,6 +561,79 @@ def test_ranks_that_do_not_come_to_a_group_are_named(ranks: Ranks, tmp_path: Pat
     ranks.run(3, program)
 
 
+@across_nodes
+def test_a_forked_child_is_told_that_it_has_no_group(ranks: Ranks, nodes: str) -> None:
+    """In the middle of operations: the child has not the threads that do them, and some of their locks for ever."""
+
+    def child_of(ours: dist.ProcessGroup, works: list[dist.Work]) -> None:
+        values = torch.ones(4)
+        calls: list[Callable[[], object]] = [
+            lambda: dist.all_reduce(values, group=ours),
+            lambda: dist.all_reduce(values, group=ours, async_op=True),
+            lambda: dist.isend(values, 0, group=ours),
+            lambda: ours.monitored_barrier(),
+            *(work.wait for work in works),
+            works[0].get_future,
+        ]
+        for call in calls:
+            with pytest.raises(RuntimeError, match=f"forked from process {os.getppid()}, whose Outrigger"):
+                call()
+        assert not any(work.is_completed() for work in works)
+        ours.abort()
+        dist.destroy_process_group(ours)
+
+    def program(rank: int, size: int) -> None:
+        pretend(nodes, rank)
+        ours = dist.new_group(backend="outrigger")
+        values, word = torch.ones(4), torch.zeros(1)
+        if rank == 0:
+            works = [dist.all_reduce(values, group=ours, async_op=True), dist.irecv(word, 1, group=ours)]
+            waiting = threading.Thread(target=works[1].wait)
+            waiting.start()
+            child = os.fork()
+            if child == 0:
+                code = 1
+                try:
+                    child_of(ours, works)
+                    code = 0
+                finally:
+                    os._exit(code)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        dist.barrier()
+        if rank != 0:
+            works = [dist.all_reduce(values, group=ours, async_op=True)]
+        if rank == 1:
+            dist.send(torch.tensor([7.0]), 0, group=ours)
+        works[0].wait()
+        if rank == 0:
+            waiting.join()
+            assert word.item() == 7
+        assert torch.equal(values, torch.full((4,), float(size)))
+        dist.destroy_process_group(ours)
+
+    ranks.run(3, program)
+
+
+def test_the_longest_timeouts_are_long(ranks: Ranks) -> None:
+    """Clocks count nanoseconds, which have no room for them."""
+
+    def program(rank: int, size: int) -> None:
+        ours = dist.new_group(backend="outrigger")
+        ours.set_timeout(timedelta.max)
+        values = torch.full((4,), rank + 1.0)
+        if rank == 0:
+            work = dist.all_reduce(values, group=ours, async_op=True)
+            with pytest.raises(RuntimeError, match="is not complete after"):
+                work.wait(timedelta(seconds=0.3))  # it has looked for the other rank
+        dist.barrier()
+        if rank == 1:
+            work = dist.all_reduce(values, group=ours, async_op=True)
+        work.wait(timedelta.max)
+        assert torch.equal(values, torch.full((4,), 3.0))
+
+    ranks.run(2, program)
+
+
 def test_a_dropped_group_is_freed(ranks: Ranks, tmp_path: Path) -> None:
     def mappings() -> int:
         return Path("/proc/self/maps").read_text().count("/memfd:")

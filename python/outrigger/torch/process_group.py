@@ -22,7 +22,7 @@ from outrigger import torch_layout
 from outrigger.torch import buffers, counting, library, observed
 from outrigger.torch.buffers import Buffer
 from outrigger.torch.meeting import meet
-from outrigger.torch.works import NO_TIMEOUT, MessageWork, QueuedWork, WorkQueue, milliseconds
+from outrigger.torch.works import NO_TIMEOUT, MessageWork, OwnProcess, QueuedWork, WorkQueue, milliseconds
 
 _OPERATIONS = {
     int(dist.ReduceOp.SUM): 1,
@@ -101,12 +101,12 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._set_default_backend(dist.ProcessGroup.BackendType.CUSTOM)
         self._rank = rank
         self._size = size
-        self._process = os.getpid()
+        self._process = OwnProcess()
         self._timeout_ms = milliseconds(timeout)
         self._set_timeout_ms = self._timeout_ms
         self._library = library.load()
         self._functions = self._library.functions
-        self._queue = WorkQueue("outrigger group")
+        self._queue = WorkQueue("outrigger group", self._process)
         self._messages: set[MessageWork] = set()
         # Also of the handle, which messages use outside the queue.
         self._messages_lock = threading.Lock()
@@ -204,6 +204,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self, operation: str, tensors: list[Any], opts: Any, outputs: list[Any], job: Callable[[], None]
     ) -> QueuedWork:
         """Does an operation now, or puts it into the queue. `tensors`: this rank's part, for the report."""
+        self._process.check()
         self._calls += 1
         timeout: timedelta | None = getattr(opts, "timeout", None)
         limit = self._timeout_ms if timeout is None or timeout <= NO_TIMEOUT else milliseconds(timeout)
@@ -621,6 +622,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self, function: str, tensor: Any, rank: int, tag: int, make: Callable[..., MessageWork] = MessageWork
     ) -> MessageWork:
         is_send = function == "isend"
+        self._process.check()
         buffers.check(tensor)
         buffer = Buffer(tensor, fill=is_send)
         request = ctypes.c_void_p()
@@ -630,7 +632,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             assert request.value is not None
             forget = self._messages.discard
             tensors = [tensor, buffer.flat]
-            work = make(request.value, tensors, finish, self._raised, self._timeout_ms, self, forget)
+            work = make(request.value, tensors, finish, self._raised, self._timeout_ms, self, forget, self._process)
             # One that the program drops is kept until it has ended: its bytes still move.
             for one in list(self._messages):
                 one.is_completed()
@@ -641,6 +643,8 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def abort(self) -> None:
         """Ends all calls of this group on all ranks with an error, and frees it."""
+        if not self._process.is_this():
+            return
         self._interrupt()
         self.shutdown()
 
@@ -652,8 +656,10 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def shutdown(self) -> None:
         """Does what is queued, and frees the group. Messages that have not moved are cancelled.
 
-        A blocking operation of another thread ends with an error.
+        A blocking operation of another thread ends with an error. In a forked child this does nothing.
         """
+        if not self._process.is_this():
+            return
         self._queue.close(self._interrupt)
         with self._messages_lock:
             for message in list(self._messages):
@@ -669,7 +675,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
         Python may call this in any thread, with any lock. So the queue's thread does it, and nothing waits for it.
         """
-        if self._handle is None or _is_finalizing() or self._process != _process():
+        if self._handle is None or _is_finalizing() or self._process.number != _process():
             return
         handle, self._handle = self._handle, None
         messages = list(self._messages)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
@@ -22,6 +23,24 @@ _SLICE_MS = 100
 def milliseconds(timeout: timedelta) -> int:
     """At least one."""
     return max(1, int(timeout.total_seconds() * 1000))
+
+
+class OwnProcess:
+    """The process that makes this. A child that it forks has neither the group's threads nor its memory."""
+
+    def __init__(self) -> None:
+        self.number = os.getpid()
+
+    def is_this(self) -> bool:
+        """False in a child."""
+        return os.getpid() == self.number
+
+    def check(self) -> None:
+        """Before any lock: a thread that the child has not may have it."""
+        if not self.is_this():
+            raise RuntimeError(
+                f"this process was forked from process {self.number}, whose Outrigger process group it cannot use"
+            )
 
 
 class _PlacedFuture(torch.futures.Future):  # type: ignore[misc]
@@ -76,6 +95,7 @@ class QueuedWork(Work):  # type: ignore[misc]
     def wait(self, timeout: timedelta = NO_TIMEOUT) -> bool:
         """Returns when the operation is complete; raises its error."""
         if not self._is_done:
+            self._queue.process.check()
             self._queue.do_until(self)
             if not self._ends_in(timeout.total_seconds() if timeout > NO_TIMEOUT else None):
                 raise RuntimeError(f"the operation is not complete after {timeout.total_seconds():g} s")
@@ -88,7 +108,7 @@ class QueuedWork(Work):  # type: ignore[misc]
             if self._is_done:
                 return True
             done = self._done = self._done or threading.Event()
-        return done.wait(seconds)
+        return done.wait(None if seconds is None else min(seconds, threading.TIMEOUT_MAX))
 
     def synchronize(self) -> None:
         """As wait()."""
@@ -119,6 +139,7 @@ class QueuedWork(Work):  # type: ignore[misc]
 
         Its callbacks run before operations that are called later.
         """
+        self._queue.process.check()
         self._queue.do_until(self)
         future = _PlacedFuture(self)
         if not self._queue.put_behind_later(self, lambda: self._resolve(future)):
@@ -151,8 +172,9 @@ class WorkQueue:
     ends: if later operations were called before the callback was added, it has a place in the queue behind these.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, process: OwnProcess | None = None) -> None:
         self._name = name
+        self.process = process or OwnProcess()
         self._jobs: deque[tuple[Callable[[], None], QueuedWork]] = deque()
         self._calls = 0  # of the program, and not of callbacks in the thread
         self._lock = threading.RLock()
@@ -312,10 +334,12 @@ class MessageWork(Work):  # type: ignore[misc]
         timeout_ms: int,
         group: object,
         forget: Callable[[MessageWork], None],
+        process: OwnProcess,
     ):
         """`group` is not freed as long as this is in use. `forget` is called when the message has ended."""
         super().__init__()
         self._group = group
+        self._process = process
         self._library = library.load()
         self._handle = handle
         self._tensors = tensors
@@ -356,7 +380,7 @@ class MessageWork(Work):  # type: ignore[misc]
 
     def cancel(self) -> None:
         """Ends it, unless it has ended."""
-        if self.is_completed():
+        if self.is_completed() or not self._process.is_this():
             return
         self._cancelled = True  # ends a wait that has the lock
         with self._lock:
@@ -367,6 +391,8 @@ class MessageWork(Work):  # type: ignore[misc]
 
     def wait(self, timeout: timedelta = NO_TIMEOUT) -> bool:
         """Returns when the message has been sent or received; raises its error."""
+        if not self._ended.is_set():
+            self._process.check()
         limit_ms = milliseconds(timeout) if timeout > NO_TIMEOUT else self._timeout_ms
         end = time.monotonic() + limit_ms / 1000
         while not self._ended.is_set() and not self._cancelled:
@@ -396,7 +422,7 @@ class MessageWork(Work):  # type: ignore[misc]
     def is_completed(self) -> bool:
         """True once the message has been sent or received, or has failed."""
         # Another thread that has the lock waits for it.
-        if not self._ended.is_set() and self._lock.acquire(blocking=False):
+        if not self._ended.is_set() and self._process.is_this() and self._lock.acquire(blocking=False):
             try:
                 if not self._ended.is_set():
                     self._take(self._library.function("test")(self._handle))
