@@ -51,7 +51,7 @@ class Mpi:
     @property
     def title(self) -> str:
         """Name and version to print."""
-        title = f"{NAMES[self.implementation]} {self.version}"
+        title = f"{NAMES[self.implementation]} {self.version}".rstrip()
         return f"{title} (standard ABI)" if self.family == MPIABI else title
 
 

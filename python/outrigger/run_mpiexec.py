@@ -86,15 +86,11 @@ def _loaded(words: Sequence[str]) -> Iterator[Libmpi]:
 def _of_its_own(launcher: str, found: Sequence[Mpi], wanted: str, words: Sequence[str]) -> Choice:
     """A launcher that belongs to an MPI."""
     if wanted != choice.AUTO:
-        libraries = {mpi.launcher.resolve() for mpi in choice.named(wanted, found)} if os.sep in wanted else None
-        fitting = [
-            mpi
-            for mpi in found
-            if wanted in (mpi.implementation, mpi.family) or mpi.launcher.resolve() in (libraries or ())
-        ]
-        if not fitting:
-            raise UserError(f"--mpi {wanted}: {launcher} starts programs of {found[0].title}")
-        found = fitting
+        places = {mpi.launcher.resolve() for mpi in choice.named(wanted, found)} if os.sep in wanted else set()
+        title = found[0].title
+        found = [m for m in found if wanted in (m.implementation, m.family) or m.launcher.resolve() in places]
+        if not found:
+            raise UserError(f"--mpi {wanted}: {launcher} starts programs of {title}")
     families = {mpi.family: mpi for mpi in reversed(found)}
     shown = next((families[loaded.family] for loaded in _loaded(words) if loaded.family in families), None)
     return Choice(shown or found[0])
@@ -108,7 +104,7 @@ def _of_any(launcher: str, wanted: str, words: Sequence[str]) -> Choice:
         return Choice(named[0] if named else _without_mpiexec(wanted, launcher, None))
     if wanted != choice.AUTO:
         return Choice(choice.named(wanted, installed)[0])
-    for loaded in _loaded(words):
+    if (loaded := next(_loaded(words), None)) is not None:
         fitting = [mpi for mpi in installed if mpi.family == loaded.family]
         return Choice(fitting[0] if fitting else _without_mpiexec(loaded.family or "", launcher, loaded.path))
     if not installed:
@@ -118,6 +114,7 @@ def _of_any(launcher: str, wanted: str, words: Sequence[str]) -> Choice:
 
 
 def _without_mpiexec(family: str, launcher: str, library: Path | None) -> Mpi:
+    """The MPI of an ABI, on clusters that only have the batch system's launcher."""
     vendor = FAMILIES[0] if family == MPIABI else ""
     return Mpi(family, "", Path(launcher), library, vendor)
 
