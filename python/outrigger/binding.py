@@ -120,6 +120,10 @@ class NodeBinding:
         return any(rank.shared for rank in self.ranks)
 
 
+UNPLACED = NodeBinding((), (), (), ())
+"""A job that another command places, or one without ranks here, has this."""
+
+
 def parse_bind(text: str) -> str:
     """Checks --bind: a policy, a CPU for each rank (0,2,4-7), or a list for each rank (0-1:2-3)."""
     if text in POLICIES:

@@ -144,6 +144,15 @@ def _mpi4py_environment(job: Job) -> dict[str, str]:
     return choice.mpi4py_environment(job.mpi)
 
 
+def preload_words(job: Job, artifacts: Artifacts, environment: Mapping[str, str]) -> list[str]:
+    """The libraries, for `outriggerd exec`."""
+    if job.native:
+        return []
+    given = {**os.environ, **environment, **job.variables.values}
+    libraries = [artifacts.heap] if settings.uses_heap(given) else []
+    return ["--preload", ":".join(map(str, [*libraries, artifacts.preload(job.mpi.family)]))]
+
+
 def _wrapper(job: Job, artifacts: Artifacts, environment: Mapping[str, str], node: NodeBinding) -> list[str]:
     """Prefix of the program: binds on the node itself, and keeps the launcher unbound and without the library."""
     words = [str(artifacts.daemon), "exec"]
@@ -153,10 +162,7 @@ def _wrapper(job: Job, artifacts: Artifacts, environment: Mapping[str, str], nod
             words += ["--services", str(job.settings.services)]
         words += job.kept_cores()
         words += binding.others_options(node)
-    if not job.native:
-        given = {**os.environ, **environment, **job.variables.values}
-        libraries = [artifacts.heap] if settings.uses_heap(given) else []
-        words += ["--preload", ":".join(map(str, [*libraries, artifacts.preload(job.mpi.family)]))]
+    words += preload_words(job, artifacts, environment)
     return [*words, "--"] if len(words) > 2 else []
 
 
@@ -238,18 +244,17 @@ def _placed(job: Job, artifacts: Artifacts) -> tuple[Job, NodeBinding, list[str]
 
     Other hosts place their ranks by their own cores. If this machine's cores are unknown, the job is unbound.
     """
-    nothing = NodeBinding((), (), (), ())
     ranks = _ranks_here(job)
     if ranks == 0:
-        return job, nothing, []
+        return job, binding.UNPLACED, []
     try:
         node = binding.ask_for_help(job.place_command(artifacts, ranks))
     except binding.NotKnownError as error:
         bound = job.bind != binding.NONE
-        return replace(job, bind=binding.NONE), nothing, [f"ranks are not bound: {error}"] if bound else []
+        return replace(job, bind=binding.NONE), binding.UNPLACED, [f"ranks are not bound: {error}"] if bound else []
     except UserError:
         if job.bind == binding.NONE:  # more ranks than can be placed
-            return job, nothing, []
+            return job, binding.UNPLACED, []
         raise
     return job, node, _notes(job, node)
 

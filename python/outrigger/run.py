@@ -119,16 +119,22 @@ def _start(planned: launch.Plan, looks: Callable[[], None]) -> int:
     return launch.run(planned, looks=looks)[0]
 
 
+def _with_environment(request: Request, found: Artifacts) -> tuple[Request, Mapping[str, str], str | None]:
+    """The request with the settings of this shell, the ranks' variables, and a note about unknown ones."""
+    environment = {**os.environ, **request.settings.environment(), **request.variables.values}
+    unknown = settings.check_names(found, environment)
+    request = replace(request, settings=request.settings.as_in(environment, found))
+    request.check()
+    return request, environment, unknown
+
+
 class _Run:
     """A job and its DPUs, from the request to the program's exit code."""
 
     def __init__(self, request: Request, found: Artifacts, start: Start, say: Callable[[str], None]) -> None:
         self._start_plan = start
         self._say = say
-        environment = {**os.environ, **request.settings.environment(), **request.variables.values}
-        self._unknown = settings.check_names(found, environment)
-        request = replace(request, settings=request.settings.as_in(environment, found))
-        request.check()
+        request, environment, self._unknown = _with_environment(request, found)
         self._request = request
         self._trace = None if request.trace_to is None else _trace_file(Path(request.trace_to))
         self._found = found
@@ -201,9 +207,7 @@ class _Run:
         code = _start_and_settle(results, planned, self._start_plan, fleet.pass_on_logs, self._say)
         for line in fleet.notes():
             self._say(line)
-        if request.report and written is not None:
-            with _saying_errors(self._say):
-                show_report(written)
+        _show_wanted_report(request, written, self._say)
         return code
 
     def run(self) -> int:
@@ -297,6 +301,12 @@ def _concerns_torch(request: Request) -> bool:
     return _reports(request) or request.trace_to is not None or own.live or own.services is not None
 
 
+def _refuse(given: Mapping[str, bool], why: str) -> None:
+    """Rejects options, by their names, if one was given."""
+    if wrong := [name for name, is_given in given.items() if is_given]:
+        raise UserError(f"{', '.join(wrong)}: {why}")
+
+
 def _places_ranks(request: Request) -> dict[str, bool]:
     """Options for the start and the placement of ranks: were they given?"""
     hosts = request.hosts
@@ -318,14 +328,15 @@ def _places_ranks(request: Request) -> dict[str, bool]:
 
 def _check_torchrun(request: Request) -> None:
     replace(request, settings=replace(request.settings, services=None)).check()
-    run_torch.check_alone(
+    _refuse(
         {
             **_places_ranks(request),
             "--mpi": request.mpi != choice.AUTO,
             "--native": request.native,
             "options for offloading": request.settings
             != Settings(live=request.settings.live, services=request.settings.services),
-        }
+        },
+        "such options are for MPI jobs. torchrun starts the ranks of this one: give it --nproc-per-node and --nnodes",
     )
 
 
@@ -333,11 +344,13 @@ def _run_mpiexec(request: Request, found: Artifacts, start: Start, say: Callable
     """The user's own launcher starts and places the ranks."""
     variables = request.variables
     given = {**_places_ranks(request), "-x": bool(variables.values or variables.passed)}
-    run_mpiexec.check_alone(given, run_mpiexec.launcher_of(request.program))
-    environment = {**os.environ, **request.settings.environment()}
-    unknown = settings.check_names(found, environment)
-    request = replace(request, settings=request.settings.as_in(environment, found))
-    request.check()
+    launcher = Path(run_mpiexec.launcher_of(request.program)).name
+    _refuse(
+        given,
+        f"{launcher} starts and places the ranks of this command: use its own options, or name the program alone, as "
+        "in `outrigger run -n 4 -- ./program`",
+    )
+    request, _, unknown = _with_environment(request, found)
     chosen = run_mpiexec.choose(request.program, request.mpi)
     trace = None if request.trace_to is None else _trace_file(Path(request.trace_to))
     with _report_path(request, None) as written:
@@ -363,9 +376,8 @@ def _run_mpiexec(request: Request, found: Artifacts, start: Start, say: Callable
                 "there is no report: no rank reached MPI_Init under the library, the first one is on another host, or "
                 "the command replaces LD_PRELOAD or other variables of this one"
             )
-        elif request.report and written is not None:
-            with _saying_errors(say):
-                show_report(written)
+        else:
+            _show_wanted_report(request, written, say)
         return code
 
 
@@ -465,6 +477,12 @@ def show_report(written: Path) -> None:
         note("there is no report: the program did not reach MPI_Finalize under the library")
         return
     report.show(console(), report.read(written), learned.read_all(learned.place()))
+
+
+def _show_wanted_report(request: Request, written: Path | None, say: Callable[[str], None]) -> None:
+    if request.report and written is not None:
+        with _saying_errors(say):
+            show_report(written)
 
 
 def _ask_host(job: Job, artifacts: Artifacts, share: plan.Share) -> NodeBinding | str:

@@ -14,13 +14,12 @@ from pathlib import Path
 
 from outrigger import choice, launch, linked, mpis, settings, switch_on
 from outrigger.artifacts import Artifacts
-from outrigger.binding import NodeBinding
+from outrigger.binding import UNPLACED
 from outrigger.errors import UserError
 from outrigger.linked import Libmpi
 from outrigger.mpis import FAMILIES, MPIABI, Mpi
 from outrigger.sections import SEPARATOR
 
-_NO_BINDING = NodeBinding((), (), (), ())
 _BEFORE_LAUNCHERS = ("env", "time", "nice", "nohup", "numactl", "stdbuf", "taskset", "timeout")
 _HOSTS = frozenset(
     dashes + name
@@ -58,15 +57,6 @@ def is_mpiexec(program: Sequence[str]) -> bool:
 def launcher_of(program: Sequence[str]) -> str:
     """The launcher's word in a command for which is_mpiexec() is true."""
     return program[_launcher_at(program) or 0]
-
-
-def check_alone(given: Mapping[str, bool], launcher: str) -> None:
-    """Rejects options for the start of ranks, by their names."""
-    if wrong := [name for name, is_given in given.items() if is_given]:
-        raise UserError(
-            f"{', '.join(wrong)}: {Path(launcher).name} starts and places the ranks of this command: use its own "
-            "options, or name the program alone, as in `outrigger run -n 4 -- ./program`"
-        )
 
 
 def _loaded(words: Sequence[str]) -> Iterator[Libmpi]:
@@ -135,11 +125,9 @@ def make_plan(job: launch.Job, found: Artifacts) -> launch.Plan:
     """The command in job.program, with the library for its ranks."""
     environment = launch.offload_environment(job, found)
     command = _with_options(job, environment)
-    if not job.native:
-        heap = [found.heap] if settings.uses_heap({**os.environ, **environment}) else []
-        libraries = ":".join(map(str, [*heap, found.preload(job.mpi.family)]))
-        command = [str(found.daemon), "exec", "--preload", libraries, "--", *command]
-    return launch.Plan(found.daemon, tuple(command), environment, _NO_BINDING)
+    if preload := launch.preload_words(job, found, environment):
+        command = [str(found.daemon), "exec", *preload, "--", *command]
+    return launch.Plan(found.daemon, tuple(command), environment, UNPLACED)
 
 
 def _with_options(job: launch.Job, environment: Mapping[str, str]) -> list[str]:

@@ -13,14 +13,13 @@ from pathlib import Path
 import outrigger
 from outrigger import cores, formats, launch, linked, machine, report_end, report_torch, settings
 from outrigger.artifacts import Artifacts
-from outrigger.binding import NodeBinding
+from outrigger.binding import UNPLACED
 from outrigger.cores import Core
 from outrigger.errors import UserError
 from outrigger.report_data import Run
 from outrigger.report_torch_data import TorchReport
 
 _MODULES = ("torch.distributed.run", "torch.distributed.launch", "torch.distributed.elastic.run")
-_NO_BINDING = NodeBinding((), (), (), ())
 
 
 def is_torchrun(program: Sequence[str]) -> bool:
@@ -31,29 +30,20 @@ def is_torchrun(program: Sequence[str]) -> bool:
     return linked.is_python(first) and len(program) > 2 and program[1] == "-m" and program[2] in _MODULES
 
 
-def check_alone(given: Mapping[str, bool]) -> None:
-    """Rejects options of MPI jobs, by their names."""
-    if wrong := [name for name, is_given in given.items() if is_given]:
-        raise UserError(
-            f"{', '.join(wrong)}: such options are for MPI jobs. torchrun starts the ranks of this one: give it "
-            "--nproc-per-node and --nnodes"
-        )
-
-
 def make_plan(
     program: Sequence[str], found: Artifacts, values: Mapping[str, str], services: int | None = None
 ) -> launch.Plan:
     """torchrun, with these variables for its ranks. `services`: cores to keep for service processes."""
     command = (str(linked.find_program(program[0])), *program[1:])
     if services is None:
-        return launch.Plan(found.daemon, command, values, _NO_BINDING)
+        return launch.Plan(found.daemon, command, values, UNPLACED)
     if services == 0:
-        return launch.Plan(found.daemon, command, {**values, settings.SERVICES: "0"}, _NO_BINDING)
+        return launch.Plan(found.daemon, command, {**values, settings.SERVICES: "0"}, UNPLACED)
     kept, others = split_cores(services, cores.allowed_cores())
     cpus = ",".join(str(core[0]) for core in kept)
     bound = (_taskset(), "-c", cores.format_cpu_list([cpu for core in others for cpu in core]), *command)
     notes = _notes(ranks_of(program), len(others))
-    return launch.Plan(found.daemon, bound, {**values, **_served(services, cpus)}, _NO_BINDING, notes)
+    return launch.Plan(found.daemon, bound, {**values, **_served(services, cpus)}, UNPLACED, notes)
 
 
 def _served(services: int, cpus: str) -> dict[str, str]:
