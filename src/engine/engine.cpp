@@ -157,11 +157,15 @@ EngineCounters Engine::counters() const {
 std::optional<std::string> Engine::broken_invariant() const {
   const Context& context = state_->context;
   std::uint32_t slots = 0;
+  std::uint32_t near_slots = 0;
   for (const auto& [id, known] : state_->groups.all()) {
     std::vector<std::uint32_t> in_use(known->credit_lines().size(), 0);
     for (const auto& [sequence, operation] : known->operations()) {
       if (std::optional<std::string> broken = operation->broken_invariant()) return broken;
-      for (const std::unique_ptr<LocalRank>& rank : operation->ranks.all()) slots += rank->window_slots;
+      for (const std::unique_ptr<LocalRank>& rank : operation->ranks.all()) {
+        slots += rank->window_slots;
+        near_slots += rank->near_window_slots;
+      }
       for (std::uint32_t peer = 0; !operation->ranks.empty() && peer < in_use.size(); ++peer) {
         if (operation->announcer.holds_credit(peer)) ++in_use[peer];
       }
@@ -172,16 +176,8 @@ std::optional<std::string> Engine::broken_invariant() const {
       if (!line.waiting.empty() && line.in_use == 0) return "announcements wait although credits are free";
     }
   }
-  // Slots of coroutines that were resumed but have not run yet are not counted by any rank.
-  const std::uint32_t held = context.window.held();
-  if (held > context.window.limit()) return fmt::format("{} window slots held of {}", held, context.window.limit());
-  if (context.scheduler.idle() && held != slots) {
-    return fmt::format("window slot leaked: {} held, {} counted by ranks' moves", held, slots);
-  }
-  if (context.scheduler.idle() && context.window.has_waiters() && held < context.window.limit()) {
-    return "a move waits although the window has room";
-  }
-  return std::nullopt;
+  if (std::optional<std::string> broken = context.window.broken_invariant(slots)) return broken;
+  return context.near_window.broken_invariant(near_slots);
 }
 
 bool Engine::idle() const {
@@ -193,7 +189,7 @@ bool Engine::idle() const {
   };
   const GroupTable::Groups& groups = state_->groups.all();
   return std::all_of(groups.begin(), groups.end(), at_rest) && state_->context.window.held() == 0 &&
-         state_->inbox.idle() && state_->posts.idle() && state_->context.scheduler.idle();
+         state_->context.near_window.held() == 0 && state_->inbox.idle() && state_->posts.idle() && state_->context.scheduler.idle();
 }
 
 }  // namespace outrigger::engine

@@ -268,13 +268,15 @@ Scenario make_scenario(std::uint64_t seed, Algorithm algorithm, const FaultOptio
   }
   if (random.chance(0.7)) scenario.limits.split_bytes = 1 + random.below(40);
   if (random.chance(0.7)) scenario.limits.segment_bytes = 1 + random.below(80);
+  if (random.chance(0.5)) scenario.limits.near_window_moves = static_cast<std::uint32_t>(1 + random.below(16));
   return scenario;
 }
 
 std::string Scenario::describe() const {
   std::string text =
-      fmt::format("{} nodes, {} service processes, {} ranks, window {}, credits {}, messages of {} bytes", nodes,
-                  services, ranks(), limits.window_moves, limits.announce_credits, limits.message_bytes);
+      fmt::format("{} nodes, {} service processes, {} ranks, windows {} and {}, credits {}, messages of {} bytes",
+                  nodes, services, ranks(), limits.window_moves, limits.near_window_moves, limits.announce_credits,
+                  limits.message_bytes);
   for (std::size_t index = 0; index < groups.size(); ++index) {
     text += fmt::format("\n  group {}:", index);
     for (const WorldRank member : *groups[index].members) text += fmt::format(" {}", member.value());

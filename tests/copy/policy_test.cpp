@@ -106,32 +106,34 @@ TEST(Policy, AtOnceIsNoLongerThanAnEighthOfTheCopies) {
 }
 
 TEST(Policy, RanksThatWaitComeBeforeTheCardOfADpu) {
-  for (const std::uint64_t card_bytes : {std::uint64_t{0}, kMostBytesByCard}) {
+  for (const CardLoad card : {CardLoad{0, false}, CardLoad{kMostBytesByCardAlone, true}}) {
     for (const Offer other : {Offer::none, Offer::copier, Offer::waiting}) {
-      EXPECT_EQ(host_mover_of(Offer::waiting, other, true, card_bytes), HostMover::destination);
+      EXPECT_EQ(host_mover_of(Offer::waiting, other, true, card), HostMover::destination);
     }
-    EXPECT_EQ(host_mover_of(Offer::none, Offer::waiting, true, card_bytes), HostMover::source);
-    EXPECT_EQ(host_mover_of(Offer::copier, Offer::waiting, true, card_bytes), HostMover::source);
+    EXPECT_EQ(host_mover_of(Offer::none, Offer::waiting, true, card), HostMover::source);
+    EXPECT_EQ(host_mover_of(Offer::copier, Offer::waiting, true, card), HostMover::source);
   }
 }
 
-// A chunk waits while the card has enough to do: until then a rank may begin to wait.
-TEST(Policy, TheCardMovesMoreWhileRanksCompute) {
-  const auto mover = [](bool may_wait, std::uint64_t card_bytes) {
-    return host_mover_of(Offer::none, Offer::none, may_wait, card_bytes);
+TEST(Policy, AChunkOfRanksThatMayWaitIsLeftToThem) {
+  for (const Offer offer : {Offer::none, Offer::copier}) {
+    EXPECT_EQ(host_mover_of(offer, offer, true, CardLoad{}), HostMover::none);
+  }
+}
+
+TEST(Policy, TheCardMovesLessWhileItMovesOthersAcrossTheNetwork) {
+  const auto mover = [](std::uint64_t bytes, bool has_others) {
+    return host_mover_of(Offer::none, Offer::none, false, CardLoad{bytes, has_others});
   };
-  EXPECT_EQ(mover(true, kMostBytesByCard - 1), HostMover::card);
-  EXPECT_EQ(mover(true, kMostBytesByCard), HostMover::none);
-  EXPECT_EQ(mover(false, kMostBytesByCardAlone - 1), HostMover::card);
-  EXPECT_EQ(mover(false, kMostBytesByCardAlone), HostMover::none);
+  EXPECT_EQ(mover(kMostBytesByCard - 1, true), HostMover::card);
+  EXPECT_EQ(mover(kMostBytesByCard, true), HostMover::none);
+  EXPECT_EQ(mover(kMostBytesByCardAlone - 1, false), HostMover::card);
+  EXPECT_EQ(mover(kMostBytesByCardAlone, false), HostMover::none);
 }
 
 TEST(Policy, ACopierComesBeforeTheCardOnceRanksCompute) {
-  EXPECT_EQ(host_mover_of(Offer::copier, Offer::copier, false, 0), HostMover::destination);
-  EXPECT_EQ(host_mover_of(Offer::none, Offer::copier, false, 0), HostMover::source);
-  // Until then only what is too much for the card.
-  EXPECT_EQ(host_mover_of(Offer::copier, Offer::copier, true, kMostBytesByCard - 1), HostMover::card);
-  EXPECT_EQ(host_mover_of(Offer::copier, Offer::copier, true, kMostBytesByCard), HostMover::destination);
+  EXPECT_EQ(host_mover_of(Offer::copier, Offer::copier, false, CardLoad{}), HostMover::destination);
+  EXPECT_EQ(host_mover_of(Offer::none, Offer::copier, false, CardLoad{}), HostMover::source);
 }
 
 }  // namespace

@@ -101,6 +101,27 @@ TEST_P(BothAlgorithms, TheWindowBoundsMovesInFlight) {
   EXPECT_EQ(cluster.most_moves_in_flight, 3U);
 }
 
+// Moves within the node may wait for ranks that compute.
+TEST_P(BothAlgorithms, NearMovesWithAWindowOfTheirOwnHoldUpNoOthers) {
+  for (const bool own_window : {false, true}) {
+    EngineLimits limits;
+    limits.window_moves = 1;
+    limits.near_window_moves = own_window ? 2 : 0;
+    Cluster cluster({0, 0, 1}, limits);
+    cluster.hold_moves = true;
+    for (std::uint32_t rank = 0; rank < 3; ++rank) cluster.post(cluster.operation(rank, 0, 8, GetParam()));
+    cluster.settle();
+    EXPECT_EQ(cluster.most_moves_in_flight, own_window ? 2U : 1U);
+    EXPECT_FALSE(cluster.idle());
+    cluster.hold_moves = false;
+    cluster.settle();
+    EXPECT_TRUE(cluster.all_completed(0));
+    EXPECT_EQ(cluster.moves_done, 9U);
+    EXPECT_EQ(cluster.broken(), std::nullopt);
+    EXPECT_TRUE(cluster.idle());
+  }
+}
+
 TEST_P(BothAlgorithms, TooManyBytesAreTruncatedAtTheDestinationOnly) {
   Cluster cluster({0, 1});
   cluster.post(cluster.operation(0, 0, 20, GetParam()));

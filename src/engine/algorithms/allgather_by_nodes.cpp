@@ -5,11 +5,11 @@ namespace {
 
 // Gets the block of a rank of this node from that rank.
 Task copy_within_node(Operation& operation, LocalRank& rank, GroupRank source) {
-  co_await operation.enter_window(rank);
+  co_await operation.enter_window(rank, true);
   const Block from = rank.blocks.pull_from(source);
   const Block to = rank.blocks.pull_to(source);
   const fabric::MoveOutcome outcome = co_await operation.move(from, to);
-  operation.leave_window(rank);
+  operation.leave_window(rank, true);
   operation.mark_delivered(rank, source, outcome);
   // otherwise released with the others below
   if (outcome.status != fabric::MoveStatus::ok) operation.release(rank, source, outcome);
@@ -32,7 +32,7 @@ Task allgather_by_nodes(Operation& operation, LocalRank& rank, Task (*receive)(O
                         EagerSends eager) {
   operation.announce_send_blocks(rank, eager);  // my block may be read
   for (;;) {
-    const std::optional<GroupRank> source = co_await rank.next_ready_peer();  // ring order among the arrived ranks
+    const std::optional<GroupRank> source = co_await rank.next_ready_peer();  // the nearest that has arrived
     if (!source) break;                                                       // all blocks are on their way
     const bool near = operation.membership().on_own_node(*source);
     rank.spawn(near ? copy_within_node(operation, rank, *source) : receive(operation, rank, *source));

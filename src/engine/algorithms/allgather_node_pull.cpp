@@ -68,7 +68,8 @@ Task receive_whole(Operation& operation, LocalRank& rank, GroupRank source) {
   whole.bytes = rank.blocks.pull_bytes(source);
   Fetch fetch(operation.replicas(), rank, whole, ask_home);
   co_await fetch.located();  // at a rank of this node, or at its source
-  co_await operation.enter_window(rank);
+  const bool near = fetch.is_near();
+  co_await operation.enter_window(rank, near);
   fabric::MoveOutcome outcome;
   if (fetch.at_source()) {
     outcome = co_await operation.pull(rank, source);  // some of it may have been sent eagerly
@@ -77,7 +78,7 @@ Task receive_whole(Operation& operation, LocalRank& rank, GroupRank source) {
     const Block to = fetch.to();
     outcome = co_await operation.move(from, to);
   }
-  operation.leave_window(rank);
+  operation.leave_window(rank, near);
   operation.mark_delivered(rank, source, outcome);
   operation.release(rank, source, outcome);
   fetch.moved(outcome);  // other ranks of this node may read it here; this rank stays until they have

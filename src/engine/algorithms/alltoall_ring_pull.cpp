@@ -26,7 +26,7 @@
 // Picture (rank 2 of 6 has posted; 4 and 5 have announced, 3 is late):
 //
 //     own + 1 ->  3   4   5   0   1   2      ring order
-//                 .   R   R   .   .   own    R: announced, so 4 is pulled next, then 5; 3 when it arrives
+//                 .   R   R   .   .   own    R: announced, so 4 is pulled next, then 5; 3 as soon as it arrives
 //
 // Per local rank, group of p, s service processes with members:
 //     announcements   s - 1 (each 108 bytes, and 16 bytes a pair in the v-forms)
@@ -41,7 +41,7 @@ namespace {
 // Pulls one block into the local rank's buffer. Enters with a window slot held.
 Task pull(Operation& operation, LocalRank& rank, GroupRank source) {
   const fabric::MoveOutcome outcome = co_await operation.pull(rank, source);
-  operation.leave_window(rank);
+  operation.leave_window(rank, operation.is_near(source));
   operation.mark_delivered(rank, source, outcome);
   operation.release(rank, source, outcome);
   operation.count_filled(rank, source, outcome);
@@ -53,9 +53,9 @@ Task alltoall_ring_pull(Operation& operation, LocalRank& rank) {
   // the fabric sends at once as much as the peer has room for
   operation.announce_send_blocks(rank, EagerSends::to_all);
   for (;;) {
-    const std::optional<GroupRank> source = co_await rank.next_ready_peer();  // ring order among the arrived ranks
+    const std::optional<GroupRank> source = co_await rank.next_ready_peer();  // the nearest that has arrived
     if (!source) break;                                                       // all blocks are on their way
-    co_await operation.enter_window(rank);
+    co_await operation.enter_window(rank, operation.is_near(*source));
     rank.spawn(pull(operation, rank, *source));
   }
   co_await rank.filled_and_released();

@@ -42,7 +42,7 @@ namespace {
 // Pushes one block of the local rank. Enters with a window slot held.
 Task push(Operation& operation, LocalRank& rank, GroupRank destination) {
   const fabric::MoveOutcome outcome = co_await operation.push(rank, destination);
-  operation.leave_window(rank);
+  operation.leave_window(rank, operation.is_near(destination));
   operation.report_delivered(rank, destination, outcome);  // its service process marks, counts and releases
 }
 
@@ -53,7 +53,7 @@ Task alltoall_scatter_dest(Operation& operation, LocalRank& rank) {
   for (;;) {
     const std::optional<GroupRank> destination = co_await rank.next_ready_peer();  // own rank + 1 first
     if (!destination) break;                                                       // all blocks are on their way
-    co_await operation.enter_window(rank);
+    co_await operation.enter_window(rank, operation.is_near(*destination));
     rank.spawn(push(operation, rank, *destination));
   }
   co_await rank.filled_and_released();

@@ -26,6 +26,7 @@ class Context {
       : config(engine_config),
         fabric(seams),
         window(scheduler, engine_config.limits.window_moves),
+        near_window(scheduler, engine_config.limits.near_window_moves),
         registry(engine_config.registry != nullptr ? *engine_config.registry : built_in_algorithms()),
         local_ranks(static_cast<std::size_t>(std::ranges::count(config.sp_of_rank, config.self))) {}
 
@@ -68,6 +69,7 @@ class Context {
   Pool memory;  // operations and their local ranks
   Scheduler scheduler;
   Window window;
+  Window near_window;  // of moves within the node, unless they share the other one
   const Registry& registry;
   const std::size_t local_ranks;  // also those that are lost
   std::unordered_map<SpId, Epoch> peer_epochs;

@@ -79,6 +79,7 @@ LocalRank::~LocalRank() {
   for (std::size_t peer = 0; pairs.any_eager(); ++peer) withdraw_eager(group_rank(peer));
   // A dropped rank gives its window slots back; a completed one has none left.
   while (!completed_ && window_slots != 0) context_.window.leave(window_slots);
+  while (!completed_ && near_window_slots != 0) context_.near_window.leave(near_window_slots);
 }
 
 void LocalRank::begin(peer::Side side, EagerSends eager) {
@@ -180,8 +181,8 @@ std::optional<std::string> LocalRank::broken_invariant() const {
   const auto kept = [](std::uint32_t counted, const Contact& contact) { return counted == contact.unsettled; };
   if (!std::equal(unsettled.begin(), unsettled.end(), contacts.begin(), contacts.end(), kept))
     return broken("unsettled pairs miscounted");
-  if (window_slots > pairs.moves())
-    return broken(fmt::format("{} window slots held for {} moves", window_slots, pairs.moves()));
+  if (const std::uint32_t slots = window_slots + near_window_slots; slots > pairs.moves())
+    return broken(fmt::format("{} window slots held for {} moves", slots, pairs.moves()));
   if (completed_ && !tasks_.empty()) return broken("completed with tasks left");
   return std::nullopt;
 }

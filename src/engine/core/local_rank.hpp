@@ -42,8 +42,8 @@ class LocalRank final : public Pooled {
 
   // --- For algorithms. ---
 
-  // Awaited: the next peer whose block may move, in ring order among the arrived ones, starting after this rank, then
-  // after the last one taken. nullopt when all are taken or need no move.
+  // Awaited: of the arrived peers whose block may move, the nearest after this rank in the ring. nullopt when all are
+  // taken or need no move.
   class NextReady : private Suspension {
    public:
     explicit NextReady(LocalRank& rank) : rank_(rank) {}
@@ -103,6 +103,7 @@ class LocalRank final : public Pooled {
   PooledArray<Contact> contacts;  // parallel to Membership::peers()
   fabric::CompletionRecord record;
   std::uint32_t window_slots = 0;  // held by this rank's moves
+  std::uint32_t near_window_slots = 0;
   EagerSends eager_sends = EagerSends::no;
   bool held_back = false;  // its blocks are announced later
   Signal released;         // signalled when every send block is released

@@ -45,8 +45,15 @@ class Operation final : public Pooled {
   void hold_send_blocks(LocalRank& rank, EagerSends eager);
   void announce_held_blocks(LocalRank& rank);
 
-  [[nodiscard]] Window::Enter enter_window(LocalRank& rank) { return context.window.enter(rank.window_slots); }
-  void leave_window(LocalRank& rank) { context.window.leave(rank.window_slots); }
+  // Around each move. A near one is within the node, and may have a window of its own (EngineLimits).
+  [[nodiscard]] Window::Enter enter_window(LocalRank& rank, bool near = false) {
+    return has_near_window(near) ? context.near_window.enter(rank.near_window_slots)
+                                 : context.window.enter(rank.window_slots);
+  }
+  void leave_window(LocalRank& rank, bool near = false) {
+    has_near_window(near) ? context.near_window.leave(rank.near_window_slots) : context.window.leave(rank.window_slots);
+  }
+  [[nodiscard]] bool is_near(GroupRank peer) const { return membership().on_own_node(peer); }
 
   // Awaited: pulls the source's block for the rank from the source itself, which may have sent it eagerly.
   [[nodiscard]] Move pull(const LocalRank& rank, GroupRank source) const;
@@ -105,6 +112,7 @@ class Operation final : public Pooled {
   std::uint32_t looks = 0;  // times that it was found overdue
 
  private:
+  [[nodiscard]] bool has_near_window(bool near) const { return near && context.config.limits.near_window_moves != 0; }
   void begin(LocalRank& rank, peer::Side side, EagerSends eager);
   void announce(LocalRank& rank, peer::Side side, EagerSends eager);
 

@@ -61,7 +61,7 @@ class PairTable {
   [[nodiscard]] bool is_settled(GroupRank peer) const;
 
   void set_ready(GroupRank peer, bool by_extent);
-  // The next ready peer in ring order, or nullopt.
+  // The nearest ready peer after this rank in the ring, or nullopt.
   [[nodiscard]] std::optional<GroupRank> take();
   [[nodiscard]] bool any_ready() const { return ready_.any(); }
   [[nodiscard]] bool all_taken() const { return untaken_ == 0; }

@@ -2,9 +2,13 @@
 // slot is always given back and a full window always drains.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cassert>
 #include <coroutine>
 #include <cstdint>
+#include <optional>
+#include <string>
 
 #include "engine/core/scheduler.hpp"
 
@@ -54,8 +58,16 @@ class Window {
   }
 
   [[nodiscard]] std::uint32_t held() const { return held_; }
-  [[nodiscard]] std::uint32_t limit() const { return limit_; }
   [[nodiscard]] bool has_waiters() const { return !waiting_.empty(); }
+
+  // `counted`: by the ranks. They do not count slots of coroutines that were resumed and have not run yet.
+  [[nodiscard]] std::optional<std::string> broken_invariant(std::uint32_t counted) const {
+    if (held_ > limit_) return fmt::format("{} window slots held of {}", held_, limit_);
+    if (!scheduler_.idle()) return std::nullopt;
+    if (held_ != counted) return fmt::format("window slot leaked: {} held, {} counted by ranks' moves", held_, counted);
+    if (has_waiters() && held_ < limit_) return "a move waits although the window has room";
+    return std::nullopt;
+  }
 
  private:
   // The longest waiter gets the slot.

@@ -2,9 +2,10 @@
 //
 //     Fetch fetch(operation.replicas(), rank, segment, route);
 //     co_await fetch.located();  // the place to read it: a local rank, a rank of another service process, the source
-//     co_await operation.enter_window(rank);
+//     const bool near = fetch.is_near();
+//     co_await operation.enter_window(rank, near);
 //     ... move from fetch.from() to fetch.to() ...
-//     operation.leave_window(rank);
+//     operation.leave_window(rank, near);
 //     fetch.moved(outcome);      // this rank holds the segment now: others may read it here
 //
 // A rank does not complete while its receive buffer is being read (LocalRank::filled_and_released() waits for readers).
@@ -119,6 +120,7 @@ class Fetch {
   [[nodiscard]] bool at_source() const { return state_ == State::source; }
   // Both ends of the move.
   [[nodiscard]] Block from() const;
+  [[nodiscard]] bool is_near() const;  // read within the node
   [[nodiscard]] Block to() const;
   // Awaited: the move between them. The holder's service process may have sent a short replica with its answer.
   [[nodiscard]] Move move() const;

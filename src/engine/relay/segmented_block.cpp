@@ -59,11 +59,12 @@ Task SegmentedBlock::move_segment(Operation& operation, SegmentedBlock& block, s
   const Segment segment = block.segment(index);
   Fetch fetch(operation.replicas(), rank, segment, route);
   co_await fetch.located();
-  co_await operation.enter_window(rank);
+  const bool near = fetch.is_near();
+  co_await operation.enter_window(rank, near);
   const Block from = fetch.from();
   const Block to = fetch.to();
   const fabric::MoveOutcome outcome = co_await operation.move(from, to);
-  operation.leave_window(rank);
+  operation.leave_window(rank, near);
   fetch.moved(outcome);
   block.end(index, outcome);
 }

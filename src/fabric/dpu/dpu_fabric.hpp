@@ -13,9 +13,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fabric/block_mover.hpp"
@@ -56,6 +58,8 @@ class DpuFabric final : public BlockMover, public RankView, public RemoteRanks, 
 
   // For a process that replaces a dead one.
   [[nodiscard]] TakeOver& take_over() { return take_over_; }
+  // `card_has_others`: this process moves blocks across the network now, by the same card.
+  void share_card(std::function<bool()> card_has_others) { copies_.card_has_others = std::move(card_has_others); }
   // The engine's messages go through a fabric that waits for these (marks_first.hpp).
   [[nodiscard]] DeliveredMarks& marks() { return marks_; }
 

@@ -61,36 +61,44 @@ bool HostCopies::step() {
   }
   if (idle) return false;
   const Clock::time_point now = Clock::now();
+  const copy::CardLoad card{card_bytes_, card_has_others()};
+  const bool card_is_free = card.bytes == 0 && !card.has_others;
+  // Each waiting move has a served rank at one end.
+  bool somebody_can_take = false;
   for (const auto& [number, rank] : ranks_.all()) {
-    if (rank->lender) rank->lender->step(now, waiting_.empty());
+    if (!rank->lender) continue;
+    rank->lender->step(now, card_is_free);
+    somebody_can_take =
+        somebody_can_take || rank->lender->lends() || (card.has_room() && !may_wait(number, now));
   }
-  share_out(now);
+  if (somebody_can_take) share_out(now, card.has_others);
   return !shared_.empty();
 }
 
-void HostCopies::share_out(Clock::time_point now) {
-  for (std::size_t left = waiting_.size(); left > 0; --left) {
+void HostCopies::share_out(Clock::time_point now, bool has_others) {
+  for (std::size_t left = std::min(waiting_.size(), kLooksAStep); left > 0; --left) {
     const std::uint64_t id = waiting_.front();
     waiting_.pop_front();
     Shared* move = find(id);
     if (move == nullptr) continue;
     bool started = true;
-    while (started && move->has_more()) started = start_chunk(id, *move, now);
+    while (started && move->has_more()) started = start_chunk(id, *move, now, has_others);
     if (!started) waiting_.push_back(id);
   }
 }
 
-bool HostCopies::start_chunk(std::uint64_t id, Shared& move, Clock::time_point now) {
+bool HostCopies::start_chunk(std::uint64_t id, Shared& move, Clock::time_point now, bool has_others) {
   const WorldRank source = move.from.memory.owner;
   const WorldRank destination = move.to.memory.owner;
   RankLender* puller = lender_of(destination);
   RankLender* pusher = lender_of(source);
   const auto offer = [](const RankLender* lender) { return lender != nullptr ? lender->offer() : copy::Offer::none; };
   const bool may = may_wait(destination, now) || may_wait(source, now);
-  const copy::HostMover mover = copy::host_mover_of(offer(puller), offer(pusher), may, card_bytes_);
+  const copy::CardLoad card{card_bytes_, has_others};
+  const copy::HostMover mover = copy::host_mover_of(offer(puller), offer(pusher), may, card);
   if (mover == copy::HostMover::none) return false;
   const std::uint64_t left = move.from.bytes - move.started_bytes;
-  const std::uint64_t most = mover == copy::HostMover::card && !may ? kCardChunkBytes : kChunkBytes;
+  const std::uint64_t most = mover == copy::HostMover::card && !has_others ? kCardChunkBytes : kChunkBytes;
   const RankLender::Part part{id, move.started_bytes, std::min(most, left)};
   move.started_bytes += part.bytes;
   ++move.open_chunks;

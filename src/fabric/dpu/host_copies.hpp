@@ -2,7 +2,7 @@
 // card (copy/policy.hpp):
 //
 //   a chunk is copied  by a rank that lends (rank_lender.hpp). The destination comes before the source.
-//   ... is moved       by the card (rank_moves.hpp).
+//   ... is moved       by the card (rank_moves.hpp), which has less room while it moves others across the network.
 //   ... waits          while all of them have enough.
 //
 // A chunk that a rank has not copied is moved by the card, which also finds out whether the memory is at fault. Only
@@ -34,9 +34,14 @@ class HostCopies {
   static constexpr std::uint64_t kChunkBytes = 256U << 10;
   // For the card, if both ranks compute.
   static constexpr std::uint64_t kCardChunkBytes = 1U << 20;
+  // Waiting moves that a step looks at, in turn: many may wait while all ranks compute.
+  static constexpr std::size_t kLooksAStep = 32;
 
   HostCopies(const DpuOptions& options, RemoteRanks& ranks, RankMoves& moves)
       : options_(options), ranks_(ranks), moves_(moves) {}
+
+  // The card moves something across the network now.
+  std::function<bool()> card_has_others = [] { return false; };
 
   void begin(const Block& from, const Block& to, MoveCompletion& completion);
   // None of its bytes are read or written any more after the return, or a rank that still copies is stopped.
@@ -80,9 +85,9 @@ class HostCopies {
   [[nodiscard]] Shared* find(std::uint64_t id);
   void check_range(const Block& block, const std::function<void(bool)>& then);
   void leave_to_card(std::uint64_t id);
-  void share_out(Clock::time_point now);
+  void share_out(Clock::time_point now, bool has_others);
   // False: the chunk has to wait.
-  [[nodiscard]] bool start_chunk(std::uint64_t id, Shared& move, Clock::time_point now);
+  [[nodiscard]] bool start_chunk(std::uint64_t id, Shared& move, Clock::time_point now, bool has_others);
   [[nodiscard]] RankLender* lender_of(WorldRank rank);
   RankLender& make_lender(RemoteRank& rank);
   [[nodiscard]] bool may_wait(WorldRank rank, Clock::time_point now);

@@ -58,7 +58,7 @@ class RankLender {
   [[nodiscard]] bool lends() const { return offer() != copy::Offer::none; }
   void give(const CopyJob& job, const Part& part);
   void recall();
-  // Does all that is possible now. `card_is_free`: the card would move jobs that are recalled at once.
+  // Does all that is possible now. `card_is_free`: the card would move jobs at once if they were recalled.
   void step(Clock::time_point now, bool card_is_free);
   // step() has nothing to do.
   [[nodiscard]] bool idle() const { return lost_ || (pending() == 0 && recall_ == Recall::none && !taken_over_); }

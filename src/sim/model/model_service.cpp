@@ -106,6 +106,7 @@ class Service::Transfer final : public Receiver {
   std::size_t parts_done_ = 0;
   bool copied_itself_ = false;
   bool by_card_ = false;  // counted in card_bytes_
+  bool crosses_ = false;  // counted in moves_across_
 };
 
 void Service::Transfer::start() {
@@ -133,7 +134,7 @@ bool Service::Transfer::start_anywhere() {
   const ServiceWorld::Lender target = mover_.lender(*target_rank_);
   const bool may_wait =
       source.waits || target.waits || mover_.has_just_posted(from) || mover_.has_just_posted(*target_rank_);
-  const copy::HostMover mover = copy::host_mover_of(target.offer, source.offer, may_wait, mover_.card_bytes_);
+  const copy::HostMover mover = copy::host_mover_of(target.offer, source.offer, may_wait, mover_.card_load());
   if (mover == copy::HostMover::none) return false;
   if (mover == copy::HostMover::card) {
     by_card_ = true;
@@ -156,6 +157,8 @@ void Service::Transfer::copy_by_service() {
 }
 
 void Service::Transfer::start_by_cards() {
+  crosses_ = !on_one_node();
+  if (crosses_) ++mover_.moves_across_;
   const Place first_target = is_staged() ? mover_.place_ : target_;
   const Route way = machine().topology.route(source(), first_target);
   // The source's card needs a request, unless it is the service process's own.
@@ -223,6 +226,7 @@ void Service::Transfer::finished() {
     mover_.card_bytes_ -= bytes_;
     mover_.share_out();
   }
+  if (std::exchange(crosses_, false) && --mover_.moves_across_ == 0) mover_.share_out();
   // A push ends with a message from the other side.
   const bool far = target_.node != mover_.place_.node;
   const Place other{target_.node, mover_.place_.memory};
@@ -250,6 +254,9 @@ Service::Service(Machine& machine, ServiceWorld& world, const engine::EngineConf
       burst_(processor_, process_),
       copy_(machine, processor_, process_),
       engine_(std::make_unique<engine::Engine>(config, fabric::Seams{*this, *this, *this})) {
+  for (std::uint32_t rank = 0; rank < machine.places.ranks(); ++rank) {
+    if (machine.places.service_of(rank) == config.self.value()) own_ranks_.emplace_back(rank);
+  }
   processor_.has_short_slices(process_);  // as outriggerd requests (docs/inside/algorithms.md)
 }
 
@@ -284,7 +291,21 @@ void Service::turn() {
 
 // Those that cannot be given away keep their order.
 void Service::share_out() {
-  std::erase_if(held_, [](Transfer* transfer) { return transfer->start_anywhere(); });
+  bool open = somebody_can_take();
+  std::erase_if(held_, [&](Transfer* transfer) {
+    if (!open || !transfer->start_anywhere()) return false;
+    open = somebody_can_take();
+    return true;
+  });
+}
+
+// Each held transfer has one of the own ranks at one end.
+bool Service::somebody_can_take() const {
+  const bool card_has_room = card_load().has_room();
+  return std::ranges::any_of(own_ranks_, [&](WorldRank rank) {
+    const ServiceWorld::Lender state = lender(rank);
+    return state.offer != copy::Offer::none || (card_has_room && !state.waits && !has_just_posted(rank));
+  });
 }
 
 void Service::end_turn() {

@@ -22,6 +22,10 @@ constexpr std::uint64_t kPauseOfCopier_ns = 4000;
 OffloadedSide::OffloadedSide(model::Machine& machine, const Workload& workload)
     : machine_(machine), workload_(workload), numbering_(workload, machine.places.ranks()) {
   engine::EngineConfig config = machine.places.engine_config();
+  const model::ServiceModel& service = machine.cluster.service;
+  if (service.placement == model::Placement::dpu && service.ranks_copy) {
+    config.limits.near_window_moves = copy::kMostNearMoves;
+  }
   model::ServiceWorld& world = *this;
   for (std::uint32_t sp = 0; sp < machine.places.services(); ++sp) {
     config.self = SpId{sp};

@@ -98,7 +98,7 @@ TEST(Timing, SpareCoresCopyForADpuWhileRanksCompute) {
     std::uint32_t nodes, ranks, cores;
     double most;  // of the exposed time without them
   };
-  for (const Row& row : {Row{1, 16, 4, 0.7}, Row{4, 8, 1, 0.6}, Row{4, 32, 1, 0.7}}) {
+  for (const Row& row : {Row{1, 16, 4, 0.8}, Row{4, 8, 1, 0.5}, Row{4, 32, 1, 0.6}}) {
     SCOPED_TRACE(row.nodes * 100 + row.ranks);
     ExperimentOptions options = options_for("ialltoall:512KiB", row.nodes, row.ranks, 4);
     options.rounds = 1;
@@ -117,7 +117,8 @@ TEST(Timing, RanksDoNotCopySmallBlocksForADpu) {
   const ExperimentOptions options = options_for("ialltoall:8KiB", 2, 8, 2);
   const ExperimentResult copies = run(cluster, options);
   cluster.service.ranks_copy = false;
-  EXPECT_EQ(copies.offloaded.pure_ns, run(cluster, options).offloaded.pure_ns);
+  // Only the window of the node's own blocks differs.
+  EXPECT_NEAR(part(copies.offloaded.pure_ns, run(cluster, options).offloaded.pure_ns), 1, 0.03);
 }
 
 // A rank that ends its wait leaves jobs behind: they go back, and the operation ends. Many small steps with waits of
