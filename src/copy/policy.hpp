@@ -86,11 +86,9 @@ enum class HostMover : std::uint8_t { none, card, destination, source };
 
 // Bytes that a rank has been given and not copied. At the limit it gets no more.
 inline constexpr std::uint64_t kMostBytesLent = 512U << 10;
-// Bytes within the host that the card moves for one service process while it moves others across the network, which
-// need the same PCIe link. At the limit further ones wait for ranks, or for the card itself.
-inline constexpr std::uint64_t kMostBytesByCard = 512U << 10;
-// The same without any others: enough for the card's full rate. The rest is left to ranks that begin to wait.
-inline constexpr std::uint64_t kMostBytesByCardAlone = 4U << 20;
+// Bytes within the host that the card moves at a time for one service process: little, as blocks that cross the network
+// need the same PCIe link, and as ranks that begin to wait copy faster. Further ones wait for ranks, or for the card.
+inline constexpr std::uint64_t kMostBytesByCard = 256U << 10;
 // A rank that does not wait after this time from its post computes, or has no core.
 inline constexpr std::chrono::microseconds kUntilComputes{100};
 
@@ -99,26 +97,19 @@ inline constexpr std::chrono::microseconds kUntilComputes{100};
 enum class Offer : std::uint8_t { none, copier, waiting };
 
 // Moves within the host that may wait at a service process, for ranks or the card (engine::EngineLimits).
-inline constexpr std::uint32_t kMostNearMoves = 1024;
+inline constexpr std::uint32_t kMostNearMoves = 4096;
 
-// What the card moves now.
-struct CardLoad {
-  std::uint64_t bytes = 0;  // within the host
-  bool has_others = false;  // across the network
-  [[nodiscard]] constexpr bool has_room() const {
-    return bytes < (has_others ? kMostBytesByCard : kMostBytesByCardAlone);
-  }
-};
-
-// `may_wait`: one of the two ranks waits, or has just posted. Ranks that wait come first, as they have nothing else to
-// do, and together they copy faster than the others. The card comes last, as the network needs it.
-[[nodiscard]] constexpr HostMover host_mover_of(Offer destination, Offer source, bool may_wait, CardLoad card) {
+// `may_wait`: one of the two ranks waits and will copy more, or may begin to, as the block is younger than
+// kUntilComputes. `card_bytes`: moved by the card now. Ranks that wait come first, as they have nothing else to do, and
+// together they copy faster than the others. The card comes last, as the network needs it.
+[[nodiscard]] constexpr HostMover host_mover_of(Offer destination, Offer source, bool may_wait,
+                                                std::uint64_t card_bytes) {
   if (destination == Offer::waiting) return HostMover::destination;
   if (source == Offer::waiting) return HostMover::source;
   if (may_wait) return HostMover::none;
   if (destination == Offer::copier) return HostMover::destination;
   if (source == Offer::copier) return HostMover::source;
-  return card.has_room() ? HostMover::card : HostMover::none;
+  return card_bytes < kMostBytesByCard ? HostMover::card : HostMover::none;
 }
 
 // True if a rank copies its own block itself in its first completion call. Only for blocks that are not mapped at both

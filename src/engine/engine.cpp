@@ -189,7 +189,8 @@ bool Engine::idle() const {
   };
   const GroupTable::Groups& groups = state_->groups.all();
   return std::all_of(groups.begin(), groups.end(), at_rest) && state_->context.window.held() == 0 &&
-         state_->context.near_window.held() == 0 && state_->inbox.idle() && state_->posts.idle() && state_->context.scheduler.idle();
+         state_->context.near_window.held() == 0 && state_->inbox.idle() && state_->posts.idle() &&
+         state_->context.scheduler.idle();
 }
 
 }  // namespace outrigger::engine

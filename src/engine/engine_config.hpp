@@ -12,11 +12,11 @@ class Registry;
 
 // Limits of all queues, windows and tables of the engine, and what happens there.
 struct EngineLimits {
-  // Moves in flight per service process. At the limit a block waits in ring order. Only moves with both ends posted
-  // hold a slot, so a full window always drains.
+  // Moves in flight per service process. At the limit a block waits, first come first served. Only moves with both ends
+  // posted hold a slot, so a full window always drains.
   std::uint32_t window_moves = 16;
-  // The same for moves within the node; 0: these share the window with the others. Service processes on a DPU leave such
-  // moves to ranks of the host, which may compute: moves across the network go on meanwhile.
+  // The same for moves within the node; 0: these share the window with the others. Service processes on a DPU leave
+  // such moves to ranks of the host, which may compute: moves across the network go on meanwhile.
   std::uint32_t near_window_moves = 0;
   // Operations per group that are announced to one peer and not released by it; at least one. At the limit
   // announcements of that group to that peer wait, in sequence order. A sequence at or below an announced one is sent

@@ -106,7 +106,7 @@ TEST(Policy, AtOnceIsNoLongerThanAnEighthOfTheCopies) {
 }
 
 TEST(Policy, RanksThatWaitComeBeforeTheCardOfADpu) {
-  for (const CardLoad card : {CardLoad{0, false}, CardLoad{kMostBytesByCardAlone, true}}) {
+  for (const std::uint64_t card : {std::uint64_t{0}, kMostBytesByCard}) {
     for (const Offer other : {Offer::none, Offer::copier, Offer::waiting}) {
       EXPECT_EQ(host_mover_of(Offer::waiting, other, true, card), HostMover::destination);
     }
@@ -117,23 +117,18 @@ TEST(Policy, RanksThatWaitComeBeforeTheCardOfADpu) {
 
 TEST(Policy, AChunkOfRanksThatMayWaitIsLeftToThem) {
   for (const Offer offer : {Offer::none, Offer::copier}) {
-    EXPECT_EQ(host_mover_of(offer, offer, true, CardLoad{}), HostMover::none);
+    EXPECT_EQ(host_mover_of(offer, offer, true, 0), HostMover::none);
   }
 }
 
-TEST(Policy, TheCardMovesLessWhileItMovesOthersAcrossTheNetwork) {
-  const auto mover = [](std::uint64_t bytes, bool has_others) {
-    return host_mover_of(Offer::none, Offer::none, false, CardLoad{bytes, has_others});
-  };
-  EXPECT_EQ(mover(kMostBytesByCard - 1, true), HostMover::card);
-  EXPECT_EQ(mover(kMostBytesByCard, true), HostMover::none);
-  EXPECT_EQ(mover(kMostBytesByCardAlone - 1, false), HostMover::card);
-  EXPECT_EQ(mover(kMostBytesByCardAlone, false), HostMover::none);
+TEST(Policy, TheCardMovesLittleAtATime) {
+  EXPECT_EQ(host_mover_of(Offer::none, Offer::none, false, kMostBytesByCard - 1), HostMover::card);
+  EXPECT_EQ(host_mover_of(Offer::none, Offer::none, false, kMostBytesByCard), HostMover::none);
 }
 
 TEST(Policy, ACopierComesBeforeTheCardOnceRanksCompute) {
-  EXPECT_EQ(host_mover_of(Offer::copier, Offer::copier, false, CardLoad{}), HostMover::destination);
-  EXPECT_EQ(host_mover_of(Offer::none, Offer::copier, false, CardLoad{}), HostMover::source);
+  EXPECT_EQ(host_mover_of(Offer::copier, Offer::copier, false, 0), HostMover::destination);
+  EXPECT_EQ(host_mover_of(Offer::none, Offer::copier, false, 0), HostMover::source);
 }
 
 }  // namespace

@@ -38,7 +38,7 @@
 //     │───▶ 2     0 ════▶ 4 ─────┼──▶ 6
 //     └───▶ 3      wire (home)   └──▶ 7
 //
-// Rounds: each rank takes the blocks in ring order from its own number on, as they are announced.
+// Rounds: each rank takes the blocks in ring order from its own number on: the nearest that is announced.
 // Per local rank, group of p on n nodes, s service processes with members, k of them on this node:
 //     announcements   s - 1 (each 108 bytes)
 //     moves           p - 1 and the own block, at most `window_moves` in flight per service process

@@ -114,9 +114,10 @@ Task contribute(Operation& operation, LocalRank& rank) {
   operation.announce_send_blocks(rank, EagerSends::to_all);
   const std::optional<GroupRank> root = co_await rank.next_ready_peer();
   if (root) {
-    co_await operation.enter_window(rank);
+    const bool near = operation.is_near(*root);
+    co_await operation.enter_window(rank, near);
     const fabric::MoveOutcome outcome = co_await operation.pull(rank, *root);
-    operation.leave_window(rank);
+    operation.leave_window(rank, near);
     operation.mark_delivered(rank, *root, outcome);
     operation.release(rank, *root, outcome);
     operation.count_filled(rank, *root, outcome);

@@ -12,7 +12,7 @@
 // Picture (5 ranks, root 1; 4 and 0 have announced, 2 and 3 are late):
 //
 //     root + 1 ->  2   3   4   0   1        ring order
-//                  .   .   R   R   own      R: announced, so 4 is pulled next, then 0; 2 and 3 when they arrive
+//                  .   .   R   R   own      R: announced, so 4 is pulled next, then 0; 2 and 3 as soon as they arrive
 //
 // Group of p, s service processes with members:
 //     announcements   one of each rank (108 bytes), to the root's service process; the root's to all others (in the

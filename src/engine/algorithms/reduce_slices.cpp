@@ -55,7 +55,8 @@ Task reduce_piece(Operation& operation, SegmentedBlock& slice, std::uint32_t ind
   const bool offered = is_offered(operation, rank, piece.source);
   Fetch fetch(operation.replicas(), rank, piece, route, offered ? Fetch::Use::offered : Fetch::Use::copy);
   co_await fetch.located();
-  co_await operation.enter_window(rank);
+  const bool near = !fetch.at_source() && fetch.is_near();
+  co_await operation.enter_window(rank, near);
   const Block to = fetch.to();
   fabric::MoveOutcome outcome;
   if (!fetch.at_source()) {
@@ -67,7 +68,7 @@ Task reduce_piece(Operation& operation, SegmentedBlock& slice, std::uint32_t ind
     const std::vector<BlockId> names = names_of_contributions(operation, rank, piece);
     outcome = co_await reduce(operation, rank, operands, to, names);
   }
-  operation.leave_window(rank);
+  operation.leave_window(rank, near);
   fetch.moved_untold(outcome);
   slice.end(index, outcome);
 }

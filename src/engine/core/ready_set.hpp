@@ -16,8 +16,7 @@ namespace outrigger::engine {
 class ReadySet {
  public:
   ReadySet(Pool& pool, std::size_t size, GroupRank start)
-      : size_(size),
-        first_((start.value() + std::size_t{1}) % size),
+      : first_((start.value() + std::size_t{1}) % size),
         words_((size + 63) / 64),
         summary_at_(words_),
         bits_(pool, words_ + (words_ + 63) / 64, 0) {}
@@ -72,7 +71,6 @@ class ReadySet {
     return index * 64 + static_cast<std::size_t>(std::countr_zero(bits));
   }
 
-  std::size_t size_;
   std::size_t first_;  // in the ring
   std::size_t count_ = 0;
   std::size_t words_;

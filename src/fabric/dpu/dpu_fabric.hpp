@@ -13,11 +13,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "fabric/block_mover.hpp"
@@ -58,14 +56,14 @@ class DpuFabric final : public BlockMover, public RankView, public RemoteRanks, 
 
   // For a process that replaces a dead one.
   [[nodiscard]] TakeOver& take_over() { return take_over_; }
-  // `card_has_others`: this process moves blocks across the network now, by the same card.
-  void share_card(std::function<bool()> card_has_others) { copies_.card_has_others = std::move(card_has_others); }
   // The engine's messages go through a fabric that waits for these (marks_first.hpp).
   [[nodiscard]] DeliveredMarks& marks() { return marks_; }
 
   // Base address of a rank's registered range; waits for its key.
   [[nodiscard]] Result<std::uint64_t> base_of(WorldRank rank, RegionId region);
 
+  // Moves within the host may wait for its ranks.
+  [[nodiscard]] bool leaves_copies_to_host() const { return options_.host_copies; }
   // Includes reductions.
   [[nodiscard]] std::size_t moves_in_flight() const { return copies_.size() + moves_.size() + reductions_.size(); }
   // Publishes a data route, and then the number of routes, from the mirror's header.

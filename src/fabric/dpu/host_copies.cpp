@@ -19,7 +19,7 @@ void HostCopies::begin(const Block& from, const Block& to, MoveCompletion& compl
     return moves_.begin(from, to, completion);
   }
   const std::uint64_t id = next_++;
-  shared_.emplace(id, Shared{from, to, &completion});
+  shared_.emplace(id, Shared{from, to, &completion, Clock::now()});
   check_range(from, [this, id, to](bool good) {
     if (!good) return leave_to_card(id);
     check_range(to, [this, id](bool both) { both ? waiting_.push_back(id) : leave_to_card(id); });
@@ -61,44 +61,45 @@ bool HostCopies::step() {
   }
   if (idle) return false;
   const Clock::time_point now = Clock::now();
-  const copy::CardLoad card{card_bytes_, card_has_others()};
-  const bool card_is_free = card.bytes == 0 && !card.has_others;
+  const bool card_is_free = card_bytes_ < copy::kMostBytesByCard;
   // Each waiting move has a served rank at one end.
   bool somebody_can_take = false;
   for (const auto& [number, rank] : ranks_.all()) {
     if (!rank->lender) continue;
     rank->lender->step(now, card_is_free);
-    somebody_can_take =
-        somebody_can_take || rank->lender->lends() || (card.has_room() && !may_wait(number, now));
+    somebody_can_take = somebody_can_take || rank->lender->lends() || (card_is_free && !rank->lender->waits());
   }
-  if (somebody_can_take) share_out(now, card.has_others);
+  if (somebody_can_take) share_out(now);
   return !shared_.empty();
 }
 
-void HostCopies::share_out(Clock::time_point now, bool has_others) {
+void HostCopies::share_out(Clock::time_point now) {
   for (std::size_t left = std::min(waiting_.size(), kLooksAStep); left > 0; --left) {
     const std::uint64_t id = waiting_.front();
     waiting_.pop_front();
     Shared* move = find(id);
     if (move == nullptr) continue;
     bool started = true;
-    while (started && move->has_more()) started = start_chunk(id, *move, now, has_others);
+    while (started && move->has_more()) started = start_chunk(id, *move, now);
     if (!started) waiting_.push_back(id);
   }
 }
 
-bool HostCopies::start_chunk(std::uint64_t id, Shared& move, Clock::time_point now, bool has_others) {
+bool HostCopies::start_chunk(std::uint64_t id, Shared& move, Clock::time_point now) {
   const WorldRank source = move.from.memory.owner;
   const WorldRank destination = move.to.memory.owner;
   RankLender* puller = lender_of(destination);
   RankLender* pusher = lender_of(source);
   const auto offer = [](const RankLender* lender) { return lender != nullptr ? lender->offer() : copy::Offer::none; };
-  const bool may = may_wait(destination, now) || may_wait(source, now);
-  const copy::CardLoad card{card_bytes_, has_others};
-  const copy::HostMover mover = copy::host_mover_of(offer(puller), offer(pusher), may, card);
+  const bool is_young = now - move.begun < copy::kUntilComputes;
+  const auto may_wait = [is_young](const RankLender* lender) {
+    return lender != nullptr && (lender->waits() || (is_young && lender->can_help()));
+  };
+  const copy::HostMover mover =
+      copy::host_mover_of(offer(puller), offer(pusher), may_wait(puller) || may_wait(pusher), card_bytes_);
   if (mover == copy::HostMover::none) return false;
   const std::uint64_t left = move.from.bytes - move.started_bytes;
-  const std::uint64_t most = mover == copy::HostMover::card && !has_others ? kCardChunkBytes : kChunkBytes;
+  const std::uint64_t most = mover == copy::HostMover::card ? kCardChunkBytes : kChunkBytes;
   const RankLender::Part part{id, move.started_bytes, std::min(most, left)};
   move.started_bytes += part.bytes;
   ++move.open_chunks;
@@ -119,12 +120,6 @@ RankLender& HostCopies::make_lender(RemoteRank& rank) {
         *rank.remote, [this](const RankLender::Part& part, bool copied) { copy_ended(part, copied); });
   }
   return *rank.lender;
-}
-
-bool HostCopies::may_wait(WorldRank rank, Clock::time_point now) {
-  const RankLender* lender = lender_of(rank);
-  if (lender == nullptr) return false;
-  return lender->waits() || now - ranks_.find(rank)->reader->last_posted() < copy::kUntilComputes;
 }
 
 // False: the lender cannot name the other process.

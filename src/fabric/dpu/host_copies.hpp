@@ -2,8 +2,8 @@
 // card (copy/policy.hpp):
 //
 //   a chunk is copied  by a rank that lends (rank_lender.hpp). The destination comes before the source.
-//   ... is moved       by the card (rank_moves.hpp), which has less room while it moves others across the network.
-//   ... waits          while all of them have enough.
+//   ... is moved       by the card (rank_moves.hpp), little at a time.
+//   ... waits          while all of them have enough, or may begin to wait.
 //
 // A chunk that a rank has not copied is moved by the card, which also finds out whether the memory is at fault. Only
 // ranks that this service process serves lend to it.
@@ -32,16 +32,13 @@ class HostCopies {
  public:
   // Copies of at most this size delay a rank's own progress little.
   static constexpr std::uint64_t kChunkBytes = 256U << 10;
-  // For the card, if both ranks compute.
-  static constexpr std::uint64_t kCardChunkBytes = 1U << 20;
+  // Two at a time keep the card busy.
+  static constexpr std::uint64_t kCardChunkBytes = copy::kMostBytesByCard / 2;
   // Waiting moves that a step looks at, in turn: many may wait while all ranks compute.
   static constexpr std::size_t kLooksAStep = 32;
 
   HostCopies(const DpuOptions& options, RemoteRanks& ranks, RankMoves& moves)
       : options_(options), ranks_(ranks), moves_(moves) {}
-
-  // The card moves something across the network now.
-  std::function<bool()> card_has_others = [] { return false; };
 
   void begin(const Block& from, const Block& to, MoveCompletion& completion);
   // None of its bytes are read or written any more after the return, or a rank that still copies is stopped.
@@ -66,6 +63,7 @@ class HostCopies {
     Block from;
     Block to;
     MoveCompletion* completion = nullptr;  // nullptr if cancelled
+    Clock::time_point begun;
     std::uint64_t started_bytes = 0;
     std::uint32_t open_chunks = 0;
     std::uint64_t copied_bytes = 0;  // by ranks
@@ -85,12 +83,11 @@ class HostCopies {
   [[nodiscard]] Shared* find(std::uint64_t id);
   void check_range(const Block& block, const std::function<void(bool)>& then);
   void leave_to_card(std::uint64_t id);
-  void share_out(Clock::time_point now, bool has_others);
+  void share_out(Clock::time_point now);
   // False: the chunk has to wait.
-  [[nodiscard]] bool start_chunk(std::uint64_t id, Shared& move, Clock::time_point now, bool has_others);
+  [[nodiscard]] bool start_chunk(std::uint64_t id, Shared& move, Clock::time_point now);
   [[nodiscard]] RankLender* lender_of(WorldRank rank);
   RankLender& make_lender(RemoteRank& rank);
-  [[nodiscard]] bool may_wait(WorldRank rank, Clock::time_point now);
   [[nodiscard]] bool give(RankLender& lender, bool pull, const Shared& move, const RankLender::Part& part);
   void move_by_card(const RankLender::Part& part);
   void copy_ended(const RankLender::Part& part, bool copied);
@@ -103,7 +100,7 @@ class HostCopies {
   RankMoves& moves_;
   std::uint64_t next_ = 1;
   std::unordered_map<std::uint64_t, Shared> shared_;
-  std::deque<std::uint64_t> waiting_;  // with chunks to be started, in order
+  std::deque<std::uint64_t> waiting_;  // with chunks to be started, looked at in turn
   std::list<ByCard> by_card_;
   std::uint64_t card_bytes_ = 0;
   bool closed_ = false;

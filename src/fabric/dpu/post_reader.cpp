@@ -61,7 +61,6 @@ void PostReader::line_came(const Line& line, bool for_posts) {
   seen_tail_ = line.ring_tail;
   const std::uint32_t posted = seen_tail_ - fetched_;
   if (posted == 0) return;
-  last_posted_ = std::chrono::steady_clock::now();
   if (posted > kSlotCount) return header.ring_tail.store(seen_tail_, std::memory_order_release);
   read_ring();
 }

@@ -9,7 +9,6 @@
 #pragma once
 
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -47,7 +46,6 @@ class PostReader {
   [[nodiscard]] copy::Offer offer() const { return offer_; }
   // Turns of its threads until then.
   [[nodiscard]] std::uint32_t turns() const { return turns_; }
-  [[nodiscard]] std::chrono::steady_clock::time_point last_posted() const { return last_posted_; }
 
  private:
   struct alignas(64) Line {
@@ -91,7 +89,6 @@ class PostReader {
   std::uint32_t quiet_ = 0;
   copy::Offer offer_ = copy::Offer::none;
   std::uint32_t turns_ = 0;
-  std::chrono::steady_clock::time_point last_posted_;
   BatchPtr batch_;
   std::shared_ptr<void> stage_;          // while a stage is in flight
   std::vector<Rma::Done> looked_;        // to be called after the poll in flight or the next one

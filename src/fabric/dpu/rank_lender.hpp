@@ -52,7 +52,12 @@ class RankLender {
 
   // From the rank's line: the threads that would copy, and the turns they have taken (SegmentHeader::rank_lends_turns).
   void saw(copy::Offer offer, std::uint32_t turns);
-  [[nodiscard]] bool waits() const { return helps() && seen_ == copy::Offer::waiting; }
+  // It waits, and copies what it is given, or has enough.
+  [[nodiscard]] bool waits() const {
+    return helps() && !lost_ && recall_ == Recall::none && seen_ == copy::Offer::waiting;
+  }
+  // It would copy if it waited.
+  [[nodiscard]] bool can_help() const { return !unable_ && !lost_; }
   // The threads that give() is for; none: give() must not be called.
   [[nodiscard]] copy::Offer offer() const;
   [[nodiscard]] bool lends() const { return offer() != copy::Offer::none; }

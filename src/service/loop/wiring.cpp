@@ -347,7 +347,6 @@ Status Wiring::open_wire() {
   Result<std::unique_ptr<Wire>> opened = Wire::open(std::move(options), of_node<fabric::NodeMemory>());
   if (!opened) return Error{opened.error()};
   wire_ = std::move(opened).value();
-  if (dpu_) dpu_->share_card([this] { return wire_->moves_in_flight() != 0; });
   add_port(*wire_);
   const std::vector<std::byte> address = wire_->address();
   const Result<UniqueFd> shared = share_bytes("outrigger-address", address);
@@ -439,7 +438,7 @@ void Wiring::start_engine_when_complete() {
   config.self = self_;
   config.epoch = Epoch{configuration_->epoch};
   if (degraded_) config.limits.window_moves = 1;
-  if (dpu_) config.limits.near_window_moves = copy::kMostNearMoves;
+  if (dpu_ && dpu_->leaves_copies_to_host() && !degraded_) config.limits.near_window_moves = copy::kMostNearMoves;
   if (many_nodes) {
     config.sp_of_rank = job_map_->sp_of_rank;
     for (std::uint32_t sp = 0; sp < job_map_->sp_count; ++sp) config.node_of_sp.push_back(job_map_->node_of(SpId{sp}));

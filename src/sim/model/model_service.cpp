@@ -105,8 +105,8 @@ class Service::Transfer final : public Receiver {
   std::uint64_t placed_bytes_ = 0;
   std::size_t parts_done_ = 0;
   bool copied_itself_ = false;
-  bool by_card_ = false;  // counted in card_bytes_
-  bool crosses_ = false;  // counted in moves_across_
+  std::uint64_t held_ns_ = 0;  // since then it waits for a rank or the card
+  bool by_card_ = false;       // counted in card_bytes_
 };
 
 void Service::Transfer::start() {
@@ -123,8 +123,10 @@ void Service::Transfer::start_within_host() {
 
 void Service::Transfer::start_from_dpu() {
   if (!target_rank_ || !mover_.costs_.ranks_copy || bytes_ < copy::kLeastBytesToLend) return start_by_cards();
+  held_ns_ = machine().time.now_ns();
   mover_.held_.push_back(this);
   mover_.share_out();
+  machine().time.after(kUntilComputes_ns, [&mover = mover_] { mover.share_out(); });
 }
 
 // False: it still waits.
@@ -132,9 +134,9 @@ bool Service::Transfer::start_anywhere() {
   const WorldRank from{source_rank_};
   const ServiceWorld::Lender source = mover_.lender(from);
   const ServiceWorld::Lender target = mover_.lender(*target_rank_);
-  const bool may_wait =
-      source.waits || target.waits || mover_.has_just_posted(from) || mover_.has_just_posted(*target_rank_);
-  const copy::HostMover mover = copy::host_mover_of(target.offer, source.offer, may_wait, mover_.card_load());
+  const bool is_young = machine().time.now_ns() < held_ns_ + kUntilComputes_ns;
+  const bool may_wait = source.waits || target.waits || is_young;
+  const copy::HostMover mover = copy::host_mover_of(target.offer, source.offer, may_wait, mover_.card_bytes_);
   if (mover == copy::HostMover::none) return false;
   if (mover == copy::HostMover::card) {
     by_card_ = true;
@@ -157,8 +159,6 @@ void Service::Transfer::copy_by_service() {
 }
 
 void Service::Transfer::start_by_cards() {
-  crosses_ = !on_one_node();
-  if (crosses_) ++mover_.moves_across_;
   const Place first_target = is_staged() ? mover_.place_ : target_;
   const Route way = machine().topology.route(source(), first_target);
   // The source's card needs a request, unless it is the service process's own.
@@ -226,7 +226,6 @@ void Service::Transfer::finished() {
     mover_.card_bytes_ -= bytes_;
     mover_.share_out();
   }
-  if (std::exchange(crosses_, false) && --mover_.moves_across_ == 0) mover_.share_out();
   // A push ends with a message from the other side.
   const bool far = target_.node != mover_.place_.node;
   const Place other{target_.node, mover_.place_.memory};
@@ -301,10 +300,10 @@ void Service::share_out() {
 
 // Each held transfer has one of the own ranks at one end.
 bool Service::somebody_can_take() const {
-  const bool card_has_room = card_load().has_room();
+  const bool card_has_room = card_bytes_ < copy::kMostBytesByCard;
   return std::ranges::any_of(own_ranks_, [&](WorldRank rank) {
     const ServiceWorld::Lender state = lender(rank);
-    return state.offer != copy::Offer::none || (card_has_room && !state.waits && !has_just_posted(rank));
+    return state.offer != copy::Offer::none || (card_has_room && !state.waits);
   });
 }
 
@@ -351,16 +350,7 @@ ServiceWorld::Lender Service::lender(WorldRank rank) const {
   return machine_.places.service_of(rank.value()) == self_.value() ? world_.lender(rank) : ServiceWorld::Lender();
 }
 
-bool Service::has_just_posted(WorldRank rank) const {
-  const auto posted = posted_ns_.find(rank);
-  return posted != posted_ns_.end() && machine_.time.now_ns() < posted->second + kUntilComputes_ns;
-}
-
 void Service::post(engine::PostedOperation operation) {
-  if (costs_.placement == Placement::dpu && costs_.ranks_copy) {
-    posted_ns_[operation.rank] = machine_.time.now_ns();
-    machine_.time.after(kUntilComputes_ns, [this] { share_out(); });
-  }
   take(costs_.event_ns, [this, posted = std::make_shared<engine::PostedOperation>(std::move(operation))] {
     engine_->post(std::move(*posted));
   });

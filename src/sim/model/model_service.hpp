@@ -112,9 +112,7 @@ class Service final : public fabric::BlockMover, public fabric::PeerMessenger, p
   void end_turn();
   void send_all();
   [[nodiscard]] ServiceWorld::Lender lender(WorldRank rank) const;
-  [[nodiscard]] bool has_just_posted(WorldRank rank) const;
   [[nodiscard]] bool somebody_can_take() const;
-  [[nodiscard]] copy::CardLoad card_load() const { return {card_bytes_, moves_across_ != 0}; }
   void ended(Transfer& transfer);
   Transfer& begin(const Block& from, const Block& to, fabric::MoveCompletion* completion);
   void add_part(Transfer& whole, std::unique_ptr<Transfer> part);
@@ -142,8 +140,6 @@ class Service final : public fabric::BlockMover, public fabric::PeerMessenger, p
   // On a DPU: blocks between ranks of the host that wait for a rank or the card, and those that the card moves.
   std::deque<Transfer*> held_;
   std::uint64_t card_bytes_ = 0;
-  std::uint64_t moves_across_ = 0;  // the network, by the card now
-  std::unordered_map<WorldRank, std::uint64_t> posted_ns_;  // time of each rank's last post
   std::vector<Batch> batches_;                              // of this turn
   std::unordered_map<SpId, std::uint64_t> arrivals_;        // by peer: arrival time of the last batch
   std::unordered_map<fabric::MoveCompletion*, std::unique_ptr<Transfer>> transfers_;
