@@ -5,7 +5,9 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 
 namespace outrigger {
 namespace {
@@ -33,6 +35,11 @@ std::vector<std::string> active_network_devices() {
   std::ranges::sort(names);
   names.erase(std::ranges::unique(names).begin(), names.end());
   return names;
+}
+
+bool has_rdma_devices() {
+  std::error_code none;
+  return std::filesystem::directory_iterator("/sys/class/infiniband", none) != std::filesystem::directory_iterator();
 }
 
 }  // namespace outrigger

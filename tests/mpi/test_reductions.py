@@ -75,6 +75,25 @@ def test_between_nodes(offload: Mpi, nodes: int, services: int) -> None:
     assert sum(entry["bytes"]["wire"] for entry in result.report["collectives"]) > 0, result.report
 
 
+def test_short_allreduces_are_rooted_over_tcp(offload: Mpi) -> None:
+    offload.pretend_nodes = 2
+    env = ALL | {"OUTRIGGER_UCX_TLS": "tcp"}
+    words = ["--seed", "4", "--operations", "150", "--ordered", "1", "--max-bytes", "32768"]
+    result = run(offload, 2, words, 1, env=env)
+    entries = [entry for entry in result.report["collectives"] if entry["collective"] == "iallreduce"]
+    assert {name for entry in entries for name in entry["algorithms"]} == {"rooted"}, entries
+
+
+def test_longer_vectors_are_staged_between_nodes(offload: Mpi) -> None:
+    """Each of their pieces would take the service process a system call."""
+    words = ["--seed", "9", "--operations", "150", "--ordered", "1", "--max-bytes", "65536"]
+    staged = []
+    for offload.pretend_nodes in (1, 2):
+        result = run(offload, 2, words, 1, env=ALL)
+        staged.append(sum(entry["bytes"]["bounce"] for entry in result.report["collectives"]))
+    assert staged[1] > 2 * staged[0] > 0, staged
+
+
 @pytest.mark.parametrize("ranks", (2, 4))
 def test_blocking_forms(offload: Mpi, ranks: int) -> None:
     words = ["--seed", "5", "--operations", "80", "--ordered", "1", "--blocking", "1"]

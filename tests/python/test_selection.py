@@ -66,7 +66,7 @@ def test_a_rule_for_all_may_have_conditions(tmp_path: Path, built: Artifacts) ->
         ("x=flat", "there is no such collective as 'x'; there are ialltoall, "),
         ("ialltoall=flat", "the collective has no such algorithm; there are ialltoall="),
         ("flat,", "'' is not one rule"),
-        ("ibcast:q1=flat", "a condition begins with r, n, p, s or b"),
+        ("ibcast:q1=flat", "a condition begins with r, n, p, s, b or w"),
         ("ibcast:r1:r2=flat", "'r' is given twice"),
         ("ibcast:r=flat", "after 'r' write N, LOW-, LOW-HIGH or -HIGH, not ''"),
         ("ibcast:r4K=flat", "after 'r' write N, .*, not '4K'"),

@@ -36,8 +36,8 @@
 //     rounds          2, and one more until the root may change its buffer
 //     announcements   p - 1 contributions less those of the root's service process, and s - 1 of the result (108 bytes)
 //     messages        3 between the root's service process and each other one, if its ranks post together
-//     on the wire     each contribution of another node to the root's, and the result to each rank there. Up to 4 KiB
-//                     they travel with the announcements
+//     on the wire     each contribution of another node to the root's, and the result to each rank there. Up to 4 KiB,
+//                     and up to 32 KiB where processors carry them, they travel with the announcements
 //     bounds          state O(p) per local rank. The root's service process handles O(s) messages and all bytes, so
 //                     this is for short vectors only
 //

@@ -77,11 +77,13 @@ enum class Placement { mapped, private_memory, staged, small, unreachable };
 }
 
 // The buffer is not mapped, or has to be packed.
-Placement place_unmapped(Job& job, Blocks& blocks, Access access) {
+Placement place_unmapped(Job& job, const Operation& operation, Blocks& blocks, Access access) {
+  // A rank that only contributes, as to a reduce, would not wait for the others, nor report that their counts differ.
+  const bool in_pieces = operation.asked.reduction && !operation.asked.root && operation.comm->shape().nodes > 1;
   const NoCancellation whole;  // some buffers are looked up in /proc
   Placement staged = Placement::staged;
   if (blocks.dense()) {
-    if (travels_as_small_blocks(job, blocks)) {
+    if (travels_as_small_blocks(job, blocks, in_pieces)) {
       if (blocks.use_staging(*job.client)) return Placement::small;
       blocks.use_buffer();
     }
@@ -99,12 +101,12 @@ Placement place_unmapped(Job& job, Blocks& blocks, Access access) {
 Placement place(Job& job, const Operation& operation, Blocks& blocks, client::SideMemory& memory, Access access) {
   if (!blocks.dense()) {
     memory.found_in = 0;
-    return place_unmapped(job, blocks, access);
+    return place_unmapped(job, operation, blocks, access);
   }
   blocks.use_buffer();
   job.client->find(blocks.layout(), operation.comm->size(), memory);
   if (memory.is_mapped()) return job.client->reached_by(kReachRdma) ? Placement::private_memory : Placement::mapped;
-  const Placement placement = place_unmapped(job, blocks, access);
+  const Placement placement = place_unmapped(job, operation, blocks, access);
   if (blocks.staged()) memory.found_in = 0;
   return placement;
 }
@@ -126,6 +128,12 @@ bool is_at_root(const Operation& operation) {
 bool has_own_block(const Operation& operation) {
   if (operation.in_place || operation.asked.reduction || operation.asked.collective == Collective::ibcast) return false;
   return !operation.asked.root || is_at_root(operation);
+}
+
+// Bytes behind a block that is shorter than its room keep their contents, and so does the first rank's buffer in an
+// exscan. A result of another reduction fills its room.
+bool may_leave_bytes(const client::OperationRequest& asked) {
+  return !asked.reduction || asked.collective == Collective::iexscan;
 }
 
 bool copies_own_block(const Job& job, const Operation& operation) {
@@ -196,8 +204,7 @@ void count_native_for_good(CommState& comm, NativeReason reason) {
 [[gnu::flatten]] void post_operation(Job& job, Operation& operation) {
   const Placement receive = place(job, operation, operation.receive, operation.asked.receive_memory, Access::write);
   if (receive == Placement::staged && !operation.receive.dense()) operation.receive.keep_type();
-  // Bytes behind a block that is shorter than its room must keep their contents.
-  if (receive == Placement::small || receive == Placement::unreachable)
+  if ((receive == Placement::small || receive == Placement::unreachable) && may_leave_bytes(operation.asked))
     operation.receive.copy(Packing::pack, job.packing_comm, operation.receive.peers());
   if (operation.source_overwritten) {
     stage_in_place(job, operation);

@@ -94,7 +94,7 @@ void adopt_as(const Job& job, MPI_Comm comm, const IdOf& id_of) {
   real().Comm_rank(comm, &me);
   const std::optional<GroupId> id = id_of(members.front(), me);
   if (!id) return;
-  const GroupShape shape = shape_of(job.places, members);
+  const GroupShape shape = shape_of(job.places, members, job.wire);
   attach(job, comm,
          new CommState(job.dispatch, *id, std::make_shared<const std::vector<WorldRank>>(std::move(members)),
                        GroupRank{static_cast<std::uint32_t>(me)}, false, shape));
@@ -240,7 +240,7 @@ bool register_communicators(Job& job) {
   }
   std::vector<WorldRank> members;
   for (std::uint32_t rank = 0; rank < job.world_size; ++rank) members.emplace_back(rank);
-  const GroupShape shape = shape_of(job.places, members);
+  const GroupShape shape = shape_of(job.places, members, job.wire);
   attach(job, constants().comm_world,
          new CommState(job.dispatch, kWorldGroup, std::make_shared<const std::vector<WorldRank>>(std::move(members)),
                        GroupRank{job.world_rank}, false, shape));

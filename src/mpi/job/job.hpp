@@ -29,6 +29,7 @@ struct Job {
   std::uint32_t keepers_here = 1;  // nodes that this machine pretends to be
   std::uint32_t number_here = 0;   // number of this node among them
   std::vector<RankPlace> places;   // of all ranks, by world rank
+  Wire wire = Wire::memory;        // between all nodes: also if one could
   copy::RankCores cores = copy::RankCores::own;
   std::unique_ptr<steer::DecisionFile> decisions;  // nullptr if nothing is measured
   std::unique_ptr<intranode::OrderFile> orders;    // of earlier jobs; nullptr if ranks learn none

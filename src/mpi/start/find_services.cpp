@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/network_devices.hpp"
 #include "client/start/node_layout.hpp"
 #include "mpi/job/world_exchange.hpp"
 #include "mpi/native/message.hpp"
@@ -72,11 +73,17 @@ struct Verdict {
   std::uint32_t refused = 0;
   std::uint32_t service = 0;
   std::uint32_t costs_a_core = 0;  // not 0: its service process shares a core with ranks
+  Wire wire = Wire::memory;
 };
+
+// Service processes know the wire later, when they are connected.
+Wire wire_of(const Job& job) {
+  return job.config.transports == "tcp" || !has_rdma_devices() ? Wire::processor : Wire::memory;
+}
 
 Verdict verdict_on(const Job& job, const std::string& problem) {
   using copy::CoreShare;
-  Verdict verdict{.refused = problem.empty() ? 0U : 1U};
+  Verdict verdict{.refused = problem.empty() ? 0U : 1U, .wire = wire_of(job)};
   if (job.client == nullptr) return verdict;
   const WelcomeBody& welcome = job.client->welcome();
   verdict.service = welcome.sp;
@@ -85,12 +92,14 @@ Verdict verdict_on(const Job& job, const std::string& problem) {
 }
 
 // The lowest rank's problem, known to all ranks; empty if there is none. Also gives all ranks the service process of
-// each rank, and if one takes a rank's core. Collective over the world.
+// each rank, the wire, and if a service process takes a rank's core. Collective over the world.
 std::string first_problem(Job& job, const std::string& mine) {
   const std::vector<Verdict> all = gather_from_all(verdict_on(job, mine), job.world_size);
   const auto refused = std::ranges::find(all, 1U, &Verdict::refused);
   if (refused != all.end()) return text_from(static_cast<std::uint32_t>(refused - all.begin()), mine);
   for (std::size_t rank = 0; rank < all.size(); ++rank) job.places[rank].service = all[rank].service;
+  const bool may_move_memory = std::ranges::find(all, Wire::memory, &Verdict::wire) != all.end();
+  job.wire = may_move_memory ? Wire::memory : Wire::processor;
   const auto costs_a_core = [](const Verdict& one) { return one.costs_a_core != 0; };
   job.dispatch.native_at_first = job.config.measured_choice && std::ranges::any_of(all, costs_a_core);
   return {};

@@ -49,15 +49,27 @@ constexpr std::array kSmall{native_if_small(Collective::ialltoall), native_if_sm
 // rules follow from the bytes on the network, without measurements. With several ranks a node, `flat` sends a block of
 // an allgather once to every rank of another node, and `node_pull` once to the node. With several service processes a
 // node, `flat` may bring a broadcast to a node several times, and `hierarchical` brings it once. With one they are the
-// same. `rooted` sends a
-// third of the messages of `sliced_pull`, and all bytes to one service process.
+// same.
+// `rooted` sends a third of the messages of `sliced_pull`, and all bytes through one service process. Messages are dear
+// where processors carry them: measured. Elsewhere, by the model, `sliced_pull` is faster from its second slice on.
+constexpr Range kOneSlice{0, 16U << 10};
+constexpr Range kWithMessages{0, 32U << 10};  // longer blocks have messages of their own
+constexpr Range kThroughOneService{0, 96U << 10};
 constexpr std::array kBuiltIn = [] {
   std::array rules{built_in(Collective::iallgather, Algorithm::node_pull, 2),
                    built_in(Collective::iallgatherv, Algorithm::node_pull, 2),
                    built_in(Collective::ibcast, Algorithm::hierarchical, 2),
+                   built_in(Collective::iallreduce, Algorithm::rooted, 2),
+                   built_in(Collective::iallreduce, Algorithm::rooted, 2),
                    built_in(Collective::iallreduce, Algorithm::rooted, 2)};
   rules[2].services = at_least(2);
-  rules[3].bytes = Range{0, kSmallBlockBytes};
+  rules[3].wire = Wire::processor;
+  rules[3].bytes = kWithMessages;
+  rules[3].wire_bytes = kThroughOneService;
+  rules[4].wire = Wire::memory;
+  rules[4].bytes = kOneSlice;
+  rules[5].ranks_per_node = Range{1, 1};  // `sliced_pull` has as many bytes on the wire
+  rules[5].bytes = kOneSlice;
   return rules;
 }();
 
@@ -80,12 +92,21 @@ constexpr std::array kBlockingPays{
 struct Condition {
   char letter;
   Range SelectionRule::*range;
+  bool needs_bytes = false;
 };
 constexpr std::array kConditions{
     Condition{'r', &SelectionRule::ranks},          Condition{'n', &SelectionRule::nodes},
     Condition{'p', &SelectionRule::ranks_per_node}, Condition{'s', &SelectionRule::services},
-    Condition{'b', &SelectionRule::bytes},
+    Condition{'b', &SelectionRule::bytes, true},    Condition{'w', &SelectionRule::wire_bytes, true},
 };
+
+bool fits_bytes(const SelectionRule& rule, const GroupShape& shape, std::optional<std::uint64_t> block_bytes) {
+  if (rule.bytes.everything() && rule.wire_bytes.everything()) return true;
+  if (!block_bytes) return false;
+  std::uint64_t wire_bytes = 0;
+  if (__builtin_mul_overflow(*block_bytes, shape.far_ranks, &wire_bytes)) wire_bytes = Range::kNoEnd;
+  return rule.bytes.contains(*block_bytes) && rule.wire_bytes.contains(wire_bytes);
+}
 
 bool serves(const SelectionRule& rule, Collective collective) {
   if (rule.collective) return *rule.collective == collective;
@@ -94,9 +115,9 @@ bool serves(const SelectionRule& rule, Collective collective) {
 
 bool fits(const SelectionRule& rule, Collective collective, const GroupShape& shape,
           std::optional<std::uint64_t> block_bytes) {
-  return serves(rule, collective) && rule.ranks.contains(shape.ranks) && rule.nodes.contains(shape.nodes) &&
-         rule.ranks_per_node.contains(shape.ranks_per_node) && rule.services.contains(shape.services) &&
-         (rule.bytes.everything() || (block_bytes && rule.bytes.contains(*block_bytes)));
+  return serves(rule, collective) && rule.wire.value_or(shape.wire) == shape.wire && rule.ranks.contains(shape.ranks) &&
+         rule.nodes.contains(shape.nodes) && rule.ranks_per_node.contains(shape.ranks_per_node) &&
+         rule.services.contains(shape.services) && fits_bytes(rule, shape, block_bytes);
 }
 
 std::optional<std::uint64_t> number(std::string_view text, bool sizes) {
@@ -150,16 +171,16 @@ std::string add_condition(SelectionRule& rule, std::string_view condition) {
   const auto known = std::find_if(kConditions.begin(), kConditions.end(), [&](const Condition& candidate) {
     return !condition.empty() && condition.front() == candidate.letter;
   });
-  if (known == kConditions.end()) return "a condition begins with r, n, p, s or b";
+  if (known == kConditions.end()) return "a condition begins with r, n, p, s, b or w";
   const std::string_view letter = condition.substr(0, 1);
-  const std::optional<Range> range = range_of(condition.substr(1), known->letter == 'b');
+  const std::optional<Range> range = range_of(condition.substr(1), known->needs_bytes);
   if (!range) {
     return joined({"after '", letter, "' write N, LOW-, LOW-HIGH or -HIGH, not '", condition.substr(1), "'"});
   }
   Range& here = rule.*known->range;
   if (!here.everything()) return joined({"'", letter, "' is given twice"});
   if (range->everything()) return joined({"'", condition, "' always holds; leave it out"});
-  if (known->letter == 'b' && rule.collective && !has_alike_blocks(*rule.collective)) {
+  if (known->needs_bytes && rule.collective && !has_alike_blocks(*rule.collective)) {
     return joined({"bytes differ between the ranks of ", name_of(*rule.collective), ", so they cannot decide"});
   }
   here = *range;
@@ -283,8 +304,9 @@ bool hides(const SelectionRule& earlier, const SelectionRule& later) {
 
 }  // namespace
 
-GroupShape shape_of(std::span<const RankPlace> places, std::span<const WorldRank> members) {
+GroupShape shape_of(std::span<const RankPlace> places, std::span<const WorldRank> members, Wire wire) {
   GroupShape shape;
+  shape.wire = wire;
   shape.ranks = static_cast<std::uint32_t>(members.size());
   std::vector<RankPlace> here;
   here.reserve(members.size());
@@ -292,6 +314,8 @@ GroupShape shape_of(std::span<const RankPlace> places, std::span<const WorldRank
     if (member.value() >= places.size()) return shape;
     here.push_back(places[member.value()]);
   }
+  shape.far_ranks = static_cast<std::uint32_t>(
+      std::ranges::count_if(here, [&](const RankPlace& place) { return place.node != here.front().node; }));
   std::sort(here.begin(), here.end());
   shape.nodes = 0;
   for (std::size_t first = 0; first < here.size();) {

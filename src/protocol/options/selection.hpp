@@ -10,7 +10,8 @@
 //   calls      ialltoall, ...                       a collective; or
 //              alltoall, ...                        its blocking form alone; or
 //              all                                  every collective
-//   condition  r, n, p, s or b and a range          ranks, nodes, ranks per node, service processes per node, bytes
+//   condition  r, n, p, s, b or w and a range       ranks, nodes, ranks per node, service processes per node, bytes,
+//                                                   bytes times the ranks on other nodes than rank 0
 //   range      N or LOW- or LOW-HIGH or -HIGH       decimal, both ends included; bytes with K, M or G, if need be
 //   choice     the name of an algorithm; native; on    always; of blocking forms: as the nonblocking form;
 //              or auto                              as if no rule fitted; of blocking forms: so where that pays
@@ -47,17 +48,22 @@ struct RankPlace {
   auto operator<=>(const RankPlace&) const = default;
 };
 
+// Between nodes, network cards move memory (RDMA), or processors carry the bytes (TCP).
+enum class Wire : std::uint8_t { memory, processor };
+
 // A group as the table sees it.
 struct GroupShape {
   std::uint32_t ranks = 1;
   std::uint32_t nodes = 1;           // nodes with members
   std::uint32_t ranks_per_node = 1;  // most members on one node
   std::uint32_t services = 1;        // most service processes with members on one node
+  std::uint32_t far_ranks = 0;       // members on other nodes than the first member
+  Wire wire = Wire::memory;
   bool operator==(const GroupShape&) const = default;
 };
 
 // `places` by world rank. A group with unknown members counts as one node with one service process.
-[[nodiscard]] GroupShape shape_of(std::span<const RankPlace> places, std::span<const WorldRank> members);
+[[nodiscard]] GroupShape shape_of(std::span<const RankPlace> places, std::span<const WorldRank> members, Wire wire);
 
 // Both ends included.
 struct Range {
@@ -83,6 +89,7 @@ inline constexpr std::array kConditionNames{
     ConditionName{
         'b', "bytes",
         "of a block, of a broadcast's or a reduction's message; only where MPI makes them alike on all ranks"},
+    ConditionName{'w', "wire_bytes", "bytes times the ranks on other nodes than rank 0"},
 };
 
 enum class Verdict : std::uint8_t { native, algorithm, on, automatic };
@@ -94,7 +101,9 @@ struct SelectionRule {
   Range nodes;
   Range ranks_per_node;
   Range services;
-  Range bytes;  // of a block; of the message for broadcasts and whole-vector reductions
+  Range bytes;               // of a block; of the message for broadcasts and whole-vector reductions
+  Range wire_bytes;          // these times `far_ranks`
+  std::optional<Wire> wire;  // only in the built-in table
   Verdict verdict = Verdict::native;
   std::optional<Algorithm> algorithm;  // if the verdict is an algorithm
   [[nodiscard]] bool wants_offload() const { return verdict == Verdict::algorithm || verdict == Verdict::on; }

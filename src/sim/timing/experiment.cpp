@@ -46,14 +46,14 @@ std::string names_of_baselines(Collective collective) {
   return names;
 }
 
-Result<Choices> choose(const ExperimentOptions& options, model::MpiFamily family) {
+Result<Choices> choose(const ExperimentOptions& options, const model::Cluster& cluster) {
   const Places places(options.shape);
   const std::uint32_t ranks = places.ranks();
   const Collective collective = options.pattern.collective;
   Choices choices;
-  choices.native = options.native == "default"
-                       ? baselines::default_baseline(family, collective, ranks, options.pattern.bytes, false)
-                       : baselines::baseline_named(collective, options.native);
+  choices.native = options.native == "default" ? baselines::default_baseline(cluster.mpi.family, collective, ranks,
+                                                                             options.pattern.bytes, false)
+                                               : baselines::baseline_named(collective, options.native);
   if (choices.native == nullptr) {
     return Error{fmt::format("native: '{}' is none of {}'s: {}", options.native, name_of(collective),
                              names_of_baselines(collective))};
@@ -62,8 +62,9 @@ Result<Choices> choose(const ExperimentOptions& options, model::MpiFamily family
     return Error{fmt::format("native: {} is for a power of two of ranks, not for {}", options.native, ranks)};
   }
   const std::optional<Algorithm> algorithm =
-      options.offloaded == "default" ? chosen_algorithm(places, *places.all_ranks(), collective, options.pattern.bytes)
-                                     : algorithm_named(options.offloaded);
+      options.offloaded == "default"
+          ? chosen_algorithm(places, *places.all_ranks(), cluster.network.wire, collective, options.pattern.bytes)
+          : algorithm_named(options.offloaded);
   if (!algorithm || !has_algorithm(collective, *algorithm)) {
     return Error{fmt::format("algorithm: '{}' is none of {}'s", options.offloaded, name_of(collective))};
   }
@@ -171,7 +172,7 @@ std::string text_of(const Pattern& pattern) {
 
 Result<ExperimentResult> run_experiment(const model::Cluster& cluster, const ExperimentOptions& options) {
   if (const Status possible = check(cluster, options); !possible) return Error{possible.error()};
-  const Result<Choices> chosen = choose(options, cluster.mpi.family);
+  const Result<Choices> chosen = choose(options, cluster);
   if (!chosen) return Error{chosen.error()};
   const Run run{cluster, options, chosen.value()};
   ExperimentResult result;

@@ -53,11 +53,11 @@ Status choose_native(const Workload& workload, const LaneOptions& options, model
   return Done();
 }
 
-Status choose_offloaded(const Workload& workload, const LaneOptions& options, Call& call) {
+Status choose_offloaded(const Workload& workload, const LaneOptions& options, model::WireKind wire, Call& call) {
   const std::string* const name = name_for(options.algorithms, call.collective);
   const std::vector<WorldRank>& members = largest_group(workload.communicators[call.communicator]);
   const std::optional<Algorithm> algorithm =
-      name == nullptr ? chosen_algorithm(Places(options.shape), members, call.collective, call.bytes)
+      name == nullptr ? chosen_algorithm(Places(options.shape), members, wire, call.collective, call.bytes)
                       : algorithm_named(*name);
   if (!algorithm || !has_algorithm(call.collective, *algorithm)) {
     return Error{
@@ -67,13 +67,13 @@ Status choose_offloaded(const Workload& workload, const LaneOptions& options, Ca
   return Done();
 }
 
-Status choose(const LaneOptions& options, model::MpiFamily family, bool all_block, Script& script) {
+Status choose(const LaneOptions& options, const model::Cluster& cluster, bool all_block, Script& script) {
   Workload& workload = script.workload;
   for (std::size_t number = 0; number < workload.calls.size(); ++number) {
     Call& call = workload.calls[number];
     const bool blocking = all_block || script.blocking[number];
-    if (Status chosen = choose_native(workload, options, family, blocking, call); !chosen) return chosen;
-    if (Status chosen = choose_offloaded(workload, options, call); !chosen) return chosen;
+    if (Status chosen = choose_native(workload, options, cluster.mpi.family, blocking, call); !chosen) return chosen;
+    if (Status chosen = choose_offloaded(workload, options, cluster.network.wire, call); !chosen) return chosen;
   }
   return Done();
 }
@@ -110,8 +110,7 @@ Result<ScriptTimes> run_lane(const model::Cluster& cluster, const Script& progra
   if (const Status possible = check(cluster, program, options); !possible) return Error{possible.error()};
   Script script = program;
   const bool all_block = lane == Lane::blocking;
-  if (const Status chosen = choose(options, cluster.mpi.family, all_block, script); !chosen)
-    return Error{chosen.error()};
+  if (const Status chosen = choose(options, cluster, all_block, script); !chosen) return Error{chosen.error()};
   if (all_block) make_blocking(script);
   const bool gives_cores = lane == Lane::threads || lane == Lane::offloaded;
   const ScriptOptions run{options.seed, gives_cores ? options.service_work_factor : 1,

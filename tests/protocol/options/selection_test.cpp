@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -11,8 +12,9 @@
 namespace outrigger {
 namespace {
 
+// With the first rank on the node that has most.
 GroupShape shape(std::uint32_t ranks, std::uint32_t nodes, std::uint32_t ranks_per_node, std::uint32_t services) {
-  return GroupShape{ranks, nodes, ranks_per_node, services};
+  return GroupShape{ranks, nodes, ranks_per_node, services, ranks - std::min(ranks, ranks_per_node)};
 }
 
 SelectionTable table(std::string_view text, std::optional<bool> blocking = std::nullopt) {
@@ -56,12 +58,54 @@ TEST(Selection, TheBuiltInTableBringsBlocksToANodeOnce) {
   EXPECT_EQ(chosen(built_in, Collective::ibcast, several, kLarge), Algorithm::hierarchical);
 }
 
-TEST(Selection, ShortAllreducesBetweenNodesAreRooted) {
+// The longest vector of the size class that is rooted; all sizes up to there are. 0: none.
+std::uint64_t longest_rooted(const GroupShape& group) {
   const SelectionTable on = table("all=on");
-  EXPECT_EQ(chosen(on, Collective::iallreduce, shape(8, 2, 4, 1), 8), Algorithm::rooted);
-  EXPECT_EQ(chosen(on, Collective::iallreduce, shape(8, 2, 4, 1), kSmallBlockBytes + 1), Algorithm::sliced_pull);
-  EXPECT_EQ(chosen(on, Collective::iallreduce, shape(8, 1, 8, 1), 8), Algorithm::sliced_pull);
-  EXPECT_EQ(chosen(on, Collective::ireduce, shape(8, 2, 4, 1), 8), Algorithm::sliced_pull);
+  const auto is_rooted = [&](std::uint64_t bytes) {
+    return chosen(on, Collective::iallreduce, group, bytes) == Algorithm::rooted;
+  };
+  std::uint64_t longest = 0;
+  while (longest < (1U << 20) && is_rooted(longest + 4)) longest += 4;
+  EXPECT_FALSE(is_rooted(longest + 4));
+  EXPECT_FALSE(is_rooted(1U << 20));
+  return longest;
+}
+
+TEST(Selection, AllreducesBetweenNodesAreRootedUpToOneSliceWhereCardsMoveMemory) {
+  for (const GroupShape& group : {shape(2, 2, 1, 1), shape(8, 4, 2, 1), shape(128, 16, 8, 2)}) {
+    EXPECT_EQ(longest_rooted(group), 16U << 10) << group.ranks;
+  }
+  EXPECT_EQ(longest_rooted(shape(8, 1, 8, 1)), 0U);
+  EXPECT_EQ(chosen(table("all=on"), Collective::ireduce, shape(8, 2, 4, 1), 8), Algorithm::sliced_pull);
+}
+
+// All contributions and results of other nodes go through one service process.
+TEST(Selection, AllreducesAreRootedByBytesTimesRanksWhereProcessorsCarryThem) {
+  const auto over_tcp = [](GroupShape group) {
+    group.wire = Wire::processor;
+    return longest_rooted(group);
+  };
+  EXPECT_EQ(over_tcp(shape(2, 2, 1, 1)), 32U << 10);
+  EXPECT_EQ(over_tcp(shape(4, 4, 1, 1)), 32U << 10);
+  EXPECT_EQ(over_tcp(shape(5, 5, 1, 1)), 24U << 10);
+  EXPECT_EQ(over_tcp(shape(16, 16, 1, 1)), 16U << 10) << "`sliced_pull` has as many bytes";
+  EXPECT_EQ(over_tcp(shape(4, 2, 2, 1)), 32U << 10);
+  EXPECT_EQ(over_tcp(shape(8, 4, 2, 1)), 16U << 10);
+  EXPECT_EQ(over_tcp(shape(32, 4, 8, 1)), 4U << 10);
+  const GroupShape root_is_alone{.ranks = 7, .nodes = 2, .ranks_per_node = 6, .services = 1, .far_ranks = 6};
+  EXPECT_EQ(over_tcp(root_is_alone), 16U << 10);
+  EXPECT_EQ(over_tcp(shape(8, 1, 8, 1)), 0U);
+}
+
+TEST(Selection, ARuleMayNameTheBytesOnTheWire) {
+  const SelectionTable rules = table("ibcast:w64K-=native,ibcast:w1-=hierarchical,all=on");
+  const auto choose = [&](const GroupShape& group, Bytes bytes) {
+    return chosen(rules, Collective::ibcast, group, bytes);
+  };
+  EXPECT_EQ(choose(shape(3, 3, 1, 1), 32U << 10), std::nullopt);
+  EXPECT_EQ(choose(shape(3, 3, 1, 1), (32U << 10) - 1), Algorithm::hierarchical);
+  EXPECT_EQ(choose(shape(3, 3, 1, 1), std::numeric_limits<std::uint64_t>::max()), std::nullopt);
+  EXPECT_EQ(choose(shape(3, 1, 3, 1), 64U << 10), Algorithm::flat);
 }
 
 TEST(Selection, SmallBlocksAreNativeUnlessARuleSaysOtherwise) {
@@ -186,6 +230,7 @@ TEST(Selection, BadTextIsRefusedWithItsReason) {
                           Case{"ibcast:r0-=flat", "always holds"},
                           Case{"ialltoallv:b8=native", "bytes differ between the ranks"},
                           Case{"iallgatherv:b8-=flat", "bytes differ between the ranks"},
+                          Case{"iallgatherv:w8-=flat", "bytes differ between the ranks"},
                           Case{"alltoallv:b8-=native", "bytes differ between the ranks"},
                           Case{"blocking=on", "set OUTRIGGER_BLOCKING=on, or give --blocking on"},
                           Case{"blocking:n2-=native", "set OUTRIGGER_BLOCKING=off, or give --blocking off"},
@@ -206,6 +251,7 @@ TEST(Selection, SizesAndNamesForAllAreWrittenOut) {
            {"ibcast:b64K-=native", "ibcast:b65536-=native"},
            {"ibcast:b-4K:r2=flat", "ibcast:r2:b0-4096=flat"},
            {"all:b-1M=native", "all:b0-1048576=native"},
+           {"all:w-1M:b8-=native", "all:b8-:w0-1048576=native"},
            {"all=flat", "flat"},
            {"allgather=node_pull,bcast=auto", "allgather=node_pull,bcast=auto"}}) {
     EXPECT_EQ(table(text).encode(), written);
@@ -288,7 +334,7 @@ class RandomText {
 
   // A few bytes changed, removed or inserted.
   [[nodiscard]] std::string damaged(std::string text) {
-    static constexpr std::string_view kLetters = "rnpsbKM0123456789-:=,flatnative_ \0\xff";
+    static constexpr std::string_view kLetters = "rnpsbwKM0123456789-:=,flatnative_ \0\xff";
     for (std::uint64_t i = 1 + below(3); i != 0; --i) {
       const std::size_t at = below(text.size() + 1);
       const char letter = kLetters[below(kLetters.size())];
@@ -305,9 +351,10 @@ class RandomText {
     const std::string choice(below(4) == 0 ? "native" : name_of(row.algorithms[below(row.algorithms.size())]));
     if (below(6) == 0) return choice;
     std::string text(row.name);
-    for (const char letter : {'r', 'n', 'p', 's', 'b'}) {
-      if (below(2) == 0 || (letter == 'b' && !has_alike_blocks(row.collective))) continue;
-      const std::uint64_t low = 1 + below(letter == 'b' ? 100 : 6);
+    for (const char letter : {'r', 'n', 'p', 's', 'b', 'w'}) {
+      const bool bytes = letter == 'b' || letter == 'w';
+      if (below(2) == 0 || (bytes && !has_alike_blocks(row.collective))) continue;
+      const std::uint64_t low = 1 + below(bytes ? 100 : 6);
       text += std::string(":") + letter + std::to_string(low);
       if (below(3) != 0) text += below(2) == 0 ? "-" : "-" + std::to_string(low + 1 + below(5));
     }
@@ -366,15 +413,17 @@ TEST(Selection, ShapesOfGroups) {
   const auto of = [&](std::vector<std::uint32_t> ranks) {
     std::vector<WorldRank> members;
     for (const std::uint32_t rank : ranks) members.emplace_back(rank);
-    return shape_of(places, members);
+    return shape_of(places, members, Wire::memory);
   };
   EXPECT_EQ(of({0, 1, 2, 3, 4, 5}), shape(6, 2, 4, 2));
-  EXPECT_EQ(of({5, 4, 3, 2, 1, 0}), shape(6, 2, 4, 2));
+  EXPECT_EQ(of({5, 4, 3, 2, 1, 0}).far_ranks, 4U);
   EXPECT_EQ(of({0, 2}), shape(2, 1, 2, 1));
   EXPECT_EQ(of({4, 0}), shape(2, 2, 1, 1));
+  EXPECT_EQ(of({0, 1, 4}).far_ranks, 1U);
+  EXPECT_EQ(of({4, 0, 1}).far_ranks, 2U);
   EXPECT_EQ(of({3}), shape(1, 1, 1, 1));
   EXPECT_EQ(of({}), shape(0, 1, 1, 1));
-  EXPECT_EQ(of({0, 6}), shape(2, 1, 1, 1));  // one without a place
+  EXPECT_EQ(of({0, 6}).nodes, 1U);  // one without a place
 }
 
 }  // namespace

@@ -49,6 +49,19 @@ TEST(Timing, ServiceProcessesOverlapComputation) {
   EXPECT_LT(part(run(cluster, options).native.exposed_ns, result.native.pure_ns), 0.3);
 }
 
+// As in outriggerd, where it depends on who carries the bytes between nodes.
+TEST(Timing, TheAlgorithmOfAShortAllreduceDependsOnTheWire) {
+  model::Cluster cluster = cluster_named("box");
+  const auto chosen = [&](const char* pattern) {
+    return run(cluster, options_for(pattern, 4, 1, 1)).offloaded.algorithm;
+  };
+  EXPECT_EQ(chosen("iallreduce:32KiB"), "rooted");
+  EXPECT_EQ(chosen("iallreduce:36KiB"), "sliced_pull");
+  cluster.network.wire = model::WireKind::memory;
+  EXPECT_EQ(chosen("iallreduce:16KiB"), "rooted");
+  EXPECT_EQ(chosen("iallreduce:32KiB"), "sliced_pull");
+}
+
 // Without copies by ranks: each node receives 12 blocks for each of its 4 ranks through its link, or its PCIe if that
 // is slower.
 TEST(Timing, LargeAlltoallSaturatesTheSlowestPort) {
