@@ -26,6 +26,7 @@ import statistics
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -234,6 +235,8 @@ def run_ranks(ranks: int, measure: Callable[[], None]) -> int:
                     dist.init_process_group("gloo", store=files, rank=rank, world_size=ranks)
                     measure()
                     code = 0
+                except BaseException:
+                    traceback.print_exc()
                 finally:
                     sys.stdout.flush()
                     os._exit(code)

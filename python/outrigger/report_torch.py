@@ -15,13 +15,8 @@ from outrigger.report_late import LATE_COLUMNS, LATE_HOW, LEAST_SHARE, MOST_ROWS
 from outrigger.report_model import Cell, Column, Line, Narrow, Section, Table, Tone, cell, dim
 from outrigger.report_run import run_table
 from outrigger.report_torch_data import VERSION, Operation, Ranges, Stopped, TorchReport, make, ranges
-from outrigger.torch_layout import SUFFIX
+from outrigger.torch_layout import MEETING, SUFFIX
 
-_MEETING = {
-    "all_reduce", "all_gather", "all_gather_into_tensor", "reduce_scatter", "reduce_scatter_tensor", "all_to_all",
-    "all_to_all_single", "barrier", "monitored_barrier",
-}  # fmt: skip
-"""No rank leaves them before the last one has come."""
 _MOST_RANGES = 8
 _LONGEST_LABEL = 16
 """torch gives some groups a hash as their name."""
@@ -263,7 +258,7 @@ def _late(report: TorchReport) -> Iterator[Line | Table]:
     for entry in report.operations:
         seconds = entry.seconds
         waited = seconds.mean - seconds.min
-        meets = entry.form == "blocking" and entry.operation in _MEETING
+        meets = entry.form == "blocking" and entry.operation in MEETING
         if meets and seconds.ranks == entry.group.size > 1 and _part(waited, report) >= LEAST_SHARE:
             rows.append((waited, (_name(entry, report), *time_cells(waited, _part(waited, report), seconds))))
     if rows:

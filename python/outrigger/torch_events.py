@@ -17,7 +17,7 @@ from enum import IntEnum
 
 from outrigger.torch_layout import GROUP_BYTES, HEAD_BYTES, MOST_GROUPS, MOST_ROWS, NAME_BYTES, NUMBER_BYTES, Process
 
-VERSION = 1
+VERSION = 2
 SUFFIX = ".events"
 
 SLOTS = 8
@@ -57,6 +57,9 @@ class Kind(IntEnum):
     """From the call to the first wait or test that sees its end."""
     SERVED = 6
     """The group has a service process, whose number is in place of the bytes."""
+    CLOCK = 7
+    """At its begin, the clock of the group's rank 0 was ahead of this one by what is in place of the bytes. The largest
+    error is in that of the position."""
 
 
 class Field(IntEnum):
@@ -89,7 +92,7 @@ class Recorder:
 
     version: int
     process: Process
-    boot: str
-    """Identity of the running kernel: its processes share the monotonic clock."""
+    clock: str
+    """A name of the monotonic clock, which all processes have that share it."""
     wall_offset: int
     """Nanoseconds to add for the time since 1970."""

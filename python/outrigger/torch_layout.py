@@ -36,6 +36,12 @@ ROW_NUMBERS = 16
 NAME_BYTES = 64
 NUMBER_BYTES = 8
 
+MEETING = frozenset({
+    "all_reduce", "all_gather", "all_gather_into_tensor", "reduce_scatter", "reduce_scatter_tensor", "all_to_all",
+    "all_to_all_single", "barrier", "monitored_barrier",
+})  # fmt: skip
+"""Operations that no rank leaves before the last one has come."""
+
 SEVERAL = -1
 """In place of a group's number, in a row that several groups share."""
 

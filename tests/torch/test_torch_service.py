@@ -203,9 +203,9 @@ def test_a_rank_that_is_killed_while_the_group_is_made_is_named(ranks: Ranks, mo
         store = dist.PrefixStore("ours", dist.distributed_c10d._get_default_store())
         meet = process_group.meet
 
-        def met(*arguments: Any) -> tuple[str, Any]:
-            name, own = meet(*arguments)
-            return name, Deadly(own) if rank == 0 else own
+        def met(*arguments: Any) -> tuple[str, Any, list[int]]:
+            name, own, compared = meet(*arguments)
+            return name, Deadly(own) if rank == 0 else own, compared
 
         monkeypatch.setattr(process_group, "meet", met)
         with pytest.raises(RuntimeError, match=r"rank 0 \(process \d+\) has ended"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -24,14 +25,16 @@ from outrigger import run_torch, torch_events
 from outrigger.cores import parse_cpu_list
 from outrigger.errors import UserError
 from outrigger.settings import TRACE
-from outrigger.torch import counting, recording
+from outrigger.torch import clocks, counting, recording
 from outrigger.torch.process_group import OutriggerProcessGroup
 from outrigger.torch_events import Kind
 from outrigger.trace import command, torch_ranks, torch_timeline, trace_events
+from outrigger.trace.events import Clock
 from outrigger.trace.timeline import Slice, Timeline
-from outrigger.trace.torch_ranks import Recorded
+from outrigger.trace.torch_ranks import Compared, Recorded
 
 ROOT = Path(__file__).resolve().parents[2]
+SECOND = 1_000_000_000
 
 BEGIN = """
 import os, signal
@@ -328,12 +331,214 @@ def test_machines_have_clocks_of_their_own(tmp_path: Path, monkeypatch: pytest.M
     counts.blocking("barrier", [], do, nothing)
     first = recorded(tmp_path)
     process = replace(first.process, rank=1, host="other", node=1)
-    head = replace(first.head, process=process, boot="other", wall_offset=first.head.wall_offset + 5_000_000)
+    head = replace(first.head, process=process, clock="other", wall_offset=first.head.wall_offset + 5_000_000)
     made = torch_timeline.build([[first, replace(first, head=head)]])
     assert [lane.node for lane in made.lanes] == [0, 1] and made.about["clock_error_us"] is None
     one, other = made.slices
     assert other.begin - one.begin == 5_000_000 and other.args["late"] is True
     assert [mark.kind for mark in made.marks] == ["late"]
+
+
+def other_machine(of: Recorded, rank: int, *compared: Compared) -> Recorded:
+    """A rank with a clock of its own."""
+    head = replace(
+        of.head, process=replace(of.process, rank=rank, host=f"host{rank}", node=rank), clock=f"clock {rank}"
+    )
+    return replace(of, head=head, compared=compared)
+
+
+def begins(made: Timeline) -> dict[int, int]:
+    return {one.lane.number: one.begin for one in made.slices}
+
+
+def test_compared_machines_have_one_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank 1 is ahead by an hour. Its clock is slower by a thousandth."""
+    counts = one_rank(tmp_path, monkeypatch)
+    counts.blocking("barrier", [], do, nothing)
+    first = recorded(tmp_path)
+    (event,) = first.events
+    at = event.began + 3600 * SECOND
+    measured = [Clock(at, -3599_999_000_000, 900), Clock(at - SECOND, -3600 * SECOND, 700), Clock(at - 5, 0, 10**9)]
+    other = other_machine(first, 1, *(Compared(0, clock) for clock in measured))
+    other = replace(other, events=(replace(event, began=at - SECOND // 2, ended=at),), began=at - SECOND)
+    made = torch_timeline.build([[first, other]])
+    assert made.about["clock_error_us"] == 0.9
+    found = begins(made)
+    assert found[0] - found[1] == SECOND // 2 - 500_000
+    assert made.slices[-1].args["late"] is True and made.slices[-1].lane.number == 0
+
+
+def test_clocks_are_compared_over_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank 2 was compared with rank 1, rank 3 with rank 1 and rank 4 with rank 9, of which nothing is there."""
+    counts = one_rank(tmp_path, monkeypatch)
+    counts.blocking("barrier", [], do, nothing)
+    first = recorded(tmp_path)
+    at = first.began
+    job = [
+        other_machine(first, 1, Compared(0, Clock(at, 5 * SECOND, 100))),
+        other_machine(first, 2, Compared(1, Clock(at, 2 * SECOND, 30))),
+        other_machine(first, 3, Compared(1, Clock(at, -SECOND, 20))),
+    ]
+    made = torch_timeline.build([[first, *job]])
+    found = begins(made)
+    assert [found[rank] - found[0] for rank in range(4)] == [0, 5 * SECOND, 7 * SECOND, 4 * SECOND]
+    assert made.about["clock_error_us"] == 0.13
+    # From a rank 1 that was compared with others only, and for machines whose comparison was with a lost one.
+    found = begins(torch_timeline.build([job]))
+    assert [found[rank] - found[1] for rank in (2, 3)] == [2 * SECOND, -SECOND]
+    alone = [other_machine(first, rank, Compared(9, Clock(at, rank * SECOND, 50))) for rank in (4, 5)]
+    made = torch_timeline.build([alone])
+    assert begins(made)[5] - begins(made)[4] == SECOND and made.about["clock_error_us"] == 0.1
+    assert torch_timeline.build([[first, *job, *alone]]).about["clock_error_us"] is None
+
+
+def own_clocks(monkeypatch: pytest.MonkeyPatch, rank: int, names: str) -> None:
+    """Pretends that ranks have these clocks, a letter for each."""
+    monkeypatch.setattr(recording, "own_clock", lambda: names[rank])
+    monkeypatch.setattr(counting, "own_clock", lambda: names[rank])
+
+
+def compared_in(directory: Path) -> dict[int, list[Compared]]:
+    (job,) = torch_ranks.read_all(directory)
+    return {one.process.rank: list(one.compared) for one in job}
+
+
+def test_clocks_of_machines_are_compared(ranks: Ranks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two machines with two ranks each, whose clocks are really the same one."""
+    events = tmp_path / "events"
+    events.mkdir()
+    monkeypatch.setenv(TRACE, f"{events}/")
+    monkeypatch.setenv("OUTRIGGER_PRETEND_NODE", "a,a,b,b")
+    monkeypatch.setattr(clocks, "_LIMIT", timedelta(seconds=LIMIT_S))
+    monkeypatch.setattr(clocks, "_LIMIT_OF_FIRST", timedelta(seconds=LIMIT_S))
+
+    def program(rank: int, _size: int) -> None:
+        own_clocks(monkeypatch, rank, "aabb")
+        ours, smaller = dist.new_group(backend="outrigger"), dist.new_group([1, 3], backend="outrigger")
+        for step in range(20):
+            tensor = torch.ones(3)
+            work = dist.all_reduce(tensor, group=ours, async_op=step % 2 == rank % 2)
+            if work is not None:
+                work.wait()
+            assert tensor.tolist() == [4, 4, 4]
+            dist.broadcast(tensor, 0, group=ours)  # in which the ranks do not meet
+        if smaller is not dist.GroupMember.NON_GROUP_MEMBER:
+            dist.barrier(smaller)
+        dist.destroy_process_group(ours)
+        again = dist.new_group(backend="outrigger")
+        dist.barrier(again)
+
+    ranks.run(4, program)
+    found = compared_in(events)
+    assert [len(found[rank]) for rank in range(4)] == [0, 0, 3, 0]
+    for one in found[2]:
+        assert one.rank == 0 and abs(one.clock.offset) <= one.clock.error
+    assert command.read(events).about["clock_error_us"] in {one.clock.error / 1000 for one in found[2]}
+
+
+@pytest.mark.parametrize("traced", [0, 1])
+def test_machines_without_a_trace_are_not_compared(
+    ranks: Ranks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, traced: int
+) -> None:
+    events = tmp_path / "events"
+    events.mkdir()
+    monkeypatch.setenv("OUTRIGGER_PRETEND_NODE", "a,b")
+
+    def program(rank: int, _size: int) -> None:
+        own_clocks(monkeypatch, rank, "ab")
+        if rank == traced:
+            os.environ[TRACE] = f"{events}/"
+        ours = dist.new_group(backend="outrigger")
+        dist.barrier(ours)
+
+    ranks.run(2, program)
+    assert compared_in(events) == {traced: []}
+
+
+@pytest.mark.parametrize("silent", [0, 1])
+def test_a_rank_that_does_not_compare_holds_nobody_up(
+    ranks: Ranks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silent: int
+) -> None:
+    events = tmp_path / "events"
+    events.mkdir()
+    monkeypatch.setenv(TRACE, f"{events}/")
+    monkeypatch.setenv("OUTRIGGER_PRETEND_NODE", "a,b")
+    for limit in ("_LIMIT", "_LIMIT_OF_FIRST"):
+        monkeypatch.setattr(clocks, limit, timedelta(milliseconds=50))
+
+    def program(rank: int, _size: int) -> None:
+        own_clocks(monkeypatch, rank, "ab")
+        if rank == silent:
+            monkeypatch.setattr(clocks.Comparison, "_compare", lambda _self, _number: None)
+        ours = dist.new_group(backend="outrigger")
+        for _ in range(20):
+            dist.barrier(ours)
+        word = torch.ones(1)
+        dist.send(word, 1, group=ours) if rank == 0 else dist.recv(word, 0, group=ours)
+
+    ranks.run(2, program)
+    assert compared_in(events) == {0: [], 1: []} and command.read(events).about["clock_error_us"] is None
+
+
+@pytest.mark.parametrize("killed", [0, 1])
+def test_a_rank_may_die_while_clocks_are_compared(
+    ranks: Ranks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: int
+) -> None:
+    events = tmp_path / "events"
+    events.mkdir()
+    monkeypatch.setenv(TRACE, f"{events}/")
+    monkeypatch.setenv("OUTRIGGER_PRETEND_NODE", "a,b")
+
+    def program(rank: int, _size: int) -> None:
+        own_clocks(monkeypatch, rank, "ab")
+        if rank == killed:
+            monkeypatch.setattr(clocks.Comparison, "_send", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        ours = dist.new_group(backend="outrigger")
+        with pytest.raises(dist.DistBackendError, match=f"rank {killed} .*has ended"):
+            dist.barrier(ours)
+
+    ranks.run(2, program, killed=(killed,))
+    assert compared_in(events) == {0: [], 1: []}
+
+
+def test_another_clock_is_compared(tmp_path: Path) -> None:
+    """Rank 1 is on a machine of its own, whose clock is an hour ahead."""
+    if subprocess.run(["unshare", "--time", "--fork", "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("no time namespaces here")
+    events, program = tmp_path / "events", tmp_path / "train.py"
+    events.mkdir()
+    program.write_text(f"""
+import sys
+import torch.distributed as dist
+import outrigger.torch
+from datetime import timedelta
+from outrigger.torch import clocks
+clocks._LIMIT = clocks._LIMIT_OF_FIRST = timedelta(seconds={LIMIT_S})
+rank = int(sys.argv[1])
+dist.init_process_group("outrigger", init_method="file://{tmp_path}/store", rank=rank, world_size=2)
+for _ in range(20):
+    dist.barrier()
+dist.destroy_process_group()
+""")
+    environment = {**os.environ, TRACE: f"{events}/", "OUTRIGGER_PRETEND_NODE": "a,b", "OMP_NUM_THREADS": "1"}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT / "python"), os.environ.get("PYTHONPATH")]))
+    ahead = ["unshare", "--time", "--monotonic", "3600", "--fork", "--kill-child"]
+    started = [
+        subprocess.Popen([*under, sys.executable, str(program), str(rank)], env=environment)
+        for rank, under in enumerate(([], ahead))
+    ]
+    assert [one.wait(LIMIT_S) for one in started] == [0, 0]
+    found = compared_in(events)
+    assert [len(found[rank]) for rank in range(2)] == [0, 2]
+    for one in found[1]:
+        assert abs(one.clock.offset + 3600 * SECOND) <= one.clock.error
+    made = command.read(events)
+    assert made.about["clock_error_us"] > 0 and max(one.end for one in made.slices) < LIMIT_S * SECOND
+    calls = {(one.lane.number, one.args["operation"]): one for one in made.slices if one.kind == "call"}
+    for number in range(1, 21):  # no rank leaves before the other one has come
+        one, other = calls[0, number], calls[1, number]
+        error_ns = made.about["clock_error_us"] * 1000
+        assert one.begin <= other.end + error_ns and other.begin <= one.end + error_ns
 
 
 def test_what_is_no_trace_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -345,7 +550,7 @@ def test_what_is_no_trace_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     path.write_bytes(data[:100])
     with pytest.raises(UserError, match="has no events"):
         command.read(tmp_path)
-    path.write_bytes(data.replace(b'"version": 1', b'"version": 9'))
+    path.write_bytes(data.replace(b'"version": 2', b'"version": 9'))
     with pytest.raises(UserError, match="has version 9"):
         command.read(tmp_path)
 

@@ -33,8 +33,10 @@ from outrigger import torch_layout as layout
 from outrigger.formats import printable
 from outrigger.settings import LIVE, REPORT, TRACE
 from outrigger.torch import recording
+from outrigger.torch.clocks import Comparison, own_clock
 from outrigger.torch_events import GROUP_SHIFT
 from outrigger.torch_layout import Form, Group, Number, Present, Process, Slot, State, Wait
+from outrigger.trace.events import Clock
 
 now_ns = time.monotonic_ns
 BLOCKING, ASYNC, MESSAGE = map(int, Form)
@@ -176,6 +178,8 @@ class ProcessCounts:
         self.lock = threading.Lock()
         self._rows: dict[tuple[int, int, str, str, int], int] = {}
         self._live_groups = 0
+        self.comparing_groups = 0
+        """Groups that compare the clock of this machine for a trace."""
         self._pid = os.getpid()
         self.numbers[_BEGAN] = self.numbers[_LAST] = now_ns()
         head = _head(rank, world_size, attempt)
@@ -271,7 +275,8 @@ class GroupCounts:
     """Counts the operations of one process group."""
 
     __slots__ = (
-        "_begun", "_events", "_group", "_known", "_lock", "_numbers", "_present", "_process", "_since", "_state",
+        "_begun", "_comparison", "_events", "_group", "_known", "_lock", "_numbers", "_present", "_process", "_since",
+        "_state", "_takes_part",
     )  # fmt: skip
 
     def __init__(self, process: ProcessCounts, group: int) -> None:
@@ -284,6 +289,8 @@ class GroupCounts:
         self._numbers = process.numbers
         self._lock = process.lock
         self._known: dict[tuple[int, str, Any, int], Kind] = {}
+        self._comparison: Comparison | None = None
+        self._takes_part = False
 
     def begin(self, form: int, operation: str, tensors: list[Any]) -> Kind:
         """The kind of a call that begins."""
@@ -331,6 +338,8 @@ class GroupCounts:
         numbers[state] = number + 1
         if event and self._events is not None:
             self._events.set_place(event, number >> 1)
+        if self._comparison is not None:
+            self._comparison.note(operation)
         try:
             job()
         finally:
@@ -346,6 +355,21 @@ class GroupCounts:
         finally:
             self._numbers[self._since] = ended_ns = now_ns()
             self._recorded(event, ended_ns, failed=failed)
+        if self._comparison is not None:
+            self._comparison.compare_if_due()
+
+    def compare_clocks(self, message: Callable[..., Any], rank: int, compared: list[int]) -> None:
+        """Clocks of these ranks are compared with rank 0's from now on. `message`: makes a message of the group."""
+        self._takes_part = True
+        self._process.comparing_groups += 1
+        if rank == 0 or rank in compared:
+            self._comparison = Comparison(message, rank, compared, self._compared)
+
+    def _compared(self, clock: Clock) -> None:
+        if self._events is not None:
+            row = self._group << GROUP_SHIFT
+            event = self._events.begin(recording.CLOCK, row, clock.at, clock.offset, place=clock.error)
+            self._events.end(event, clock.at)
 
     def served_by(self, process: int) -> None:
         """The group has this service process."""
@@ -413,6 +437,8 @@ class GroupCounts:
         numbers[_CURRENT] = 0
         if event:
             self._recorded(event, ended_ns)
+        if self._comparison is not None:
+            self._comparison.compare_if_due()
 
     def _failed(self, row: int, begun_ns: int, event: int) -> None:
         """A blocking call; the process stays in it."""
@@ -479,6 +505,7 @@ class GroupCounts:
 
     def ended(self) -> None:
         """The group has been destroyed."""
+        self._process.comparing_groups -= self._takes_part
         self._process.group_ended()
 
 
@@ -502,7 +529,11 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 
 
-def _directory(variable: str, what: str) -> Path | None:
+def _is_under_torchrun() -> bool:
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def _directory(variable: str) -> Path | None:
     """Value of the variable, if it is for this job: it names a file for an MPI job.
 
     A name that does not exist is a directory if it ends in "/", or under torchrun.
@@ -511,13 +542,24 @@ def _directory(variable: str, what: str) -> Path | None:
     if not place:
         return None
     path = Path(place)
-    under_torchrun = "TORCHELASTIC_RUN_ID" in os.environ
-    is_named = place.endswith("/") or (under_torchrun and path.suffix not in (".json", ".gz"))
-    if path.is_dir() or (is_named and not path.exists()):
-        return path
-    if under_torchrun:
+    is_named = place.endswith("/") or (_is_under_torchrun() and path.suffix not in (".json", ".gz"))
+    return path if path.is_dir() or (is_named and not path.exists()) else None
+
+
+def _named_directory(variable: str, what: str) -> Path | None:
+    """The same with a warning if there is none."""
+    directory, place = _directory(variable), os.environ.get(variable)
+    if directory is None and place and _is_under_torchrun():
         warnings.warn(f"Outrigger: no {what}: {variable}={place} must name a directory for PyTorch", stacklevel=2)
-    return None
+    return directory
+
+
+def clock_to_compare(rank: int) -> str:
+    """The name of this process's clock, if a new group in which it has this rank may compare it for a trace."""
+    if _current is None:
+        return own_clock() if _directory(TRACE) is not None else ""
+    is_wanted = _current.events is not None and (rank == 0 or not _current.comparing_groups)
+    return own_clock() if is_wanted else ""
 
 
 def for_group(name: str, label: str, rank: int, size: int, ranks: tuple[int, ...]) -> GroupCounts | None:
@@ -525,7 +567,7 @@ def for_group(name: str, label: str, rank: int, size: int, ranks: tuple[int, ...
 
     `ranks`: those of the job; empty: all.
     """
-    directory, trace = _directory(REPORT, "report"), _directory(TRACE, "trace")
+    directory, trace = _named_directory(REPORT, "report"), _named_directory(TRACE, "trace")
     if directory is None and trace is None and os.environ.get(LIVE) != "on":
         return None
     global _current

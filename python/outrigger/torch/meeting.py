@@ -5,12 +5,14 @@ a process that has ended. Rank 0 therefore invents a name for the group, which i
 
     rank r     hello/r = its token, which is new in each process and for each group
     rank 0     welcome/token = the group's name, for each token that it finds
+    rank r     clock/name/r = its clock, if it is to be compared for a trace
     rank r     ready/name/r: this rank's token was no old one
-    rank 0     go/name: all ranks are ready
+    rank 0     go/name = ranks whose clocks are compared with its own: all ranks are ready
 """
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from datetime import timedelta
@@ -21,13 +23,17 @@ from torch.distributed import PrefixStore
 _LONGEST_PAUSE_S = 0.05
 
 
-def meet(store: Any, rank: int, size: int, timeout: timedelta) -> tuple[str, Any]:
-    """Returns when all ranks have come, with the group's name and a store for keys of this group alone."""
-    name = _lead(store, size, timeout) if rank == 0 else _follow(store, rank, size, timeout)
-    return name, PrefixStore(f"group/{name}", store)
+def meet(store: Any, rank: int, size: int, timeout: timedelta, clock: str = "") -> tuple[str, Any, list[int]]:
+    """Returns when all ranks have come.
+
+    The result is the group's name, a store for keys of this group alone, and the ranks whose clocks are compared with
+    rank 0's. `clock`: the name of this rank's clock; empty: the rank takes no part in that, and gets no ranks.
+    """
+    name, compared = _lead(store, size, timeout, clock) if rank == 0 else _follow(store, rank, size, timeout, clock)
+    return name, PrefixStore(f"group/{name}", store), compared
 
 
-def _lead(store: Any, size: int, timeout: timedelta) -> str:
+def _lead(store: Any, size: int, timeout: timedelta, clock: str) -> tuple[str, list[int]]:
     name = uuid.uuid4().hex
     end = time.monotonic() + timeout.total_seconds()
     missing = list(range(1, size))
@@ -41,8 +47,18 @@ def _lead(store: Any, size: int, timeout: timedelta) -> str:
             raise RuntimeError(_sentence(missing, timeout))
         time.sleep(pause_s if missing else 0)
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-    store.set(f"go/{name}", b"1")
-    return name
+    compared = _compared(store, name, size, clock) if clock else []
+    store.set(f"go/{name}", json.dumps(compared))
+    return name, compared
+
+
+def _compared(store: Any, name: str, size: int, clock: str) -> list[int]:
+    """The first rank of each clock other than this one."""
+    first = {clock: 0}
+    for rank in range(1, size):
+        if store.check([f"clock/{name}/{rank}"]):
+            first.setdefault(store.get(f"clock/{name}/{rank}").decode(), rank)
+    return [rank for rank in first.values() if rank]
 
 
 def _welcome(store: Any, rank: int, name: str, welcomed: dict[int, bytes]) -> None:
@@ -55,18 +71,20 @@ def _welcome(store: Any, rank: int, name: str, welcomed: dict[int, bytes]) -> No
         welcomed[rank] = token
 
 
-def _follow(store: Any, rank: int, size: int, timeout: timedelta) -> str:
+def _follow(store: Any, rank: int, size: int, timeout: timedelta, clock: str) -> tuple[str, list[int]]:
     token = uuid.uuid4().hex
     end = time.monotonic() + timeout.total_seconds()
     store.set(f"hello/{rank}", token)
     if not _came(store, f"welcome/{token}", end):
         raise RuntimeError(_sentence([0], timeout))
     name: str = store.get(f"welcome/{token}").decode()
+    if clock:
+        store.set(f"clock/{name}/{rank}", clock)
     store.set(f"ready/{name}/{rank}", b"1")
     if not _came(store, f"go/{name}", end):
         missing = [one for one in range(1, size) if not store.check([f"ready/{name}/{one}"])]
         raise RuntimeError(_sentence(missing or [0], timeout))
-    return name
+    return name, json.loads(store.get(f"go/{name}")) if clock else []
 
 
 def _came(store: Any, key: str, end: float) -> bool:

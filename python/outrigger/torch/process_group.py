@@ -112,7 +112,7 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._messages_lock = threading.Lock()
         self._calls = 0
         self._monitored_barriers = 0
-        name, own_store = meet(store, rank, size, timeout)
+        name, own_store, compared = meet(store, rank, size, timeout, counting.clock_to_compare(rank))
         # None: no report, no trace and no live data are wanted.
         self._counts = counting.for_group(name, label, rank, size, ranks)
         try:
@@ -125,6 +125,8 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._has_service = bool(self._library.function("prefer_service")(self._handle, False))
         if self._has_service and self._counts is not None:
             self._counts.served_by(self._library.function("service_process")(self._handle))
+        if compared and self._counts is not None:
+            self._counts.compare_clocks(self._message, rank, compared)
 
     # --- what torch asks ---
 

@@ -19,24 +19,17 @@ from pathlib import Path
 
 from outrigger import torch_events
 from outrigger.settings import TRACE
+from outrigger.torch.clocks import own_clock
 from outrigger.torch_events import EVENT_BYTES, EVENTS_AT_BYTE, FAILED, Field, Kind, Recorder, Slot
 from outrigger.torch_layout import GROUP_BYTES, HEAD_BYTES, NAME_BYTES, NUMBER_BYTES, Group, Process
 
-CALL, POST, WAIT, OPERATION, MESSAGE, SERVED = map(int, Kind)
+CALL, POST, WAIT, OPERATION, MESSAGE, SERVED, CLOCK = map(int, Kind)
 
 _EVENT = struct.Struct("=8q")
 _ENDED, _PLACE, _KIND = int(Field.ENDED), int(Field.PLACE), int(Field.KIND)
 _SLOTS_AT = HEAD_BYTES // NUMBER_BYTES
 _CHUNK_EVENTS = 1 << 12
 """Space is reserved for so many at a time, as a write to a mapped hole of a full file system kills the process."""
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
-
-
-def _boot() -> str:
-    try:
-        return _BOOT.read_text().strip()
-    except OSError:
-        return ""
 
 
 class Events:
@@ -62,7 +55,7 @@ class Events:
         self._lock = threading.Lock()
         self._numbers[_SLOTS_AT + Slot.BEGAN] = time.monotonic_ns()
         offset = time.time_ns() - time.monotonic_ns()
-        head = Recorder(version=torch_events.VERSION, process=process, boot=_boot(), wall_offset=offset)
+        head = Recorder(version=torch_events.VERSION, process=process, clock=own_clock(), wall_offset=offset)
         self._write_text(0, HEAD_BYTES, json.dumps(asdict(head)).encode())
 
     def _write_text(self, at: int, room: int, text: bytes) -> bool:

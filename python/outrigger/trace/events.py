@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -68,7 +70,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Clock:
-    """Offset from a rank's clock to world rank 0's, with the time of its measurement."""
+    """Offset from a rank's clock to another one, such as world rank 0's, with the time of its measurement."""
 
     at: int
     offset: int
@@ -78,6 +80,16 @@ class Clock:
     def known(self) -> bool:
         """True if it was measured."""
         return self.error >= 0
+
+
+def converted(clocks: Sequence[Clock], time: int) -> int:
+    """The time of the other clock. `clocks`: ascending measurements. Between two of them the offset drifts linearly."""
+    after = bisect_right(clocks, time, key=lambda clock: clock.at)
+    if after in (0, len(clocks)):
+        return time + clocks[max(0, after - 1)].offset
+    first, last = clocks[after - 1], clocks[after]
+    share = (time - first.at) / (last.at - first.at)
+    return time + first.offset + round(share * (last.offset - first.offset))
 
 
 @dataclass(frozen=True)
@@ -120,15 +132,9 @@ class Part:
         return self.names.get(kind, {}).get(number, f"{kind} {number}")
 
     def reference(self, time: int) -> int:
-        """Converts a time to the clock of world rank 0: the offset drifts linearly between two measurements."""
+        """Converts a time to the clock of world rank 0."""
         known = [clock for clock in self.clocks if clock.known]
-        if not known:
-            return time
-        first, last = known[0], known[-1]
-        if last.at <= first.at:
-            return time + first.offset
-        share = (time - first.at) / (last.at - first.at)
-        return time + first.offset + round(share * (last.offset - first.offset))
+        return converted(known, time) if known else time
 
     @property
     def clock_error(self) -> int | None:

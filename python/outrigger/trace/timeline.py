@@ -394,7 +394,7 @@ def torch_remarks(about: dict[str, Any]) -> list[str]:
     if earlier:
         found.append(f"{plural(earlier, 'earlier start')} of the ranks {'is' if earlier == 1 else 'are'} left out")
     if about.get("torch") and about.get("clock_error_us", 0.0) is None:
-        found.append("machines have clocks of their own")
+        found.append("clocks of machines were not compared: late ranks may be wrong")
     return found
 
 

@@ -10,7 +10,17 @@ from pathlib import Path
 from outrigger import formats, report_torch_ranks, torch_events
 from outrigger.errors import UserError
 from outrigger.torch_events import EVENT_BYTES, EVENT_NUMBERS, EVENTS_AT_BYTE, FAILED, Field, Kind, Recorder, Slot
-from outrigger.torch_layout import GROUP_BYTES, HEAD_BYTES, MOST_GROUPS, MOST_ROWS, NAME_BYTES, Group, Process
+from outrigger.torch_layout import (
+    GROUP_BYTES,
+    HEAD_BYTES,
+    MOST_GROUPS,
+    MOST_ROWS,
+    NAME_BYTES,
+    Group,
+    Process,
+    numbers_of,
+)
+from outrigger.trace.events import Clock
 
 _EVENT = struct.Struct(f"={EVENT_NUMBERS}q")
 _SLOTS = struct.Struct(f"={torch_events.SLOTS}q")
@@ -36,6 +46,14 @@ class Event:
 
 
 @dataclass(frozen=True)
+class Compared:
+    """The rank's clock was compared with that of another rank of the job."""
+
+    rank: int
+    clock: Clock
+
+
+@dataclass(frozen=True)
 class Recorded:
     """Events of one process."""
 
@@ -47,6 +65,7 @@ class Recorded:
     groups: tuple[Group, ...] = field(repr=False)
     names: tuple[str, ...] = field(repr=False)
     events: tuple[Event, ...] = field(repr=False)
+    compared: tuple[Compared, ...] = field(repr=False)
 
     @property
     def process(self) -> Process:
@@ -104,6 +123,12 @@ def _events(data: bytes) -> Iterable[Event]:
     return filter(None, map(_event, _EVENT.iter_unpack(padded)))
 
 
+def _compared(event: Event, group: Group, process: Process) -> Compared | None:
+    """None: the ranks of the group are not known."""
+    ranks = numbers_of(group.ranks) or ([0] if group.size == process.world_size else [])
+    return Compared(ranks[0], Clock(event.began, event.bytes, event.place)) if ranks else None
+
+
 def parse(data: bytes, what: str) -> Recorded | None:
     """From a file's bytes, which errors call `what`. None: its process ended before it had written its identity."""
     head = data[:HEAD_BYTES].rstrip(b"\0")
@@ -111,16 +136,24 @@ def parse(data: bytes, what: str) -> Recorded | None:
         return None
     recorder = formats.parse_version(head, Recorder, torch_events.VERSION, what)
     slots = _SLOTS.unpack_from(data, HEAD_BYTES)
-    groups = _blocks(data, torch_events.GROUPS_AT_BYTE, GROUP_BYTES, MOST_GROUPS)
+    blocks = _blocks(data, torch_events.GROUPS_AT_BYTE, GROUP_BYTES, MOST_GROUPS)
+    groups = [formats.parse(text, Group, f"a group of {what}") if text else _UNKNOWN for text in blocks]
     names = _blocks(data, torch_events.NAMES_AT_BYTE, NAME_BYTES, MOST_ROWS)
+    events = list(_events(data))
+    found = (
+        _compared(event, groups[event.group], recorder.process)
+        for event in events
+        if event.kind is Kind.CLOCK and event.group < len(groups)
+    )
     return Recorded(
         head=recorder,
         began=slots[Slot.BEGAN],
         ended=slots[Slot.ENDED] or None,
         dropped=slots[Slot.DROPPED],
-        groups=tuple(formats.parse(text, Group, f"a group of {what}") if text else _UNKNOWN for text in groups),
+        groups=tuple(groups),
         names=tuple(name.decode(errors="replace") for name in names),
-        events=tuple(_events(data)),
+        events=tuple(event for event in events if event.kind is not Kind.CLOCK),
+        compared=tuple(filter(None, found)),
     )
 
 

@@ -12,6 +12,7 @@ from outrigger.torch_events import Kind
 from outrigger.torch_layout import Group, numbers_of
 from outrigger.trace import torch_ranks
 from outrigger.trace.timeline import Flow, Instance, Lane, Mark, Slice, Timeline, note_hidden, note_late
+from outrigger.trace.torch_clocks import JobClock
 from outrigger.trace.torch_ranks import Event, Recorded
 
 _KINDS = {
@@ -19,30 +20,6 @@ _KINDS = {
 }  # fmt: skip
 _ORDER = (Kind.SERVED, *_KINDS)
 """In which events are joined."""
-
-
-class _Clock:
-    """Converts times of all ranks to the clock of the first one."""
-
-    def __init__(self, ranks: Sequence[Recorded]) -> None:
-        self._offsets: dict[str, int] = {}
-        for one in ranks:
-            self._offsets.setdefault(_machine(one), one.head.wall_offset)
-        self._first = self._offsets[_machine(ranks[0])]
-        self.zero = min(self.at(one, one.began) for one in ranks)
-
-    def at(self, of: Recorded, time: int) -> int:
-        """Nanoseconds on that clock."""
-        return time + self._offsets[_machine(of)] - self._first
-
-    @property
-    def error_us(self) -> float | None:
-        """None: times of several machines are those of their clocks."""
-        return 0.0 if len(self._offsets) == 1 else None
-
-
-def _machine(one: Recorded) -> str:
-    return one.head.boot or one.process.host
 
 
 def _nodes(ranks: Sequence[Recorded]) -> dict[tuple[str, int], int]:
@@ -62,7 +39,7 @@ def _world_rank(group: Group, peer: int) -> int | str:
 class _Builder:
     """Makes the slices of one rank."""
 
-    def __init__(self, of: Recorded, node: int, services: dict[int, Lane], clock: _Clock, last: int) -> None:
+    def __init__(self, of: Recorded, node: int, services: dict[int, Lane], clock: JobClock, last: int) -> None:
         """`services`: those of the node so far, by their processes. `last`: end of the trace."""
         self._of = of
         self._clock = clock
@@ -157,7 +134,7 @@ def _collects(wait: Slice, flow: Flow) -> bool:
     return flow.operation is None or wait.end >= flow.operation.end
 
 
-def _about(ranks: Sequence[Recorded], earlier: int, nodes: int, clock: _Clock) -> dict[str, Any]:
+def _about(ranks: Sequence[Recorded], earlier: int, nodes: int, clock: JobClock) -> dict[str, Any]:
     first = ranks[0].process
     ends = {one.process.rank: (clock.at(one, one.ended) - clock.zero) / 1000 for one in ranks if one.ended is not None}
     return {
@@ -179,7 +156,7 @@ def _about(ranks: Sequence[Recorded], earlier: int, nodes: int, clock: _Clock) -
 def build(starts: Sequence[Sequence[Recorded]]) -> Timeline:
     """The timeline of the last start of the job. There must be one."""
     ranks = starts[-1]
-    clock, nodes = _Clock(ranks), _nodes(ranks)
+    clock, nodes = JobClock(ranks), _nodes(ranks)
     last = max(clock.at(one, one.last) for one in ranks) - clock.zero
     services: list[dict[int, Lane]] = [{} for _ in nodes]
     built = []
