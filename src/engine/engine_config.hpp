@@ -18,6 +18,7 @@ struct EngineLimits {
   // The same for moves within the node; 0: these share the window with the others. Service processes on a DPU leave
   // such moves to ranks of the host, which may compute: moves across the network go on meanwhile.
   std::uint32_t near_window_moves = 0;
+  std::uint64_t near_window_bytes = 0;  // shorter moves within the node share the window as well: they do not wait
   // Operations per group that are announced to one peer and not released by it; at least one. At the limit
   // announcements of that group to that peer wait, in sequence order. A sequence at or below an announced one is sent
   // at once, so a rank that is ahead never blocks one that is behind.

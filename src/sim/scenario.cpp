@@ -269,6 +269,7 @@ Scenario make_scenario(std::uint64_t seed, Algorithm algorithm, const FaultOptio
   if (random.chance(0.7)) scenario.limits.split_bytes = 1 + random.below(40);
   if (random.chance(0.7)) scenario.limits.segment_bytes = 1 + random.below(80);
   if (random.chance(0.5)) scenario.limits.near_window_moves = static_cast<std::uint32_t>(1 + random.below(16));
+  scenario.limits.near_window_bytes = random.below(40);
   return scenario;
 }
 

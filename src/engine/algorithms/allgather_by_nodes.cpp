@@ -5,11 +5,12 @@ namespace {
 
 // Gets the block of a rank of this node from that rank.
 Task copy_within_node(Operation& operation, LocalRank& rank, GroupRank source) {
-  co_await operation.enter_window(rank, true);
   const Block from = rank.blocks.pull_from(source);
+  const bool near = operation.is_near(from);
+  co_await operation.enter_window(rank, near);
   const Block to = rank.blocks.pull_to(source);
   const fabric::MoveOutcome outcome = co_await operation.move(from, to);
-  operation.leave_window(rank, true);
+  operation.leave_window(rank, near);
   operation.mark_delivered(rank, source, outcome);
   // otherwise released with the others below
   if (outcome.status != fabric::MoveStatus::ok) operation.release(rank, source, outcome);

@@ -68,7 +68,7 @@ Task receive_whole(Operation& operation, LocalRank& rank, GroupRank source) {
   whole.bytes = rank.blocks.pull_bytes(source);
   Fetch fetch(operation.replicas(), rank, whole, ask_home);
   co_await fetch.located();  // at a rank of this node, or at its source
-  const bool near = fetch.is_near();
+  const bool near = operation.is_near(fetch.from());
   co_await operation.enter_window(rank, near);
   fabric::MoveOutcome outcome;
   if (fetch.at_source()) {

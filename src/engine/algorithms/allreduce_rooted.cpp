@@ -114,7 +114,7 @@ Task contribute(Operation& operation, LocalRank& rank) {
   operation.announce_send_blocks(rank, EagerSends::to_all);
   const std::optional<GroupRank> root = co_await rank.next_ready_peer();
   if (root) {
-    const bool near = operation.is_near(*root);
+    const bool near = operation.is_near(rank.blocks.pull_from(*root));
     co_await operation.enter_window(rank, near);
     const fabric::MoveOutcome outcome = co_await operation.pull(rank, *root);
     operation.leave_window(rank, near);

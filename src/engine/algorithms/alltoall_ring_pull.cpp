@@ -39,9 +39,9 @@ namespace outrigger::engine {
 namespace {
 
 // Pulls one block into the local rank's buffer. Enters with a window slot held.
-Task pull(Operation& operation, LocalRank& rank, GroupRank source) {
+Task pull(Operation& operation, LocalRank& rank, GroupRank source, bool near) {
   const fabric::MoveOutcome outcome = co_await operation.pull(rank, source);
-  operation.leave_window(rank, operation.is_near(source));
+  operation.leave_window(rank, near);
   operation.mark_delivered(rank, source, outcome);
   operation.release(rank, source, outcome);
   operation.count_filled(rank, source, outcome);
@@ -55,8 +55,9 @@ Task alltoall_ring_pull(Operation& operation, LocalRank& rank) {
   for (;;) {
     const std::optional<GroupRank> source = co_await rank.next_ready_peer();  // the nearest that has arrived
     if (!source) break;                                                       // all blocks are on their way
-    co_await operation.enter_window(rank, operation.is_near(*source));
-    rank.spawn(pull(operation, rank, *source));
+    const bool near = operation.is_near(rank.blocks.pull_from(*source));
+    co_await operation.enter_window(rank, near);
+    rank.spawn(pull(operation, rank, *source, near));
   }
   co_await rank.filled_and_released();
   operation.complete(rank);

@@ -40,9 +40,9 @@ namespace outrigger::engine {
 namespace {
 
 // Pushes one block of the local rank. Enters with a window slot held.
-Task push(Operation& operation, LocalRank& rank, GroupRank destination) {
+Task push(Operation& operation, LocalRank& rank, GroupRank destination, bool near) {
   const fabric::MoveOutcome outcome = co_await operation.push(rank, destination);
-  operation.leave_window(rank, operation.is_near(destination));
+  operation.leave_window(rank, near);
   operation.report_delivered(rank, destination, outcome);  // its service process marks, counts and releases
 }
 
@@ -53,8 +53,9 @@ Task alltoall_scatter_dest(Operation& operation, LocalRank& rank) {
   for (;;) {
     const std::optional<GroupRank> destination = co_await rank.next_ready_peer();  // own rank + 1 first
     if (!destination) break;                                                       // all blocks are on their way
-    co_await operation.enter_window(rank, operation.is_near(*destination));
-    rank.spawn(push(operation, rank, *destination));
+    const bool near = operation.is_near(rank.blocks.push_to(*destination));
+    co_await operation.enter_window(rank, near);
+    rank.spawn(push(operation, rank, *destination, near));
   }
   co_await rank.filled_and_released();
   operation.complete(rank);

@@ -26,8 +26,9 @@ Task begin_chain(Operation& operation, SegmentedBlock& result, std::uint32_t ind
   const Segment piece = result.segment(index);
   Fetch own(operation.replicas(), rank, piece, kAtSource);
   co_await own.located();
-  co_await operation.enter_window(rank);
   const std::vector<Block> from = contributions(rank, operands_of(rank), piece);
+  const bool near = from.size() == 1 && operation.is_near(from.front());
+  co_await operation.enter_window(rank, near);
   const Block to = own.to();
   fabric::MoveOutcome outcome;
   if (from.size() == 1) {
@@ -35,7 +36,7 @@ Task begin_chain(Operation& operation, SegmentedBlock& result, std::uint32_t ind
   } else {
     outcome = co_await reduce(operation, rank, from, to);
   }
-  operation.leave_window(rank);
+  operation.leave_window(rank, near);
   own.moved(outcome);
   result.end(index, outcome);
 }

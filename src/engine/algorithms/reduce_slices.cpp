@@ -55,7 +55,7 @@ Task reduce_piece(Operation& operation, SegmentedBlock& slice, std::uint32_t ind
   const bool offered = is_offered(operation, rank, piece.source);
   Fetch fetch(operation.replicas(), rank, piece, route, offered ? Fetch::Use::offered : Fetch::Use::copy);
   co_await fetch.located();
-  const bool near = !fetch.at_source() && fetch.is_near();
+  const bool near = !fetch.at_source() && operation.is_near(fetch.from());
   co_await operation.enter_window(rank, near);
   const Block to = fetch.to();
   fabric::MoveOutcome outcome;

@@ -45,15 +45,19 @@ class Operation final : public Pooled {
   void hold_send_blocks(LocalRank& rank, EagerSends eager);
   void announce_held_blocks(LocalRank& rank);
 
-  // Around each move. A near one is within the node, and may have a window of its own (EngineLimits).
+  // Around each move. A near one has a window of its own.
   [[nodiscard]] Window::Enter enter_window(LocalRank& rank, bool near = false) {
-    return has_near_window(near) ? context.near_window.enter(rank.near_window_slots)
-                                 : context.window.enter(rank.window_slots);
+    return near ? context.near_window.enter(rank.near_window_slots) : context.window.enter(rank.window_slots);
   }
   void leave_window(LocalRank& rank, bool near = false) {
-    has_near_window(near) ? context.near_window.leave(rank.near_window_slots) : context.window.leave(rank.window_slots);
+    near ? context.near_window.leave(rank.near_window_slots) : context.window.leave(rank.window_slots);
   }
-  [[nodiscard]] bool is_near(GroupRank peer) const { return membership().on_own_node(peer); }
+  // True if the other end of a move is this block, within the node, and the move may have to wait (EngineLimits).
+  [[nodiscard]] bool is_near(const Block& other_end) const {
+    const EngineLimits& limits = context.config.limits;
+    return limits.near_window_moves != 0 && other_end.bytes >= limits.near_window_bytes &&
+           context.share_node(context.config.self, context.service_of(other_end.memory.owner));
+  }
 
   // Awaited: pulls the source's block for the rank from the source itself, which may have sent it eagerly.
   [[nodiscard]] Move pull(const LocalRank& rank, GroupRank source) const;
@@ -112,7 +116,6 @@ class Operation final : public Pooled {
   std::uint32_t looks = 0;  // times that it was found overdue
 
  private:
-  [[nodiscard]] bool has_near_window(bool near) const { return near && context.config.limits.near_window_moves != 0; }
   void begin(LocalRank& rank, peer::Side side, EagerSends eager);
   void announce(LocalRank& rank, peer::Side side, EagerSends eager);
 

@@ -72,11 +72,6 @@ Block Fetch::from() const {
   return part_of(at_source() ? rank_.blocks.pull_from(segment_.source) : found_, segment_);
 }
 
-bool Fetch::is_near() const {
-  const Context& context = replicas_.operation_.context;
-  return context.share_node(context.config.self, context.service_of(from().memory.owner));
-}
-
 Block Fetch::to() const {
   return part_of(rank_.blocks.pull_to(segment_.source), segment_);
 }

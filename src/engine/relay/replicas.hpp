@@ -2,7 +2,7 @@
 //
 //     Fetch fetch(operation.replicas(), rank, segment, route);
 //     co_await fetch.located();  // the place to read it: a local rank, a rank of another service process, the source
-//     const bool near = fetch.is_near();
+//     const bool near = operation.is_near(fetch.from());
 //     co_await operation.enter_window(rank, near);
 //     ... move from fetch.from() to fetch.to() ...
 //     operation.leave_window(rank, near);
@@ -120,7 +120,6 @@ class Fetch {
   [[nodiscard]] bool at_source() const { return state_ == State::source; }
   // Both ends of the move.
   [[nodiscard]] Block from() const;
-  [[nodiscard]] bool is_near() const;  // read within the node
   [[nodiscard]] Block to() const;
   // Awaited: the move between them. The holder's service process may have sent a short replica with its answer.
   [[nodiscard]] Move move() const;

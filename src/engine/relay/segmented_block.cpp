@@ -59,7 +59,7 @@ Task SegmentedBlock::move_segment(Operation& operation, SegmentedBlock& block, s
   const Segment segment = block.segment(index);
   Fetch fetch(operation.replicas(), rank, segment, route);
   co_await fetch.located();
-  const bool near = fetch.is_near();
+  const bool near = operation.is_near(fetch.from());
   co_await operation.enter_window(rank, near);
   const Block from = fetch.from();
   const Block to = fetch.to();

@@ -69,11 +69,12 @@ bool HostCopies::step() {
     rank->lender->step(now, card_is_free);
     somebody_can_take = somebody_can_take || rank->lender->lends() || (card_is_free && !rank->lender->waits());
   }
-  if (somebody_can_take) share_out(now);
+  if (somebody_can_take || !returned_.empty()) share_out(now);
   return !shared_.empty();
 }
 
 void HostCopies::share_out(Clock::time_point now) {
+  move_returned_by_card();
   for (std::size_t left = std::min(waiting_.size(), kLooksAStep); left > 0; --left) {
     const std::uint64_t id = waiting_.front();
     waiting_.pop_front();
@@ -104,7 +105,11 @@ bool HostCopies::start_chunk(std::uint64_t id, Shared& move, Clock::time_point n
   move.started_bytes += part.bytes;
   ++move.open_chunks;
   const bool pull = mover == copy::HostMover::destination;
-  if (mover == copy::HostMover::card || !give(pull ? *puller : *pusher, pull, move, part)) move_by_card(part);
+  if (mover == copy::HostMover::card) {
+    move_by_card(part);
+  } else if (!give(pull ? *puller : *pusher, pull, move, part)) {
+    returned_.push_back(part);
+  }
   return true;
 }
 
@@ -141,6 +146,14 @@ bool HostCopies::give(RankLender& lender, bool pull, const Shared& move, const R
   return true;
 }
 
+void HostCopies::move_returned_by_card() {
+  while (!returned_.empty() && card_bytes_ < copy::kMostBytesByCard) {
+    const RankLender::Part part = returned_.front();
+    returned_.pop_front();
+    move_by_card(part);
+  }
+}
+
 void HostCopies::move_by_card(const RankLender::Part& part) {
   const Shared* move = find(part.move);
   assert(move != nullptr && "a move stays until its chunks have ended");
@@ -157,7 +170,7 @@ void HostCopies::copy_ended(const RankLender::Part& part, bool copied) {
   assert(move != nullptr && "a move stays until its chunks have ended");
   if (copied) move->copied_bytes += part.bytes;
   if (copied || move->completion == nullptr) return chunk_ended(part.move, move->outcome);
-  move_by_card(part);
+  returned_.push_back(part);
 }
 
 void HostCopies::card_ended(const ByCard& chunk, const MoveOutcome& outcome) {
@@ -201,6 +214,8 @@ void HostCopies::cancel(MoveCompletion& completion) {
 }
 
 void HostCopies::cancel_chunks(std::uint64_t id) {
+  const std::size_t dropped = std::erase_if(returned_, [id](const RankLender::Part& part) { return part.move == id; });
+  for (std::size_t i = 0; i < dropped; ++i) chunk_ended(id, MoveOutcome{MoveStatus::owner_lost, Reach::copier});
   std::vector<ByCard*> chunks;
   for (ByCard& chunk : by_card_) {
     if (chunk.move == id) chunks.push_back(&chunk);
@@ -242,6 +257,7 @@ void HostCopies::clear() {
   closed_ = true;
   shared_.clear();
   waiting_.clear();
+  returned_.clear();
   by_card_.clear();
 }
 

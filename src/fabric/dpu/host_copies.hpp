@@ -89,6 +89,7 @@ class HostCopies {
   [[nodiscard]] RankLender* lender_of(WorldRank rank);
   RankLender& make_lender(RemoteRank& rank);
   [[nodiscard]] bool give(RankLender& lender, bool pull, const Shared& move, const RankLender::Part& part);
+  void move_returned_by_card();
   void move_by_card(const RankLender::Part& part);
   void copy_ended(const RankLender::Part& part, bool copied);
   void card_ended(const ByCard& chunk, const MoveOutcome& outcome);
@@ -101,6 +102,7 @@ class HostCopies {
   std::uint64_t next_ = 1;
   std::unordered_map<std::uint64_t, Shared> shared_;
   std::deque<std::uint64_t> waiting_;  // with chunks to be started, looked at in turn
+  std::deque<RankLender::Part> returned_;  // not copied by the ranks that had them: for the card
   std::list<ByCard> by_card_;
   std::uint64_t card_bytes_ = 0;
   bool closed_ = false;

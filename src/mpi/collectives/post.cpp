@@ -78,8 +78,9 @@ enum class Placement { mapped, private_memory, staged, small, unreachable };
 
 // The buffer is not mapped, or has to be packed.
 Placement place_unmapped(Job& job, const Operation& operation, Blocks& blocks, Access access) {
-  // A rank that only contributes, as to a reduce, would not wait for the others, nor report that their counts differ.
-  const bool in_pieces = operation.asked.reduction && !operation.asked.root && operation.comm->shape().nodes > 1;
+  // A rank that only contributes would not wait for the others, nor report that their counts differ.
+  const bool in_pieces = operation.asked.reduction && !operation.asked.root && operation.comm->shape().nodes > 1 &&
+                         operation.receive.total_bytes() != 0;
   const NoCancellation whole;  // some buffers are looked up in /proc
   Placement staged = Placement::staged;
   if (blocks.dense()) {

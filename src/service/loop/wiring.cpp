@@ -438,7 +438,10 @@ void Wiring::start_engine_when_complete() {
   config.self = self_;
   config.epoch = Epoch{configuration_->epoch};
   if (degraded_) config.limits.window_moves = 1;
-  if (dpu_ && dpu_->leaves_copies_to_host() && !degraded_) config.limits.near_window_moves = copy::kMostNearMoves;
+  if (dpu_ && dpu_->leaves_copies_to_host() && !degraded_) {
+    config.limits.near_window_moves = copy::kMostNearMoves;
+    config.limits.near_window_bytes = copy::kLeastBytesToLend;
+  }
   if (many_nodes) {
     config.sp_of_rank = job_map_->sp_of_rank;
     for (std::uint32_t sp = 0; sp < job_map_->sp_count; ++sp) config.node_of_sp.push_back(job_map_->node_of(SpId{sp}));

@@ -25,6 +25,7 @@ OffloadedSide::OffloadedSide(model::Machine& machine, const Workload& workload)
   const model::ServiceModel& service = machine.cluster.service;
   if (service.placement == model::Placement::dpu && service.ranks_copy) {
     config.limits.near_window_moves = copy::kMostNearMoves;
+    config.limits.near_window_bytes = copy::kLeastBytesToLend;
   }
   model::ServiceWorld& world = *this;
   for (std::uint32_t sp = 0; sp < machine.places.services(); ++sp) {
