@@ -274,10 +274,9 @@ Scenario make_scenario(std::uint64_t seed, Algorithm algorithm, const FaultOptio
 }
 
 std::string Scenario::describe() const {
-  std::string text =
-      fmt::format("{} nodes, {} service processes, {} ranks, windows {} and {}, credits {}, messages of {} bytes",
-                  nodes, services, ranks(), limits.window_moves, limits.near_window_moves, limits.announce_credits,
-                  limits.message_bytes);
+  std::string text = fmt::format(
+      "{} nodes, {} service processes, {} ranks, windows {} and {}, credits {}, messages of {} bytes", nodes, services,
+      ranks(), limits.window_moves, limits.near_window_moves, limits.announce_credits, limits.message_bytes);
   for (std::size_t index = 0; index < groups.size(); ++index) {
     text += fmt::format("\n  group {}:", index);
     for (const WorldRank member : *groups[index].members) text += fmt::format(" {}", member.value());

@@ -101,7 +101,7 @@ class HostCopies {
   RankMoves& moves_;
   std::uint64_t next_ = 1;
   std::unordered_map<std::uint64_t, Shared> shared_;
-  std::deque<std::uint64_t> waiting_;  // with chunks to be started, looked at in turn
+  std::deque<std::uint64_t> waiting_;      // with chunks to be started, looked at in turn
   std::deque<RankLender::Part> returned_;  // not copied by the ranks that had them: for the card
   std::list<ByCard> by_card_;
   std::uint64_t card_bytes_ = 0;

@@ -140,8 +140,8 @@ class Service final : public fabric::BlockMover, public fabric::PeerMessenger, p
   // On a DPU: blocks between ranks of the host that wait for a rank or the card, and those that the card moves.
   std::deque<Transfer*> held_;
   std::uint64_t card_bytes_ = 0;
-  std::vector<Batch> batches_;                              // of this turn
-  std::unordered_map<SpId, std::uint64_t> arrivals_;        // by peer: arrival time of the last batch
+  std::vector<Batch> batches_;                        // of this turn
+  std::unordered_map<SpId, std::uint64_t> arrivals_;  // by peer: arrival time of the last batch
   std::unordered_map<fabric::MoveCompletion*, std::unique_ptr<Transfer>> transfers_;
   std::unordered_map<BlockId, std::unique_ptr<Transfer>> eager_;  // from peers, before the request
   struct SentEagerly {
