@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -83,6 +84,23 @@ def test_asynchronous_and_blocking_operations_meet(
                 assert torch.equal(tensor, expected(size, step + one))
 
     ranks.run(size, program)
+
+
+def test_the_thread_of_a_group_may_leave_the_computing_core(ranks: Ranks) -> None:
+    """It posts and completes asynchronous operations."""
+    kept = max(os.sched_getaffinity(0))
+
+    def program(rank: int, size: int) -> None:
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        ours = dist.new_group(backend="outrigger")
+        before = set(threading.enumerate())
+        dist.all_reduce(filled(rank, 0), group=ours, async_op=True).wait()
+        (thread,) = set(threading.enumerate()) - before
+        assert thread.native_id is not None
+        assert os.sched_getaffinity(thread.native_id) == os.sched_getaffinity(0) | {kept}
+        assert kept not in os.sched_getaffinity(0)
+
+    ranks.run(2, program)
 
 
 def test_no_node_has_one_if_one_keeps_no_core(ranks: Ranks, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
@@ -19,6 +20,9 @@ from torch._C._distributed_c10d import Backend
 from torch.autograd import profiler
 
 from outrigger import torch_layout
+from outrigger.cores import parse_cpu_list
+from outrigger.errors import UserError
+from outrigger.settings import SERVICE_CPUS
 from outrigger.torch import buffers, counting, library, observed
 from outrigger.torch.buffers import Buffer
 from outrigger.torch.meeting import meet
@@ -78,6 +82,13 @@ def _one_list(outputs: list[list[Any]]) -> list[Any]:
     return outputs[0] if len(outputs) == 1 else outputs
 
 
+def _service_cpus() -> set[int]:
+    """Those of this environment, which need not be the first rank's."""
+    with contextlib.suppress(UserError):
+        return set(parse_cpu_list(os.environ.get(SERVICE_CPUS, "")))
+    return set()
+
+
 def _word() -> Any:
     return torch.zeros(1, device="cpu")
 
@@ -123,8 +134,10 @@ class OutriggerProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             if self._handle is None and self._counts is not None:
                 self._counts.ended()
         self._has_service = bool(self._library.function("prefer_service")(self._handle, False))
-        if self._has_service and self._counts is not None:
-            self._counts.served_by(self._library.function("service_process")(self._handle))
+        if self._has_service:
+            self._queue.more_cpus = _service_cpus()
+            if self._counts is not None:
+                self._counts.served_by(self._library.function("service_process")(self._handle))
         if compared and self._counts is not None:
             self._counts.compare_clocks(self._message, rank, compared)
 

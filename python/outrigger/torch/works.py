@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -185,6 +186,8 @@ class WorkQueue:
         self._ends = False
         self._thread: threading.Thread | None = None
         self._last: Callable[[], None] | None = None
+        self.more_cpus: set[int] = set()
+        """The thread may use these besides the process's own, which compute."""
 
     def put(self, job: Callable[[], None], work: QueuedWork) -> None:
         """Does the operation in the background."""
@@ -298,6 +301,9 @@ class WorkQueue:
             return self._jobs.popleft()
 
     def _run(self) -> None:
+        if self.more_cpus:
+            with contextlib.suppress(OSError):  # they are not this container's
+                os.sched_setaffinity(0, os.sched_getaffinity(0) | self.more_cpus)
         while (taken := self._take()) is not None:
             job, work = taken
             try:
