@@ -83,7 +83,10 @@ bool Liveness::look_at(Peer& peer, bool interested) {
     peers_.lose(peer, how_it_went(peer));
     return false;
   }
-  if (may_be_replaced && (peer.broken || peer.silent_turns >= 2)) options_.on_silent(peer.sp);
+  if (may_be_replaced && (peer.broken || peer.silent_turns >= 2)) {
+    peer.asked_for = true;
+    options_.on_silent(peer.sp);
+  }
   if (peer.silent_turns < options_.turns_until_ping) return true;
   if (peer.handshake.is_open()) {
     channels_.say(peer, peers_.header(wire::Kind::ping));

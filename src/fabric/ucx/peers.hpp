@@ -83,6 +83,7 @@ struct Peer {
   bool heard = false;                  // since the last tick()
   std::uint32_t silent_turns = 0;      // since the last input from it or its node
   std::uint32_t unanswered_turns = 0;  // since its last input
+  bool asked_for = false;              // in this turn, and its node has not answered yet
   std::uint32_t living_turns = 0;      // broken, but its node answered
 
   // ChunkReceiver.

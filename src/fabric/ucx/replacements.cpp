@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <string>
+#include <utility>
 
 namespace outrigger::fabric::ucx {
 namespace {
@@ -40,12 +41,13 @@ bool Replacements::let_go() {
 }
 
 // A live process is not replaced because its connection broke. It may also have died just now, unnoticed by its keeper.
+// So one answer a turn counts: those to other service processes of this node come here, too.
 void Replacements::expect(SpId sp, Epoch epoch) {
   Peer* peer = peers_.named(sp);
   if (peer == nullptr) return;
   if (!peer->broken || peer->epoch != epoch) {
     peer->silent_turns = 0;
-  } else if (++peer->living_turns >= kTurnsUntilSure) {
+  } else if (std::exchange(peer->asked_for, false) && ++peer->living_turns >= kTurnsUntilSure) {
     peers_.begin_anew("has lost its connection", *peer);
   }
 }
