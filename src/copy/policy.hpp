@@ -86,8 +86,8 @@ enum class HostMover : std::uint8_t { none, card, destination, source };
 
 // Bytes that a rank has been given and not copied. At the limit it gets no more.
 inline constexpr std::uint64_t kMostBytesLent = 512U << 10;
-// Bytes within the host that the card moves at a time for one service process: little, as blocks that cross the network
-// need the same PCIe link, and as ranks that begin to wait copy faster. Further ones wait for ranks, or for the card.
+// Bytes within the host that the card moves at a time for one service process. They are few, as blocks that cross the
+// network need the same PCIe link. Further ones wait for the card, or for ranks that begin to wait: these copy faster.
 inline constexpr std::uint64_t kMostBytesByCard = 256U << 10;
 // A rank that does not wait after this time from its post computes, or has no core.
 inline constexpr std::chrono::microseconds kUntilComputes{100};

@@ -105,6 +105,15 @@ def check_tracks(text: str) -> None:
         assert all(any(begin <= at <= end for begin, end in tracks[track]) for at, track in steps)
 
 
+@pytest.fixture
+def events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Ranks that this test starts record their events in this directory."""
+    directory = tmp_path / "events"
+    directory.mkdir()
+    monkeypatch.setenv(TRACE, f"{directory}/")
+    return directory
+
+
 def test_each_call_is_in_the_trace(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     done = outrigger_run(tmp_path, TRACED, "--trace", str(path))
@@ -197,11 +206,10 @@ def test_a_job_without_groups_says_so(tmp_path: Path) -> None:
     assert done.returncode == 0 and "no rank has made a process group" in " ".join(done.stdout.split())
 
 
-def test_ranks_record_without_outrigger_run(ranks: Ranks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_record_without_outrigger_run(
+    ranks: Ranks, tmp_path: Path, events: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Operations of a group with a service process are in the lane of this."""
-    events = tmp_path / "events"
-    events.mkdir()
-    monkeypatch.setenv(TRACE, f"{events}/")
     monkeypatch.setenv("OUTRIGGER_SERVICE_CPUS", str(max(os.sched_getaffinity(0))))
 
     def program(rank: int, _size: int) -> None:
@@ -403,11 +411,8 @@ def compared_in(directory: Path) -> dict[int, list[Compared]]:
     return {one.process.rank: list(one.compared) for one in job}
 
 
-def test_clocks_of_machines_are_compared(ranks: Ranks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clocks_of_machines_are_compared(ranks: Ranks, events: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two machines with two ranks each, whose clocks are really the same one."""
-    events = tmp_path / "events"
-    events.mkdir()
-    monkeypatch.setenv(TRACE, f"{events}/")
     monkeypatch.setenv("OUTRIGGER_PRETEND_NODE", "a,a,b,b")
     monkeypatch.setattr(clocks, "_LIMIT", timedelta(seconds=LIMIT_S))
     monkeypatch.setattr(clocks, "_LIMIT_OF_FIRST", timedelta(seconds=LIMIT_S))
@@ -457,11 +462,8 @@ def test_machines_without_a_trace_are_not_compared(
 
 @pytest.mark.parametrize("silent", [0, 1])
 def test_a_rank_that_does_not_compare_holds_nobody_up(
-    ranks: Ranks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silent: int
+    ranks: Ranks, events: Path, monkeypatch: pytest.MonkeyPatch, silent: int
 ) -> None:
-    events = tmp_path / "events"
-    events.mkdir()
-    monkeypatch.setenv(TRACE, f"{events}/")
     monkeypatch.setenv("OUTRIGGER_PRETEND_NODE", "a,b")
     for limit in ("_LIMIT", "_LIMIT_OF_FIRST"):
         monkeypatch.setattr(clocks, limit, timedelta(milliseconds=50))
@@ -482,11 +484,8 @@ def test_a_rank_that_does_not_compare_holds_nobody_up(
 
 @pytest.mark.parametrize("killed", [0, 1])
 def test_a_rank_may_die_while_clocks_are_compared(
-    ranks: Ranks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: int
+    ranks: Ranks, events: Path, monkeypatch: pytest.MonkeyPatch, killed: int
 ) -> None:
-    events = tmp_path / "events"
-    events.mkdir()
-    monkeypatch.setenv(TRACE, f"{events}/")
     monkeypatch.setenv("OUTRIGGER_PRETEND_NODE", "a,b")
 
     def program(rank: int, _size: int) -> None:
