@@ -7,6 +7,7 @@ engine::EngineConfig Places::engine_config() const {
   config.sp_of_rank.reserve(ranks());
   for (std::uint32_t rank = 0; rank < ranks(); ++rank) config.sp_of_rank.emplace_back(service_of(rank));
   for (std::uint32_t sp = 0; sp < services(); ++sp) config.node_of_sp.push_back(node_of_service(sp));
+  config.limits.window_moves = engine::window_moves_for(shape_.nodes, shape_.services);
   return config;
 }
 

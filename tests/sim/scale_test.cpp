@@ -57,7 +57,7 @@ TEST_P(Scale, MessagesMatchTheAlgorithm) {
     EXPECT_EQ(counters.received[kAnnounce].count, result.ranks - local);
     EXPECT_EQ(counters.received[kRelease].count, remote_pairs);
     EXPECT_EQ(counters.moves, local * (result.ranks - 1));
-    EXPECT_LE(counters.most_frames, local + engine::EngineLimits().window_moves);
+    EXPECT_LE(counters.most_frames, local + engine::window_moves_for(chosen.nodes, chosen.services));
     EXPECT_LE(counters.most_inbound, 64U);
     EXPECT_LE(counters.most_kept_announcements, result.ranks - local);
   }

@@ -437,7 +437,8 @@ void Wiring::start_engine_when_complete() {
   engine::EngineConfig config;
   config.self = self_;
   config.epoch = Epoch{configuration_->epoch};
-  if (degraded_) config.limits.window_moves = 1;
+  config.limits.window_moves =
+      degraded_ ? 1 : engine::window_moves_for(configuration_->nodes, configuration_->sp_count);
   if (dpu_ && dpu_->leaves_copies_to_host() && !degraded_) {
     config.limits.near_window_moves = copy::kMostNearMoves;
     config.limits.near_window_bytes = copy::kLeastBytesToLend;
