@@ -91,6 +91,7 @@ void LocalRank::begin(peer::Side side, EagerSends eager) {
       if (!pairs.is_settled(rank)) ++contacts[peer].unsettled;
     }
   }
+  operation_.reconsider_all_replicas();  // after a restart it has blocks already
 }
 
 bool LocalRank::is_settled() const {
@@ -108,7 +109,7 @@ void LocalRank::fill(GroupRank source) {
   if (!pairs.fill(source)) return;
   if (pairs.side() == peer::Side::send) forget_eager(source);
   if (pairs.side() == peer::Side::receive) unsettle_contact(source);
-  operation_.reconsider_replicas();
+  operation_.reconsider_replicas(source);
   notify();
 }
 

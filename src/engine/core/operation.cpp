@@ -109,7 +109,7 @@ void Operation::add(PostedOperation&& posted, AlgorithmFunction algorithm) {
 
 void Operation::remove_completed() {
   ranks.remove_completed();
-  reconsider_replicas();
+  reconsider_all_replicas();
 }
 
 void Operation::drop(GroupRank rank) {
@@ -121,7 +121,7 @@ void Operation::drop(GroupRank rank) {
     }
     ranks.remove(*dropped);
   }
-  reconsider_replicas();
+  reconsider_all_replicas();
   matcher.forget_met();
 }
 
@@ -150,7 +150,11 @@ bool Operation::is_over() const {
                      [&](GroupRank local) { return finished(membership().world(local)).has_value(); });
 }
 
-void Operation::reconsider_replicas() {
+void Operation::reconsider_replicas(GroupRank source) {
+  if (replicas_ != nullptr) replicas_->reconsider(source);
+}
+
+void Operation::reconsider_all_replicas() {
   if (replicas_ != nullptr) replicas_->reconsider();
 }
 

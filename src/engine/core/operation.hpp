@@ -99,8 +99,10 @@ class Operation final : public Pooled {
   void peer_restarted(std::uint32_t peer);
   [[nodiscard]] bool is_over() const;
 
-  // A receive block has ended, or a rank has gone: waiting requests may have an answer now.
-  void reconsider_replicas();
+  // A local rank's block of that source has ended: waiting requests may have an answer now.
+  void reconsider_replicas(GroupRank source);
+  // A local rank has begun or gone: any waiting request may have an answer now.
+  void reconsider_all_replicas();
   // No reader from before this incarnation is left.
   [[nodiscard]] bool is_quiescent() const;
 

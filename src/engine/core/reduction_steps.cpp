@@ -35,6 +35,7 @@ void end_slice(Operation& operation, LocalRank& rank, GroupRank owner, const fab
   operation.mark_delivered(rank, owner, outcome);
   rank.record.bytes_by_reach[static_cast<std::size_t>(outcome.reach)] += rank.blocks.expected_bytes(owner);
   rank.pairs.set_placed(owner);
+  operation.reconsider_replicas(owner);
 }
 
 namespace {

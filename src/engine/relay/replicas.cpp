@@ -237,8 +237,8 @@ void Replicas::offer_to_readers(const Segment& segment) {
 }
 
 // No local rank will take them any more.
-void Replicas::let_go_unwanted() {
-  for (auto early = early_.begin(); early != early_.end();) {
+void Replicas::let_go_unwanted(const Segment::Key& first, const Segment::Key& last) {
+  for (auto early = early_.lower_bound(first); early != early_.end() && early->first <= last;) {
     const auto [key, answer] = *early;
     const bool wanted = expects_offer(operation_, key.first);
     early = wanted ? std::next(early) : early_.erase(early);
@@ -320,11 +320,19 @@ void Replicas::advance(Entry& entry) {
   }
 }
 
+void Replicas::reconsider(GroupRank source) {
+  reconsider({source, 0}, {source, peer::kWholeBlock});
+}
+
 void Replicas::reconsider() {
+  reconsider({GroupRank{0}, 0}, {GroupRank{~std::uint32_t{0}}, peer::kWholeBlock});
+}
+
+void Replicas::reconsider(const Segment::Key& first, const Segment::Key& last) {
   if (closing_) return;
-  let_go_unwanted();
+  let_go_unwanted(first, last);
   // Waiters that continue may add new waiters, and may need another pass.
-  for (auto next = waited_for_.begin(); next != waited_for_.end();) {
+  for (auto next = waited_for_.lower_bound(first); next != waited_for_.end() && *next <= last;) {
     const Segment::Key key = *next;
     Entry& entry = entries_.at(key);
     advance(entry);
@@ -461,6 +469,8 @@ std::optional<std::string> Replicas::broken_invariant() const {
       }
     }
     if (waited_for && !waited_for_.contains(key)) return "a rank that waits for a replica is not reconsidered";
+    const bool has_answer = holder_of(key, 1) != nullptr || !will_have(operation_, key.first, std::nullopt);
+    if (!entry.waiting.empty() && has_answer) return "a request that can be answered waits";
   }
   const LocalRank* wrong = operation_.ranks.find_if([&](const LocalRank& rank) {
     const auto counted = readers.find(rank.me());

@@ -171,7 +171,9 @@ class Replicas {
   void on_done(SpId from, const peer::ReplicaDone& done);
   void on_quiesce(SpId from, const peer::Quiesce& quiesce);
   void peer_restarted(SpId peer);
-  // A local rank's block has ended, or a rank has gone: waiting fetches may continue.
+  // A local rank's block of that source has ended: fetches that wait for it may continue.
+  void reconsider(GroupRank source);
+  // A local rank has begun or gone: any waiting fetch may continue.
   void reconsider();
   // Further ranks of a delegate may still ask.
   [[nodiscard]] bool has_delegates() const;
@@ -220,7 +222,9 @@ class Replicas {
   [[nodiscard]] bool is_offered(SpId service, const Segment::Key& key) const;
   [[nodiscard]] bool may_come_early(SpId from, const Segment::Key& key) const;
   [[nodiscard]] bool may_be_offer(SpId from, const Segment::Key& key) const;
-  void let_go_unwanted();
+  // From `first` to `last`, both included.
+  void reconsider(const Segment::Key& first, const Segment::Key& last);
+  void let_go_unwanted(const Segment::Key& first, const Segment::Key& last);
   void answer_quiesce(SpId peer);
 
   void advance(Entry& entry);

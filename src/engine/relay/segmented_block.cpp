@@ -72,7 +72,7 @@ Task SegmentedBlock::move_segment(Operation& operation, SegmentedBlock& block, s
 // Others may wait here for the whole block, and this rank for what they have.
 void SegmentedBlock::give_up() {
   rank_.pairs.set_failed(source_);
-  operation_.reconsider_replicas();
+  operation_.reconsider_replicas(source_);
 }
 
 void SegmentedBlock::end(std::uint32_t index, const fabric::MoveOutcome& outcome) {
