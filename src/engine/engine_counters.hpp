@@ -19,6 +19,7 @@ struct EngineCounters {
   std::uint64_t moved_bytes = 0;
   std::uint64_t reductions = 0;  // of two blocks each
   std::uint64_t reduced_bytes = 0;
+  std::uint64_t reconsidered_segments = 0;       // waits for a replica that were looked at again
   std::uint64_t most_inbound = 0;                // messages received and not processed yet
   std::uint64_t most_kept_announcements = 0;     // of one operation, for local ranks that have not posted
   std::uint64_t most_announcements_waiting = 0;  // own announcements to one peer that wait for a credit

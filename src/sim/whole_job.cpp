@@ -119,6 +119,7 @@ class WholeJob {
     for (const std::unique_ptr<engine::Engine>& engine : engines_) {
       const engine::EngineCounters counters = engine->counters();
       result.moves += counters.moves;
+      result.reconsidered_segments += counters.reconsidered_segments;
       for (std::size_t kind = 0; kind < counters.sent.size(); ++kind) {
         result.sent[kind].count += counters.sent[kind].count;
         result.sent[kind].bytes += counters.sent[kind].bytes;

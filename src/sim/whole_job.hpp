@@ -32,6 +32,7 @@ struct WholeJobResult {
   std::uint32_t services = 0;
   std::array<engine::EngineCounters::Messages, engine::EngineCounters::kMessageKinds> sent{};
   std::uint64_t moves = 0;
+  std::uint64_t reconsidered_segments = 0;     // waits for a replica that were looked at again
   std::uint64_t wire_moves = 0;                // between nodes
   std::uint64_t wire_bytes = 0;                // of wire_moves, without messages
   std::uint64_t most_bytes_from_a_node = 0;    // of wire_bytes

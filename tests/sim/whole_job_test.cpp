@@ -149,6 +149,16 @@ TEST_P(WholeJob, AllgatherHierarchical) {
   }
 }
 
+// A block that arrives concerns only those that wait for this block.
+TEST_P(WholeJob, AllgatherLooksAtFewWaits) {
+  for (const Algorithm algorithm : {Algorithm::node_pull, Algorithm::hierarchical}) {
+    for (const Shape& shape : {Shape{4, 2, 2}, Shape{4, 2, 8}, Shape{8, 4, 4}}) {
+      const WholeJobResult result = counted(shape, Collective::iallgather, algorithm, kLarge);
+      EXPECT_LE(result.reconsidered_segments, result.moves) << name_of(algorithm) << ", " << shape.p() << " ranks";
+    }
+  }
+}
+
 TEST_P(WholeJob, BroadcastFlat) {
   for (const Shape& shape : kShapes) {
     const std::uint64_t p = shape.p();

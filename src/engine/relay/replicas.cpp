@@ -335,6 +335,7 @@ void Replicas::reconsider(const Segment::Key& first, const Segment::Key& last) {
   for (auto next = waited_for_.lower_bound(first); next != waited_for_.end() && *next <= last;) {
     const Segment::Key key = *next;
     Entry& entry = entries_.at(key);
+    ++operation_.context.counters.reconsidered_segments;
     advance(entry);
     if (!entry.is_waited_for()) waited_for_.erase(key);
     next = waited_for_.upper_bound(key);
