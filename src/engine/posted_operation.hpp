@@ -55,7 +55,7 @@ struct PostedOperation {
   bool own_block_done = false;          // the rank copies its own block
   bool kept = false;                    // buffers are valid until complete()
   std::uint32_t native_calls = 0;       // see protocol/native_calls.hpp
-  std::vector<std::uint8_t> delivered;  // marks found at a replay, by group rank; may be empty
+  std::vector<std::uint8_t> delivered;  // marks found at a replay, by group rank; empty: no replay
 };
 
 }  // namespace outrigger::engine

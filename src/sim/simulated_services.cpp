@@ -144,11 +144,7 @@ void ServiceProcesses::reattach(WorldRank rank, std::uint32_t epoch) {
   for (std::size_t slot = 0; slot < state.slots.size(); ++slot) {
     if (state.slots[slot].completed) continue;
     replayed.push_back(posted_(rank, slot));
-    if (job_.world.random.chance(0.9) ||
-        std::any_of(state.slots[slot].delivered.begin(), state.slots[slot].delivered.end(),
-                    [](auto m) { return m != 0; })) {
-      replayed.back().delivered = state.slots[slot].delivered;
-    }
+    replayed.back().delivered = state.slots[slot].delivered;
   }
   job_.result.replayed_posts += replayed.size();
   job_.trace("rank {} is replayed with {} unfinished operations", rank.value(), replayed.size());

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "cluster.hpp"
@@ -30,7 +31,8 @@ bool all_ended(Cluster& cluster, std::uint32_t but, CompletionStatus status) {
 
 // An exchange of two ranks, up to the end of one: its last messages are lost.
 struct HalfEnded {
-  explicit HalfEnded(Algorithm algorithm) {
+  explicit HalfEnded(Algorithm algorithm, std::optional<WorldRank> faulty_source = std::nullopt) {
+    cluster.faulty_source = faulty_source;
     for (const std::uint32_t rank : {0U, 1U}) cluster.post(cluster.operation(rank, 0, 32, algorithm));
     cluster.hold_messages = true;
     for (cluster.settle(); !cluster.completed(0, 0) && !cluster.completed(1, 0); cluster.settle()) {
@@ -65,6 +67,26 @@ TEST_P(LostRanks, WhatOneHadCompletedIsStillComplete) {
   EXPECT_EQ(cluster.completion(job.open, 0).record.status, CompletionStatus::ok);
   EXPECT_TRUE(cluster.bytes_right(job.open, 0, 32));
   EXPECT_TRUE(cluster.idle());
+}
+
+// The rank that has ended was released although its block could not be read. Nothing in the other one's slot says so.
+TEST_P(LostRanks, ABlockThatFailedBeforeRestartsIsNotTakenForDelivered) {
+  std::uint32_t tried = 0;
+  for (const std::uint32_t faulty : {0U, 1U}) {
+    HalfEnded job(GetParam(), WorldRank{faulty});
+    if (job.ended != faulty) continue;
+    ++tried;
+    Cluster& cluster = job.cluster;
+    for (const std::uint32_t service : {0U, 1U}) cluster.restart(service);
+    cluster.engine(job.ended).restore_progress(WorldRank{job.ended}, kGroup, 1);
+    cluster.post(with_marks(cluster, cluster.operation(job.open, 0, 32, GetParam())));
+    cluster.settle();
+    cluster.post(cluster.operation(job.ended, 1, 32, GetParam()));
+    cluster.settle();
+    ASSERT_TRUE(cluster.completed(job.open, 0));
+    EXPECT_EQ(cluster.completion(job.open, 0).record.status, CompletionStatus::peer_lost);
+  }
+  EXPECT_NE(tried, 0U);
 }
 
 // The service process is told of both before it runs.

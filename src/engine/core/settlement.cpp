@@ -121,11 +121,21 @@ void on_delivered(Operation& operation, SpId from, const peer::Delivered& delive
 
 // ---------------------------------------------------------------- finished ranks
 
-// A rank completes only when its blocks are released. So a block that is still awaited was empty, or the rank failed.
-// Its service process may not know that after a restart, but contributions are not empty.
+namespace {
+
+// The rank has all that one that has ended without an error could give: there are no marks of a barrier, and other
+// blocks may have been empty. But contributions are not. After a restart a block without a mark may also have been
+// released because this rank had failed: the incarnation that knows why is gone.
+bool has_all_of_ended(const PostedOperation& posted) {
+  return posted.collective == Collective::ibarrier || (!posted.reduction && posted.delivered.empty());
+}
+
+}  // namespace
+
+// A rank completes only when its blocks are released. So a block that is still awaited was empty, or a rank has failed.
 void end_pair_with_finished(LocalRank& rank, GroupRank finished, CompletionStatus status) {
   const bool waits = rank.pairs[finished].receive == ReceiveState::waiting;
-  if (waits && rank.posted().reduction && status == CompletionStatus::ok) status = CompletionStatus::peer_lost;
+  if (waits && status == CompletionStatus::ok && !has_all_of_ended(rank.posted())) status = CompletionStatus::peer_lost;
   const SendState state = rank.pairs[finished].send;
   const bool sends = state != SendState::released && state != SendState::moving;
   // Fail first: filling the pair may report the rank as filled.
