@@ -55,7 +55,11 @@ struct PostedOperation {
   bool own_block_done = false;          // the rank copies its own block
   bool kept = false;                    // buffers are valid until complete()
   std::uint32_t native_calls = 0;       // see protocol/native_calls.hpp
-  std::vector<std::uint8_t> delivered;  // marks found at a replay, by group rank; empty: no replay
+  std::vector<std::uint8_t> marks;      // BlockMark by group rank, found at a replay; empty: no replay
+
+  [[nodiscard]] BlockMark mark_of(GroupRank source) const {
+    return marks.empty() ? BlockMark::none : BlockMark{marks[source.value()]};
+  }
 };
 
 }  // namespace outrigger::engine

@@ -22,9 +22,9 @@ struct CompletionRecord {
 
 class RankView {
  public:
-  // Writes the delivered mark of `source`'s block into the destination rank's memory, which outlives this service
-  // process. Called after the bytes are placed and before the source is released.
-  virtual void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) = 0;
+  // Writes the mark of `source`'s block into the destination rank's memory, which outlives this service process. Called
+  // after the bytes are placed, or the move has failed, and before the source is released.
+  virtual void mark_block(WorldRank destination, SlotIndex slot, GroupRank source, BlockMark mark) = 0;
 
   // All receive blocks of a kept operation are in place and marked: its rank may continue, while its memory stays as it
   // is until complete(). Called at most once per posted slot, before complete(), with the same record. This is a hint

@@ -10,6 +10,13 @@
 
 namespace outrigger {
 
+// Of a receive block, in the rank's memory: a restarted service process finds there which blocks have ended, and how.
+enum class BlockMark : std::uint8_t {
+  none = 0,
+  delivered = 1,
+  failed = 2,  // it was not delivered, and its source may have been released
+};
+
 struct MemoryRef {
   WorldRank owner;
   RegionId region = kPrivateRegion;

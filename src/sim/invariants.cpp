@@ -96,16 +96,17 @@ Block Invariants::marked_block(const Slot& slot, GroupRank source) const {
   return block;
 }
 
-void Invariants::marked(SpId by, WorldRank destination, SlotIndex slot_index, GroupRank source) {
+void Invariants::marked(SpId by, WorldRank destination, SlotIndex slot_index, GroupRank source, BlockMark mark) {
   Rank& rank = job_.ranks[destination.value()];
   if (rank.lost) return;
   if (slot_index.value() >= rank.slots.size()) return job_.broken("a mark names a slot that was never posted");
   Slot& slot = rank.slots[slot_index.value()];
   if (source.value() >= slot.delivered.size()) return job_.broken("a mark names a rank outside the group");
   if (slot.completed) return job_.broken("a mark after the completion");
-  job_.trace("service {} marks group {} operation {} {} -> {}", by.value(), slot.group, slot.sequence, source.value(),
-             slot.me.value());
-  slot.delivered[source.value()] = 1;
+  job_.trace("service {} marks group {} operation {} {} -> {}{}", by.value(), slot.group, slot.sequence, source.value(),
+             slot.me.value(), mark == BlockMark::failed ? " as failed" : "");
+  slot.delivered[source.value()] = static_cast<std::uint8_t>(mark);
+  if (mark == BlockMark::failed) return;
   const Block block = marked_block(slot, source);
   const std::uint64_t bytes = std::min(block.bytes, job_.plan_of(slot).sent[source.value()][slot.me.value()]);
   const std::uint64_t offset = block.memory.address - RankMemory::address_of(slot.receive_buffer, 0);

@@ -22,7 +22,7 @@ class Invariants {
   // Before a chunk's bytes are touched.
   void chunk_moves(SpId by, const Block& from, const Block& to);
   void eager_read(SpId by, const Block& from);
-  void marked(SpId by, WorldRank destination, SlotIndex slot, GroupRank source);
+  void marked(SpId by, WorldRank destination, SlotIndex slot, GroupRank source, BlockMark mark);
   // nullptr if there is no such operation to complete.
   [[nodiscard]] Slot* completing(SpId by, WorldRank rank, SlotIndex slot, const fabric::CompletionRecord& record);
   void sent(std::span<const std::byte> message);

@@ -77,7 +77,9 @@ class SymbolicPeers final : public fabric::sim::BareFabric {
     take(to, message);
     allocation_count().counting = counting;
   }
-  void mark_delivered(WorldRank /*destination*/, SlotIndex /*slot*/, GroupRank /*source*/) override { ++marks; }
+  void mark_block(WorldRank /*destination*/, SlotIndex /*slot*/, GroupRank /*source*/, BlockMark /*mark*/) override {
+    ++marks;
+  }
   void complete(WorldRank /*rank*/, SlotIndex /*slot*/, const fabric::CompletionRecord& record) override {
     ++completions;
     if (record.status != CompletionStatus::ok) broken = "a rank completed with an error";

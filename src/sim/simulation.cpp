@@ -33,8 +33,8 @@ class Simulation final : public fabric::sim::Observer {
   void chunk_moves(SpId by, const Block& from, const Block& to) override { invariants_.chunk_moves(by, from, to); }
   void eager_read(SpId by, const Block& from) override { invariants_.eager_read(by, from); }
   void move_ended(SpId by) override { services_.wake(job_.service(by)); }
-  void marked(SpId by, WorldRank destination, SlotIndex slot, GroupRank source) override {
-    invariants_.marked(by, destination, slot, source);
+  void marked(SpId by, WorldRank destination, SlotIndex slot, GroupRank source, BlockMark mark) override {
+    invariants_.marked(by, destination, slot, source, mark);
   }
   void completed(SpId by, WorldRank rank, SlotIndex slot, const fabric::CompletionRecord& record) override {
     if (Slot* ended = invariants_.completing(by, rank, slot, record)) programs_.completed(rank, *ended);

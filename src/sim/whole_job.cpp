@@ -50,7 +50,7 @@ class CountingFabric final : public fabric::sim::BareFabric {
   void send(SpId to, std::span<const std::byte> message) override {
     world_.messages.push_back(Message{self_, to, {message.begin(), message.end()}});
   }
-  void mark_delivered(WorldRank /*destination*/, SlotIndex /*slot*/, GroupRank /*source*/) override {}
+  void mark_block(WorldRank /*destination*/, SlotIndex /*slot*/, GroupRank /*source*/, BlockMark /*mark*/) override {}
   void complete(WorldRank /*rank*/, SlotIndex /*slot*/, const fabric::CompletionRecord& record) override {
     ++world_.completions;
     world_.failed = world_.failed || record.status != CompletionStatus::ok;

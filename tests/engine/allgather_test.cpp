@@ -156,7 +156,7 @@ TEST(NodePull, ARestartWaitsForThoseWhoRead) {
 
   cluster.restart(1);
   PostedOperation replayed = reader(1);
-  replayed.delivered = {1, 0, 0};
+  replayed.marks = {1, 0, 0};
   cluster.post(std::move(replayed));
   cluster.settle();
   EXPECT_FALSE(cluster.completed(1, 0));  // it still is

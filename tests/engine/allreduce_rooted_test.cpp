@@ -174,7 +174,7 @@ TEST(AllreduceRooted, ARestartedRootSendsTheResultAgain) {
   ASSERT_TRUE(cluster.marked(0, 0, 0));
   cluster.restart(0);
   PostedOperation again = rooted(cluster, 0, 64);
-  again.delivered = {1, 0, 0};
+  again.marks = {1, 0, 0};
   cluster.post(std::move(again));
   must_end_well_without_holds(cluster);
   EXPECT_EQ(cluster.reductions_done, 2U);  // of three operands, once

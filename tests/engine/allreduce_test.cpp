@@ -333,8 +333,8 @@ TEST(Allreduce, AMarkedSliceStays) {
   cluster.restart(0);
   for (std::uint32_t rank = 0; rank < 2; ++rank) {
     PostedOperation again = cluster.allreduce(rank, 0, 32);
-    again.delivered.resize(2);
-    for (std::uint32_t slice = 0; slice < 2; ++slice) again.delivered[slice] = cluster.marked(rank, 0, slice) ? 1 : 0;
+    again.marks.resize(2);
+    for (std::uint32_t slice = 0; slice < 2; ++slice) again.marks[slice] = cluster.marked(rank, 0, slice) ? 1 : 0;
     cluster.post(std::move(again));
   }
   cluster.hold_moves = false;

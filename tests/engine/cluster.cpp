@@ -42,8 +42,8 @@ void ClusterFabric::send(SpId to, std::span<const std::byte> message) {
 }
 
 // Slots are numbered by sequence here.
-void ClusterFabric::mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) {
-  cluster_.marks_[{destination.value(), slot.value()}].sources.push_back(source.value());
+void ClusterFabric::mark_block(WorldRank destination, SlotIndex slot, GroupRank source, BlockMark mark) {
+  cluster_.marks_[{destination.value(), slot.value()}][source.value()] = mark;
 }
 
 void ClusterFabric::complete(WorldRank rank, SlotIndex slot, const fabric::CompletionRecord& record) {

@@ -31,7 +31,7 @@ class ClusterFabric final : public fabric::sim::BareFabric {
   void send_eager(const BlockId& id, const Block& /*from*/, SpId /*reader*/) override { eager.push_back(id); }
   void withdraw_eager(const BlockId& id) override { withdrawn.push_back(id); }
   void send(SpId to, std::span<const std::byte> message) override;
-  void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
+  void mark_block(WorldRank destination, SlotIndex slot, GroupRank source, BlockMark mark) override;
   void filled(WorldRank rank, SlotIndex /*slot*/, const fabric::CompletionRecord& /*record*/) override {
     told_filled.push_back(rank);
   }
@@ -153,7 +153,11 @@ class Cluster {
   [[nodiscard]] std::uint64_t moves_from(std::uint32_t rank) { return moves_from_[rank]; }
   [[nodiscard]] Buffers& buffers(std::uint32_t rank, std::uint64_t sequence) { return buffers_[{rank, sequence}]; }
   [[nodiscard]] bool marked(std::uint32_t rank, std::uint64_t sequence, std::uint32_t source) {
-    return marks_[{rank, sequence}].contains(source);
+    return mark(rank, sequence, source) == static_cast<std::uint8_t>(BlockMark::delivered);
+  }
+  // As in the rank's memory.
+  [[nodiscard]] std::uint8_t mark(std::uint32_t rank, std::uint64_t sequence, std::uint32_t source) {
+    return static_cast<std::uint8_t>(marks_[{rank, sequence}][source]);
   }
   [[nodiscard]] std::size_t ranks() const { return sp_of_rank_.size(); }
   [[nodiscard]] bool idle();
@@ -192,13 +196,7 @@ class Cluster {
   std::map<Key, Buffers> buffers_;
   std::map<std::uint32_t, std::uint64_t> moves_from_;  // by source
   std::map<Key, Completion> completions_;
-  struct Marks {
-    std::vector<std::uint32_t> sources;
-    [[nodiscard]] bool contains(std::uint32_t source) const {
-      return std::find(sources.begin(), sources.end(), source) != sources.end();
-    }
-  };
-  std::map<Key, Marks> marks_;
+  std::map<Key, std::map<std::uint32_t, BlockMark>> marks_;  // by source
 };
 
 }  // namespace outrigger::engine::testing

@@ -363,7 +363,7 @@ TEST(Engine, RejectsWhatItCannotAccept) {
   EXPECT_EQ(status_of([](P& p) { p.me = GroupRank{2}; }), CompletionStatus::rejected);
   EXPECT_EQ(status_of([](P& p) { p.send.base.owner = WorldRank{1}; }), CompletionStatus::rejected);
   EXPECT_EQ(status_of([](P& p) { p.receive.extents.resize(3); }), CompletionStatus::rejected);
-  EXPECT_EQ(status_of([](P& p) { p.delivered.resize(1); }), CompletionStatus::rejected);
+  EXPECT_EQ(status_of([](P& p) { p.marks.resize(1); }), CompletionStatus::rejected);
   EXPECT_EQ(status_of([](P& p) { p.members = nullptr; }), CompletionStatus::rejected);
   EXPECT_EQ(status_of([](P& p) {
               p.members = std::make_shared<const std::vector<WorldRank>>(std::vector{WorldRank{0}, WorldRank{0}});

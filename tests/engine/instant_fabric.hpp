@@ -20,7 +20,9 @@ class InstantFabric final : public fabric::sim::BareFabric {
   }
   void cancel(fabric::MoveCompletion& completion) override { std::erase(moves_, &completion); }
   void send(SpId /*to*/, std::span<const std::byte> /*message*/) override { ++sent; }
-  void mark_delivered(WorldRank /*destination*/, SlotIndex /*slot*/, GroupRank /*source*/) override { ++marks; }
+  void mark_block(WorldRank /*destination*/, SlotIndex /*slot*/, GroupRank /*source*/, BlockMark /*mark*/) override {
+    ++marks;
+  }
   void complete(WorldRank /*rank*/, SlotIndex /*slot*/, const fabric::CompletionRecord& /*record*/) override {
     ++completions;
   }

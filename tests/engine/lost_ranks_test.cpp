@@ -14,9 +14,9 @@ constexpr GroupId kGroup{1, 1};
 
 // As its slot has it after a restart.
 PostedOperation with_marks(Cluster& cluster, PostedOperation posted) {
-  posted.delivered.assign(cluster.ranks(), 0);
+  posted.marks.assign(cluster.ranks(), 0);
   for (std::uint32_t source = 0; source < cluster.ranks(); ++source) {
-    posted.delivered[source] = cluster.marked(posted.rank.value(), posted.id.sequence, source) ? 1 : 0;
+    posted.marks[source] = cluster.mark(posted.rank.value(), posted.id.sequence, source);
   }
   return posted;
 }

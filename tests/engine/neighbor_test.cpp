@@ -190,8 +190,8 @@ TEST(Neighbors, AreReplayedFromTheMarks) {
           const bool done = cluster.completed(rank, 0);
           if (!done) {
             PostedOperation again = halo(cluster, edges, rank);
-            again.delivered.assign(4, 0);
-            for (std::uint32_t from = 0; from < 4; ++from) again.delivered[from] = cluster.marked(rank, 0, from);
+            again.marks.assign(4, 0);
+            for (std::uint32_t from = 0; from < 4; ++from) again.marks[from] = cluster.marked(rank, 0, from);
             cluster.post(std::move(again));
           }
           cluster.engine(restarted).restore_progress(WorldRank{rank}, GroupId{1, 1}, done ? 1 : 0);

@@ -10,9 +10,9 @@ class Replay : public ::testing::TestWithParam<Algorithm> {
  protected:
   PostedOperation replayed(Cluster& cluster, std::uint32_t rank, std::uint64_t sequence) {
     PostedOperation operation = cluster.operation(rank, sequence, 32, GetParam());
-    operation.delivered.assign(cluster.ranks(), 0);
+    operation.marks.assign(cluster.ranks(), 0);
     for (std::uint32_t source = 0; source < cluster.ranks(); ++source) {
-      operation.delivered[source] = cluster.marked(rank, sequence, source) ? 1 : 0;
+      operation.marks[source] = cluster.mark(rank, sequence, source);
     }
     return operation;
   }

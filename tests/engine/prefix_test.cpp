@@ -174,8 +174,8 @@ TEST_P(Prefix, AServiceProcessThatTakesAnothersPlaceGoesOn) {
       for (const std::uint32_t rank : {0U, 1U, 2U, 3U}) {
         if ((rank == 0 ? 0 : rank - 1) != killed || cluster.completed(rank, 0)) continue;
         PostedOperation again = cluster.prefix(rank, 0, 96, GetParam());
-        again.delivered.resize(4);
-        again.delivered[rank] = cluster.marked(rank, 0, rank) ? 1 : 0;
+        again.marks.resize(4);
+        again.marks[rank] = cluster.marked(rank, 0, rank) ? 1 : 0;
         cluster.post(std::move(again));
       }
       cluster.hold_moves = false;

@@ -122,8 +122,8 @@ TEST_P(Rooted, IsReplayedFromTheMarks) {
         continue;
       }
       PostedOperation again = post_of(cluster, GetParam(), rank, 0);
-      again.delivered.assign(4, 0);
-      for (std::uint32_t source = 0; source < 4; ++source) again.delivered[source] = cluster.marked(rank, 0, source);
+      again.marks.assign(4, 0);
+      for (std::uint32_t source = 0; source < 4; ++source) again.marks[source] = cluster.marked(rank, 0, source);
       cluster.post(std::move(again));
       cluster.engine(sp).restore_progress(WorldRank{rank}, GroupId{1, 1}, 0);
     }

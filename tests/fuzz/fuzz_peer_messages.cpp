@@ -26,7 +26,7 @@ class NullFabric final : public fabric::sim::BareFabric {
   void send(SpId to, std::span<const std::byte> message) override {
     if (to == SpId{0} || !peer::decode(message)) std::abort();
   }
-  void mark_delivered(WorldRank /*destination*/, SlotIndex /*slot*/, GroupRank /*source*/) override {}
+  void mark_block(WorldRank /*destination*/, SlotIndex /*slot*/, GroupRank /*source*/, BlockMark /*mark*/) override {}
   void complete(WorldRank /*rank*/, SlotIndex /*slot*/, const fabric::CompletionRecord& /*record*/) override {}
 };
 

@@ -345,16 +345,18 @@ TEST_F(HostFabricTest, MarksStayInsideTheirArray) {
   const SlotIndex slot{0};
   ASSERT_TRUE(fabric_.slots().open(kLeft, slot));
   fabric_.slots().set_marks(kLeft, slot, LocalRef{kArenaRegion.value(), 0, arena + kArenaBytes - 4}, 4);
-  fabric_.mark_delivered(kLeft, slot, GroupRank{3});
+  fabric_.mark_block(kLeft, slot, GroupRank{3}, BlockMark::delivered);
   EXPECT_EQ(segment.arena()[kArenaBytes - 1], std::byte{1});
   EXPECT_EQ(segment.arena()[kArenaBytes - 2], std::byte{0});
-  fabric_.mark_delivered(kLeft, slot, GroupRank{4});
-  fabric_.mark_delivered(kLeft, slot, GroupRank{0xFFFFFFFF});
-  fabric_.mark_delivered(kLeft, SlotIndex{1}, GroupRank{0});
-  fabric_.mark_delivered(kLeft, SlotIndex{kSlotCount}, GroupRank{0});
+  fabric_.mark_block(kLeft, slot, GroupRank{1}, BlockMark::failed);
+  EXPECT_EQ(segment.arena()[kArenaBytes - 3], std::byte{2});
+  fabric_.mark_block(kLeft, slot, GroupRank{4}, BlockMark::delivered);
+  fabric_.mark_block(kLeft, slot, GroupRank{0xFFFFFFFF}, BlockMark::delivered);
+  fabric_.mark_block(kLeft, SlotIndex{1}, GroupRank{0}, BlockMark::delivered);
+  fabric_.mark_block(kLeft, SlotIndex{kSlotCount}, GroupRank{0}, BlockMark::delivered);
   // A rank that moves its base away under the service.
   segment.header().rank_base_address.store(0);
-  fabric_.mark_delivered(kLeft, slot, GroupRank{0});
+  fabric_.mark_block(kLeft, slot, GroupRank{0}, BlockMark::delivered);
   EXPECT_EQ(segment.arena()[kArenaBytes - 4], std::byte{0});
 }
 

@@ -20,7 +20,7 @@ Task pull_released_early(Operation& operation, LocalRank& rank, GroupRank source
   operation.release(rank, source, hoped_for);  // the bug: before the bytes have moved
   const fabric::MoveOutcome outcome = co_await operation.move(from, to);
   operation.leave_window(rank);
-  operation.mark_delivered(rank, source, outcome);
+  operation.mark_block(rank, source, outcome);
   operation.count_filled(rank, source, outcome);
 }
 
@@ -30,7 +30,7 @@ Task pull_not_always_marked(Operation& operation, LocalRank& rank, GroupRank sou
   const fabric::MoveOutcome outcome = co_await operation.move(from, to);
   operation.leave_window(rank);
   // The bug: one block in eight is delivered without a mark.
-  if ((source.value() + rank.me().value()) % 8 != 3) operation.mark_delivered(rank, source, outcome);
+  if ((source.value() + rank.me().value()) % 8 != 3) operation.mark_block(rank, source, outcome);
   operation.release(rank, source, outcome);
   operation.count_filled(rank, source, outcome);
 }
@@ -41,7 +41,7 @@ Task pull_staying_in_window(Operation& operation, LocalRank& rank, GroupRank sou
   const fabric::MoveOutcome outcome = co_await operation.move(from, to);
   // The bug: a rank's pull from itself + 3 never leaves.
   if (source.value() != rank.me().value() + 3) operation.leave_window(rank);
-  operation.mark_delivered(rank, source, outcome);
+  operation.mark_block(rank, source, outcome);
   operation.release(rank, source, outcome);
   operation.count_filled(rank, source, outcome);
 }
@@ -52,7 +52,7 @@ Task pull_right(Operation& operation, LocalRank& rank, GroupRank source) {
   const Block to = rank.blocks.pull_to(source);
   const fabric::MoveOutcome outcome = co_await operation.move(from, to);
   operation.leave_window(rank);
-  operation.mark_delivered(rank, source, outcome);
+  operation.mark_block(rank, source, outcome);
   operation.release(rank, source, outcome);
   operation.count_filled(rank, source, outcome);
 }

@@ -36,7 +36,7 @@ Task receive(Operation& operation, LocalRank& rank, GroupRank source, Route rout
   co_await operation.enter_window(rank);
   const fabric::MoveOutcome outcome = co_await operation.move(from, to);
   operation.leave_window(rank);
-  operation.mark_delivered(rank, source, outcome);
+  operation.mark_block(rank, source, outcome);
   operation.release(rank, source, outcome);
   operation.count_filled(rank, source, outcome);
   if (!let_go_early) fetch.moved(outcome);

@@ -103,7 +103,8 @@ struct CountsArrivals final : fabric::sim::Observer {
   void chunk_moves(SpId /*by*/, const Block& /*from*/, const Block& /*to*/) override {}
   void eager_read(SpId /*by*/, const Block& /*from*/) override {}
   void move_ended(SpId /*by*/) override {}
-  void marked(SpId /*by*/, WorldRank /*destination*/, SlotIndex /*slot*/, GroupRank /*source*/) override {}
+  void marked(SpId /*by*/, WorldRank /*destination*/, SlotIndex /*slot*/, GroupRank /*source*/,
+              BlockMark /*mark*/) override {}
   void completed(SpId /*by*/, WorldRank /*rank*/, SlotIndex /*slot*/,
                  const fabric::CompletionRecord& /*record*/) override {}
   void arrived(SpId /*from*/, SpId /*to*/, std::vector<std::byte> /*message*/) override { ++arrivals; }

@@ -11,7 +11,7 @@ Task copy_within_node(Operation& operation, LocalRank& rank, GroupRank source) {
   const Block to = rank.blocks.pull_to(source);
   const fabric::MoveOutcome outcome = co_await operation.move(from, to);
   operation.leave_window(rank, near);
-  operation.mark_delivered(rank, source, outcome);
+  operation.mark_block(rank, source, outcome);
   // otherwise released with the others below
   if (outcome.status != fabric::MoveStatus::ok) operation.release(rank, source, outcome);
   operation.count_filled(rank, source, outcome);

@@ -57,7 +57,7 @@ Task receive_segments(Operation& operation, LocalRank& rank, GroupRank source) {
   block.fetch_all(ask_between_nodes);
   co_await block.complete();
   const fabric::MoveOutcome outcome = block.outcome();
-  operation.mark_delivered(rank, source, outcome);
+  operation.mark_block(rank, source, outcome);
   operation.release(rank, source, outcome);
   operation.count_filled(rank, source, outcome);
 }

@@ -79,7 +79,7 @@ Task receive_whole(Operation& operation, LocalRank& rank, GroupRank source) {
     outcome = co_await operation.move(from, to);
   }
   operation.leave_window(rank, near);
-  operation.mark_delivered(rank, source, outcome);
+  operation.mark_block(rank, source, outcome);
   operation.release(rank, source, outcome);
   fetch.moved(outcome);  // other ranks of this node may read it here; this rank stays until they have
   operation.count_filled(rank, source, outcome);

@@ -118,7 +118,7 @@ Task contribute(Operation& operation, LocalRank& rank) {
     co_await operation.enter_window(rank, near);
     const fabric::MoveOutcome outcome = co_await operation.pull(rank, *root);
     operation.leave_window(rank, near);
-    operation.mark_delivered(rank, *root, outcome);
+    operation.mark_block(rank, *root, outcome);
     operation.release(rank, *root, outcome);
     operation.count_filled(rank, *root, outcome);
   }

@@ -21,7 +21,7 @@
 //                                                          |    core/ready_set.hpp `start.value() + std::size_t{1}`
 //     - when the source's buffer is free                   | `operation.release`, a message for each block
 //     - small blocks                                       | sent with the announcement: `EagerSends::to_all`
-//     - the state of a restarted service process           | `mark_delivered`: the marks show which blocks are placed
+//     - the state of a restarted service process           | `mark_block`: the marks show which blocks are placed
 //
 // Picture (rank 2 of 6 has posted; 4 and 5 have announced, 3 is late):
 //
@@ -42,7 +42,7 @@ namespace {
 Task pull(Operation& operation, LocalRank& rank, GroupRank source, bool near) {
   const fabric::MoveOutcome outcome = co_await operation.pull(rank, source);
   operation.leave_window(rank, near);
-  operation.mark_delivered(rank, source, outcome);
+  operation.mark_block(rank, source, outcome);
   operation.release(rank, source, outcome);
   operation.count_filled(rank, source, outcome);
 }

@@ -50,7 +50,7 @@ Task bcast_by_segments(Operation& operation, LocalRank& rank,
     }
     co_await block.complete();
     const fabric::MoveOutcome outcome = block.outcome();
-    operation.mark_delivered(rank, *root, outcome);
+    operation.mark_block(rank, *root, outcome);
     operation.release(rank, *root, outcome);
     operation.count_filled(rank, *root, outcome);
   }

@@ -14,15 +14,15 @@ void begin_blocks(const BlockMap& blocks, PairTable& pairs, std::size_t size) {
   const PostedOperation& post = blocks.posted();
   const auto look_at = [&](GroupRank peer) {
     const bool own_done = post.own_block_done && peer == post.me;
-    const bool marked = !post.delivered.empty() && post.delivered[index_of(peer)] != 0;
-    if (marked) pairs.set_placed(peer);
-    if (own_done || marked || blocks.expected_bytes(peer) == 0) pairs.fill(peer);
+    const BlockMark mark = post.mark_of(peer);
+    if (mark == BlockMark::delivered) pairs.set_placed(peer);
+    if (own_done || mark != BlockMark::none || blocks.expected_bytes(peer) == 0) pairs.fill(peer);
     if (own_done || blocks.owed_bytes(peer) == 0) pairs.release(peer);
   };
   const auto all_have_bytes = [](const BlockLayout& layout) {
     return layout.extents.empty() && layout.block_bytes != 0 && !layout.only;
   };
-  if (all_have_bytes(post.send) && all_have_bytes(post.receive) && post.delivered.empty()) {
+  if (all_have_bytes(post.send) && all_have_bytes(post.receive) && post.marks.empty()) {
     look_at(post.me);
     return;
   }
@@ -37,7 +37,7 @@ void begin_reduction(const BlockMap& blocks, PairTable& pairs, std::size_t size)
   for (std::size_t i = 0; i < size; ++i) {
     const GroupRank owner = group_rank(i);
     if (blocks.expected_bytes(owner) == 0) continue;
-    const bool marked = !post.delivered.empty() && post.delivered[i] != 0;
+    const bool marked = post.mark_of(owner) == BlockMark::delivered;
     if (marked) pairs.set_placed(owner);
     has_all = has_all && marked;
   }
@@ -66,6 +66,9 @@ LocalRank::LocalRank(Context& context, Operation& operation, PostedOperation&& p
   } else {
     begin_blocks(blocks, pairs, operation.membership().size());
   }
+  // A former incarnation has released the source of a block that had failed.
+  const auto failed = static_cast<std::uint8_t>(BlockMark::failed);
+  if (std::ranges::find(this->posted().marks, failed) != this->posted().marks.end()) fail(CompletionStatus::peer_lost);
   for (const BlockLayout* layout : {&this->posted().send, &this->posted().receive}) {
     for (const GroupRank neighbor : layout->neighbors) {
       const std::uint32_t peer = operation.membership().peer_of(neighbor);

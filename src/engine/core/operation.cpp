@@ -46,9 +46,9 @@ void Operation::announce_held_blocks(LocalRank& rank) {
   announcer.announce(rank);
 }
 
-void Operation::mark_delivered(LocalRank& destination, GroupRank source, const fabric::MoveOutcome& outcome) {
-  if (outcome.status != fabric::MoveStatus::ok) return;
-  context.fabric.ranks.mark_delivered(destination.world(), destination.posted().slot, source);
+void Operation::mark_block(LocalRank& destination, GroupRank source, const fabric::MoveOutcome& outcome) {
+  const BlockMark mark = outcome.status == fabric::MoveStatus::ok ? BlockMark::delivered : BlockMark::failed;
+  context.fabric.ranks.mark_block(destination.world(), destination.posted().slot, source, mark);
 }
 
 void Operation::release(LocalRank& destination, GroupRank source, const fabric::MoveOutcome& outcome) {

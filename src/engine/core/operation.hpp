@@ -67,7 +67,7 @@ class Operation final : public Pooled {
   [[nodiscard]] Move move(const Block& from, const Block& to) const { return Move(context, from, to); }
 
   // After a pull, in this order:
-  void mark_delivered(LocalRank& destination, GroupRank source, const fabric::MoveOutcome& outcome);
+  void mark_block(LocalRank& destination, GroupRank source, const fabric::MoveOutcome& outcome);
   void release(LocalRank& destination, GroupRank source, const fabric::MoveOutcome& outcome);
   void count_filled(LocalRank& destination, GroupRank source, const fabric::MoveOutcome& outcome);
 

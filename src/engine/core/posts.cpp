@@ -119,7 +119,7 @@ AlgorithmFunction Posts::check_shape(const PostedOperation& operation) const {
   const bool has_root = is_rooted(operation.collective) || is_for_root(operation.collective);
   if (has_root && operation.root >= size) return nullptr;
   if (!has_fitting_reduction(operation) || !has_fitting_neighbors(operation)) return nullptr;
-  if (!operation.delivered.empty() && operation.delivered.size() != size) return nullptr;
+  if (!operation.marks.empty() && operation.marks.size() != size) return nullptr;
   if (operation.id.sequence == ~std::uint64_t{0}) return nullptr;
   return context_.registry.find(operation.collective, operation.algorithm);
 }

@@ -32,7 +32,7 @@ bool sends_contributions(const Operation& operation, const PostedOperation& post
 void end_slice(Operation& operation, LocalRank& rank, GroupRank owner, const fabric::MoveOutcome& outcome) {
   const CompletionStatus status = status_of(outcome);
   if (status != CompletionStatus::ok) return rank.fail(status);
-  operation.mark_delivered(rank, owner, outcome);
+  operation.mark_block(rank, owner, outcome);
   rank.record.bytes_by_reach[static_cast<std::size_t>(outcome.reach)] += rank.blocks.expected_bytes(owner);
   rank.pairs.set_placed(owner);
   operation.reconsider_replicas(owner);

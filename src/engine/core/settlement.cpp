@@ -27,8 +27,11 @@ void end_push(Operation& operation, LocalRank& destination, const peer::Delivere
   if (status == CompletionStatus::ok && delivered.moved_bytes != std::min(delivered.sent_bytes, expected)) {
     status = CompletionStatus::mismatch;
   }
-  if (status == CompletionStatus::ok && delivered.moved_bytes != 0) {
-    operation.context.fabric.ranks.mark_delivered(destination.world(), destination.posted().slot, source);
+  if (status != CompletionStatus::ok || delivered.moved_bytes != 0) {
+    const BlockMark mark = status == CompletionStatus::ok ? BlockMark::delivered : BlockMark::failed;
+    operation.context.fabric.ranks.mark_block(destination.world(), destination.posted().slot, source, mark);
+  }
+  if (status == CompletionStatus::ok) {
     destination.record.bytes_by_reach[static_cast<std::size_t>(delivered.reach)] += delivered.moved_bytes;
   }
   if (status != CompletionStatus::ok) destination.fail(status);
@@ -121,21 +124,11 @@ void on_delivered(Operation& operation, SpId from, const peer::Delivered& delive
 
 // ---------------------------------------------------------------- finished ranks
 
-namespace {
-
-// The rank has all that one that has ended without an error could give: there are no marks of a barrier, and other
-// blocks may have been empty. But contributions are not. After a restart a block without a mark may also have been
-// released because this rank had failed: the incarnation that knows why is gone.
-bool has_all_of_ended(const PostedOperation& posted) {
-  return posted.collective == Collective::ibarrier || (!posted.reduction && posted.delivered.empty());
-}
-
-}  // namespace
-
-// A rank completes only when its blocks are released. So a block that is still awaited was empty, or a rank has failed.
+// A rank completes only when its blocks are released. So a block that is still awaited was empty, or the rank failed.
+// Its service process may not know that after a restart, but contributions are not empty.
 void end_pair_with_finished(LocalRank& rank, GroupRank finished, CompletionStatus status) {
   const bool waits = rank.pairs[finished].receive == ReceiveState::waiting;
-  if (waits && status == CompletionStatus::ok && !has_all_of_ended(rank.posted())) status = CompletionStatus::peer_lost;
+  if (waits && rank.posted().reduction && status == CompletionStatus::ok) status = CompletionStatus::peer_lost;
   const SendState state = rank.pairs[finished].send;
   const bool sends = state != SendState::released && state != SendState::moving;
   // Fail first: filling the pair may report the rank as filled.

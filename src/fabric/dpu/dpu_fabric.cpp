@@ -154,8 +154,8 @@ void DpuFabric::cancel(MoveCompletion& completion) {
   reductions_.cancel(completion);
 }
 
-void DpuFabric::mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) {
-  node_.mark_delivered(destination, slot, source);
+void DpuFabric::mark_block(WorldRank destination, SlotIndex slot, GroupRank source, BlockMark mark) {
+  node_.mark_block(destination, slot, source, mark);
   marks_.add(destination, slot, source);
 }
 

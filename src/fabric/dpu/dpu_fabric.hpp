@@ -91,7 +91,7 @@ class DpuFabric final : public BlockMover, public RankView, public RemoteRanks, 
   void send_eager(const BlockId& /*name*/, const Block& /*from*/, SpId /*reader*/) override {}
   void withdraw_eager(const BlockId& /*name*/) override {}
   void forget_eager(const BlockId& /*name*/, SpId /*source*/) override {}
-  void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
+  void mark_block(WorldRank destination, SlotIndex slot, GroupRank source, BlockMark mark) override;
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;
   // Ignored: ranks of the host are notified at the end of the operation.
   void filled(WorldRank /*rank*/, SlotIndex /*slot*/, const CompletionRecord& /*record*/) override {}

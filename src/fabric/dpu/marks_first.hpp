@@ -26,8 +26,8 @@ class MarksFirst final : public PeerMessenger, public RankView {
   void let_go();
 
   void send(SpId to, std::span<const std::byte> message) override;
-  void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override {
-    ranks_.mark_delivered(destination, slot, source);
+  void mark_block(WorldRank destination, SlotIndex slot, GroupRank source, BlockMark mark) override {
+    ranks_.mark_block(destination, slot, source, mark);
   }
   // Hint ignored: it would have to wait, too.
   void filled(WorldRank /*rank*/, SlotIndex /*slot*/, const CompletionRecord& /*record*/) override {}

@@ -91,8 +91,8 @@ void HostFabric::cancel(MoveCompletion& completion) {
   moves_.retire(*move);
 }
 
-void HostFabric::mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) {
-  slots_.mark_delivered(destination, slot, source);
+void HostFabric::mark_block(WorldRank destination, SlotIndex slot, GroupRank source, BlockMark mark) {
+  slots_.mark_block(destination, slot, source, mark);
 }
 
 void HostFabric::filled(WorldRank rank, SlotIndex slot, const CompletionRecord& record) {

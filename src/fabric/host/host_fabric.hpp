@@ -90,7 +90,7 @@ class HostFabric final : public BlockMover, public RankView, public HostMemory, 
   void send_eager(const BlockId& /*name*/, const Block& /*from*/, SpId /*reader*/) override {}
   void withdraw_eager(const BlockId& /*name*/) override {}
   void forget_eager(const BlockId& /*name*/, SpId /*source*/) override {}
-  void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
+  void mark_block(WorldRank destination, SlotIndex slot, GroupRank source, BlockMark mark) override;
   void filled(WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;
   [[nodiscard]] bool has_passed(WorldRank rank, const OperationId& operation, std::uint32_t native_calls) override;

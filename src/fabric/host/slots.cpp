@@ -93,13 +93,14 @@ void Slots::set_lateness(WorldRank rank, SlotIndex slot, std::uint64_t late_ns) 
   if (OpenSlot* open = find_open(rank, slot)) open->late_ns = late_ns;
 }
 
-void Slots::mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) {
+void Slots::mark_block(WorldRank destination, SlotIndex slot, GroupRank source, BlockMark mark) {
   const OpenSlot* open = find_open(destination, slot);
   if (open == nullptr || source.value() >= open->group_size) return;
   const RankMemory& memory = *ranks_.find(destination);
-  std::byte* mark = memory.mapped(RegionId{open->marks.region}, open->marks.address + source.value(), 1);
-  if (mark == nullptr) return;  // the rank has dropped the region during its own operation
-  std::atomic_ref<std::uint8_t>(*reinterpret_cast<std::uint8_t*>(mark)).store(1, std::memory_order_release);
+  std::byte* place = memory.mapped(RegionId{open->marks.region}, open->marks.address + source.value(), 1);
+  if (place == nullptr) return;  // the rank has dropped the region during its own operation
+  std::atomic_ref<std::uint8_t>(*reinterpret_cast<std::uint8_t*>(place))
+      .store(static_cast<std::uint8_t>(mark), std::memory_order_release);
 }
 
 void Slots::complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) {

@@ -32,7 +32,7 @@ class Slots {
   void set_marks(WorldRank rank, SlotIndex slot, LocalRef marks, std::uint32_t group_size);
   // The completion will tell the rank how late it came.
   void set_lateness(WorldRank rank, SlotIndex slot, std::uint64_t late_ns);
-  void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source);
+  void mark_block(WorldRank destination, SlotIndex slot, GroupRank source, BlockMark mark);
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record);
 
   // See RankView::filled(). The next tell_filled() notifies the rank, unless complete() comes first.

@@ -228,8 +228,8 @@ void SimFabric::send(SpId to, std::span<const std::byte> message) {
   world_.send(self_, to, message);
 }
 
-void SimFabric::mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) {
-  world_.observer.marked(self_, destination, slot, source);
+void SimFabric::mark_block(WorldRank destination, SlotIndex slot, GroupRank source, BlockMark mark) {
+  world_.observer.marked(self_, destination, slot, source, mark);
 }
 
 void SimFabric::complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) {

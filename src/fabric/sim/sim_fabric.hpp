@@ -46,7 +46,7 @@ class Observer {
   virtual void chunk_moves(SpId by, const Block& from, const Block& to) = 0;  // before the bytes are touched
   virtual void eager_read(SpId by, const Block& from) = 0;                    // for a block that is sent eagerly
   virtual void move_ended(SpId by) = 0;                                       // the engine has to run
-  virtual void marked(SpId by, WorldRank destination, SlotIndex slot, GroupRank source) = 0;
+  virtual void marked(SpId by, WorldRank destination, SlotIndex slot, GroupRank source, BlockMark mark) = 0;
   virtual void completed(SpId by, WorldRank rank, SlotIndex slot, const CompletionRecord& record) = 0;
   virtual void arrived(SpId from, SpId to, std::vector<std::byte> message) = 0;
   virtual void sent(SpId from, SpId to, std::span<const std::byte> message) = 0;
@@ -108,7 +108,7 @@ class SimFabric final : public BlockMover, public PeerMessenger, public RankView
   void withdraw_eager(const BlockId& name) override;
   void forget_eager(const BlockId& name, SpId source) override;
   void send(SpId to, std::span<const std::byte> message) override;
-  void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
+  void mark_block(WorldRank destination, SlotIndex slot, GroupRank source, BlockMark mark) override;
   void complete(WorldRank rank, SlotIndex slot, const CompletionRecord& record) override;
   // Ranks see nothing of it.
   void filled(WorldRank /*rank*/, SlotIndex /*slot*/, const CompletionRecord& /*record*/) override {}

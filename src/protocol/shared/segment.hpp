@@ -138,7 +138,7 @@ struct SlotRequestBody {
   std::uint32_t group_size = 0;
   std::uint32_t group_rank = 0;
   LocalRef members;  // std::uint32_t[group_size]: world ranks
-  LocalRef marks;    // std::uint8_t[group_size]: zeroed by the rank, set by the service
+  LocalRef marks;    // BlockMark[group_size]: zeroed by the rank, set by the service
   SlotLayout send;
   SlotLayout receive;  // ireduce_scatter: `stride_bytes` is the offset of the single block in the vector
   std::uint16_t reduce_operation = 0;  // ReduceOperation and ElementType of a reduction, else 0

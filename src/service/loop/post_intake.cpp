@@ -222,7 +222,7 @@ void PostIntake::post(const SlotRequestBody& body, engine::PostedOperation&& ope
   if (taken == Taken::again) {
     const auto* marks = reinterpret_cast<const std::uint8_t*>(  // decoding has checked the range
         node_.rank(operation.rank)->mapped(RegionId{body.marks.region}, body.marks.address, body.group_size));
-    operation.delivered.assign(marks, marks + body.group_size);
+    operation.marks.assign(marks, marks + body.group_size);
   }
   if (taken == Taken::first) tell_awaited(operation);
   node_.slots().set_marks(operation.rank, operation.slot, body.marks, body.group_size);

@@ -31,8 +31,8 @@ class TracingFabric final : public fabric::BlockMover, public fabric::RankView {
   }
   void withdraw_eager(const BlockId& name) override { mover_.withdraw_eager(name); }
   void forget_eager(const BlockId& name, SpId source) override { mover_.forget_eager(name, source); }
-  void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override {
-    ranks_.mark_delivered(destination, slot, source);
+  void mark_block(WorldRank destination, SlotIndex slot, GroupRank source, BlockMark mark) override {
+    ranks_.mark_block(destination, slot, source, mark);
   }
   [[nodiscard]] bool has_passed(WorldRank rank, const OperationId& operation, std::uint32_t native_calls) override {
     return ranks_.has_passed(rank, operation, native_calls);

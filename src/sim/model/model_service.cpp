@@ -524,7 +524,7 @@ void Service::receive(const std::shared_ptr<const Batch>& batch) {
   });
 }
 
-void Service::mark_delivered(WorldRank /*destination*/, SlotIndex /*slot*/, GroupRank /*source*/) {
+void Service::mark_block(WorldRank /*destination*/, SlotIndex /*slot*/, GroupRank /*source*/, BlockMark /*mark*/) {
   burst_.spend(costs_.mark_ns);
 }
 

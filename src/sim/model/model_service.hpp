@@ -82,7 +82,7 @@ class Service final : public fabric::BlockMover, public fabric::PeerMessenger, p
   void withdraw_eager(const BlockId& name) override;
   void forget_eager(const BlockId& name, SpId source) override;
   void send(SpId to, std::span<const std::byte> message) override;
-  void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override;
+  void mark_block(WorldRank destination, SlotIndex slot, GroupRank source, BlockMark mark) override;
   void complete(WorldRank rank, SlotIndex slot, const fabric::CompletionRecord& record) override;
   // The model's ranks wait for complete().
   void filled(WorldRank /*rank*/, SlotIndex /*slot*/, const fabric::CompletionRecord& /*record*/) override {}

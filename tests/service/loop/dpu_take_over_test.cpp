@@ -211,8 +211,8 @@ class Noting final : public fabric::PeerMessenger, public fabric::RankView {
  public:
   Noting(fabric::RankView& marks, std::vector<std::string>& said) : marks_(marks), said_(said) {}
   void send(SpId to, std::span<const std::byte>) override { said_.push_back("to " + std::to_string(to.value())); }
-  void mark_delivered(WorldRank destination, SlotIndex slot, GroupRank source) override {
-    marks_.mark_delivered(destination, slot, source);
+  void mark_block(WorldRank destination, SlotIndex slot, GroupRank source, BlockMark mark) override {
+    marks_.mark_block(destination, slot, source, mark);
   }
   void complete(WorldRank, SlotIndex slot, const fabric::CompletionRecord&) override {
     said_.push_back("done " + std::to_string(slot.value()));
@@ -238,7 +238,7 @@ TEST_F(DpuTakeOverTest, MarkIsInTheRanksMemoryBeforeTheBlockIsReported) {
 
   marks_first.send(SpId{1}, {});
   EXPECT_EQ(said, (std::vector<std::string>{"to 1"})) << "without a mark nothing waits";
-  marks_first.mark_delivered(kRank, SlotIndex{5}, GroupRank{0});
+  marks_first.mark_block(kRank, SlotIndex{5}, GroupRank{0}, BlockMark::delivered);
   marks_first.send(SpId{2}, {});
   marks_first.complete(kRank, SlotIndex{5}, {});
   marks_first.send(SpId{3}, {});

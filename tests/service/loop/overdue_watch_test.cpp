@@ -21,7 +21,7 @@ class PassedFabric final : public fabric::sim::BareFabric {
             fabric::MoveCompletion& /*completion*/) override {}
   void cancel(fabric::MoveCompletion& /*completion*/) override {}
   void send(SpId /*to*/, std::span<const std::byte> /*message*/) override {}
-  void mark_delivered(WorldRank /*destination*/, SlotIndex /*slot*/, GroupRank /*source*/) override {}
+  void mark_block(WorldRank /*destination*/, SlotIndex /*slot*/, GroupRank /*source*/, BlockMark /*mark*/) override {}
   bool has_passed(WorldRank rank, const OperationId& /*operation*/, std::uint32_t /*native_calls*/) override {
     return rank == WorldRank{1};
   }

@@ -20,7 +20,7 @@ class Moves final : public fabric::sim::BareFabric {
   }
   void cancel(MoveCompletion& completion) override { cancelled.push_back(&completion); }
   void send(SpId /*to*/, std::span<const std::byte> /*message*/) override {}
-  void mark_delivered(WorldRank /*destination*/, SlotIndex /*slot*/, GroupRank /*source*/) override {}
+  void mark_block(WorldRank /*destination*/, SlotIndex /*slot*/, GroupRank /*source*/, BlockMark /*mark*/) override {}
   void complete(WorldRank /*rank*/, SlotIndex /*slot*/, const fabric::CompletionRecord& /*record*/) override {}
 
   std::vector<MoveCompletion*> begun;
