@@ -10,7 +10,7 @@
 
 namespace outrigger {
 
-// Of a receive block, in the rank's memory: a restarted service process finds there which blocks have ended, and how.
+// State of a receive block, in the memory of its rank. A restarted service process finds there how blocks have ended.
 enum class BlockMark : std::uint8_t {
   none = 0,
   delivered = 1,
