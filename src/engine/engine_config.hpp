@@ -15,7 +15,7 @@ class Registry;
 // all nodes meet at the same links: 32 nodes with a service process each exchange blocks of 1 MiB a third more slowly.
 [[nodiscard]] constexpr std::uint32_t window_moves_for(std::uint32_t nodes, std::uint32_t services_of_node) {
   constexpr std::uint32_t kLeast = 16;
-  constexpr std::uint32_t kMost = 256;
+  constexpr std::uint32_t kMost = 64;
   return std::clamp(nodes / std::max(services_of_node, 1U), kLeast, kMost);
 }
 

@@ -101,11 +101,11 @@ void Invariants::marked(SpId by, WorldRank destination, SlotIndex slot_index, Gr
   if (rank.lost) return;
   if (slot_index.value() >= rank.slots.size()) return job_.broken("a mark names a slot that was never posted");
   Slot& slot = rank.slots[slot_index.value()];
-  if (source.value() >= slot.delivered.size()) return job_.broken("a mark names a rank outside the group");
+  if (source.value() >= slot.marks.size()) return job_.broken("a mark names a rank outside the group");
   if (slot.completed) return job_.broken("a mark after the completion");
   job_.trace("service {} marks group {} operation {} {} -> {}{}", by.value(), slot.group, slot.sequence, source.value(),
              slot.me.value(), mark == BlockMark::failed ? " as failed" : "");
-  slot.delivered[source.value()] = static_cast<std::uint8_t>(mark);
+  slot.marks[source.value()] = static_cast<std::uint8_t>(mark);
   if (mark == BlockMark::failed) return;
   const Block block = marked_block(slot, source);
   const std::uint64_t bytes = std::min(block.bytes, job_.plan_of(slot).sent[source.value()][slot.me.value()]);
@@ -160,7 +160,7 @@ void Invariants::check_bytes(const Slot& slot, const std::string& what, const fa
                                                : std::min(plan.sent[peer][me], plan.expected[peer][me]);
     if (own_done || bytes == 0) continue;
     received += bytes;
-    if (slot.delivered[peer] == 0 && job_.options.check_marks_at_completion) {
+    if (slot.marks[peer] != static_cast<std::uint8_t>(BlockMark::delivered) && job_.options.check_marks_at_completion) {
       job_.broken(fmt::format("{}: completed while the block of {} is not marked as delivered", what, peer));
     }
   }

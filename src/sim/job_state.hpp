@@ -31,9 +31,9 @@ struct Slot {
   engine::BlockLayout receive;
   std::uint32_t send_buffer = 0;
   std::uint32_t receive_buffer = 0;
-  std::vector<std::byte> image;  // expected final content of the receive buffer
-  std::vector<std::uint8_t> delivered;
-  bool completed = false;  // its rank has seen it
+  std::vector<std::byte> image;     // expected final content of the receive buffer
+  std::vector<std::uint8_t> marks;  // BlockMark by group rank
+  bool completed = false;           // its rank has seen it
 };
 
 struct Rank {

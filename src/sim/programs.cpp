@@ -158,7 +158,7 @@ std::size_t Programs::make_slot(WorldRank rank, const Step& step) {
   } else {
     slot.send = make_layout(rank, plan, slot.me, true, slot.send_buffer);
   }
-  slot.delivered.assign(group.members->size(), 0);
+  slot.marks.assign(group.members->size(), 0);
   fill(slot, rank);
   slot.image.assign(receive.begin(), receive.end());
   if (plan.reduces() && plan.expected[0][slot.me.value()] != 0) {

@@ -30,6 +30,9 @@ class Job {
   [[nodiscard]] std::uint32_t ranks() const { return options_.nodes * options_.ranks_per_node; }
   [[nodiscard]] std::uint32_t per_service() const { return options_.ranks_per_node / options_.services; }
   [[nodiscard]] std::uint32_t services() const { return options_.nodes * options_.services; }
+  [[nodiscard]] std::uint32_t window_moves() const {
+    return engine::window_moves_for(options_.nodes, options_.services);
+  }
   [[nodiscard]] std::uint32_t service_of(std::uint32_t rank) const { return rank / per_service(); }
   [[nodiscard]] std::uint64_t block_bytes(std::uint32_t source, std::uint32_t destination) const {
     if (!options_.v_form) return options_.block_bytes;
@@ -235,6 +238,7 @@ class Run {
       members.emplace_back(rank);
       config.sp_of_rank.emplace_back(job_.service_of(rank));
     }
+    config.limits.window_moves = job_.window_moves();
     members_ = std::make_shared<const std::vector<WorldRank>>(std::move(members));
     engine_ = std::make_unique<engine::Engine>(config, peers_.seams());
   }

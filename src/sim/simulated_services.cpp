@@ -144,7 +144,7 @@ void ServiceProcesses::reattach(WorldRank rank, std::uint32_t epoch) {
   for (std::size_t slot = 0; slot < state.slots.size(); ++slot) {
     if (state.slots[slot].completed) continue;
     replayed.push_back(posted_(rank, slot));
-    replayed.back().marks = state.slots[slot].delivered;
+    replayed.back().marks = state.slots[slot].marks;
   }
   job_.result.replayed_posts += replayed.size();
   job_.trace("rank {} is replayed with {} unfinished operations", rank.value(), replayed.size());

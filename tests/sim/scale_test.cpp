@@ -42,7 +42,7 @@ INSTANTIATE_TEST_SUITE_P(Simulation, Scale,
 
 TEST_P(Scale, MessagesMatchTheAlgorithm) {
   for (const Arrival arrival : {Arrival::spread, Arrival::early, Arrival::late}) {
-    ScaleOptions chosen = options(16);
+    ScaleOptions chosen = options(40);
     chosen.arrival = arrival;
     const ScaleResult result = counted(chosen);
     const engine::EngineCounters& counters = result.counters;

@@ -14,9 +14,9 @@ void begin_blocks(const BlockMap& blocks, PairTable& pairs, std::size_t size) {
   const PostedOperation& post = blocks.posted();
   const auto look_at = [&](GroupRank peer) {
     const bool own_done = post.own_block_done && peer == post.me;
-    const BlockMark mark = post.mark_of(peer);
-    if (mark == BlockMark::delivered) pairs.set_placed(peer);
-    if (own_done || mark != BlockMark::none || blocks.expected_bytes(peer) == 0) pairs.fill(peer);
+    const bool marked = post.mark_of(peer) == BlockMark::delivered;
+    if (marked) pairs.set_placed(peer);
+    if (own_done || marked || blocks.expected_bytes(peer) == 0) pairs.fill(peer);
     if (own_done || blocks.owed_bytes(peer) == 0) pairs.release(peer);
   };
   const auto all_have_bytes = [](const BlockLayout& layout) {
@@ -66,9 +66,6 @@ LocalRank::LocalRank(Context& context, Operation& operation, PostedOperation&& p
   } else {
     begin_blocks(blocks, pairs, operation.membership().size());
   }
-  // A former incarnation has released the source of a block that had failed.
-  const auto failed = static_cast<std::uint8_t>(BlockMark::failed);
-  if (std::ranges::find(this->posted().marks, failed) != this->posted().marks.end()) fail(CompletionStatus::peer_lost);
   for (const BlockLayout* layout : {&this->posted().send, &this->posted().receive}) {
     for (const GroupRank neighbor : layout->neighbors) {
       const std::uint32_t peer = operation.membership().peer_of(neighbor);

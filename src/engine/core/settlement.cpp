@@ -124,11 +124,12 @@ void on_delivered(Operation& operation, SpId from, const peer::Delivered& delive
 
 // ---------------------------------------------------------------- finished ranks
 
-// A rank completes only when its blocks are released. So a block that is still awaited was empty, or the rank failed.
-// Its service process may not know that after a restart, but contributions are not empty.
+// A rank completes only when its blocks are released. So a block that is still awaited was empty, or could not be
+// moved. Service processes may not know that after restarts, but the mark says so, and contributions are not empty.
 void end_pair_with_finished(LocalRank& rank, GroupRank finished, CompletionStatus status) {
   const bool waits = rank.pairs[finished].receive == ReceiveState::waiting;
-  if (waits && rank.posted().reduction && status == CompletionStatus::ok) status = CompletionStatus::peer_lost;
+  const bool had_failed = rank.posted().reduction || rank.posted().mark_of(finished) == BlockMark::failed;
+  if (waits && had_failed && status == CompletionStatus::ok) status = CompletionStatus::peer_lost;
   const SendState state = rank.pairs[finished].send;
   const bool sends = state != SendState::released && state != SendState::moving;
   // Fail first: filling the pair may report the rank as filled.

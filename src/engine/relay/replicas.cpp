@@ -470,8 +470,10 @@ std::optional<std::string> Replicas::broken_invariant() const {
       }
     }
     if (waited_for && !waited_for_.contains(key)) return "a rank that waits for a replica is not reconsidered";
-    const bool has_answer = holder_of(key, 1) != nullptr || !will_have(operation_, key.first, std::nullopt);
-    if (!entry.waiting.empty() && has_answer) return "a request that can be answered waits";
+    const auto has_answer = [this, source = key.first, &entry = entry] {
+      return holder_of(entry.key, 1) != nullptr || !will_have(operation_, source, std::nullopt);
+    };
+    if (!entry.waiting.empty() && has_answer()) return "a request that can be answered waits";
   }
   const LocalRank* wrong = operation_.ranks.find_if([&](const LocalRank& rank) {
     const auto counted = readers.find(rank.me());
