@@ -47,7 +47,11 @@ void Operation::announce_held_blocks(LocalRank& rank) {
 }
 
 void Operation::mark_block(LocalRank& destination, GroupRank source, const fabric::MoveOutcome& outcome) {
-  const BlockMark mark = outcome.status == fabric::MoveStatus::ok ? BlockMark::delivered : BlockMark::failed;
+  mark_block(destination, source, status_of(outcome));
+}
+
+void Operation::mark_block(LocalRank& destination, GroupRank source, CompletionStatus status) {
+  const BlockMark mark = status == CompletionStatus::ok ? BlockMark::delivered : BlockMark::failed;
   context.fabric.ranks.mark_block(destination.world(), destination.posted().slot, source, mark);
 }
 

@@ -73,6 +73,7 @@ class Operation final : public Pooled {
 
   // After a push. The destination's service process marks, counts and releases.
   void report_delivered(LocalRank& source, GroupRank destination, const fabric::MoveOutcome& outcome);
+  void mark_block(LocalRank& destination, GroupRank source, CompletionStatus status);
 
   // The last step of an algorithm: completes the rank.
   void complete(LocalRank& rank);

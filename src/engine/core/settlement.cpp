@@ -27,10 +27,7 @@ void end_push(Operation& operation, LocalRank& destination, const peer::Delivere
   if (status == CompletionStatus::ok && delivered.moved_bytes != std::min(delivered.sent_bytes, expected)) {
     status = CompletionStatus::mismatch;
   }
-  if (status != CompletionStatus::ok || delivered.moved_bytes != 0) {
-    const BlockMark mark = status == CompletionStatus::ok ? BlockMark::delivered : BlockMark::failed;
-    operation.context.fabric.ranks.mark_block(destination.world(), destination.posted().slot, source, mark);
-  }
+  if (status != CompletionStatus::ok || delivered.moved_bytes != 0) operation.mark_block(destination, source, status);
   if (status == CompletionStatus::ok) {
     destination.record.bytes_by_reach[static_cast<std::size_t>(delivered.reach)] += delivered.moved_bytes;
   }
